@@ -44,17 +44,17 @@ class Publisher:
         self._agent_ids = agent_ids
 
     async def publish_steadily(self, numbers: range, per_second: float) -> None:
-        started = time.monotonic()
+        start = time.monotonic()
         for count, number in enumerate(numbers):
-            due_at = started + count / per_second
+            due_at = start + count / per_second
             await asyncio.sleep(max(0.0, due_at - time.monotonic()))
             await self._publish(number)
 
     async def publish_burst(self, numbers: range) -> None:
         """Publish as fast as NATS accepts events."""
         for first in range(numbers.start, numbers.stop, MAX_CONCURRENT_PUBLISHES):
-            some = range(first, min(first + MAX_CONCURRENT_PUBLISHES, numbers.stop))
-            await asyncio.gather(*(self._publish(number) for number in some))
+            batch = range(first, min(first + MAX_CONCURRENT_PUBLISHES, numbers.stop))
+            await asyncio.gather(*(self._publish(number) for number in batch))
 
     async def _publish(self, number: int) -> None:
         agent_id = self._agent_ids[number % len(self._agent_ids)]
@@ -170,8 +170,8 @@ class StreamClient:
             self.foreign_events += 1
         self.received.append(event["nodes"])
         self.stream_positions.append(int(self.last_event_id or 0))
-        told_at = datetime.fromisoformat(event["occurred_at"])
-        self.latency_seconds.append((datetime.now(UTC) - told_at).total_seconds())
+        occurred_at = datetime.fromisoformat(event["occurred_at"])
+        self.latency_seconds.append((datetime.now(UTC) - occurred_at).total_seconds())
 
 
 async def wait_until(is_so: Callable[[], bool]) -> None:

@@ -119,14 +119,14 @@ def _page(first: int, nodes: int) -> SourceLine:
     return SourceLine(**row.model_dump() | {"seal": row.sealed(_AGENT_ID)}, text=text)
 
 
-def _evidence(thing: UUID, number: int, nodes: int, quote: str, claims: Any) -> EvidenceRow:
+def _evidence(element_id: UUID, number: int, nodes: int, quote: str, claims: Any) -> EvidenceRow:
     page = _page(number // NODES_PER_PAGE * NODES_PER_PAGE, nodes)
     start = page.text.index(quote)
     end = start + len(quote)
-    says = integrity.canonical_json([claims, None, None])
+    content = integrity.canonical_json([claims, None, None])
     row = EvidenceRow(
-        id=ids.evidence_id(thing, page.id, start, end, says),
-        element_id=thing,
+        id=ids.evidence_id(element_id, page.id, start, end, content),
+        element_id=element_id,
         source_id=page.id,
         first_byte=start,
         end_byte=end,

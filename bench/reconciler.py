@@ -105,7 +105,7 @@ def _fill(connection: psycopg.Connection, agents: int, running: int) -> None:
 
 def _insert_iterations(connection: psycopg.Connection, status: str, count: int) -> None:
     """Insert `count` iterations with their steps, spread evenly over the agents."""
-    ended = status != "running"
+    is_ended = status != "running"
     connection.execute(
         "with numbered as (select id, row_number() over () as place, count(*) over () as whole from agents)"
         " insert into iterations (id, agent_id, number, why, status, stage, deadline_at, ended_at, end_published_at)"
@@ -113,14 +113,16 @@ def _insert_iterations(connection: psycopg.Connection, status: str, count: int) 
         " clock_timestamp() + interval '1 hour', %(ended)s, %(ended)s"
         " from generate_series(1, %(count)s) number join numbered on place = 1 + number %% whole",
         {
-            "from": 0 if ended else HISTORY,
+            "from": 0 if is_ended else HISTORY,
             "status": status,
-            "stage": "ended" if ended else "observing",
-            "ended": "2026-01-01T00:00:00Z" if ended else None,
+            "stage": "ended" if is_ended else "observing",
+            "ended": "2026-01-01T00:00:00Z" if is_ended else None,
             "count": count,
         },
     )
-    kinds = ["observe:0", "query:0", "query:1", "query:2", "insight:0"] if ended else ["observe:0"]
+    kinds = (
+        ["observe:0", "query:0", "query:1", "query:2", "insight:0"] if is_ended else ["observe:0"]
+    )
     connection.execute(
         "insert into steps (id, iteration_id, agent_id, kind, index, status, requested_at, lease_until, ended_at)"
         " select gen_random_uuid(), iterations.id, agent_id, split_part(kind, ':', 1),"
@@ -139,15 +141,15 @@ def _cost(connection: psycopg.Connection, url: str, nats: EmbeddedNats, seconds:
             _wait_until_ready(port)
             time.sleep(SETTLE_SECONDS)
             began = time.monotonic()
-            before = _cpu_seconds(scheduler.pid), _backend_cpu_seconds(connection)
+            start = _cpu_seconds(scheduler.pid), _backend_cpu_seconds(connection)
             time.sleep(seconds)
-            after = _cpu_seconds(scheduler.pid), _backend_cpu_seconds(connection)
+            end = _cpu_seconds(scheduler.pid), _backend_cpu_seconds(connection)
             wall = time.monotonic() - began
         finally:
             scheduler.terminate()
-    assert before[1].keys() <= after[1].keys(), "a connection was closed, and its count with it"
-    postgres = sum(after[1].values()) - sum(before[1].values())
-    return Cost((after[0] - before[0]) / wall, postgres / wall)
+    assert start[1].keys() <= end[1].keys(), "a connection was closed, and its count with it"
+    postgres = sum(end[1].values()) - sum(start[1].values())
+    return Cost((end[0] - start[0]) / wall, postgres / wall)
 
 
 def _wait_until_ready(port: int) -> None:

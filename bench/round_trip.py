@@ -103,12 +103,12 @@ def _run_vigil(environment: dict[str, str], *arguments: object) -> CommandRun:
     argv = [sys.executable, "-m", "cli", *map(str, arguments)]
     began = time.perf_counter()
     process = os.posix_spawn(sys.executable, argv, clean | environment)
-    _, status, used = os.wait4(process, 0)
+    _, status, usage = os.wait4(process, 0)
     seconds = time.perf_counter() - began
     if os.waitstatus_to_exitcode(status) != 0:
         raise SystemExit(f"vigil {' '.join(map(str, arguments))} failed")
     command = " ".join(str(word) for word in arguments if not isinstance(word, Path))
-    run = CommandRun(command, seconds, used.ru_maxrss * 1024)
+    run = CommandRun(command, seconds, usage.ru_maxrss * 1024)
     print(run, flush=True)
     return run
 
@@ -129,10 +129,10 @@ async def _graphs_are_equal(settings: Settings) -> bool:
 
 
 @contextmanager
-def _print_time(what: str) -> Iterator[None]:
+def _print_time(label: str) -> Iterator[None]:
     began = time.perf_counter()
     yield
-    print(f"{what:<28} {time.perf_counter() - began:8.1f} s", flush=True)
+    print(f"{label:<28} {time.perf_counter() - began:8.1f} s", flush=True)
 
 
 if __name__ == "__main__":

@@ -326,20 +326,20 @@ def _time_requests(client: httpx.Client, path: str, requests: int) -> Iterator[f
 
 def _first_load_bytes(client: httpx.Client, path: str) -> int:
     """Bytes on the wire: the page, its assets, and what those import."""
-    text, sent = _download(client, path)
-    waiting = set(_ASSET.findall(text))
+    text, total = _download(client, path)
+    queue = set(_ASSET.findall(text))
     if _GRAPH_PAGE.search(path):
-        waiting.add(path.replace("/graph", "/graph/data", 1))
-    loaded: set[str] = set()
-    while waiting:
-        asset = waiting.pop()
-        loaded.add(asset)
+        queue.add(path.replace("/graph", "/graph/data", 1))
+    done: set[str] = set()
+    while queue:
+        asset = queue.pop()
+        done.add(asset)
         text, more = _download(client, asset)
-        sent += more
+        total += more
         if asset.endswith(".js"):
             beside = asset.rpartition("/")[0]
-            waiting |= {f"{beside}/{name}" for name in _JS_IMPORT.findall(text)} - loaded
-    return sent
+            queue |= {f"{beside}/{name}" for name in _JS_IMPORT.findall(text)} - done
+    return total
 
 
 def _download(client: httpx.Client, path: str) -> tuple[str, int]:
@@ -354,7 +354,7 @@ async def _open_pages(api: ApiProcess, settings: Settings, token: str) -> list[s
     clients = create_clients(api.port, token, OPEN_PAGES, [str(agent_id)])
     bus = Bus(settings.nats_url, name="bench")
     await bus.connect()
-    before = api.resident_bytes()
+    start = api.resident_bytes()
     try:
         async with connected(clients):
             await wait_until(lambda: all(client.last_event_id is not None for client in clients))
@@ -362,7 +362,7 @@ async def _open_pages(api: ApiProcess, settings: Settings, token: str) -> list[s
                 range(OPEN_EVENTS), OPEN_EVENTS_PER_SECOND
             )
             await wait_until(lambda: all(len(client.received) == OPEN_EVENTS for client in clients))
-            cost = api.peak_bytes() - before
+            cost = api.peak_bytes() - start
     finally:
         await bus.close()
     incomplete = sum(len(client.received) < OPEN_EVENTS for client in clients)

@@ -42,7 +42,7 @@ def api_command(command: Callable[..., Result | None]) -> Callable[..., None]:
     own = [parameter for parameter in parameters if parameter.name not in _API_OPTIONS]
     declared = {parameter.name for parameter in parameters}
     prints_result = signature.return_annotation is Result
-    added = [
+    option_names = [
         name for name in _API_OPTIONS if name != "as_json" or prints_result or name in declared
     ]
 
@@ -57,14 +57,14 @@ def api_command(command: Callable[..., Result | None]) -> Callable[..., None]:
         from cli.client.client import Client
         from cli.config.discovery import api_url
 
-        passed = {"data": data, "as_json": as_json}
-        arguments |= {name: value for name, value in passed.items() if name in declared}
+        values = {"data": data, "as_json": as_json}
+        arguments |= {name: value for name, value in values.items() if name in declared}
         with Client(lambda: api_url(url, data)) as client:
             result = command(client, **arguments)
             if result is not None:
                 print_result(result, as_json=as_json)  # its text may need the client
 
-    _declare(run, own, {name: _API_OPTIONS[name] for name in added})
+    _declare(run, own, {name: _API_OPTIONS[name] for name in option_names})
     return run
 
 
@@ -122,7 +122,7 @@ def _declare(
     run: Callable[..., None], own: list[inspect.Parameter], options: dict[str, Any]
 ) -> None:
     """Gives `run` the signature that Typer reads: the command's own parameters, then `options`."""
-    added = [
+    options_of_signature = [
         inspect.Parameter(
             name,
             inspect.Parameter.KEYWORD_ONLY,
@@ -131,6 +131,6 @@ def _declare(
         )
         for name, option in options.items()
     ]
-    parameters = [*own, *added]
+    parameters = [*own, *options_of_signature]
     run.__signature__ = inspect.Signature(parameters, return_annotation=None)  # type: ignore[attr-defined]  # of functions too
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

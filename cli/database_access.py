@@ -29,7 +29,7 @@ from shared.graph.transfer.importer import import_graph
 from shared.runtime.connections import create_database
 from shared.runtime.identity import MIGRATE
 from shared.runtime.settings import Settings
-from shared.schemas.accounts import NewTokenView, SignInLinkView, TokenView
+from shared.schemas.accounts import NewTokenResponse, SignInLinkResponse, TokenResponse
 from shared.schemas.operations import ImportedAgent, ImportedCounts
 
 API: Final = "api"
@@ -45,10 +45,10 @@ def create_token(
     scopes: Sequence[str],
     lifetime: timedelta | None,
     data: Path | None = None,
-) -> NewTokenView:
+) -> NewTokenResponse:
     """A token of that user, or of the installation's owner. Raises BadInputError if the user may not have it."""
 
-    async def create(session: AsyncSession, settings: Settings) -> NewTokenView:
+    async def create(session: AsyncSession, settings: Settings) -> NewTokenResponse:
         owner = await find_user(session, settings, user)
         requested = frozenset(map(AccessScope, scopes)) or credentials.DEFAULT_SCOPES
         if forbidden := requested - allowed_scopes(operator=owner.operator):
@@ -58,18 +58,18 @@ def create_token(
         row, token = await credentials.create_token(
             session, owner.id, name=name, scopes=requested, lifetime=lifetime
         )
-        return NewTokenView(**dict(TokenView.model_validate(row)), token=token)
+        return NewTokenResponse(**dict(TokenResponse.model_validate(row)), token=token)
 
     return _run_in_transaction(create, data)
 
 
-def create_link(user: str | None, data: Path | None = None) -> SignInLinkView:
+def create_link(user: str | None, data: Path | None = None) -> SignInLinkResponse:
     """A sign-in link for that user, or for the installation's owner."""
 
-    async def create(session: AsyncSession, settings: Settings) -> SignInLinkView:
+    async def create(session: AsyncSession, settings: Settings) -> SignInLinkResponse:
         owner = await find_user(session, settings, user)
         link, secret = await credentials.create_link(session, owner.id)
-        return SignInLinkView(
+        return SignInLinkResponse(
             url=credentials.link_url(settings.base_url, secret), expires_at=link.expires_at
         )
 

@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from cli.client.client import Client
-from cli.config.providers import CheckedCorpus, Outside
+from cli.config.providers import CheckedCorpus, Providers
 from cli.doctor import unreachable_providers
 from cli.local.members import demo_ports
 from cli.local.supervisor import Stack, installation
@@ -26,11 +26,11 @@ from shared.runtime.settings import Settings
 from shared.schemas.base import (
     AgentDetails,
     CallTotals,
-    CitationView,
-    ConclusionView,
-    GraphView,
+    CitationResponse,
+    ConclusionResponse,
+    GraphResponse,
     IterationDetails,
-    NodeView,
+    NodeResponse,
 )
 
 INTERRUPTED: Final = 130
@@ -60,9 +60,9 @@ class Summary:
     agent: AgentDetails
     iterations: tuple[IterationDetails, ...]
     """Ended ones, oldest first."""
-    graph: GraphView
-    analyses: tuple[ConclusionView, ...]
-    advice: tuple[ConclusionView, ...]
+    graph: GraphResponse
+    analyses: tuple[ConclusionResponse, ...]
+    advice: tuple[ConclusionResponse, ...]
     calls: CallTotals
     quotes: tuple[Quoted, ...]
     """A few quotes that are evidence for nodes, each from another page."""
@@ -98,7 +98,7 @@ class Demo:
 
     mission: str
     settings: Settings
-    outside: Outside
+    providers: Providers
     corpus: CheckedCorpus | None
     """None if the sandbox is not needed."""
     iterations: int
@@ -116,9 +116,9 @@ def run_demo(demo: Demo) -> int:
         with (
             temporary_directory(demo.keep) as directory,
             Activity(console) as activity,
-            installation(directory, demo.outside, demo_ports, activity.say) as stack,
+            installation(directory, demo.providers, demo_ports, activity.say) as stack,
         ):
-            activity.rest()
+            activity.end()
             took = duration(time.monotonic() - demo.started)
             console.print(
                 f"  [good]●[/] PostgreSQL, NATS, services and API are up [quiet]{took}[/]"
@@ -143,18 +143,18 @@ def run_demo(demo: Demo) -> int:
 
 def _announce(console: Console, demo: Demo) -> None:
     console.print("[title]Vigil demo[/]")
-    console.print(f"  {escape(demo.outside.sentence())}", soft_wrap=True)
+    console.print(f"  {escape(demo.providers.sentence())}", soft_wrap=True)
     if demo.corpus and demo.corpus.documents is not None:
         skipped = f"; skipped: {demo.corpus.skipped} files" if demo.corpus.skipped else ""
         console.print(f"  [quiet]{demo.corpus.documents} documents{escape(skipped)}[/]")
-    show_unreached(console, unreachable_providers(demo.settings, demo.outside))
+    show_unreached(console, unreachable_providers(demo.settings, demo.providers))
 
 
 def _run(console: Console, demo: Demo, stack: Stack) -> tuple[Summary, str]:
     deadline = demo.started + demo.timeout_seconds
     with watching(stack, console, deadline) as watch:
         client = watch.client
-        model = client.outside().model
+        model = client.providers().model
         agent = create_agent(console, watch, demo.mission)
         ready = agent.status == "ready"
         iterations = list(run_iterations(watch, agent, demo.iterations)) if ready else []
@@ -168,7 +168,7 @@ def _run(console: Console, demo: Demo, stack: Stack) -> tuple[Summary, str]:
 
 
 def _print_json(demo: Demo, summary: Summary, model: str) -> None:
-    corpus = demo.outside.corpus if demo.outside.needs_sandbox else None
+    corpus = demo.providers.corpus if demo.providers.needs_sandbox else None
     print(json.dumps(summary.as_json(corpus=corpus, model=model), ensure_ascii=False), flush=True)
 
 
@@ -180,7 +180,7 @@ def _show_next_steps(console: Console, demo: Demo) -> None:
         '  vigil demo --corpus FOLDER --mission "…"   [quiet]your own documents[/]\n'
         '  vigil up, then vigil agent create "…"      [quiet]agents that stay[/]'
     )
-    if demo.outside.needs_sandbox:
+    if demo.providers.needs_sandbox:
         console.print(
             "  OPENAI_API_KEY=… TAVILY_API_KEY=… vigil demo   [quiet]a real model, and the web[/]"
         )
@@ -202,7 +202,7 @@ def summarize(
     )
 
 
-def _load_quotes(client: Client, agent_id: str, graph: GraphView) -> tuple[Quoted, ...]:
+def _load_quotes(client: Client, agent_id: str, graph: GraphResponse) -> tuple[Quoted, ...]:
     by_url: dict[str, Quoted] = {}
     for node in graph.nodes[:MAX_QUOTED_NODES]:
         for evidence in client.node(agent_id, node.id).evidence.items[:1]:
@@ -235,7 +235,7 @@ def _heading(console: Console, verb: str, counts: str) -> None:
     console.print(f"\n[title]What it {verb}[/]  [quiet]{counts}[/]")
 
 
-def _show_learned(console: Console, graph: GraphView) -> None:
+def _show_learned(console: Console, graph: GraphResponse) -> None:
     nodes = [node for node in graph.nodes if node.type not in _CONCLUSIONS]
     edges = [edge for edge in graph.edges if edge.type != "about"]
     counts = f"{counted(len(nodes), 'node')} and {counted(len(edges), 'edge')}"
@@ -256,13 +256,13 @@ def _show_learned(console: Console, graph: GraphView) -> None:
         console.print(Padding(line, (0, 0, 0, INDENT), expand=False))
 
 
-def _type_counts(graph: GraphView) -> list[tuple[str, int]]:
+def _type_counts(graph: GraphResponse) -> list[tuple[str, int]]:
     counts = [(kind.name, kind.nodes) for kind in graph.node_types if kind.nodes]
     learned = [pair for pair in counts if pair[0] not in _CONCLUSIONS]
     return sorted(learned, key=lambda pair: (-pair[1], pair[0]))
 
 
-def _names(nodes: Iterable[NodeView], type_name: str) -> str:
+def _names(nodes: Iterable[NodeResponse], type_name: str) -> str:
     names = [node.name for node in nodes if node.type == type_name]
     more = (
         f", and {len(names) - MAX_NAMES_PER_TYPE} more" if len(names) > MAX_NAMES_PER_TYPE else ""
@@ -281,7 +281,7 @@ def _show_quotes(console: Console, quotes: Sequence[Quoted]) -> None:
 
 
 def _show_conclusions(
-    console: Console, verb: str, noun: str, conclusions: Sequence[ConclusionView]
+    console: Console, verb: str, noun: str, conclusions: Sequence[ConclusionResponse]
 ) -> None:
     _heading(console, verb, counted(len(conclusions), noun))
     for conclusion in conclusions[:MAX_CONCLUSIONS_SHOWN]:
@@ -291,7 +291,7 @@ def _show_conclusions(
         console.print(f"\n  [quiet]and {counted(more, noun)} more[/]")
 
 
-def show_conclusion(console: Console, conclusion: ConclusionView) -> None:
+def show_conclusion(console: Console, conclusion: ConclusionResponse) -> None:
     """Its name, its text with citations by name, and the list of citations."""
     confidence = (
         "" if conclusion.confidence is None else f", confidence {conclusion.confidence:.2f}"
@@ -317,10 +317,10 @@ def show_conclusion(console: Console, conclusion: ConclusionView) -> None:
     )
 
 
-def _citations(citations: Sequence[CitationView]) -> str:
-    shown = [
+def _citations(citations: Sequence[CitationResponse]) -> str:
+    names = [
         f"{row.name} ({row.type})" if row.name else f"{row.kind} {row.id}, which no longer exists"
         for row in citations[:MAX_CITATIONS_SHOWN]
     ]
-    more = len(citations) - len(shown)
-    return ", ".join(shown) + (f" and {more} more" if more else "")
+    more = len(citations) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")

@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from cli.client.client import Client
 from cli.client.target import Api
 from cli.config.discovery import engine_settings
-from cli.config.providers import Outside, check_corpus
+from cli.config.providers import Providers, check_corpus
 from cli.errors import AwayError, BadInputError, CommandError
 from cli.local.data_directory import MINIMUM_FREE_BYTES, DataDirectory, Running
 from cli.local.engines import nats_server, postgres_binaries, require_local_extra
@@ -36,7 +36,7 @@ from shared.events.topology import CONSUMERS
 from shared.runtime.credentials import build_database_url, build_nats_credentials
 from shared.runtime.providers import load_prices
 from shared.runtime.settings import Settings
-from shared.schemas.base import OutsideView
+from shared.schemas.base import ProvidersResponse
 
 GIGABYTE: Final = 1024**3
 CONNECT_SECONDS: Final = 3
@@ -91,7 +91,7 @@ def examine(
     running = directory.running()
     yield from _running(settings, data, running, api)
     yield from check_keys(settings)
-    answering = Outside.from_settings(settings, corpus)
+    answering = Providers.from_settings(settings, corpus)
     yield check_model_server(settings, answering)
     yield check_search_service(settings, answering)
     if answering.needs_sandbox:
@@ -113,10 +113,10 @@ def _running(
         if providers is not None:
             embedding_model = providers.embedding_model
             yield _providers(providers)
-    here = (
+    local = (
         running if running is not None and api is not None and api.url == running.api_url else None
     )
-    if here is not None or _engines_are_configured():
+    if local is not None or _engines_are_configured():
         yield from check_embedding_price(settings, embedding_model)
         yield from _engines(data, embedding_model)
     if running is not None:
@@ -141,7 +141,7 @@ def _engines(data: Path, embedding_model: str | None) -> Iterator[Finding]:
         yield from check_nats(settings.nats_url, credentials)
 
 
-def _providers(providers: OutsideView) -> Finding:
+def _providers(providers: ProvidersResponse) -> Finding:
     """The model and search service of the running installation, which may differ from this shell's environment."""
     model = f"model {providers.model} of {providers.model_server or 'OpenAI'}"
     return note("providers", f"{model}; searches {providers.search_server or 'Tavily'}")
@@ -187,20 +187,20 @@ def check_disk(directory: DataDirectory) -> Finding:
     free_bytes = shutil.disk_usage(place).free
     text = f"{free_bytes / GIGABYTE:.1f} GB free at {place}"
     if free_bytes < MINIMUM_FREE_BYTES:
-        needed = f"{MINIMUM_FREE_BYTES >> 20} MB"
-        return bad(name, text, f"free some space: {needed} are needed; or set VIGIL_DATA")
+        minimum = f"{MINIMUM_FREE_BYTES >> 20} MB"
+        return bad(name, text, f"free some space: {minimum} are needed; or set VIGIL_DATA")
     return good(name, text)
 
 
-def check_sandbox_corpus(chosen: str) -> Finding:
+def check_sandbox_corpus(corpus: str) -> Finding:
     name = "corpus"
     try:
-        checked = check_corpus(chosen)
+        checked = check_corpus(corpus)
     except BadInputError as error:
         return bad(name, str(error), "fix it, or name another with --corpus")
     documents = "" if checked.documents is None else f": {checked.documents} documents"
     skipped = f", skipped: {checked.skipped} files" if checked.skipped else ""
-    return good(name, f"{chosen}{documents}{skipped}")
+    return good(name, f"{corpus}{documents}{skipped}")
 
 
 def _existing(path: Path) -> Path:
@@ -211,18 +211,20 @@ def check_process(running: Running) -> Finding:
     return good("installation", f"process {running.pid}, started {ago(running.started_at)}")
 
 
-def check_api(target: Api) -> tuple[Finding, OutsideView | None]:
+def check_api(target: Api) -> tuple[Finding, ProvidersResponse | None]:
     """Also returns the providers of the installation, if it grants access."""
     try:
         with Client(target) as client:
             version = client.about().version
             agents = list(client.agents())
-            outside = client.outside()
+            providers = client.providers()
     except AwayError as error:
         return bad("api", str(error), "see api.log in the logs of the data directory"), None
     except CommandError as error:
         return bad("api", str(error), "`vigil whoami` shows your credential"), None
-    return good("api", f"{target.url}, version {version}, {counted(len(agents), 'agent')}"), outside
+    return good(
+        "api", f"{target.url}, version {version}, {counted(len(agents), 'agent')}"
+    ), providers
 
 
 def check_postgres(url: str) -> Finding:
@@ -315,9 +317,9 @@ def check_keys(settings: Settings) -> Iterator[Finding]:
             yield note(variable, f"is not set: {replacement} instead")
 
 
-def check_model_server(settings: Settings, outside: Outside) -> Finding:
+def check_model_server(settings: Settings, providers: Providers) -> Finding:
     name = "model server"
-    if outside.model is None:
+    if providers.model is None:
         return note(name, "the sandbox is used instead", "set OPENAI_API_KEY, or OPENAI_BASE_URL")
     base = _model_base(settings)
     answer = _request_model(settings)
@@ -353,9 +355,9 @@ def check_embedding_price(settings: Settings, model: str | None) -> Iterator[Fin
         yield note(name, text, f"set it: VIGIL_PRICES='{{\"{model}\": [USD, 0]}}'")
 
 
-def check_search_service(settings: Settings, outside: Outside) -> Finding:
+def check_search_service(settings: Settings, providers: Providers) -> Finding:
     name = "search service"
-    if outside.search is None:
+    if providers.search is None:
         return note(name, "the sandbox is used instead", "set TAVILY_API_KEY")
     answer = _request_search(settings)
     return (
@@ -363,15 +365,15 @@ def check_search_service(settings: Settings, outside: Outside) -> Finding:
     )
 
 
-def unreachable_providers(settings: Settings, outside: Outside) -> list[Finding]:
+def unreachable_providers(settings: Settings, providers: Providers) -> list[Finding]:
     """The model server and the search service, if they do not answer within `START_SECONDS` or refuse the key.
 
     The sandbox is not checked: it starts with everything else.
     """
     requests = []
-    if outside.model is not None:
+    if providers.model is not None:
         requests.append(partial(_request_model, settings, START_REQUEST_SECONDS))
-    if outside.search is not None:
+    if providers.search is not None:
         requests.append(partial(_request_search, settings, START_REQUEST_SECONDS))
     if not requests:
         return []
@@ -379,8 +381,8 @@ def unreachable_providers(settings: Settings, outside: Outside) -> list[Finding]
     futures = [pool.submit(request) for request in requests]
     # DNS look-ups have no time limit of their own.
     pool.shutdown(wait=False)
-    done, _ = wait(futures, START_SECONDS)
-    answers = [future.result() for future in futures if future in done]
+    finished_requests, _ = wait(futures, START_SECONDS)
+    answers = [future.result() for future in futures if future in finished_requests]
     return [answer for answer in answers if isinstance(answer, Finding)]
 
 

@@ -252,8 +252,8 @@ class LazyCommands(TyperGroup):
         }
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        name, command, rest = super().resolve_command(ctx, args)
-        return name, command if name is None else self.load_command(name), rest
+        name, command, remaining = super().resolve_command(ctx, args)
+        return name, command if name is None else self.load_command(name), remaining
 
     def load_command(self, name: str) -> Any:
         """The command or group itself, in place of the entry that --help lists."""

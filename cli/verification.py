@@ -11,8 +11,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from cli.client.client import Client
 from cli.render.console import err
 from cli.render.provenance import counted_in_words
-from shared.schemas.base import AgentView, View
-from shared.schemas.provenance import CheckedView, FoundBreak, FoundDoubt
+from shared.schemas.base import AgentResponse, ResponseModel
+from shared.schemas.provenance import CheckedCounts, ElementDoubt, ElementFault
 
 PAGE_ROWS: Final = 500
 """Rows that the API checks in one response."""
@@ -20,25 +20,25 @@ MAX_LISTED: Final = 1000
 """Breaks, and doubts, that are listed; the others are only counted."""
 
 
-class AgentVerified(View):
+class AgentVerified(ResponseModel):
     """The result of checking everything one agent knows."""
 
     agent_id: UUID
     name: str
     holds: bool
-    checked: CheckedView
+    checked: CheckedCounts
     broken: int
     """Number of breaks; `breaks` lists the first of them."""
-    breaks: list[FoundBreak]
+    breaks: list[ElementFault]
     in_doubt: int
     """Number of conclusions in doubt; `doubts` gives the reasons of the first. A doubt is not a break."""
-    doubts: list[FoundDoubt]
+    doubts: list[ElementDoubt]
 
 
-def verify_agent(client: Client, agent: AgentView) -> AgentVerified:
+def verify_agent(client: Client, agent: AgentResponse) -> AgentVerified:
     """Checks everything the agent knows, with progress on stderr."""
-    checked, breaks, broken = Counter[str](), list[FoundBreak](), 0
-    doubts, in_doubt = list[FoundDoubt](), 0
+    checked, breaks, broken = Counter[str](), list[ElementFault](), 0
+    doubts, in_doubt = list[ElementDoubt](), 0
     with _progress() as report:
         for page in client.verification_pages(str(agent.id), PAGE_ROWS):
             checked.update(page.checked.model_dump())
@@ -46,12 +46,12 @@ def verify_agent(client: Client, agent: AgentView) -> AgentVerified:
             breaks += page.breaks[: MAX_LISTED - len(breaks)]
             in_doubt += len({doubt.id for doubt in page.doubts})
             doubts += page.doubts[: MAX_LISTED - len(doubts)]
-            report(CheckedView(**checked))
+            report(CheckedCounts(**checked))
     return AgentVerified(
         agent_id=agent.id,
         name=agent.name,
         holds=not broken,
-        checked=CheckedView(**checked),
+        checked=CheckedCounts(**checked),
         broken=broken,
         breaks=breaks,
         in_doubt=in_doubt,
@@ -60,7 +60,7 @@ def verify_agent(client: Client, agent: AgentView) -> AgentVerified:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[CheckedView], None]]:
+def _progress() -> Iterator[Callable[[CheckedCounts], None]]:
     """Shows progress on stderr if it is a terminal, and removes it at the end."""
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     console = err()

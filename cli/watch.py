@@ -36,10 +36,10 @@ from cli.render.operations import Activity
 from shared.errors import TransientError
 from shared.schemas.base import (
     AgentDetails,
-    ConclusionView,
-    CountsView,
+    ConclusionResponse,
+    GraphCounts,
     IterationDetails,
-    StepView,
+    StepResponse,
 )
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ INDENT: Final = 15
 LINE_SECONDS: Final = 30.0
 """Without a terminal: how often a line reports the progress of a long call, or that a step still waits."""
 
-LoadConclusions = Callable[[], Sequence[ConclusionView]]
+LoadConclusions = Callable[[], Sequence[ConclusionResponse]]
 
 
 def wait_until_configured(
@@ -179,7 +179,7 @@ class ProgressPrinter:
         self._console.print(f"\n[title]Iteration {number}[/]{of_how_many}")
         self._live.start()
 
-    def end(self, iteration: IterationDetails, before: CountsView, after: CountsView) -> None:
+    def end(self, iteration: IterationDetails, before: GraphCounts, after: GraphCounts) -> None:
         mark = "[good]✓[/]" if iteration.status == "completed" else "[bad]✗[/]"
         grown = f"+{after.nodes - before.nodes} nodes, +{after.edges - before.edges} edges"
         self._console.print(
@@ -232,7 +232,7 @@ class ProgressPrinter:
         return True
 
     def _print_ended(
-        self, iteration: IterationDetails, step: StepView, conclusions: LoadConclusions
+        self, iteration: IterationDetails, step: StepResponse, conclusions: LoadConclusions
     ) -> None:
         took = between(step.started_at, step.ended_at)
         result = step.result or {}
@@ -251,7 +251,7 @@ class ProgressPrinter:
         else:
             self._print_advice(step, took, conclusions)
 
-    def _print_plan(self, iteration: IterationDetails, step: StepView, took: str) -> None:
+    def _print_plan(self, iteration: IterationDetails, step: StepResponse, took: str) -> None:
         work = [step for step in iteration.steps if step.kind in ("query", "insight")]
         planned = [step for step in work if not round_of(step)]
         queries = sum(step.kind == "query" for step in planned)
@@ -261,7 +261,7 @@ class ProgressPrinter:
         for planned_step in planned:
             self._print_detail(step_name(planned_step), about(planned_step))
 
-    def _print_insight(self, step: StepView, took: str, conclusions: LoadConclusions) -> None:
+    def _print_insight(self, step: StepResponse, took: str, conclusions: LoadConclusions) -> None:
         result = step.result or {}
         ids = set(result.get("analyses", []))
         analyses = [row for row in conclusions() if str(row.id) in ids] if ids else []
@@ -277,7 +277,7 @@ class ProgressPrinter:
         for missing in result.get("missing", [])[:MAX_MISSING_SHOWN]:
             self._print_detail("missing", missing)
 
-    def _print_advice(self, step: StepView, took: str, conclusions: LoadConclusions) -> None:
+    def _print_advice(self, step: StepResponse, took: str, conclusions: LoadConclusions) -> None:
         result = step.result or {}
         ids = {advice["id"] for advice in result.get("advice", [])}
         if not ids:
@@ -290,7 +290,7 @@ class ProgressPrinter:
             if str(advice.id) in ids:
                 self._print_detail(advice.word, advice.summary)
 
-    def _print_trouble(self, step: StepView) -> None:
+    def _print_trouble(self, step: StepResponse) -> None:
         if step.waiting_since is not None:
             # In a terminal the line of the running step keeps showing it.
             is_first = self._is_new((step.id, step.waiting_since))
@@ -299,17 +299,17 @@ class ProgressPrinter:
             return
         if self._is_new((step.id, step.error)):
             text = f"{step_name(step)} is retried: {step.error}"
-            self._print_line(step, "[warn]![/]", text, "", whole=True)
+            self._print_line(step, "[warn]![/]", text, "", is_full=True)
 
-    def _print_waiting(self, step: StepView, since: datetime) -> None:
+    def _print_waiting(self, step: StepResponse, since: datetime) -> None:
         if step.error and self._is_line_due((step.id, since)):
             text = f"{step_name(step)}: {waiting(step.error, since, step.retry_at)}"
-            self._print_line(step, "[warn]![/]", text, "", whole=True)
+            self._print_line(step, "[warn]![/]", text, "", is_full=True)
 
     def _print_line(
-        self, step: StepView, mark: str, text: str, took: str, *, whole: bool = False
+        self, step: StepResponse, mark: str, text: str, took: str, *, is_full: bool = False
     ) -> None:
-        line = escape(text if whole or step.status == "failed" else clip(text, MAX_LINE_CHARS))
+        line = escape(text if is_full or step.status == "failed" else clip(text, MAX_LINE_CHARS))
         actor = f"[quiet]{ACTOR_OF[step.kind]:<10}[/]"
         self._console.print(f"  {mark} {actor} {line} [quiet]{took}[/]", soft_wrap=True)
 
@@ -319,9 +319,9 @@ class ProgressPrinter:
         self._console.print(f"{' ' * INDENT}{labelled}{escape(clip(text, width))}", soft_wrap=True)
 
     def _is_new(self, key: object) -> bool:
-        known = key in self._printed
+        is_printed = key in self._printed
         self._printed.add(key)
-        return not known
+        return not is_printed
 
 
 def _running_steps(iteration: IterationDetails) -> Table:
@@ -361,14 +361,16 @@ class IterationWatch:
     ) -> IterationDetails | None:
         """Returns the ended iteration; None if time is up first. `of` is the total number, if known."""
         self.printer.begin(number, of)
-        before = self.client.graph(str(agent_id), limit=0).counts
+        counts_before = self.client.graph(str(agent_id), limit=0).counts
         try:
-            ended = self._wait_until_ended(agent_id, number)
+            iteration = self._wait_until_ended(agent_id, number)
         finally:
             self.printer.stop()
-        if ended is not None:
-            self.printer.end(ended, before, self.client.graph(str(agent_id), limit=0).counts)
-        return ended
+        if iteration is not None:
+            self.printer.end(
+                iteration, counts_before, self.client.graph(str(agent_id), limit=0).counts
+            )
+        return iteration
 
     def _wait_until_ended(self, agent_id: UUID, number: int) -> IterationDetails | None:
         while not self.out_of_time:
@@ -390,5 +392,5 @@ class IterationWatch:
                 return self.client.iteration(newest.id)
         return None
 
-    def _conclusions(self, agent_id: UUID) -> Sequence[ConclusionView]:
+    def _conclusions(self, agent_id: UUID) -> Sequence[ConclusionResponse]:
         return [*self.client.analyses(str(agent_id)), *self.client.advice(str(agent_id))]

@@ -76,21 +76,21 @@ async def events_after_step(session: AsyncSession, step: Step) -> Sequence[Event
     if step.iteration_id is None:
         return [_events_after_agent_task(step), *await _next_answer_request(session, step)]
     fields = _step_fields(step) | {"occurred_at": step.ended_at}
-    failed = step.status == StepStatus.FAILED
+    has_failed = step.status == StepStatus.FAILED
     result = step.result or {}
     match StepKind(step.kind):
         case StepKind.OBSERVE:
-            if failed:
+            if has_failed:
                 return [events.PlanFailed.of(**fields, error=step.error)]
             return await _events_after_plan(session, step, fields)
         case StepKind.QUERY:
-            if failed:
+            if has_failed:
                 return [events.QueryFailed.of(**fields, error=step.error)]
             return [
                 events.QueryCompleted.of(**fields, nodes=result["nodes"], edges=result["edges"])
             ]
         case StepKind.INSIGHT:
-            if failed:
+            if has_failed:
                 return [events.InsightFailed.of(**fields, error=step.error)]
             return [
                 events.InsightCompleted.of(
@@ -98,7 +98,7 @@ async def events_after_step(session: AsyncSession, step: Step) -> Sequence[Event
                 )
             ]
         case StepKind.ADVISE:
-            if failed:
+            if has_failed:
                 return [events.AdviceFailed.of(**fields, error=step.error)]
             return _events_after_advice(result["advice"], fields)
         case kind:
@@ -107,13 +107,13 @@ async def events_after_step(session: AsyncSession, step: Step) -> Sequence[Event
 
 def _events_after_agent_task(step: Step) -> Event:
     fields = {"agent_id": step.agent_id, "step_id": step.id, "occurred_at": step.ended_at}
-    failed = step.status == StepStatus.FAILED
+    has_failed = step.status == StepStatus.FAILED
     match StepKind(step.kind):
-        case StepKind.CONFIGURE if failed:
+        case StepKind.CONFIGURE if has_failed:
             return events.ConfigurationFailed.of(**fields, error=step.error)
         case StepKind.CONFIGURE:
             return events.ConfigurationCompleted.of(**fields)
-        case StepKind.CONVERSE if failed:
+        case StepKind.CONVERSE if has_failed:
             return events.AnswerFailed.of(**fields, error=step.error)
         case StepKind.CONVERSE:
             return events.AnswerCompleted.of(**fields)
@@ -132,11 +132,11 @@ async def _next_answer_request(session: AsyncSession, step: Step) -> Sequence[Ev
 async def iteration_ended_event(
     session: AsyncSession,
     iteration: Iteration | IterationRow,
-    done: Sequence[Step | StepRow] | None = None,
+    steps: Sequence[Step | StepRow] | None = None,
 ) -> Event:
     """Returns the event of `iteration`'s end, with its counts and the known cost of its calls.
 
-    `done` are its steps. If it is None, they are loaded.
+    `steps` are its steps. If it is None, they are loaded.
     """
     fields: dict[str, Any] = {
         "agent_id": iteration.agent_id,
@@ -148,14 +148,14 @@ async def iteration_ended_event(
     }
     if iteration.status == IterationStatus.FAILED:
         return events.IterationFailed.of(**fields)
-    if done is None:
-        done = await step_store.list_steps(session, iteration.id)
+    if steps is None:
+        steps = await step_store.list_steps(session, iteration.id)
     return events.IterationCompleted.of(
         **fields,
-        queries=sum(step.kind == StepKind.QUERY for step in done),
-        insights=sum(step.kind == StepKind.INSIGHT for step in done),
-        analyses=sum(len((step.result or {}).get("analyses", [])) for step in done),
-        advice=sum(len((step.result or {}).get("advice", [])) for step in done),
+        queries=sum(step.kind == StepKind.QUERY for step in steps),
+        insights=sum(step.kind == StepKind.INSIGHT for step in steps),
+        analyses=sum(len((step.result or {}).get("analyses", [])) for step in steps),
+        advice=sum(len((step.result or {}).get("advice", [])) for step in steps),
     )
 
 

@@ -1,4 +1,4 @@
-"""The real engines, embedded as in the product or in containers; a database of its own for each test."""
+"""Real engines, embedded as in the product or in containers; a separate database for each test."""
 
 import os
 import subprocess
@@ -22,13 +22,13 @@ from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from tests.support import engines
-from tests.support.actors import running
+from tests.support.actors import running_actors
 from tests.support.databases import TEMPLATE, DatabasePool
 from tests.support.engines import Nats, Postgres
-from tests.support.levers import Sandbox
+from tests.support.sandbox_control import Sandbox
 from tests.support.sandbox_prices import SANDBOX_PRICES
 from tests.support.seeds import first_seed, seed_count
-from tests.support.waiting import waited_for
+from tests.support.waiting import wait_for
 
 
 def pytest_report_header() -> str:
@@ -37,19 +37,19 @@ def pytest_report_header() -> str:
 
 @pytest.fixture(scope="session")
 def engine_choice() -> str:
-    """Embedded or in containers; read before the tests hide the environment from what they test."""
+    """Embedded or in containers; read before the tests unset Vigil's environment variables."""
     return engines.chosen()
 
 
 @pytest.fixture(scope="session")
 def seed() -> int:
-    """Where the random tests of this run begin."""
+    """The first seed of this run's random tests."""
     return first_seed()
 
 
 @pytest.fixture(scope="session")
 def seeds_wanted() -> int | None:
-    """How many seeds to try where each takes long; None leaves it to the test."""
+    """Number of seeds for slow random tests; None leaves it to the test."""
     return seed_count()
 
 
@@ -72,7 +72,7 @@ def database_pool(postgres: Postgres) -> Iterator[DatabasePool]:
 
 @pytest.fixture
 def database_url(postgres: Postgres, database_pool: DatabasePool) -> Iterator[str]:
-    """A migrated database without a row of an earlier test."""
+    """A migrated database without rows of earlier tests."""
     name = database_pool.take()
     yield postgres.url(name)
     database_pool.give_back(name)
@@ -80,7 +80,7 @@ def database_url(postgres: Postgres, database_pool: DatabasePool) -> Iterator[st
 
 @contextmanager
 def cloned(postgres: Postgres) -> Iterator[str]:
-    """A new copy of the template for as long as the block lasts; its URL."""
+    """Copy the template for the duration of the block; yields the URL."""
     name = f"test_{uuid4().hex}"
     with psycopg.connect(postgres.dsn, autocommit=True) as connection:
         connection.execute(f"create database {name} template {TEMPLATE}")
@@ -93,9 +93,9 @@ def cloned(postgres: Postgres) -> Iterator[str]:
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    opened = Database(database_url, name="test")
-    yield opened
-    await opened.close()
+    connected = Database(database_url, name="test")
+    yield connected
+    await connected.close()
 
 
 @pytest.fixture(scope="session")
@@ -106,7 +106,7 @@ def nats_server(engine_choice: str, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 async def nats_url(nats_server: Nats) -> str:
-    """The server with a freshly made stream."""
+    """URL of the server, with a new stream."""
     bus = Bus(nats_server.url, name="test")
     await bus.connect()
     if any(stream.config.name == STREAM for stream in await bus.jetstream.streams_info()):
@@ -118,15 +118,15 @@ async def nats_url(nats_server: Nats) -> str:
 
 @pytest.fixture
 async def bus(nats_url: str) -> AsyncIterator[Bus]:
-    opened = Bus(nats_url, name="test")
-    await opened.connect()
-    yield opened
-    await opened.close()
+    connected = Bus(nats_url, name="test")
+    await connected.connect()
+    yield connected
+    await connected.close()
 
 
 @pytest.fixture(scope="session")
 def sandbox_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The sandbox in a process of its own, over a small corpus that is written here; its control is on."""
+    """The sandbox in its own process, with a small corpus and its control API."""
     home = tmp_path_factory.mktemp("sandbox")
     corpus = Path(__file__).parent / "corpus"
     port = free_port()
@@ -137,24 +137,24 @@ def sandbox_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         subprocess.Popen([*command, "--corpus", str(corpus)], stdout=log, stderr=log) as process,
     ):
         try:
-            # Not by a loop of its own: where Playwright drives a browser, one runs already.
-            waited_for(lambda: _answers(url), f"the sandbox to answer at {url}")
+            # Without an event loop: Playwright already runs one.
+            wait_for(lambda: _answers(url), f"the sandbox to answer at {url}")
             yield url
         finally:
-            # Else leaving the block would wait for it for ever.
+            # Else the end of the block would wait for it forever.
             process.terminate()
 
 
 @pytest.fixture
 def sandbox(sandbox_server: str) -> str:
-    """The sandbox with its meter at zero, no script and no faults."""
-    httpx.post(f"{sandbox_server}/control/reset").raise_for_status()
+    """The sandbox with a cleared meter, script and faults."""
+    httpx.post(f"{sandbox_server}/control/reset", verify=False).raise_for_status()
     return sandbox_server
 
 
 @pytest.fixture
 def settings(database_url: str, nats_url: str) -> Settings:
-    """Settings of an actor against this test's database and stream."""
+    """Settings of an actor with this test's database and stream."""
     return Settings.model_validate(
         {
             "database_url": database_url,
@@ -167,7 +167,7 @@ def settings(database_url: str, nats_url: str) -> Settings:
 
 @pytest.fixture
 def sandbox_settings(settings: Settings, sandbox: str) -> Settings:
-    """The same, with the sandbox in place of the model and the search service, at the prices of what it replaces."""
+    """The same, with the sandbox as model and search service, and with prices."""
     return settings.model_copy(
         update={
             "openai_api_key": SecretStr("sandbox"),
@@ -182,25 +182,25 @@ def sandbox_settings(settings: Settings, sandbox: str) -> Settings:
 
 @pytest.fixture(autouse=True)
 def _no_real_services(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test may reach a real service by somebody's keys."""
+    """No test may reach a real service with keys from the environment."""
     for name in [name for name in os.environ if name.startswith(("OPENAI_", "TAVILY_", "VIGIL_"))]:
         monkeypatch.delenv(name)
 
 
 def _answers(url: str) -> bool | None:
     try:
-        return httpx.get(f"{url}/health").status_code == HTTPStatus.OK or None
+        return httpx.get(f"{url}/health", verify=False).status_code == HTTPStatus.OK or None
     except httpx.TransportError:
         return None
 
 
 @pytest.fixture
-def levers(sandbox: str) -> Sandbox:
+def sandbox_control(sandbox: str) -> Sandbox:
     return Sandbox(sandbox)
 
 
 @pytest.fixture
 async def assistant(sandbox_settings: Settings) -> AsyncIterator[None]:
-    """At work."""
-    async with running(sandbox_settings, ["assistant"]):
+    """A running assistant."""
+    async with running_actors(sandbox_settings, ["assistant"]):
         yield

@@ -46,17 +46,17 @@ async def write_node(
     name: str,
     properties: Json,
 ) -> UUID:
-    added = await nodes.add_node(
+    result = await nodes.add_node(
         session,
         scope,
         validators,
         type_name=type_name,
         name=name,
         properties=properties,
-        grounds=_EVIDENCE,
+        evidence=_EVIDENCE,
         duplicate_threshold=DUPLICATE_THRESHOLD,
     )
-    return added.id
+    return result.id
 
 
 async def write_edge(
@@ -76,7 +76,7 @@ async def write_edge(
         source_id=source_id,
         target_id=target_id,
         properties={"share": "a third"},
-        grounds=_EVIDENCE,
+        evidence=_EVIDENCE,
     )
 
 
@@ -158,7 +158,7 @@ def _lookups(filled: FilledGraph) -> Iterator[_Measure]:
 
 
 def _writes(filled: FilledGraph) -> Iterator[_Measure]:
-    validators, others = Validators(), cycle(filled.ids)
+    validators, targets = Validators(), cycle(filled.ids)
     run = time.time_ns()
 
     async def add_node(session: AsyncSession, number: int) -> None:
@@ -178,7 +178,7 @@ def _writes(filled: FilledGraph) -> Iterator[_Measure]:
             validators,
             type_name=f"type_{number % 5}",
             source_id=filled.hub,
-            target_id=next(others),
+            target_id=next(targets),
         )
 
     yield _Measure("add a node", 0.005, add_node)
@@ -187,8 +187,8 @@ def _writes(filled: FilledGraph) -> Iterator[_Measure]:
 
 def _misspell(name: str) -> str:
     """Swap two letters in each of the first two words."""
-    first, second, *rest = name.split()
-    return " ".join([_swap_letters(first), _swap_letters(second), *rest])
+    first, second, *remaining = name.split()
+    return " ".join([_swap_letters(first), _swap_letters(second), *remaining])
 
 
 def _swap_letters(word: str) -> str:

@@ -37,8 +37,8 @@ def main() -> int:
     print(page)
     if arguments.json is not None:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        reached = {goal.name: goal.measured for goal in report.evaluate_goals(figures)}
-        result = {**_conditions(arguments), "goals": reached, **asdict(figures)}
+        actual = {goal.name: goal.measured for goal in report.evaluate_goals(figures)}
+        result = {**_conditions(arguments), "goals": actual, **asdict(figures)}
         arguments.json.write_text(json.dumps(result, indent=1) + "\n")
     if arguments.document is not None:
         arguments.document.write_text(page)

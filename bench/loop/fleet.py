@@ -59,11 +59,11 @@ class Fleet:
     @property
     def seconds(self) -> dict[str, float]:
         """Processor seconds of each actor so far."""
-        used: dict[str, float] = {}
+        seconds: dict[str, float] = {}
         for name, process in self._processes:
             times = process.cpu_times()
-            used[name] = used.get(name, 0.0) + times.user + times.system
-        return used
+            seconds[name] = seconds.get(name, 0.0) + times.user + times.system
+        return seconds
 
     @property
     def pids(self) -> list[tuple[str, int]]:
@@ -119,8 +119,10 @@ def cpu_seconds(pid: int) -> float:
     root = psutil.Process(pid)
     processes = [root, *root.children(recursive=True)]
     cpu_times = [process_times.cpu_times() for process_times in processes]
-    ended = cpu_times[0].children_user + cpu_times[0].children_system
-    return ended + sum(process_times.user + process_times.system for process_times in cpu_times)
+    ended_children = cpu_times[0].children_user + cpu_times[0].children_system
+    return ended_children + sum(
+        process_times.user + process_times.system for process_times in cpu_times
+    )
 
 
 def log_warnings(home: Path, names: Sequence[str] = ACTORS) -> list[str]:

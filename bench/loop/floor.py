@@ -62,16 +62,18 @@ class Floor:
     async def open(cls, url: str, delay_seconds: float = 0.0) -> "AsyncIterator[Floor]":
         """Connect; creates the schema `floor` in the database if it does not exist."""
         connections: asyncio.Queue[AsyncConnection[Any]] = asyncio.Queue()
-        opened = [await AsyncConnection.connect(url, autocommit=True) for _ in range(CONNECTIONS)]
-        for connection in opened:
+        open_connections = [
+            await AsyncConnection.connect(url, autocommit=True) for _ in range(CONNECTIONS)
+        ]
+        for connection in open_connections:
             connections.put_nowait(connection)
-        result = await opened[0].execute("select to_regnamespace('floor')")
+        result = await open_connections[0].execute("select to_regnamespace('floor')")
         if (await result.fetchone()) == (None,):
-            await opened[0].execute(_SCHEMA)
+            await open_connections[0].execute(_SCHEMA)
         try:
             yield cls(connections, delay_seconds)
         finally:
-            for connection in opened:
+            for connection in open_connections:
                 await connection.close()
 
     async def run(self, agent_id: UUID) -> float:

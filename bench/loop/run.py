@@ -59,7 +59,7 @@ def ideal_makespan(agents: int, slots: Mapping[str, int], call_seconds: float) -
 
     """
     free = {actor: [0.0] * slots[actor] for actor in CALLS}
-    ended = Counter[tuple[str, int]]()
+    ended_steps = Counter[tuple[str, int]]()
     order = count()
     arriving = [(0.0, next(order), "observer", agent) for agent in range(agents)]
     ending: list[tuple[float, int, str, int]] = []
@@ -72,20 +72,20 @@ def ideal_makespan(agents: int, slots: Mapping[str, int], call_seconds: float) -
             heapq.heappush(ending, (end, next(order), actor, agent))
             continue
         last, _, actor, agent = heapq.heappop(ending)
-        ended[actor, agent] += 1
-        for following in _next_steps(actor, ended[actor, agent]):
+        ended_steps[actor, agent] += 1
+        for following in _next_steps(actor, ended_steps[actor, agent]):
             heapq.heappush(arriving, (last, next(order), following, agent))
     return last
 
 
-def _next_steps(actor: str, ended: int) -> Iterator[str]:
-    """Yield the steps that start when one more step of `actor` ends; `ended` is their number for the agent."""
+def _next_steps(actor: str, ended_steps: int) -> Iterator[str]:
+    """Yield the steps that start when one more step of `actor` ends; `ended_steps` is their number for the agent."""
     match actor:
         case "observer":
             yield from ["researcher"] * QUERIES
-        case "researcher" if ended == QUERIES:
+        case "researcher" if ended_steps == QUERIES:
             yield from ["analyzer"] * INSIGHTS
-        case "analyzer" if ended == INSIGHTS:
+        case "analyzer" if ended_steps == INSIGHTS:
             yield "adviser"
 
 
@@ -117,8 +117,8 @@ class Driver:
         bus = create_bus(settings, "bench")
         driver = cls(database, bus)
         await bus.connect()
-        for ended in (IterationCompleted, IterationFailed):
-            await bus.client.subscribe(ended.subject, cb=driver._on_iteration_end)
+        for event_type in (IterationCompleted, IterationFailed):
+            await bus.client.subscribe(event_type.subject, cb=driver._on_iteration_end)
         try:
             yield driver
         finally:
@@ -152,19 +152,19 @@ class Driver:
         """Run one iteration. Raises RuntimeError if it fails or differs from the script."""
         async with self._database.transaction() as session:
             agent = await agents.lock_agent(session, agent_id)
-            started = await iterations.start_iteration(
+            start = await iterations.start_iteration(
                 session, agent, why="run_now", deadline_seconds=DEADLINE_SECONDS
             )
-            event = derived_events.iteration_step_event(started.iteration, started.observe)
-        iteration_id = started.iteration.id
+            event = derived_events.iteration_step_event(start.iteration, start.observe)
+        iteration_id = start.iteration.id
         end = self._ends[iteration_id] = asyncio.get_running_loop().create_future()
         await self._bus.publish(event)
         async with asyncio.timeout(ITERATION_SECONDS):
-            ended = await end
+            end_event = await end
         del self._ends[iteration_id]
-        _check_completed(ended)
+        _check_completed(end_event)
         return IterationRun(
-            iteration_id, (ended.occurred_at - started.iteration.started_at).total_seconds()
+            iteration_id, (end_event.occurred_at - start.iteration.started_at).total_seconds()
         )
 
     async def hop_seconds(self, iteration_ids: Sequence[UUID]) -> list[float]:
@@ -253,13 +253,13 @@ async def _create_types(session: AsyncSession, scope: GraphScope) -> None:
     )
 
 
-def _check_completed(ended: Event) -> None:
+def _check_completed(event: Event) -> None:
     """Raise RuntimeError if the iteration differs from the script."""
-    if not isinstance(ended, IterationCompleted) or ended.errors:
-        raise RuntimeError(f"an iteration failed: {ended.model_dump_json()}")
-    counts = (ended.queries, ended.insights, ended.analyses, ended.advice)
+    if not isinstance(event, IterationCompleted) or event.errors:
+        raise RuntimeError(f"an iteration failed: {event.model_dump_json()}")
+    counts = (event.queries, event.insights, event.analyses, event.advice)
     if counts != (scripted_model.QUERIES, scripted_model.INSIGHTS, scripted_model.INSIGHTS, 0):
-        raise RuntimeError(f"an iteration did not what the script says: {ended.model_dump_json()}")
+        raise RuntimeError(f"an iteration did not what the script says: {event.model_dump_json()}")
 
 
 DATABASE: Final = "vigil"
@@ -412,12 +412,12 @@ class _SideMeasurement:
             await self._run()
 
     async def measure(self, iterations: int) -> None:
-        before = self._meter.snapshot(await self._messages())
+        start = self._meter.snapshot(await self._messages())
         for _ in range(iterations):
             self._seconds.append(await self._run())
         await asyncio.to_thread(self._meter.wait_for_counts)
-        used = self._meter.usage_between(before, self._meter.snapshot(await self._messages()))
-        self._idle.append(used.per(iterations))
+        usage = self._meter.usage_between(start, self._meter.snapshot(await self._messages()))
+        self._idle.append(usage.per(iterations))
 
     async def measure_load(
         self,
@@ -432,13 +432,13 @@ class _SideMeasurement:
                 count += 1
             return count
 
-        before = self._meter.snapshot(await self._messages())
+        start = self._meter.snapshot(await self._messages())
         began = time.monotonic()
         counts = await asyncio.gather(*map(run_again_and_again, agents))
         took = time.monotonic() - began
-        after = self._meter.snapshot(await self._messages())
+        end = self._meter.snapshot(await self._messages())
         await asyncio.to_thread(self._meter.wait_for_counts)
-        self._load = self._meter.usage_between(before, after).per(sum(counts))
+        self._load = self._meter.usage_between(start, end).per(sum(counts))
         self._per_second = sum(counts) / took
 
     def side(self) -> Side:

@@ -81,15 +81,15 @@ class Query:
     @property
     def page(self) -> Json:
         """A search result: a sentence for each node and edge, and some more."""
-        rest = [f"Nothing of note happened at {name} besides." for name in self.names]
-        text = " ".join([*map(node_summary, self.names), *self.supplies, *rest])
+        filler = [f"Nothing of note happened at {name} besides." for name in self.names]
+        text = " ".join([*map(node_summary, self.names), *self.supplies, *filler])
         return {"title": f"On {self.names[0]}", "url": self.url, "content": text}
 
     @property
     def supplies(self) -> list[str]:
         """The sentence of each edge."""
-        first, *others = self.names
-        return [f"{first} supplies {other} with parts." for other in others]
+        first, *suppliers = self.names
+        return [f"{first} supplies {supplier} with parts." for supplier in suppliers]
 
 
 def node_name(key: str, place: int) -> str:
@@ -155,17 +155,19 @@ def write_calls(reference: Reference, query: Query) -> list[Json]:
         )
         for name in query.names
     ]
-    first, *others = (ids.node_id(reference.agent_id, NODE_TYPE, name) for name in query.names)
+    first, *supplier_ids = (
+        ids.node_id(reference.agent_id, NODE_TYPE, name) for name in query.names
+    )
     edges = [
         _call(
             "addGraphEdge",
             type=EDGE_TYPE,
             sourceId=str(first),
-            targetId=str(other),
+            targetId=str(supplier_id),
             properties={"what": "parts"},
             evidence=[{"sourceUrl": query.url, "quote": sentence}],
         )
-        for other, sentence in zip(others, query.supplies, strict=True)
+        for supplier_id, sentence in zip(supplier_ids, query.supplies, strict=True)
     ]
     return nodes + edges
 

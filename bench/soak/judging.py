@@ -90,12 +90,12 @@ def halves(samples: Sequence[Sample]) -> tuple[Sequence[Sample], Sequence[Sample
     return first, [first[-1], *samples[len(first) :]]
 
 
-def trend(what: str, samples: Sequence[Sample], value: Value, nothing: float) -> Trend:
+def trend(label: str, samples: Sequence[Sample], value: Value, nothing: float) -> Trend:
     _, last = halves(samples)
     times = [sample.at_seconds for sample in last]
     per_second = linear_regression(times, [value(sample) for sample in last]).slope
     return Trend(
-        what,
+        label,
         value(samples[0]),
         value(last[0]),
         value(last[-1]),
@@ -105,15 +105,15 @@ def trend(what: str, samples: Sequence[Sample], value: Value, nothing: float) ->
     )
 
 
-def growth_per_iteration(what: str, samples: Sequence[Sample], value: Value) -> Growth:
+def growth_per_iteration(label: str, samples: Sequence[Sample], value: Value) -> Growth:
     first, last = (_per_iteration(half, value) for half in halves(samples))
-    return Growth(what, value(samples[-1]), first[0], last[0], last[1])
+    return Growth(label, value(samples[-1]), first[0], last[0], last[1])
 
 
 def _per_iteration(samples: Sequence[Sample], value: Value) -> tuple[float, int]:
-    before, after = samples[0], samples[-1]
-    iterations = after.work.completed - before.work.completed
-    return (value(after) - value(before)) / max(iterations, 1), iterations
+    start, end = samples[0], samples[-1]
+    iterations = end.work.completed - start.work.completed
+    return (value(end) - value(start)) / max(iterations, 1), iterations
 
 
 def _pss_of(name: str) -> Value:
@@ -194,18 +194,18 @@ def _trend_faults(run: Run) -> Iterator[str]:
         yield "it ran too short a time after the warm-up to tell whether anything grows"
         return
     samples = run.steady
-    for what, trends in (
+    for label, trends in (
         ("memory of", memory(samples)),
         ("open files of", files(samples)),
         ("table", flat_tables(samples)),
     ):
-        yield from (f"{what} {item.what} grows" for item in trends if not item.is_flat)
-    for what, growths in (
+        yield from (f"{label} {item.what} grows" for item in trends if not item.is_flat)
+    for label, growths in (
         ("table", growing_tables(samples)),
         ("stream", streams(samples)),
     ):
         yield from (
-            f"{what} {item.what} grows by more with each iteration"
+            f"{label} {item.what} grows by more with each iteration"
             for item in growths
             if not item.is_flat
         )

@@ -79,7 +79,7 @@ def explain_stream(samples: Sequence[Sample], settings: Settings) -> str:
     """Describe the stream's shipped limits, and when they are reached at this rate."""
     _, last = judging.halves(samples)
     before, after = (
-        sum(it.bytes for it in sample.streams.values()) for sample in (last[0], last[-1])
+        sum(stream.bytes for stream in sample.streams.values()) for sample in (last[0], last[-1])
     )
     per_hour = (after - before) / (last[-1].at_seconds - last[0].at_seconds) * 3600
     limits = (
@@ -264,9 +264,9 @@ def _iterations(run: Run) -> Iterator[str]:
     yield (
         f"{work.started} started, {work.completed} completed, {work.failed} failed, {work.with_errors} with errors;"
         f" {work.failed_steps} failed steps, {work.republish_count} steps asked for again by the reconciler,"
-        f" {work.dead_letters} dead letters. Most at a time in a sample: {_max(run, lambda it: it.work.running)} running"
-        f" iterations, {_max(run, lambda it: it.work.open_steps)} open steps,"
-        f" {_max(run, lambda it: it.work.lapsed_leases)} lapsed leases."
+        f" {work.dead_letters} dead letters. Most at a time in a sample: {_max(run, lambda row: row.work.running)} running"
+        f" iterations, {_max(run, lambda row: row.work.open_steps)} open steps,"
+        f" {_max(run, lambda row: row.work.lapsed_leases)} lapsed leases."
     )
     yield ""
     if len(run.steady) < 2:
@@ -288,7 +288,7 @@ def _quarter(name: str, samples: Sequence[Sample]) -> str:
     first, last = samples[0], samples[-1]
     seconds = _seconds(samples[1:])
     completed = last.work.completed - first.work.completed
-    used = sum(
+    seconds_used = sum(
         usage.seconds - first.processes[name].seconds for name, usage in last.processes.items()
     )
     return table_row(
@@ -296,8 +296,8 @@ def _quarter(name: str, samples: Sequence[Sample]) -> str:
         str(completed),
         ms(percentile(seconds, 50)),
         ms(percentile(seconds, 95)),
-        ms(used / completed) if completed else "—",
-        f"{used / (last.at_seconds - first.at_seconds):.2f}",
+        ms(seconds_used / completed) if completed else "—",
+        f"{seconds_used / (last.at_seconds - first.at_seconds):.2f}",
     )
 
 

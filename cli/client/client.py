@@ -9,58 +9,73 @@ from uuid import UUID
 from httpx_sse import ServerSentEvent
 
 from cli.client.http import Connection, agent_path
-from shared.schemas.accounts import MeView, NewTokenView, SignInLinkView, TokenView, UserView
-from shared.schemas.agents import ConfigurationDetails, PromptsView, PromptView, TypesView
-from shared.schemas.base import (
-    AboutView,
-    AgentDetails,
-    AgentView,
-    CallsView,
-    ConclusionView,
-    EdgeView,
-    GraphView,
-    InboxItemView,
-    IterationDetails,
-    IterationView,
-    NodeView,
-    OutsideView,
+from shared.schemas.accounts import (
+    MeResponse,
+    NewTokenResponse,
+    SignInLinkResponse,
+    TokenResponse,
+    UserResponse,
 )
-from shared.schemas.conclusions import InvestigationRequestView
-from shared.schemas.conversation import MemoryView, MessageView, TurnView
-from shared.schemas.costs import AllowanceView, BudgetView, CostsBy, CostsView
+from shared.schemas.agents import (
+    ConfigurationDetails,
+    PromptResponse,
+    PromptsResponse,
+    TypesResponse,
+)
+from shared.schemas.base import (
+    AboutResponse,
+    AgentDetails,
+    AgentResponse,
+    CallsSummary,
+    ConclusionResponse,
+    EdgeResponse,
+    GraphResponse,
+    InboxItemResponse,
+    IterationDetails,
+    IterationSummary,
+    NodeResponse,
+    ProvidersResponse,
+)
+from shared.schemas.conclusions import InvestigationRequestResponse
+from shared.schemas.conversation import ConversationTurn, MemoryResponse, MessageResponse
+from shared.schemas.costs import BudgetResponse, BudgetUsage, CostsBy, CostsResponse
 from shared.schemas.graph import (
-    DuplicateView,
+    DuplicatePair,
     EdgeDetails,
     EdgeTypeDetails,
-    MergeView,
-    NeighbourhoodView,
+    MergeResponse,
+    NeighbourhoodResponse,
     NodeDetails,
     NodeTypeDetails,
 )
-from shared.schemas.iterations import CallView, Marked
+from shared.schemas.iterations import CallResponse, Marked
 from shared.schemas.notifications import (
     CreatedDestination,
-    DeliveryView,
+    DeliveryResponse,
     DestinationDetails,
-    DestinationView,
+    DestinationResponse,
     NewSecret,
 )
-from shared.schemas.operations import DeadLetterDetails, DeadLetterView
+from shared.schemas.operations import (
+    DeadLetterDetails,
+    DeadLetterResponse,
+    ServiceLoadsResponse,
+)
 from shared.schemas.provenance import (
-    RetractionView,
+    RetractionResponse,
     SourceDetails,
-    SourceView,
+    SourceResponse,
     VerificationPage,
-    VerificationView,
+    VerificationResponse,
 )
 
 
 class Agents(Connection):
     def agents(
         self, *, state: str | None = None, search: str | None = None, limit: int | None = None
-    ) -> Iterable[AgentView]:
+    ) -> Iterable[AgentResponse]:
         """Sorted by name. Lists are fetched page by page as they are iterated; `limit` None is all."""
-        return self._pages(AgentView, "/agents", limit, state=state, search=search)
+        return self._pages(AgentResponse, "/agents", limit, state=state, search=search)
 
     def agent(self, reference: str) -> AgentDetails:
         return self._ask(AgentDetails, "GET", agent_path(reference))
@@ -107,18 +122,22 @@ class Agents(Connection):
     def configuration(self, reference: str) -> ConfigurationDetails:
         return self._ask(ConfigurationDetails, "GET", f"{agent_path(reference)}/configuration")
 
-    def prompts(self, reference: str) -> PromptsView:
-        return self._ask(PromptsView, "GET", f"{agent_path(reference)}/prompts")
+    def prompts(self, reference: str) -> PromptsResponse:
+        return self._ask(PromptsResponse, "GET", f"{agent_path(reference)}/prompts")
 
-    def prompt_history(self, reference: str, *, phase: str | None = None) -> Iterable[PromptView]:
+    def prompt_history(
+        self, reference: str, *, phase: str | None = None
+    ) -> Iterable[PromptResponse]:
         """All versions, newest first."""
         path = f"{agent_path(reference)}/prompts/history"
-        return self._pages(PromptView, path, None, phase=phase)
+        return self._pages(PromptResponse, path, None, phase=phase)
 
-    def edit_prompt(self, reference: str, phase: str, prompt: str, *, version: int) -> PromptsView:
+    def edit_prompt(
+        self, reference: str, phase: str, prompt: str, *, version: int
+    ) -> PromptsResponse:
         """Refused if the prompts are no longer at this `version`."""
         return self._ask(
-            PromptsView,
+            PromptsResponse,
             "PUT",
             f"{agent_path(reference)}/prompts/{quote(phase, safe='')}",
             json={"prompt": prompt},
@@ -131,9 +150,9 @@ class Agents(Connection):
 
     def iterations(
         self, reference: str, limit: int | None = 20, *, status: str | None = None
-    ) -> Iterable[IterationView]:
+    ) -> Iterable[IterationSummary]:
         path = f"{agent_path(reference)}/iterations"
-        return self._pages(IterationView, path, limit, status=status)
+        return self._pages(IterationSummary, path, limit, status=status)
 
     def iteration(self, iteration_id: UUID) -> IterationDetails:
         return self._ask(IterationDetails, "GET", f"/iterations/{iteration_id}")
@@ -143,18 +162,18 @@ class Agents(Connection):
 
 
 class Conversations(Connection):
-    def messages(self, agent: str, limit: int | None = 50) -> Iterable[MessageView]:
+    def messages(self, agent: str, limit: int | None = 50) -> Iterable[MessageResponse]:
         """Newest first."""
-        return self._pages(MessageView, _messages(agent), limit)
+        return self._pages(MessageResponse, _messages(agent), limit)
 
-    def message(self, agent: str, message_id: UUID) -> MessageView:
-        return self._ask(MessageView, "GET", f"{_messages(agent)}/{message_id}")
+    def message(self, agent: str, message_id: UUID) -> MessageResponse:
+        return self._ask(MessageResponse, "GET", f"{_messages(agent)}/{message_id}")
 
-    def say(self, agent: str, content: str) -> TurnView:
-        return self._ask(TurnView, "POST", _messages(agent), json={"content": content})
+    def say(self, agent: str, content: str) -> ConversationTurn:
+        return self._ask(ConversationTurn, "POST", _messages(agent), json={"content": content})
 
-    def retry_answer(self, agent: str, message_id: UUID) -> MessageView:
-        return self._ask(MessageView, "POST", f"{_messages(agent)}/{message_id}/retry")
+    def retry_answer(self, agent: str, message_id: UUID) -> MessageResponse:
+        return self._ask(MessageResponse, "POST", f"{_messages(agent)}/{message_id}/retry")
 
     def answer(
         self, agent: str, message_id: UUID, last_event_id: str | None
@@ -163,12 +182,12 @@ class Conversations(Connection):
         headers = {"Last-Event-ID": last_event_id} if last_event_id else {}
         return self._stream(f"{_messages(agent)}/{message_id}/stream", headers=headers)
 
-    def memories(self, agent: str, *, forgotten: bool = False) -> Iterable[MemoryView]:
-        return self._pages(MemoryView, _memories(agent), None, forgotten=forgotten)
+    def memories(self, agent: str, *, forgotten: bool = False) -> Iterable[MemoryResponse]:
+        return self._pages(MemoryResponse, _memories(agent), None, forgotten=forgotten)
 
-    def remember(self, agent: str, kind: str, content: str) -> MemoryView:
+    def remember(self, agent: str, kind: str, content: str) -> MemoryResponse:
         body = {"kind": kind, "content": content}
-        return self._ask(MemoryView, "POST", _memories(agent), json=body)
+        return self._ask(MemoryResponse, "POST", _memories(agent), json=body)
 
     def forget(self, agent: str, memory_id: UUID) -> None:
         self._send("DELETE", f"{_memories(agent)}/{memory_id}")
@@ -185,21 +204,21 @@ def _memories(agent: str) -> str:
 class Inbox(Connection):
     def inbox(
         self, *, unread: bool, agent_id: UUID | None = None, limit: int | None = 50
-    ) -> Iterable[InboxItemView]:
-        return self._pages(InboxItemView, "/inbox", limit, unread=unread, agent_id=agent_id)
+    ) -> Iterable[InboxItemResponse]:
+        return self._pages(InboxItemResponse, "/inbox", limit, unread=unread, agent_id=agent_id)
 
-    def inbox_item(self, item_id: UUID) -> InboxItemView:
-        return self._ask(InboxItemView, "GET", f"/inbox/{item_id}")
+    def inbox_item(self, item_id: UUID) -> InboxItemResponse:
+        return self._ask(InboxItemResponse, "GET", f"/inbox/{item_id}")
 
-    def mark(self, item_id: UUID, *, read: bool) -> InboxItemView:
+    def mark(self, item_id: UUID, *, read: bool) -> InboxItemResponse:
         order = "read" if read else "unread"
-        return self._ask(InboxItemView, "POST", f"/inbox/{item_id}/{order}")
+        return self._ask(InboxItemResponse, "POST", f"/inbox/{item_id}/{order}")
 
     def mark_all_read(self) -> Marked:
         return self._ask(Marked, "POST", "/inbox/read")
 
-    def destinations(self) -> list[DestinationView]:
-        return list(self._pages(DestinationView, "/destinations", None))
+    def destinations(self) -> list[DestinationResponse]:
+        return list(self._pages(DestinationResponse, "/destinations", None))
 
     def destination(self, destination_id: UUID) -> DestinationDetails:
         return self._ask(DestinationDetails, "GET", _destination(destination_id))
@@ -217,38 +236,42 @@ class Inbox(Connection):
     def rotate_secret(self, destination_id: UUID) -> NewSecret:
         return self._ask(NewSecret, "POST", f"{_destination(destination_id)}/rotate-secret")
 
-    def test_destination(self, destination_id: UUID) -> DeliveryView:
-        return self._ask(DeliveryView, "POST", f"{_destination(destination_id)}/test")
+    def test_destination(self, destination_id: UUID) -> DeliveryResponse:
+        return self._ask(DeliveryResponse, "POST", f"{_destination(destination_id)}/test")
 
     def delete_destination(self, destination_id: UUID) -> None:
         self._send("DELETE", _destination(destination_id))
 
-    def delivery(self, delivery: DeliveryView) -> DeliveryView:
+    def delivery(self, delivery: DeliveryResponse) -> DeliveryResponse:
         """The present state of the delivery."""
-        return self._ask(DeliveryView, "GET", _delivery(delivery))
+        return self._ask(DeliveryResponse, "GET", _delivery(delivery))
 
-    def failed_deliveries(self, destination_id: UUID) -> list[DeliveryView]:
+    def failed_deliveries(self, destination_id: UUID) -> list[DeliveryResponse]:
         path = f"{_destination(destination_id)}/deliveries"
-        return list(self._pages(DeliveryView, path, None, status="failed"))
+        return list(self._pages(DeliveryResponse, path, None, status="failed"))
 
-    def retry_delivery(self, delivery: DeliveryView) -> DeliveryView:
-        return self._ask(DeliveryView, "POST", f"{_delivery(delivery)}/retry")
+    def retry_delivery(self, delivery: DeliveryResponse) -> DeliveryResponse:
+        return self._ask(DeliveryResponse, "POST", f"{_delivery(delivery)}/retry")
 
 
 def _destination(destination_id: UUID) -> str:
     return f"/destinations/{destination_id}"
 
 
-def _delivery(delivery: DeliveryView) -> str:
+def _delivery(delivery: DeliveryResponse) -> str:
     return f"{_destination(delivery.destination_id)}/deliveries/{delivery.id}"
 
 
 class OfInstallation(Connection):
-    def about(self) -> AboutView:
-        return self._ask(AboutView, "GET", "/about")
+    def about(self) -> AboutResponse:
+        return self._ask(AboutResponse, "GET", "/about")
 
-    def outside(self) -> OutsideView:
-        return self._ask(OutsideView, "GET", "/about/outside")
+    def service_loads(self) -> ServiceLoadsResponse:
+        """For operators."""
+        return self._ask(ServiceLoadsResponse, "GET", "/services")
+
+    def providers(self) -> ProvidersResponse:
+        return self._ask(ProvidersResponse, "GET", "/about/providers")
 
     def events(self, agent: str | None, parameters: Mapping[str, str]) -> Iterator[ServerSentEvent]:
         """Events of one agent or of all, until the connection ends."""
@@ -257,14 +280,14 @@ class OfInstallation(Connection):
 
     def dead_letters(
         self, *, actor: str | None = None, limit: int | None = 50
-    ) -> Iterable[DeadLetterView]:
-        return self._pages(DeadLetterView, "/dead-letters", limit, actor=actor)
+    ) -> Iterable[DeadLetterResponse]:
+        return self._pages(DeadLetterResponse, "/dead-letters", limit, actor=actor)
 
     def dead_letter(self, reference: str) -> DeadLetterDetails:
         return self._ask(DeadLetterDetails, "GET", _letter(reference))
 
-    def retry(self, reference: str) -> DeadLetterView:
-        return self._ask(DeadLetterView, "POST", f"{_letter(reference)}/retry")
+    def retry(self, reference: str) -> DeadLetterResponse:
+        return self._ask(DeadLetterResponse, "POST", f"{_letter(reference)}/retry")
 
     def discard(self, reference: str) -> None:
         self._send("DELETE", _letter(reference))
@@ -275,34 +298,36 @@ def _letter(reference: str) -> str:
 
 
 class Knowledge(Connection):
-    def graph(self, reference: str, *, type_name: str | None = None, limit: int = 100) -> GraphView:
+    def graph(
+        self, reference: str, *, type_name: str | None = None, limit: int = 100
+    ) -> GraphResponse:
         params = {"limit": limit} | ({"type": type_name} if type_name else {})
-        return self._ask(GraphView, "GET", f"{agent_path(reference)}/graph", params=params)
+        return self._ask(GraphResponse, "GET", f"{agent_path(reference)}/graph", params=params)
 
     def nodes(
         self, reference: str, limit: int | None = 50, **filters: str | None
-    ) -> Iterable[NodeView]:
+    ) -> Iterable[NodeResponse]:
         """`filters`: type, search, updated_since."""
-        return self._pages(NodeView, f"{agent_path(reference)}/nodes", limit, **filters)
+        return self._pages(NodeResponse, f"{agent_path(reference)}/nodes", limit, **filters)
 
     def edges(
         self, reference: str, limit: int | None = 50, **filters: str | None
-    ) -> Iterable[EdgeView]:
+    ) -> Iterable[EdgeResponse]:
         """`filters`: type, source_id, target_id, node_id, updated_since."""
-        return self._pages(EdgeView, f"{agent_path(reference)}/edges", limit, **filters)
+        return self._pages(EdgeResponse, f"{agent_path(reference)}/edges", limit, **filters)
 
     def neighbourhood(
         self, reference: str, node_id: UUID, *, depth: int, limit: int
-    ) -> NeighbourhoodView:
+    ) -> NeighbourhoodResponse:
         path = f"{agent_path(reference)}/nodes/{node_id}/neighbourhood"
         params = {"depth": depth, "limit": limit}
-        return self._ask(NeighbourhoodView, "GET", path, params=params)
+        return self._ask(NeighbourhoodResponse, "GET", path, params=params)
 
     def node(self, reference: str, node_id: UUID) -> NodeDetails:
         return self._ask(NodeDetails, "GET", f"{agent_path(reference)}/nodes/{node_id}")
 
-    def types(self, reference: str) -> TypesView:
-        return TypesView(
+    def types(self, reference: str) -> TypesResponse:
+        return TypesResponse(
             node_types=list(self.node_types(reference)), edge_types=list(self.edge_types(reference))
         )
 
@@ -315,44 +340,44 @@ class Knowledge(Connection):
     def edge_types(self, reference: str) -> Iterable[EdgeTypeDetails]:
         return self._pages(EdgeTypeDetails, f"{agent_path(reference)}/edge-types", None)
 
-    def analyses(self, reference: str, limit: int | None = 100) -> Iterable[ConclusionView]:
-        return self._pages(ConclusionView, f"{agent_path(reference)}/analyses", limit)
+    def analyses(self, reference: str, limit: int | None = 100) -> Iterable[ConclusionResponse]:
+        return self._pages(ConclusionResponse, f"{agent_path(reference)}/analyses", limit)
 
-    def advice(self, reference: str, limit: int | None = 100) -> Iterable[ConclusionView]:
-        return self._pages(ConclusionView, f"{agent_path(reference)}/advice", limit)
+    def advice(self, reference: str, limit: int | None = 100) -> Iterable[ConclusionResponse]:
+        return self._pages(ConclusionResponse, f"{agent_path(reference)}/advice", limit)
 
     def investigations(
         self, reference: str, *, only_open: bool = False, limit: int | None = 100
-    ) -> Iterable[InvestigationRequestView]:
+    ) -> Iterable[InvestigationRequestResponse]:
         path = f"{agent_path(reference)}/investigation-requests"
         is_open = "true" if only_open else None
-        return self._pages(InvestigationRequestView, path, limit, open=is_open)
+        return self._pages(InvestigationRequestResponse, path, limit, open=is_open)
 
-    def conclusion(self, reference: str, kind: str, node_id: UUID) -> ConclusionView:
+    def conclusion(self, reference: str, kind: str, node_id: UUID) -> ConclusionResponse:
         """`kind` is `analyses` or `advice`."""
-        return self._ask(ConclusionView, "GET", f"{agent_path(reference)}/{kind}/{node_id}")
+        return self._ask(ConclusionResponse, "GET", f"{agent_path(reference)}/{kind}/{node_id}")
 
 
 class Merges(Connection):
-    def duplicates(self, agent: str, limit: int | None = 50) -> Iterable[DuplicateView]:
+    def duplicates(self, agent: str, limit: int | None = 50) -> Iterable[DuplicatePair]:
         """Duplicate candidates, most recently changed first."""
-        return self._pages(DuplicateView, f"{agent_path(agent)}/duplicates", limit)
+        return self._pages(DuplicatePair, f"{agent_path(agent)}/duplicates", limit)
 
-    def merges(self, agent: str, limit: int | None = 50) -> Iterable[MergeView]:
+    def merges(self, agent: str, limit: int | None = 50) -> Iterable[MergeResponse]:
         """Newest first."""
-        return self._pages(MergeView, f"{agent_path(agent)}/merges", limit)
+        return self._pages(MergeResponse, f"{agent_path(agent)}/merges", limit)
 
-    def merge(self, agent: str, *, kept: UUID, merged: UUID, reason: str) -> MergeView:
+    def merge(self, agent: str, *, kept: UUID, merged: UUID, reason: str) -> MergeResponse:
         body = {"kept": str(kept), "merged": str(merged), "reason": reason}
-        return self._ask(MergeView, "POST", f"{agent_path(agent)}/merges", json=body)
+        return self._ask(MergeResponse, "POST", f"{agent_path(agent)}/merges", json=body)
 
-    def undo_merge(self, agent: str, merge_id: UUID) -> MergeView:
-        return self._ask(MergeView, "POST", f"{agent_path(agent)}/merges/{merge_id}/undo")
+    def undo_merge(self, agent: str, merge_id: UUID) -> MergeResponse:
+        return self._ask(MergeResponse, "POST", f"{agent_path(agent)}/merges/{merge_id}/undo")
 
 
 class Proof(Connection):
-    def verification(self, conclusion_id: UUID) -> VerificationView:
-        return self._ask(VerificationView, "GET", f"/conclusions/{conclusion_id}/verification")
+    def verification(self, conclusion_id: UUID) -> VerificationResponse:
+        return self._ask(VerificationResponse, "GET", f"/conclusions/{conclusion_id}/verification")
 
     def verification_pages(self, agent: str, rows: int) -> Iterator[VerificationPage]:
         """The check of everything the agent knows, `rows` rows a page."""
@@ -378,10 +403,10 @@ class Sources(Connection):
         *,
         page_url: str | None = None,
         retracted: bool | None = None,
-    ) -> Iterable[SourceView]:
+    ) -> Iterable[SourceResponse]:
         """Most recently fetched first."""
         path = f"{agent_path(agent)}/sources"
-        return self._pages(SourceView, path, limit, url=page_url, retracted=retracted)
+        return self._pages(SourceResponse, path, limit, url=page_url, retracted=retracted)
 
     def source(self, agent: str, source_id: UUID) -> SourceDetails:
         return self._ask(SourceDetails, "GET", f"{agent_path(agent)}/sources/{source_id}")
@@ -393,20 +418,22 @@ class Sources(Connection):
         *,
         standing: bool | None = None,
         source: str | None = None,
-    ) -> Iterable[RetractionView]:
+    ) -> Iterable[RetractionResponse]:
         """Newest first; `source` is a URL or the id of a source."""
         path = _retractions(agent)
-        return self._pages(RetractionView, path, limit, standing=standing, source=source)
+        return self._pages(RetractionResponse, path, limit, standing=standing, source=source)
 
-    def retraction(self, agent: str, retraction_id: UUID) -> RetractionView:
-        return self._ask(RetractionView, "GET", f"{_retractions(agent)}/{retraction_id}")
+    def retraction(self, agent: str, retraction_id: UUID) -> RetractionResponse:
+        return self._ask(RetractionResponse, "GET", f"{_retractions(agent)}/{retraction_id}")
 
-    def retract(self, agent: str, source: str, reason: str) -> RetractionView:
+    def retract(self, agent: str, source: str, reason: str) -> RetractionResponse:
         body = {"source": source, "reason": reason}
-        return self._ask(RetractionView, "POST", _retractions(agent), json=body)
+        return self._ask(RetractionResponse, "POST", _retractions(agent), json=body)
 
-    def restore(self, agent: str, retraction_id: UUID) -> RetractionView:
-        return self._ask(RetractionView, "POST", f"{_retractions(agent)}/{retraction_id}/restore")
+    def restore(self, agent: str, retraction_id: UUID) -> RetractionResponse:
+        return self._ask(
+            RetractionResponse, "POST", f"{_retractions(agent)}/{retraction_id}/restore"
+        )
 
 
 def _retractions(agent: str) -> str:
@@ -414,72 +441,72 @@ def _retractions(agent: str) -> str:
 
 
 class Spending(Connection):
-    def calls(self, reference: str) -> CallsView:
-        return self._ask(CallsView, "GET", f"{agent_path(reference)}/calls/summary")
+    def calls(self, reference: str) -> CallsSummary:
+        return self._ask(CallsSummary, "GET", f"{agent_path(reference)}/calls/summary")
 
-    def calls_made(self, reference: str) -> Iterable[CallView]:
+    def calls_made(self, reference: str) -> Iterable[CallResponse]:
         """Single calls, newest first."""
-        return self._pages(CallView, f"{agent_path(reference)}/calls", None)
+        return self._pages(CallResponse, f"{agent_path(reference)}/calls", None)
 
-    def costs(self, reference: str | None, *, by: CostsBy, since: date | None) -> CostsView:
+    def costs(self, reference: str | None, *, by: CostsBy, since: date | None) -> CostsResponse:
         """Costs of one agent or of all, with every group."""
         path = "/costs" if reference is None else f"{agent_path(reference)}/costs"
         params = {"by": by} | ({} if since is None else {"since": since.isoformat()})
-        view = self._ask(CostsView, "GET", path, params=params)
+        view = self._ask(CostsResponse, "GET", path, params=params)
         while view.next is not None:
-            more = self._ask(CostsView, "GET", path, params={**params, "cursor": view.next})
+            more = self._ask(CostsResponse, "GET", path, params={**params, "cursor": view.next})
             view = more.model_copy(update={"groups": [*view.groups, *more.groups]})
         return view
 
-    def budget(self, reference: str) -> BudgetView:
-        return self._ask(BudgetView, "GET", f"{agent_path(reference)}/budget")
+    def budget(self, reference: str) -> BudgetResponse:
+        return self._ask(BudgetResponse, "GET", f"{agent_path(reference)}/budget")
 
-    def set_budget(self, reference: str, caps: dict[str, float | int | None]) -> BudgetView:
-        return self._ask(BudgetView, "PUT", f"{agent_path(reference)}/budget", json=caps)
+    def set_budget(self, reference: str, caps: dict[str, float | int | None]) -> BudgetResponse:
+        return self._ask(BudgetResponse, "PUT", f"{agent_path(reference)}/budget", json=caps)
 
-    def installation_budget(self) -> AllowanceView:
-        return self._ask(AllowanceView, "GET", "/budget")
+    def installation_budget(self) -> BudgetUsage:
+        return self._ask(BudgetUsage, "GET", "/budget")
 
-    def set_installation_budget(self, caps: dict[str, float | int | None]) -> AllowanceView:
-        return self._ask(AllowanceView, "PUT", "/budget", json=caps)
+    def set_installation_budget(self, caps: dict[str, float | int | None]) -> BudgetUsage:
+        return self._ask(BudgetUsage, "PUT", "/budget", json=caps)
 
 
 class Accounts(Connection):
-    def me(self) -> MeView:
-        return self._ask(MeView, "GET", "/me")
+    def me(self) -> MeResponse:
+        return self._ask(MeResponse, "GET", "/me")
 
-    def make_link(self, user: str | None = None) -> SignInLinkView:
+    def make_link(self, user: str | None = None) -> SignInLinkResponse:
         """A sign-in link for the caller, or for another user."""
         path = "/me" if user is None else _user(user)
-        return self._ask(SignInLinkView, "POST", f"{path}/sign-in-links")
+        return self._ask(SignInLinkResponse, "POST", f"{path}/sign-in-links")
 
-    def tokens(self) -> list[TokenView]:
-        return list(self._pages(TokenView, "/tokens", None))
+    def tokens(self) -> list[TokenResponse]:
+        return list(self._pages(TokenResponse, "/tokens", None))
 
     def create_token(
         self, name: str, *, scopes: Sequence[str], expires_in_days: int | str | None
-    ) -> NewTokenView:
+    ) -> NewTokenResponse:
         """`expires_in_days` None is the API's default."""
         body = {"name": name, "scopes": scopes or None, "expires_in_days": expires_in_days}
         present = {key: value for key, value in body.items() if value is not None}
-        return self._ask(NewTokenView, "POST", "/tokens", json=present)
+        return self._ask(NewTokenResponse, "POST", "/tokens", json=present)
 
     def revoke_token(self, token_id: UUID) -> None:
         self._send("DELETE", f"/tokens/{token_id}")
 
-    def users(self) -> list[UserView]:
-        return list(self._pages(UserView, "/users", None))
+    def users(self) -> list[UserResponse]:
+        return list(self._pages(UserResponse, "/users", None))
 
-    def add_user(self, name: str, *, email: str | None, operator: bool) -> UserView:
+    def add_user(self, name: str, *, email: str | None, operator: bool) -> UserResponse:
         body = {"name": name, "email": email, "operator": operator}
-        return self._ask(UserView, "POST", "/users", json=body)
+        return self._ask(UserResponse, "POST", "/users", json=body)
 
-    def user(self, reference: str) -> UserView:
-        return self._ask(UserView, "GET", _user(reference))
+    def user(self, reference: str) -> UserResponse:
+        return self._ask(UserResponse, "GET", _user(reference))
 
-    def order_user(self, reference: str, order: str) -> UserView:
+    def order_user(self, reference: str, order: str) -> UserResponse:
         """`order` is `disable` or `enable`."""
-        return self._ask(UserView, "POST", f"{_user(reference)}/{order}")
+        return self._ask(UserResponse, "POST", f"{_user(reference)}/{order}")
 
     def remove_user(self, reference: str) -> None:
         self._send("DELETE", _user(reference))

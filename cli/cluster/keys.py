@@ -49,7 +49,7 @@ def read_certificates(directory: Path) -> dict[str, str]:
 
 
 def _try_out(directory: Path, certificate: str, key: str) -> None:
-    """A TLS handshake in memory, between a server of that name and a client that trusts only the CA."""
+    """Tests a TLS handshake in memory between a server of that name and a client that trusts only the CA."""
     name = Path(certificate).stem
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     try:
@@ -74,7 +74,7 @@ ROUTES_USER: Final = "routes"
 ROUTES_PORT: Final = 6222
 TLS_TIMEOUT_SECONDS: Final = 10
 SEEN_BY_NATS: Final = PurePosixPath("/etc/nats/keys")
-"""Where NATS finds the folder in which this configuration stands; its paths of certificates start nowhere else."""
+"""The folder of this configuration inside NATS's container; paths of certificates must be absolute."""
 
 _HEAD: Final = "# Written by `vigil keys` from Vigil's own table of permissions; changes are lost at its next run.\n"
 
@@ -88,7 +88,7 @@ def render(
 ) -> str:
     """`passwords` by user. `routes` are the nodes of a cluster (host:port), each node's own too.
 
-    With `tls` clients have to speak it from the first byte; nodes go on in plain text among themselves.
+    With `tls` clients must use TLS from the first byte; nodes use plain text among themselves.
     """
     users = [
         {"user": user, "password": passwords[user], "permissions": permissions.as_nats()}
@@ -183,13 +183,13 @@ class Keys:
         """The file that NATS's configuration includes."""
         return self.directory / "nats" / "users.conf"
 
-    def hand_on(self, given: Path) -> list[str]:
-        """Copies the provider keys in `given` to the services that use them; returns their names.
+    def copy_provider_keys(self, directory: Path) -> list[str]:
+        """Copies the provider keys in `directory` to the services that use them; returns their names.
 
-        A key that is no longer in `given` is removed. Call it after `make`, which creates the folders.
+        A key that is no longer in `directory` is removed. Call it after `make`, which creates the folders.
         """
         uids = {service.name: service.uid for service in SERVICES}
-        keys = read_provider_secrets(given)
+        keys = read_provider_secrets(directory)
         for name, users in USED_BY.items():
             for user in users:
                 file = self.directory / user / name
@@ -205,57 +205,57 @@ class Keys:
         routes: Sequence[str],
         certificates: Mapping[str, str],
     ) -> int:
-        made = 0
+        count = 0
         self._folder(self.directory, ROOT, ROOT, 0o755)
         if postgres_password_file is not None:
-            made += self._superuser(postgres_password_file)
+            count += self._superuser(postgres_password_file)
             self._lay(certificates, dict.fromkeys(POSTGRES, postgres_password_file.parent))
         self._lay(certificates, {CA: self.directory} | dict.fromkeys(NATS, self.directory / "nats"))
         for service in SERVICES:
             folder = self.directory / service.name
             self._folder(folder, service.uid, KEYS_GROUP, 0o750)
             if service.has_nats_user:
-                made += self._password(folder / NATS_PASSWORD_FILE, service.uid)
+                count += self._password(folder / NATS_PASSWORD_FILE, service.uid)
             if service.has_database_role:
-                made += self._password(folder / DATABASE_PASSWORD_FILE, service.uid)
+                count += self._password(folder / DATABASE_PASSWORD_FILE, service.uid)
             if service.name == OPERATOR and not self.private:
-                made += self._password(folder / TOKEN_FILE, service.uid, new_token)
-        return made + self._nats(routes, tls=bool(certificates))
+                count += self._password(folder / TOKEN_FILE, service.uid, new_token)
+        return count + self._nats(routes, tls=bool(certificates))
 
     def _superuser(self, file: Path) -> int:
         """The superuser's password, which only PostgreSQL and `migrate` can read."""
         own = self.directory / MIGRATE / DATABASE_PASSWORD_FILE
         self._folder(own.parent, SERVICES[0].uid, KEYS_GROUP, 0o750)
-        known = _read(file) or _read(own)
-        password = known or _random()
+        existing = _read_password(file) or _read_password(own)
+        password = existing or _random()
         # PostgreSQL's image reads it as a user whose number differs from image to image.
         self._write(file, password, ROOT, ROOT, 0o444)
         self._write(own, password, SERVICES[0].uid, KEYS_GROUP, 0o440)
-        return 0 if known else 1
+        return 0 if existing else 1
 
     def _password(self, file: Path, uid: int, make: Callable[[], str] = _random) -> int:
-        known = _read(file)
-        self._write(file, known or make(), uid, KEYS_GROUP, 0o440)
-        return 0 if known else 1
+        existing = _read_password(file)
+        self._write(file, existing or make(), uid, KEYS_GROUP, 0o440)
+        return 0 if existing else 1
 
     def _nats(self, routes: Sequence[str], *, tls: bool) -> int:
         folder = self.directory / "nats"
         self._folder(folder, ROOT, ROOT, 0o700)
-        made, routes_password = 0, None
+        count, routes_password = 0, None
         if routes:
             file = folder / ROUTES_PASSWORD_FILE
-            routes_password = _read(file)
+            routes_password = _read_password(file)
             if routes_password is None:
-                made, routes_password = 1, _random()
+                count, routes_password = 1, _random()
             self._write(file, routes_password, ROOT, ROOT, 0o400)
         passwords = {
-            service.name: _read(self.directory / service.name / NATS_PASSWORD_FILE) or ""
+            service.name: _read_password(self.directory / service.name / NATS_PASSWORD_FILE) or ""
             for service in SERVICES
             if service.has_nats_user
         }
         users = render(passwords, routes, routes_password, tls=tls)
         self._write(self.nats_users, users, ROOT, ROOT, 0o400)
-        return made
+        return count
 
     def _folder(self, folder: Path, uid: int, gid: int, mode: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -288,7 +288,7 @@ class Keys:
             os.chown(path, uid, gid)
 
 
-def _read(file: Path) -> str | None:
+def _read_password(file: Path) -> str | None:
     """The password in the file; None if it is missing or empty."""
     with suppress(FileNotFoundError):
         password = file.read_text().strip()
@@ -300,7 +300,7 @@ def _read(file: Path) -> str | None:
 
 def _required(file: Path) -> str:
     try:
-        password = _read(file)
+        password = _read_password(file)
     except OSError as error:
         raise BadInputError(
             f"{file} cannot be read ({error.strerror}): run the command as the user that runs `vigil up`"

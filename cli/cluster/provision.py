@@ -30,16 +30,16 @@ async def provisioned(settings: Settings, wait_seconds: float) -> None:
 
 
 async def _wait(ask: Callable[[], Awaitable[object]], advice: str, deadline: float) -> None:
-    said: str | None = None
+    last_message: str | None = None
     while True:
         try:
             await ask()
         except TransientError as error:
             if time.monotonic() > deadline:
                 raise CommandError(f"{error}; {advice}") from error
-            if str(error) != said:
-                said = str(error)
-                err().print(f"[quiet]waiting: {said}[/]", soft_wrap=True)
+            if str(error) != last_message:
+                last_message = str(error)
+                err().print(f"[quiet]waiting: {last_message}[/]", soft_wrap=True)
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
         else:
             return

@@ -34,8 +34,8 @@ def login(as_json: AsJson = False, url: Url = None, data: Data = None) -> None:
     address = url or Address()
     profiles = Profiles.read()
     name = address.profile or DEFAULT
-    known = profiles.profiles.get(name)
-    api_address = address.url or (known.url if known else api_url(Address(), data).url)
+    profile = profiles.profiles.get(name)
+    api_address = address.url or (profile.url if profile else api_url(Address(), data).url)
     api = Api(api_address.rstrip("/"), prompt_token(address))
     with Client(api) as client:
         me = client.me()
@@ -188,16 +188,16 @@ def add_user(
 @api_command
 def disable_user(client: Client, user: UserName) -> Result:
     """Deny a user access from now on. Their data stays, and their agents continue."""
-    changed = client.order_user(user, "disable")
-    return Result(changed, f"{changed.name} can no longer sign in.")
+    account = client.order_user(user, "disable")
+    return Result(account, f"{account.name} can no longer sign in.")
 
 
 @user_commands.command("enable")
 @api_command
 def enable_user(client: Client, user: UserName) -> Result:
     """Give a disabled user access again."""
-    changed = client.order_user(user, "enable")
-    return Result(changed, f"{changed.name} can sign in again.")
+    account = client.order_user(user, "enable")
+    return Result(account, f"{account.name} can sign in again.")
 
 
 @user_commands.command("remove")
@@ -234,7 +234,7 @@ def _parse_days(text: str) -> int | None:
 
 
 def _check_scopes(scopes: list[str]) -> None:
-    known = [scope.value for scope in AccessScope]
+    valid = [scope.value for scope in AccessScope]
     for scope in scopes:
-        if scope not in known:
-            raise BadInputError(f"--scope {scope}: choose from {', '.join(known)}")
+        if scope not in valid:
+            raise BadInputError(f"--scope {scope}: choose from {', '.join(valid)}")

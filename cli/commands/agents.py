@@ -137,8 +137,8 @@ def edit_agent(
         }
         return {key: value for key, value in changes.items() if value is not None}
 
-    changed = client.change_agent(agent, changes_of)
-    return Result(changed, f"{changed.name} is changed.")
+    agent_details = client.change_agent(agent, changes_of)
+    return Result(agent_details, f"{agent_details.name} is changed.")
 
 
 @agent_commands.command("pause")
@@ -262,11 +262,11 @@ def run(
 def _change_prompt(client: Client, agent: str, phase: str, source: typer.FileText | None) -> None:
     """Saves the prompt from `source` or an editor. If the API refuses an edited text, it is saved to a file."""
     present = client.prompts(agent)
-    before = next((prompt.prompt for prompt in present.items if prompt.phase == phase), None)
-    if before is None:
+    current = next((prompt.prompt for prompt in present.items if prompt.phase == phase), None)
+    if current is None:
         raise CommandError(f"{agent} has no prompts yet; `vigil agent show` says why")
-    text = click.edit(before, extension=".md") if source is None else source.read()
-    if text is None or text.strip() == before:
+    text = click.edit(current, extension=".md") if source is None else source.read()
+    if text is None or text.strip() == current:
         typer.echo("Nothing was changed.", err=True)
         return
     try:

@@ -17,7 +17,7 @@ from cli.options import AgentName, AsJson
 from cli.render.agents import show_memories
 from cli.render.chat import Show, for_people, for_programs
 from cli.render.console import err, out
-from shared.schemas.conversation import MessageView, TextPiece, ToolUseView
+from shared.schemas.conversation import MessageResponse, TextPiece, ToolUseResponse
 
 RECONNECT_SECONDS: Final = 0.5
 PROMPT: Final = "> "
@@ -171,7 +171,7 @@ class Chat:
         line = lines.readline()
         return None if not line or line.strip() in LEAVE else line
 
-    def _stream_answer(self, message_id: UUID) -> MessageView:
+    def _stream_answer(self, message_id: UUID) -> MessageResponse:
         """Shows the events of the answer, reconnecting after the last one, until it ends."""
         last_event_id: str | None = None
         is_away = False
@@ -189,18 +189,18 @@ class Chat:
                 is_away = True
             time.sleep(RECONNECT_SECONDS)
 
-    def _show_event(self, event: ServerSentEvent) -> MessageView | None:
+    def _show_event(self, event: ServerSentEvent) -> MessageResponse | None:
         """The message, if the event is its last."""
         match event.event:
             case "text":
-                self.show.said(TextPiece.model_validate_json(event.data).text)
+                self.show.print_text(TextPiece.model_validate_json(event.data).text)
             case "tool":
-                self.show.tool_uses(ToolUseView.model_validate_json(event.data))
+                self.show.tool_uses(ToolUseResponse.model_validate_json(event.data))
             case "restart":
-                self.show.restarted()
+                self.show.restart()
             case "complete" | "failed":
-                message = MessageView.model_validate_json(event.data)
-                self.show.ended(message)
+                message = MessageResponse.model_validate_json(event.data)
+                self.show.finish(message)
                 return message
         return None
 

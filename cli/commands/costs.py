@@ -12,7 +12,7 @@ from cli.config.durations import parse_day
 from cli.errors import BadInputError
 from cli.options import finite
 from cli.render.costs import show_budget, show_costs
-from shared.schemas.costs import AllowanceView, BudgetView
+from shared.schemas.costs import BudgetResponse, BudgetUsage
 
 
 class By(StrEnum):
@@ -108,7 +108,7 @@ class BudgetChange:
     def changes_anything(self) -> bool:
         return self.none or self.usd is not None or self.calls is not None
 
-    def caps(self, present: AllowanceView) -> dict[str, float | int | None]:
+    def caps(self, present: BudgetUsage) -> dict[str, float | int | None]:
         """Both caps after the change, as the API takes them."""
         if self.none:
             return {"usd_per_day": None, "calls_per_day": None}
@@ -116,14 +116,14 @@ class BudgetChange:
         calls = present.calls_per_day if self.calls is None else self.calls
         return {"usd_per_day": usd, "calls_per_day": calls}
 
-    def apply(self, client: Client) -> BudgetView | AllowanceView:
+    def apply(self, client: Client) -> BudgetResponse | BudgetUsage:
         """Sets the caps if there is anything to change; returns the budget afterwards."""
         if self.agent is None:
-            allowance = client.installation_budget()
+            usage = client.installation_budget()
             if not self.changes_anything:
-                return allowance
-            return client.set_installation_budget(self.caps(allowance))
+                return usage
+            return client.set_installation_budget(self.caps(usage))
         budget = client.budget(self.agent)
         if not self.changes_anything:
             return budget
-        return client.set_budget(str(budget.agent_id), self.caps(budget.allowance))
+        return client.set_budget(str(budget.agent_id), self.caps(budget.usage))

@@ -228,9 +228,13 @@ class ApiEventStream:
 
 
 def _stored_event(event: ServerSentEvent) -> StoredEvent:
-    """As read from the stream. The API does not send when it was stored, so the time of the event stands for it."""
-    stored = StoredEvent(int(event.id), event.event, datetime.now(UTC), event.data.encode())
-    return replace(stored, stored_at=stored.event.occurred_at) if stored.event else stored
+    """As read from the stream. The API does not send when it was stored, so the time of the event is used."""
+    stored_event = StoredEvent(int(event.id), event.event, datetime.now(UTC), event.data.encode())
+    return (
+        replace(stored_event, stored_at=stored_event.event.occurred_at)
+        if stored_event.event
+        else stored_event
+    )
 
 
 def _print_gap(gap: dict[str, Any]) -> None:

@@ -174,9 +174,9 @@ class GraphQuery:
     def _overview(self) -> Result:
         limit = min(self.limit, MAX_OVERVIEW_NODES)
         graph = self.client.graph(self.agent, type_name=self.type_name, limit=limit)
-        known = [node_type.name for node_type in graph.node_types]
-        if self.type_name and self.type_name not in known:
-            names = ", ".join(sorted(known)) or "none yet"
+        type_names = [node_type.name for node_type in graph.node_types]
+        if self.type_name and self.type_name not in type_names:
+            names = ", ".join(sorted(type_names)) or "none yet"
             raise CommandError(f"there is no node type {self.type_name!r}; there are: {names}")
 
         def show(console: Console) -> None:

@@ -52,27 +52,31 @@ def iteration(
         str | None,
         typer.Argument(metavar="NUMBER", help="Its number or id.", show_default="the newest"),
     ] = None,
-    said: Annotated[
+    show_messages: Annotated[
         bool, typer.Option("--said", help="Also the model's messages and the results of its tools.")
     ] = False,
 ) -> Result:
     """Show an iteration: its plan, its steps and their results."""
     details = _load_iteration(client, agent, number)
-    return Result(details, lambda console: show_iteration(console, details, said=said))
+    return Result(
+        details, lambda console: show_iteration(console, details, show_messages=show_messages)
+    )
 
 
 @api_command
 def analyses(
-    client: Client, agent: AgentName, one: ConclusionId = None, limit: Limit = 10
+    client: Client, agent: AgentName, conclusion_id: ConclusionId = None, limit: Limit = 10
 ) -> Result:
     """Show an agent's analyses, newest first, each with its citations."""
-    return _conclusions(client, "analyses", agent, one, limit)
+    return _conclusions(client, "analyses", agent, conclusion_id, limit)
 
 
 @api_command
-def advice(client: Client, agent: AgentName, one: ConclusionId = None, limit: Limit = 10) -> Result:
+def advice(
+    client: Client, agent: AgentName, conclusion_id: ConclusionId = None, limit: Limit = 10
+) -> Result:
     """Show an agent's advice, newest first, each with the analyses it is based on."""
-    return _conclusions(client, "advice", agent, one, limit)
+    return _conclusions(client, "advice", agent, conclusion_id, limit)
 
 
 @api_command

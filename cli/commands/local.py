@@ -12,7 +12,7 @@ from cli.client.client import Client
 from cli.config.durations import parse_seconds
 from cli.config.providers import (
     DEFAULT_CORPUS,
-    Outside,
+    Providers,
     check_corpus,
     chosen_corpus,
     read_settings,
@@ -52,25 +52,25 @@ def up(
     """
     from cli.doctor import unreachable_providers
     from cli.local.data_directory import DataDirectory, default_data_directory
-    from cli.local.members import taken, usual_ports
+    from cli.local.members import busy_ports, usual_ports
     from cli.local.supervisor import installation
 
     settings = read_settings()
-    outside = Outside.from_settings(settings, chosen_corpus(corpus))
-    if outside.needs_sandbox:
-        check_corpus(outside.corpus)
+    providers = Providers.from_settings(settings, chosen_corpus(corpus))
+    if providers.needs_sandbox:
+        check_corpus(providers.corpus)
     directory = DataDirectory(data or default_data_directory())
     console = out()
-    show_unreached(console, unreachable_providers(settings, outside))
+    show_unreached(console, unreachable_providers(settings, providers))
     try:
         with (
             Activity(console) as activity,
-            installation(directory, outside, lambda: usual_ports(port), activity.say) as stack,
+            installation(directory, providers, lambda: usual_ports(port), activity.say) as stack,
         ):
-            activity.rest()
+            activity.end()
             running = stack.running
-            moved = taken(running.ports, port)
-            show_ready(console, running, directory, outside.sentence(), moved)
+            moved = busy_ports(running.ports, port)
+            show_ready(console, running, directory, providers.sentence(), moved)
             with Client(stack.api) as client:
                 show_sign_in(console, client.make_link())
             while True:
@@ -107,20 +107,20 @@ def demo(
     """
     from cli.demo import Demo, run_demo
 
-    started = time.monotonic()
+    start = time.monotonic()
     settings = read_settings()
-    outside = Outside.from_settings(settings, chosen_corpus(corpus))
-    checked = check_corpus(outside.corpus) if outside.needs_sandbox else None
-    if outside.corpus_was_chosen and mission is None:
+    providers = Providers.from_settings(settings, chosen_corpus(corpus))
+    checked = check_corpus(providers.corpus) if providers.needs_sandbox else None
+    if providers.corpus_was_chosen and mission is None:
         raise BadInputError("your own corpus needs a mission: say what to watch with --mission")
     options = Demo(
         mission=mission or DEFAULT_MISSION,
         settings=settings,
-        outside=outside,
+        providers=providers,
         corpus=checked,
         iterations=iterations,
         keep=keep,
-        started=started,
+        started=start,
         timeout_seconds=timeout,
         as_json=as_json,
     )

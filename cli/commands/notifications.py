@@ -26,7 +26,7 @@ from cli.render.notifications import (
     show_outcome,
     show_secret,
 )
-from shared.schemas.notifications import DeliveryView, DestinationView
+from shared.schemas.notifications import DeliveryResponse, DestinationResponse
 
 TEST_SECONDS: Final = 30.0
 """An attempt takes up to ten seconds, and the notifier checks for deliveries every two."""
@@ -150,8 +150,8 @@ def test(client: Client, name: DestinationName) -> Result:
 def pause(client: Client, name: DestinationName) -> Result:
     """Pause a destination: nothing is sent or queued until it is resumed."""
     destination = _find_destination(client, name)
-    changed = client.activate_destination(destination.id, active=False)
-    return Result(changed, f"{changed.address} receives nothing until it is resumed.")
+    updated = client.activate_destination(destination.id, active=False)
+    return Result(updated, f"{updated.address} receives nothing until it is resumed.")
 
 
 @destination_commands.command("resume")
@@ -159,8 +159,8 @@ def pause(client: Client, name: DestinationName) -> Result:
 def resume(client: Client, name: DestinationName) -> Result:
     """Resume a destination: it receives what is new from now on."""
     destination = _find_destination(client, name)
-    changed = client.activate_destination(destination.id, active=True)
-    return Result(changed, f"{changed.address} receives everything new from now on.")
+    updated = client.activate_destination(destination.id, active=True)
+    return Result(updated, f"{updated.address} receives everything new from now on.")
 
 
 @destination_commands.command("rotate-secret")
@@ -175,8 +175,8 @@ def rotate_secret(client: Client, name: DestinationName) -> Result:
 @api_command
 def retry(client: Client, name: DestinationName) -> Result:
     """Retry every failed delivery to a destination."""
-    failed = client.failed_deliveries(_find_destination(client, name).id)
-    retried = [client.retry_delivery(delivery) for delivery in failed]
+    deliveries = client.failed_deliveries(_find_destination(client, name).id)
+    retried = [client.retry_delivery(delivery) for delivery in deliveries]
     number = counted(len(retried), "delivery").capitalize()
     return Result(retried, f"{number} will be retried." if retried else "No delivery has failed.")
 
@@ -192,7 +192,7 @@ def remove(client: Client, name: DestinationName, yes: Yes = False) -> Result:
     return Result(destination, f"{destination.address} is removed.")
 
 
-def _find_destination(client: Client, name: str) -> DestinationView:
+def _find_destination(client: Client, name: str) -> DestinationResponse:
     """By its address or id, or an unambiguous part of either. Raises CommandError if none or several match."""
     destinations = client.destinations()
     exact = [row for row in destinations if name in (row.address, str(row.id))]
@@ -207,7 +207,7 @@ def _find_destination(client: Client, name: str) -> DestinationView:
     return matches[0]
 
 
-def _wait_until_delivered(client: Client, delivery: DeliveryView) -> DeliveryView:
+def _wait_until_delivered(client: Client, delivery: DeliveryResponse) -> DeliveryResponse:
     """Returns the delivery when it has ended, or as it is after `TEST_SECONDS`."""
     deadline = time.monotonic() + TEST_SECONDS
     while delivery.status == "pending" and time.monotonic() < deadline:

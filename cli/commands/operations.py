@@ -93,7 +93,7 @@ def keys(
             metavar="HOST:PORT,…", help="The nodes of a NATS cluster, which get a password too."
         ),
     ] = None,
-    given: Annotated[
+    secrets: Annotated[
         Path | None,
         typer.Option(
             metavar="DIRECTORY",
@@ -109,7 +109,7 @@ def keys(
     """
     from cli.cluster.keys import Keys, read_certificates
 
-    certificates = read_certificates(given) if given else {}
+    certificates = read_certificates(secrets) if secrets else {}
     store = Keys(directory)
     created = store.make(
         postgres_password_file=postgres_password_file,
@@ -119,8 +119,8 @@ def keys(
     typer.echo(
         f"{created} created, the others kept, in {directory}." if created else "all keys exist."
     )
-    if given is not None:
-        copied = store.hand_on(given)
+    if secrets is not None:
+        copied = store.copy_provider_keys(secrets)
         typer.echo(f"copied: {', '.join(copied) or 'no key of a model or search service'}.")
     if certificates:
         typer.echo("NATS and PostgreSQL have certificates: clients should require TLS.")
@@ -199,12 +199,12 @@ def _process(
         count = len(references)
         letters = "the one dead letter" if count == 1 else f"all {count} dead letters"
         typer.confirm(f"{verb} {letters}?", abort=True)
-    refused = False
+    has_error = False
     for reference in references:
         try:
             typer.echo(f"{reference[:ID_CHARS]}: {process_one(reference)}.")
         except ApiError as error:
-            refused = True
+            has_error = True
             typer.echo(f"{reference[:ID_CHARS]}: {error}", err=True)
-    if refused:
+    if has_error:
         raise typer.Exit(1)

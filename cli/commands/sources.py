@@ -22,7 +22,7 @@ from cli.render.provenance import (
     show_summary,
 )
 from cli.verification import AgentVerified, verify_agent
-from shared.schemas.provenance import RetractionView
+from shared.schemas.provenance import RetractionResponse
 
 POLL_SECONDS: Final = 0.2
 
@@ -150,7 +150,7 @@ def verify(
         raise typer.Exit(1)
 
 
-def restore_source(client: Client, agent: str, reference: str) -> list[RetractionView]:
+def restore_source(client: Client, agent: str, reference: str) -> list[RetractionResponse]:
     """Undoes the active retractions of a URL or source id, or the retraction with this id.
 
     Raises CommandError if there is none.
@@ -169,20 +169,20 @@ def restore_source(client: Client, agent: str, reference: str) -> list[Retractio
 
 
 def wait_until_propagated(
-    client: Client, agent: str, retractions: list[RetractionView], say: Callable[[str], None]
-) -> list[RetractionView]:
+    client: Client, agent: str, retractions: list[RetractionResponse], say: Callable[[str], None]
+) -> list[RetractionResponse]:
     """Returns the retractions when everything based on them is re-evaluated."""
     present = retractions
     while any(retraction.is_pending for retraction in present):
-        left = sum(retraction.left for retraction in present)
-        say(f"re-evaluating what is based on it: {counted(left, 'quote')} left")
+        remaining = sum(retraction.left for retraction in present)
+        say(f"re-evaluating what is based on it: {counted(remaining, 'quote')} left")
         time.sleep(POLL_SECONDS)
         present = [client.retraction(agent, retraction.id) for retraction in retractions]
     return present
 
 
 def _report_retractions(
-    client: Client, agent: str, retractions: list[RetractionView], *, wait: bool, as_json: bool
+    client: Client, agent: str, retractions: list[RetractionResponse], *, wait: bool, as_json: bool
 ) -> None:
     if wait:
         with Activity(err()) as activity:

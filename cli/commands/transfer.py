@@ -56,9 +56,9 @@ def export(
     if output is None:
         export_to_stdout(client, agent, file_format)
         return
-    written = export_to_file(client, agent, file_format, output)
-    text = f"{written.file} is written: {written.bytes:,} bytes."
-    print_result(Result(written, text), as_json=as_json)
+    exported = export_to_file(client, agent, file_format, output)
+    text = f"{exported.file} is written: {exported.bytes:,} bytes."
+    print_result(Result(exported, text), as_json=as_json)
 
 
 def import_(

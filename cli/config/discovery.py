@@ -32,13 +32,13 @@ def api_url(address: Address | None, data: Path | None) -> Api:
     address = address or Address()
     token = read_token(address)
     if address.profile:
-        saved = Profiles.read().named(address.profile)
-        if address.url and address.url.rstrip("/") != saved.url:
+        profile = Profiles.read().named(address.profile)
+        if address.url and address.url.rstrip("/") != profile.url:
             raise BadInputError(
-                f"--url {address.url} and --profile {address.profile}, which is at {saved.url}, name two installations: "
+                f"--url {address.url} and --profile {address.profile}, which is at {profile.url}, name two installations: "
                 "leave one out (VIGIL_URL and VIGIL_PROFILE count as well)"
             )
-        return Api(saved.url, token or saved.token)
+        return Api(profile.url, token or profile.token)
     if address.url:
         return _at(address.url.rstrip("/"), token, data)
     if (running := running_on(data)) is not None:
@@ -65,8 +65,8 @@ def _at(url: str, token: str | None, data: Path | None) -> Api:
     """The API at `url` with a token. A saved token is only sent to the installation it was saved for."""
     if token is not None:
         return Api(url, token)
-    if (saved := Profiles.read().at(url)) is not None:
-        return Api(url, saved.token)
+    if (profile := Profiles.read().at(url)) is not None:
+        return Api(url, profile.token)
     with suppress(
         DataDirectoryError
     ):  # it belongs to another user; an API named by its URL does not need it

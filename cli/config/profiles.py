@@ -53,8 +53,8 @@ class Profiles(BaseModel):
     def named(self, name: str) -> Profile:
         """Raises BadInputError."""
         if name not in self.profiles:
-            known = ", ".join(sorted(self.profiles)) or "none yet; `vigil login` creates one"
-            raise BadInputError(f"there is no profile {name!r}; there are: {known}")
+            names = ", ".join(sorted(self.profiles)) or "none yet; `vigil login` creates one"
+            raise BadInputError(f"there is no profile {name!r}; there are: {names}")
         return self.profiles[name]
 
     def at(self, url: str) -> Profile | None:

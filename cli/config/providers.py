@@ -22,7 +22,7 @@ DEFAULT_CORPUS: Final = "cia-world-factbook"
 
 
 @dataclass(frozen=True)
-class Outside:
+class Providers:
     """The providers of an installation. `model` and `search` describe them; None is the sandbox, which uses `corpus`."""
 
     model: str | None
@@ -146,11 +146,11 @@ def check_corpus(corpus: str) -> CheckedCorpus:
         if corpus == DEFAULT_CORPUS:
             fingerprint(corpus)
             return CheckedCorpus()
-        loaded = load(Path(corpus))
+        content = load(Path(corpus))
     except CorpusError as error:
         raise BadInputError(str(error)) from error
-    skipped = ", ".join(f"{count} {kind}" for kind, count in loaded.report.skipped.items())
-    return CheckedCorpus(len(loaded.documents), skipped or None)
+    skipped = ", ".join(f"{count} {kind}" for kind, count in content.report.skipped.items())
+    return CheckedCorpus(len(content.documents), skipped or None)
 
 
 def corpus_cache() -> Path:

@@ -78,8 +78,8 @@ _WRONG: Final = {
 
 def default_data_directory() -> Path:
     """$VIGIL_DATA, else `vigil` in the XDG data home (`~/.local/share`)."""
-    if chosen := os.environ.get("VIGIL_DATA"):
-        return Path(chosen).expanduser()
+    if path := os.environ.get("VIGIL_DATA"):
+        return Path(path).expanduser()
     data_home = Path(os.environ.get("XDG_DATA_HOME", ""))
     # The XDG specification says to ignore relative paths.
     return (data_home if data_home.is_absolute() else Path.home() / ".local" / "share") / "vigil"

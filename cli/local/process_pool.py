@@ -17,7 +17,7 @@ from cli.local.engines import RestartDelay
 from cli.local.errors import LocalError
 
 LONGEST_TEMPORARY_DIRECTORY: Final = 70
-"""In bytes: what is left to a socket's path, which has 107 on Linux and 103 on macOS, without what Python appends."""
+"""Maximum bytes of a socket's directory: paths have 107 on Linux and 103 on macOS, and Python appends a name."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class ProcessPool:
         """Start an actor that calls `target(*args)`, its output in `<log_directory>/<name>.log`.
 
         `target` must be a function of a module. Waits until the forkserver has imported what it
-        should. Raises LocalError where the name is taken.
+        should. Raises LocalError if the name is in use.
         """
         if name in self._members:
             raise LocalError(f"an actor named {name!r} is already running: choose another name")
@@ -108,21 +108,21 @@ class ProcessPool:
         actor = ActorProcess(name, target, args, environment, log)
         self._members[name] = _Member(actor, self._start(actor), time.monotonic())
 
-    def poll(self, kept_down: Collection[str] = ()) -> list[Died | Restarted]:
+    def poll(self, paused: Collection[str] = ()) -> list[Died | Restarted]:
         """Detects dead services, restarts those whose delay is over, and returns both. Does not wait.
 
-        Services in `kept_down` are not restarted for now.
+        Services in `paused` are not restarted for now.
         """
         if self._stopping:
             return []
-        happened = [
-            self._look_after(member, may_start=name not in kept_down)
+        changes = [
+            self._look_after(member, may_start=name not in paused)
             for name, member in self._members.items()
         ]
-        return [each for each in happened if each is not None]
+        return [change for change in changes if change is not None]
 
     def stop(self, order: Iterable[Iterable[str]], grace_seconds: float) -> list[str]:
-        """Sends SIGTERM group by group; each has `grace_seconds`, then the rest of it is killed.
+        """Sends SIGTERM group by group; each group has `grace_seconds`, then its remaining processes are killed.
 
         Services not named in `order` are the last group. Returns the names of those that were killed.
         """
@@ -130,9 +130,11 @@ class ProcessPool:
         groups = [
             [self._members[name] for name in names if name in self._members] for names in order
         ]
-        named = {member.actor.name for group in groups for member in group}
-        rest = [member for name, member in self._members.items() if name not in named]
-        return [name for group in [*groups, rest] for name in _stop_group(group, grace_seconds)]
+        names_in_order = {member.actor.name for group in groups for member in group}
+        remaining = [member for name, member in self._members.items() if name not in names_in_order]
+        return [
+            name for group in [*groups, remaining] for name in _stop_group(group, grace_seconds)
+        ]
 
     def pids(self) -> dict[str, int]:
         """The pids of the running services."""
@@ -149,7 +151,7 @@ class ProcessPool:
     def _look_after(self, member: _Member, *, may_start: bool) -> Died | Restarted | None:
         now = time.monotonic()
         if member.restart_at is None:
-            return self._bury(member, now)
+            return self._handle_exit(member, now)
         if now < member.restart_at or not may_start:
             return None
         member.process.close()
@@ -157,7 +159,7 @@ class ProcessPool:
         member.started, member.restart_at = now, None
         return Restarted(member.actor.name, member.pid)
 
-    def _bury(self, member: _Member, now: float) -> Died | None:
+    def _handle_exit(self, member: _Member, now: float) -> Died | None:
         exit_code = member.process.exitcode
         if exit_code is None:
             return None

@@ -31,9 +31,9 @@ def stop_strays(
 ) -> None:
     """Sends each signal in turn and waits until all have ended. Raises EngineError if some remain."""
     living = list(strays)
-    for sent, patience_seconds in signals:
+    for signal_number, patience_seconds in signals:
         for process in living:
-            _send(process, sent)
+            _send(process, signal_number)
         living = _living_after(patience_seconds, living)
     if living:
         pids = ", ".join(str(process.pid) for process in living)
@@ -54,7 +54,9 @@ def _is(process: psutil.Process, serves: Callable[[psutil.Process], bool]) -> bo
 def _living_after(seconds: float, processes: list[psutil.Process]) -> list[psutil.Process]:
     """The processes that are still alive then; returns as soon as none is."""
     deadline = time.monotonic() + seconds
-    while (living := [each for each in processes if _lives(each)]) and time.monotonic() < deadline:
+    while (
+        living := [process for process in processes if _lives(process)]
+    ) and time.monotonic() < deadline:
         time.sleep(0.01)
     return living
 
@@ -67,9 +69,9 @@ def _lives(process: psutil.Process) -> bool:
         return False
 
 
-def _send(process: psutil.Process, sent: signal.Signals) -> None:
+def _send(process: psutil.Process, signal_number: signal.Signals) -> None:
     try:
-        process.send_signal(sent)
+        process.send_signal(signal_number)
     except psutil.NoSuchProcess:
         return  # it has ended in the meantime
 

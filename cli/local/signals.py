@@ -11,7 +11,7 @@ STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopSignals:
-    """Within, a stopping signal raises KeyboardInterrupt in the main thread; once the command ends, it hurries its end.
+    """In the block, a stop signal raises KeyboardInterrupt in the main thread; while the command ends, it speeds that up.
 
     The interpreter drops an exception that is raised in a destructor or in a weak reference's callback, and a signal
     can arrive there. So one that came is raised again at the end of every `held_back` block until the command ends,

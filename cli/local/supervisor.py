@@ -13,7 +13,7 @@ from typing import Final
 
 from cli.client.target import Api
 from cli.cluster.keys import Keys
-from cli.config.providers import Outside, corpus_cache
+from cli.config.providers import Providers, corpus_cache
 from cli.local.actor import ActorProcess
 from cli.local.data_directory import DataDirectory, Running
 from cli.local.engines import Engine, EngineWatchdog, require_local_extra
@@ -49,7 +49,7 @@ SANDBOX_KEY_BYTES: Final = 32
 
 _POLL_SECONDS: Final = 0.02
 _DEATHS_ENOUGH: Final = 3
-"""A service that died this often while starting is given up."""
+"""After this many deaths of a service during the start, the start fails."""
 
 
 class StackError(LocalError):
@@ -62,14 +62,14 @@ class Stack:
     def __init__(
         self,
         data: DataDirectory,
-        outside: Outside,
+        providers: Providers,
         ports: Mapping[str, int],
         corpus_cache: Path,
         uninterrupted: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         """`uninterrupted` defers signals, so that no child is started without being recorded."""
         self._data = data
-        self._outside = outside
+        self._providers = providers
         self._ports = dict(ports)
         self._corpus_cache = corpus_cache
         self._uninterrupted = uninterrupted
@@ -80,20 +80,20 @@ class Stack:
         )
         self._postgres = EmbeddedPostgres(data.postgres, data.logs / "postgres.log")
         self._sandbox_key = f"{SANDBOX_KEY}-{secrets.token_urlsafe(SANDBOX_KEY_BYTES)}"
-        self._keepers: list[EngineWatchdog] = []
+        self._watchdogs: list[EngineWatchdog] = []
         self._started_at = datetime.now(UTC)
         self._token = data.renew_token()
 
     @property
     def members(self) -> list[str]:
         """The processes of the installation, without the engines."""
-        return [*([SANDBOX] if self._outside.needs_sandbox else []), *ACTORS, API]
+        return [*([SANDBOX] if self._providers.needs_sandbox else []), *ACTORS, API]
 
     @property
     def running(self) -> Running:
         """What other commands read about it."""
         ports = self._ports
-        if not self._outside.needs_sandbox:
+        if not self._providers.needs_sandbox:
             ports = {name: port for name, port in ports.items() if name != SANDBOX}
         return Running(
             pid=multiprocessing.current_process().pid or 0,
@@ -131,8 +131,8 @@ class Stack:
             self._postgres.launch()
         for engine in (self._nats, self._postgres):
             engine.wait_until_ready()
-            self._keepers.append(EngineWatchdog(engine))
-        if self._outside.needs_sandbox:
+            self._watchdogs.append(EngineWatchdog(engine))
+        if self._providers.needs_sandbox:
             self._spawn_sandbox()
         say("preparing tables and stream")
         self._provision()
@@ -146,8 +146,8 @@ class Stack:
         """Restarts processes that died; returns what happened, one line each. Does not wait long."""
         with self._uninterrupted():
             return [
-                *(line for keeper in self._keepers if (line := keeper.look_after())),
-                *(_told(each) for each in self._fleet.poll()),
+                *(line for watchdog in self._watchdogs if (line := watchdog.look_after())),
+                *(_describe_change(change) for change in self._fleet.poll()),
             ]
 
     def stop(self) -> list[str]:
@@ -164,7 +164,7 @@ class Stack:
         return actors or [engine.pid for engine in engines if engine.alive()]
 
     def _spawn_sandbox(self) -> None:
-        port, corpus = self._ports[SANDBOX], self._outside.corpus
+        port, corpus = self._ports[SANDBOX], self._providers.corpus
         cache = str(self._corpus_cache)
         self._spawn(SANDBOX, run_sandbox, (port, corpus, cache, self._sandbox_key))
 
@@ -202,33 +202,33 @@ class Stack:
         return {
             "VIGIL_DATABASE_URL": self._postgres.url(DATABASE),
             "VIGIL_NATS_URL": self._nats.url,
-            # All of it, so that no setting of the shell for another installation is used.
+            # Complete, so that no setting of the shell for another installation is used.
             **{f"VIGIL_{name.upper()}": value for name, value in login.items()},
             "VIGIL_HOST": LOOPBACK,
             "VIGIL_PORT": str(self._ports.get(member, 0)),
             "VIGIL_DRAIN_SECONDS": str(DRAIN_SECONDS),
-            **self._outside.also,
+            **self._providers.also,
             "VIGIL_PUBLIC_URL": os.environ.get("VIGIL_PUBLIC_URL") or self.running.api_url,
-            **self._outside.environment(
+            **self._providers.environment(
                 f"http://{LOOPBACK}:{self._ports[SANDBOX]}", self._sandbox_key
             ),
         }
 
     def _wait_until_ready(self, say: Callable[[str], None]) -> None:
-        waiting: dict[str, str | None] = dict.fromkeys(self.members)
+        reasons: dict[str, str | None] = dict.fromkeys(self.members)
         deaths: dict[str, int] = {}
         deadline = time.monotonic() + READY_SECONDS
-        while waiting:
-            for each in self._fleet.poll():
-                if isinstance(each, Died):
-                    deaths[each.name] = deaths.get(each.name, 0) + 1
-                    self._give_up_on(each, deaths[each.name])
-            asked = {name: self._unreadiness(name) for name in waiting}
-            waiting = {name: why for name, why in asked.items() if why is not None}
-            if waiting and time.monotonic() > deadline:
-                raise StackError(self._not_ready(waiting))
-            if waiting:
-                say(f"waiting for {', '.join(waiting)}")
+        while reasons:
+            for change in self._fleet.poll():
+                if isinstance(change, Died):
+                    deaths[change.name] = deaths.get(change.name, 0) + 1
+                    self._give_up_on(change, deaths[change.name])
+            states = {name: self._unreadiness(name) for name in reasons}
+            reasons = {name: why for name, why in states.items() if why is not None}
+            if reasons and time.monotonic() > deadline:
+                raise StackError(self._not_ready(reasons))
+            if reasons:
+                say(f"waiting for {', '.join(reasons)}")
                 time.sleep(_POLL_SECONDS)
 
     def _unreadiness(self, name: str) -> str | None:
@@ -241,21 +241,21 @@ class Stack:
                 f"the {died.name} does not start ({_how(died.exit_code)}); {log} says:\n{tail(log)}"
             )
 
-    def _not_ready(self, waiting: Mapping[str, str | None]) -> str:
+    def _not_ready(self, reason_of: Mapping[str, str | None]) -> str:
         reasons = "\n".join(
             f"  {name}: {why}; see {self._data.logs / f'{name}.log'}"
-            for name, why in waiting.items()
+            for name, why in reason_of.items()
         )
         return f"not ready after {READY_SECONDS:.0f} s:\n{reasons}"
 
 
-def _told(happened: object) -> str:
-    if isinstance(happened, Died):
+def _describe_change(change: object) -> str:
+    if isinstance(change, Died):
         return (
-            f"the {happened.name} died ({_how(happened.exit_code)}), "
-            f"restarting it in {happened.restart_in_seconds:.1f} s"
+            f"the {change.name} died ({_how(change.exit_code)}), "
+            f"restarting it in {change.restart_in_seconds:.1f} s"
         )
-    return f"the {getattr(happened, 'name', happened)} runs again"
+    return f"the {getattr(change, 'name', change)} runs again"
 
 
 def _how(exit_code: int | None) -> str:
@@ -266,16 +266,16 @@ def _how(exit_code: int | None) -> str:
 
 
 OPEN_FILES: Final = 65_536
-"""The limit that every process is given where the machine allows it: each connection is an open file. The usual soft
+"""The limit of every process, if the machine allows it: each connection is an open file. The usual soft
 limit of 1,024 comes from programs that use select()."""
 _OPEN_FILES_OF_MACOS: Final = 10_240
-"""What macOS allows where it calls the hard limit infinite."""
+"""The limit that macOS allows if it reports the hard limit as infinite."""
 
 
 @contextmanager
 def installation(
     data: DataDirectory,
-    outside: Outside,
+    providers: Providers,
     choose_ports: Callable[[], Mapping[str, int]],
     say: Callable[[str], None],
 ) -> Iterator[Stack]:
@@ -288,7 +288,7 @@ def installation(
     with _closed_to_others():
         data.create()
         with data.locked(), StopSignals() as signals:
-            stack = Stack(data, outside, choose_ports(), corpus_cache(), signals.held_back)
+            stack = Stack(data, providers, choose_ports(), corpus_cache(), signals.held_back)
             try:
                 stack.start(say)
                 with data.announced(stack.running):
@@ -304,20 +304,20 @@ def installation(
 def raise_open_files() -> None:
     """Raises this process's soft limit of open files, which its children inherit, to the hard one or OPEN_FILES."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    for wanted in (OPEN_FILES, _OPEN_FILES_OF_MACOS):
-        allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        if soft == resource.RLIM_INFINITY or soft >= allowed:
+    for target in (OPEN_FILES, _OPEN_FILES_OF_MACOS):
+        limit = target if hard == resource.RLIM_INFINITY else min(target, hard)
+        if soft == resource.RLIM_INFINITY or soft >= limit:
             return
         with suppress(ValueError):  # macOS has a lower limit than the hard limit it reports
-            resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
             return
 
 
 @contextmanager
 def _closed_to_others() -> Iterator[None]:
     """Within the block, files and sockets that this process and its children create are private to the user."""
-    before = os.umask(0o077)
+    previous_mask = os.umask(0o077)
     try:
         yield
     finally:
-        os.umask(before)
+        os.umask(previous_mask)

@@ -1,1 +1,1 @@
-"""How things look in a terminal: calm, and readable where there is no terminal too."""
+"""Rendering for a terminal, readable without one too."""

@@ -8,10 +8,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from cli.render.console import ago
-from shared.schemas.accounts import MeView, TokenView, UserView
+from shared.schemas.accounts import MeResponse, TokenResponse, UserResponse
 
 
-def show_me(console: Console, me: MeView, url: str) -> None:
+def show_me(console: Console, me: MeResponse, url: str) -> None:
     operator = ", an operator" if me.user.operator else ""
     email = f" <{me.user.email}>" if me.user.email else ""
     console.print(f"[agent]{escape(me.user.name)}[/]{escape(email)}{operator}", soft_wrap=True)
@@ -24,7 +24,7 @@ def show_me(console: Console, me: MeView, url: str) -> None:
     console.print(table)
 
 
-def show_tokens(console: Console, tokens: Sequence[TokenView]) -> None:
+def show_tokens(console: Console, tokens: Sequence[TokenResponse]) -> None:
     if not tokens:
         console.print("There are no tokens: vigil token create NAME", soft_wrap=True)
         return
@@ -41,7 +41,7 @@ def show_tokens(console: Console, tokens: Sequence[TokenView]) -> None:
     console.print(table)
 
 
-def show_users(console: Console, users: Sequence[UserView]) -> None:
+def show_users(console: Console, users: Sequence[UserResponse]) -> None:
     table = _table("Name", "Mail", "", "Signed in", "Added")
     for user in users:
         disabled = "[bad]disabled[/]" if user.disabled_at else ""

@@ -12,23 +12,23 @@ from rich.table import Table
 from cli.render.console import ago, between, clip, counted, interval
 from cli.render.costs import usd
 from cli.render.iterations import LONG_CALL_SECONDS, age_seconds, growth, waiting
-from shared.schemas.agents import ConfigurationDetails, PromptView, TypesView
+from shared.schemas.agents import ConfigurationDetails, PromptResponse, TypesResponse
 from shared.schemas.base import (
     AgentDetails,
-    AgentView,
+    AgentResponse,
     CallTotals,
-    CountsView,
-    IterationView,
+    GraphCounts,
+    IterationSummary,
     Json,
     Trouble,
 )
-from shared.schemas.conversation import MemoryView
+from shared.schemas.conversation import MemoryResponse
 from shared.schemas.graph import EdgeTypeDetails, TypeDetails
 
 _STYLES = {"completed": "good", "failed": "bad", "running": "agent"}
 
 
-def show_agents(console: Console, agents: Sequence[AgentView]) -> None:
+def show_agents(console: Console, agents: Sequence[AgentResponse]) -> None:
     if not agents:
         console.print(
             'There is no agent yet: vigil agent create "what to watch, and for what purpose"',
@@ -50,7 +50,7 @@ def show_agents(console: Console, agents: Sequence[AgentView]) -> None:
 
 
 def show_agent(
-    console: Console, agent: AgentDetails, counts: CountsView, calls: CallTotals
+    console: Console, agent: AgentDetails, counts: GraphCounts, calls: CallTotals
 ) -> None:
     console.print(f"[agent]{escape(agent.name)}[/]  [quiet]{agent.id}[/]", soft_wrap=True)
     console.print(f"  {escape(agent.mission)}\n")
@@ -65,7 +65,7 @@ def show_agent(
     for phase, model in agent.models.items():
         table.add_row("  Model", f"{escape(model)} for {phase}")
     table.add_row("  Budget", _budget(agent))
-    table.add_row("  Knows", _knows(counts))
+    table.add_row("  Knows", _knowledge(counts))
     table.add_row("  Calls", _calls(calls))
     table.add_row("  Last", _last(agent))
     console.print(table)
@@ -86,7 +86,7 @@ def show_agent(
             console.print(f"  [agent]…[/] {call.phase}: {growth(call)}{model}", soft_wrap=True)
 
 
-def _budget(agent: AgentView) -> str:
+def _budget(agent: AgentResponse) -> str:
     caps = []
     if agent.budget_usd_per_day is not None:
         caps.append(usd(agent.budget_usd_per_day))
@@ -95,11 +95,11 @@ def _budget(agent: AgentView) -> str:
     return f"{' and '.join(caps)} a day (UTC)" if caps else "no cap"
 
 
-def _knows(counts: CountsView) -> str:
+def _knowledge(counts: GraphCounts) -> str:
     kinds = ((counts.nodes, "node"), (counts.edges, "edge"), (counts.analyses, "analysis"))
     parts = [counted(number, noun) for number, noun in kinds]
-    whole = ", ".join([*parts, counted(counts.advice, "advice")])
-    return f"at least {whole}" if counts.has_more else whole
+    total = ", ".join([*parts, counted(counts.advice, "advice")])
+    return f"at least {total}" if counts.has_more else total
 
 
 def _calls(calls: CallTotals) -> str:
@@ -112,7 +112,7 @@ def _calls(calls: CallTotals) -> str:
     return f"the model {calls.llm_calls} times ({tokens:,} tokens), {searches}{cost}{unknown}"
 
 
-def _next(agent: AgentView) -> str:
+def _next(agent: AgentResponse) -> str:
     if agent.status == "configuring":
         return "[agent]configuring[/]"
     if agent.status == "failed":
@@ -127,7 +127,7 @@ def _next(agent: AgentView) -> str:
     return when if when.startswith("in ") else "now"
 
 
-def _last(agent: AgentView) -> str:
+def _last(agent: AgentResponse) -> str:
     last = agent.last_iteration
     if last is None:
         return "[quiet]none yet[/]"
@@ -138,7 +138,7 @@ def _last(agent: AgentView) -> str:
     return f"[{style}]#{last.number} {last.status}[/] [quiet]{ago(last.ended_at)}[/]"
 
 
-def _errors(console: Console, iteration: IterationView) -> None:
+def _errors(console: Console, iteration: IterationSummary) -> None:
     for error in iteration.errors:
         console.print(f"  [bad]✗[/] {escape(error)}", soft_wrap=True)
 
@@ -155,7 +155,7 @@ def _in_trouble(trouble: Trouble) -> str:
     )
 
 
-def show_created(console: Console, agent: AgentDetails, types: TypesView) -> None:
+def show_created(console: Console, agent: AgentDetails, types: TypesResponse) -> None:
     name = escape(agent.name)
     runs = "it runs now, and every" if agent.active else "it is paused; when resumed, it runs every"
     console.print(
@@ -168,7 +168,7 @@ def show_created(console: Console, agent: AgentDetails, types: TypesView) -> Non
         console.print(f"  [quiet]vigil {command}[/] {_quoted(name)}", soft_wrap=True)
 
 
-def _show_cap(console: Console, agent: AgentView) -> None:
+def _show_cap(console: Console, agent: AgentResponse) -> None:
     budget = f"vigil budget {_quoted(escape(agent.name))}"
     if agent.budget_usd_per_day is None and agent.budget_calls_per_day is None:
         text = f"Its spending has no cap; [quiet]{budget} --usd N[/] sets one."
@@ -180,7 +180,7 @@ def _show_cap(console: Console, agent: AgentView) -> None:
     console.print(f"  {text}", soft_wrap=True)
 
 
-def show_made(console: Console, agent: AgentDetails, types: TypesView) -> None:
+def show_made(console: Console, agent: AgentDetails, types: TypesResponse) -> None:
     """One line, for `vigil demo` and `try-model`."""
     last = agent.configuration
     took = between(last.requested_at, last.ended_at) if last else ""
@@ -190,7 +190,7 @@ def show_made(console: Console, agent: AgentDetails, types: TypesView) -> None:
     )
 
 
-def _counts(agent: AgentDetails, types: TypesView) -> str:
+def _counts(agent: AgentDetails, types: TypesResponse) -> str:
     kinds = (
         (len(agent.prompts), "prompt"),
         (len(types.node_types), "node type"),
@@ -221,33 +221,33 @@ def describe_configuration(name: str, configuration: ConfigurationDetails) -> st
         return f"{name} is in trouble{retry if 'in ' in retry else ''}: {configuration.error}"
     if configuration.interaction is None:
         return f"{name} is waiting to be configured"
-    answered = sum(event.type == "answer" for event in configuration.interaction.events)
-    text = f"configuring {name}: {'its types' if answered else 'its name and prompts'}"
+    answers = sum(event.type == "answer" for event in configuration.interaction.events)
+    text = f"configuring {name}: {'its types' if answers else 'its name and prompts'}"
     calls = configuration.running_calls
     if calls and age_seconds(calls[0]) >= LONG_CALL_SECONDS:
         return f"{text}: {growth(calls[0])}"
     return text
 
 
-def show_prompts(console: Console, prompts: Sequence[PromptView]) -> None:
+def show_prompts(console: Console, prompts: Sequence[PromptResponse]) -> None:
     for prompt in prompts:
         _show_prompt(console, prompt)
 
 
-def show_history(console: Console, versions: Sequence[PromptView]) -> None:
+def show_history(console: Console, versions: Sequence[PromptResponse]) -> None:
     if not versions:
         console.print("The prompts have never been changed.")
     for prompt in versions:
         _show_prompt(console, prompt)
 
 
-def _show_prompt(console: Console, prompt: PromptView) -> None:
+def _show_prompt(console: Console, prompt: PromptResponse) -> None:
     author = "" if prompt.created_at is None else f", {ago(prompt.created_at)} by {prompt.made_by}"
     console.print(f"[title]{prompt.phase}[/] [quiet]version {prompt.version}{author}[/]\n")
     console.print(Padding(escape(prompt.prompt), (0, 0, 1, 2), expand=False))
 
 
-def show_types(console: Console, types: TypesView) -> None:
+def show_types(console: Console, types: TypesResponse) -> None:
     console.print(f"[title]{counted(len(types.node_types), 'node type')}[/]")
     for node in types.node_types:
         _show_type(console, f"[agent]{escape(node.name)}[/]", node)
@@ -297,7 +297,7 @@ def _ends(edge: EdgeTypeDetails) -> str:
     return f"[quiet]{escape(sources)} → {escape(targets)}[/]"
 
 
-def show_memories(console: Console, memories: Sequence[MemoryView], *, forgotten: bool) -> None:
+def show_memories(console: Console, memories: Sequence[MemoryResponse], *, forgotten: bool) -> None:
     if not memories:
         text = "Nothing was forgotten." if forgotten else "Nothing is remembered yet."
         console.print(f"{text} [quiet]Tell it something: vigil memory add, or vigil chat.[/]")

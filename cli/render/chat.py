@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from cli.render.console import ago, cited, harmless_json, print_json
-from shared.schemas.conversation import MessageView, ToolUseView
+from shared.schemas.conversation import MessageResponse, ToolUseResponse
 
 _TOOLS: Final = {
     "queryGraph": "queries the graph",
@@ -19,18 +19,18 @@ _TOOLS: Final = {
 class Show(Protocol):
     """Prints a conversation."""
 
-    def said(self, text: str) -> None:
+    def print_text(self, text: str) -> None:
         """Prints more of the answer."""
 
-    def restarted(self) -> None:
-        """The answer starts again: what was printed of it is discarded."""
+    def restart(self) -> None:
+        """The answer starts again: the printed part is discarded."""
 
-    def tool_uses(self, look: ToolUseView) -> None: ...
+    def tool_uses(self, use: ToolUseResponse) -> None: ...
 
-    def ended(self, message: MessageView) -> None:
+    def finish(self, message: MessageResponse) -> None:
         """The answer is complete, or has failed."""
 
-    def message(self, message: MessageView) -> None:
+    def message(self, message: MessageResponse) -> None:
         """Prints an earlier message."""
 
     def hint(self, text: str) -> None:
@@ -52,27 +52,27 @@ class _ForPeople:
         self._name = name
         self._is_in_line = False
 
-    def said(self, text: str) -> None:
+    def print_text(self, text: str) -> None:
         self._is_in_line = True
         self._print(text)
 
-    def restarted(self) -> None:
+    def restart(self) -> None:
         self._end_line()
         self.hint("the answer starts again")
 
-    def tool_uses(self, look: ToolUseView) -> None:
+    def tool_uses(self, use: ToolUseResponse) -> None:
         self._end_line()
-        about = f": {look.about}" if look.about else ""
-        self.hint(f"{self._name} {_TOOLS.get(look.tool, look.tool)}{about}")
+        about = f": {use.about}" if use.about else ""
+        self.hint(f"{self._name} {_TOOLS.get(use.tool, use.tool)}{about}")
 
-    def ended(self, message: MessageView) -> None:
+    def finish(self, message: MessageResponse) -> None:
         self._end_line()
         if message.status == "failed":
             self._notes.print(f"[bad]no answer:[/] {escape(message.error or '')}", soft_wrap=True)
             self.hint(f"retry: vigil chat {_quoted(self._name)} --retry {message.id}")
         self._sources(message)
 
-    def message(self, message: MessageView) -> None:
+    def message(self, message: MessageResponse) -> None:
         author = "You" if message.role == "user" else self._name
         heading = f"[title]{escape(author)}[/] [quiet]{ago(message.created_at)}"
         if message.status != "complete":
@@ -84,8 +84,8 @@ class _ForPeople:
     def hint(self, text: str) -> None:
         self._notes.print(f"[quiet]{escape(text)}[/]", soft_wrap=True)
 
-    def _sources(self, message: MessageView) -> None:
-        """Prints what the ids cited in the answer stand for, and which do not exist."""
+    def _sources(self, message: MessageResponse) -> None:
+        """Prints the names of the cited ids, and which ids do not exist."""
         for citation in message.citations:
             reference = f"[{citation.kind}:{citation.id}]"
             if citation.name is None:
@@ -105,16 +105,16 @@ class _ForPeople:
 class _ForPrograms:
     """JSON: the complete message at its end; earlier messages one per line."""
 
-    def said(self, text: str) -> None: ...
+    def print_text(self, text: str) -> None: ...
 
-    def restarted(self) -> None: ...
+    def restart(self) -> None: ...
 
-    def tool_uses(self, look: ToolUseView) -> None: ...
+    def tool_uses(self, use: ToolUseResponse) -> None: ...
 
-    def ended(self, message: MessageView) -> None:
+    def finish(self, message: MessageResponse) -> None:
         print_json(message)
 
-    def message(self, message: MessageView) -> None:
+    def message(self, message: MessageResponse) -> None:
         print(harmless_json(json.dumps(message.model_dump(mode="json"), ensure_ascii=False)))
 
     def hint(self, text: str) -> None: ...

@@ -12,28 +12,28 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.theme import Theme
 
-from shared.schemas.base import CitationView
+from shared.schemas.base import CitationResponse
 
 _CONTROLS: Final = (*range(0x20), *range(0x7F, 0xA0))
-_KEPT: Final = frozenset(map(ord, "\n\t"))
+_ALLOWED: Final = frozenset(map(ord, "\n\t"))
 _TURNS: Final = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-_DROPPED: Final = dict.fromkeys({*_CONTROLS, *_TURNS} - _KEPT)
+_DROPPED: Final = dict.fromkeys({*_CONTROLS, *_TURNS} - _ALLOWED)
 # JSON itself writes the lower ones so.
 _ESCAPED: Final = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *_TURNS)}
 
 
 def harmless(text: str) -> str:
-    """`text` without what a terminal would obey; lines and tabs stay."""
+    """`text` without terminal control characters; line breaks and tabs stay."""
     return text.translate(_DROPPED)
 
 
-def harmless_json(written: str) -> str:
-    """The same JSON, spelt so that a terminal obeys nothing of it."""
-    return written.translate(_ESCAPED)
+def harmless_json(text: str) -> str:
+    """Escapes control characters in the JSON, so that it cannot control the terminal."""
+    return text.translate(_ESCAPED)
 
 
 PLAIN_WIDTH: Final = 140
-"""Of tables where there is no terminal to ask for its width, as in a pipe or a log."""
+"""The width of tables without a terminal, as in a pipe or a log."""
 
 THEME: Final = Theme(
     {
@@ -49,12 +49,12 @@ THEME: Final = Theme(
 
 
 class SafeConsole(Console):
-    """Whose terminal obeys us, and nothing that stands in a text."""
+    """A console that removes control characters from every text."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Without the escapes that came with what is shown; its own styles become escapes after this."""
+        """Removes escape sequences from the text; the console's own styles become escapes later."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(harmless(segment.text), segment.style)
 
@@ -72,12 +72,12 @@ def _console(stream: TextIO) -> Console:
     return SafeConsole(file=stream, width=width, theme=THEME, highlight=False)
 
 
-def print_json(what: BaseModel | Sequence[BaseModel]) -> None:
+def print_json(value: BaseModel | Sequence[BaseModel]) -> None:
     """One value, indented, on stdout."""
     plain = (
-        what.model_dump(mode="json")
-        if isinstance(what, BaseModel)
-        else [each.model_dump(mode="json") for each in what]
+        value.model_dump(mode="json")
+        if isinstance(value, BaseModel)
+        else [item.model_dump(mode="json") for item in value]
     )
     print(harmless_json(json.dumps(plain, indent=2, ensure_ascii=False)))
 
@@ -143,19 +143,21 @@ def clip(text: str, characters: int) -> str:
     return f"{(at_word if len(at_word) > characters * 0.7 else cut).rstrip(' ,;:.')}…"
 
 
-def cited(content: str, citations: Iterable[CitationView]) -> str:
-    """`content` with what it cites by name; what does not exist stays as it is."""
-    names: Mapping[str, str] = {str(each.id): each.name for each in citations if each.name}
+def cited(content: str, citations: Iterable[CitationResponse]) -> str:
+    """`content` with its citations replaced by names; unknown ids stay."""
+    names: Mapping[str, str] = {
+        str(citation.id): citation.name for citation in citations if citation.name
+    }
 
     def name(match: re.Match[str]) -> str:
-        found = names.get(match[2].lower())
-        return f"[{found}]" if found else match[0]
+        label = names.get(match[2].lower())
+        return f"[{label}]" if label else match[0]
 
     return _CITATION.sub(name, content)
 
 
 def printable(text: str) -> str:
-    """`text` with whatever a terminal would obey written out; lines stay."""
+    """`text` with control characters escaped; line breaks stay."""
     return "".join(
         letter if letter.isprintable() or letter == "\n" else ascii(letter)[1:-1] for letter in text
     )

@@ -8,30 +8,31 @@ from rich.markup import escape
 from rich.table import Table
 
 from cli.render.console import ago, counted
-from shared.schemas.costs import AllowanceView, BudgetView, CostGroup, CostsView, CostTotals
+from shared.schemas.costs import BudgetResponse, BudgetUsage, CostGroup, CostsResponse, CostTotals
 
 NOT_BILLED: Final = "not billed"
 _HEADINGS: Final = {"day": "Day", "agent": "Agent", "phase": "Phase", "model": "Model"}
 
 
-def show_costs(console: Console, view: CostsView, agent: str | None) -> None:
-    """The groups, their total, and what is left of today's budget."""
+def show_costs(console: Console, view: CostsResponse, agent: str | None) -> None:
+    """The groups, their total, and the rest of today's budget."""
     if not view.groups:
         console.print(f"No calls were made from {view.since} to {view.until}.")
     else:
         console.print(_table(view))
-    if view.allowance is None:
+    if view.usage is None:
         return
     owner = "The installation" if agent is None else f"[agent]{escape(agent)}[/]"
-    console.print(f"\n{owner} today: {_left(view.allowance)}", soft_wrap=True)
+    console.print(f"\n{owner} today: {_describe_usage(view.usage)}", soft_wrap=True)
 
 
-def show_budget(console: Console, view: BudgetView | AllowanceView) -> None:
-    if isinstance(view, AllowanceView):
-        console.print(f"The installation today: {_left(view)}", soft_wrap=True)
+def show_budget(console: Console, view: BudgetResponse | BudgetUsage) -> None:
+    if isinstance(view, BudgetUsage):
+        console.print(f"The installation today: {_describe_usage(view)}", soft_wrap=True)
         return
     console.print(
-        f"[agent]{escape(view.agent_name)}[/] today: {_left(view.allowance)}", soft_wrap=True
+        f"[agent]{escape(view.agent_name)}[/] today: {_describe_usage(view.usage)}",
+        soft_wrap=True,
     )
     if view.suspended_until is not None and view.suspended_until > datetime.now(UTC):
         console.print(f"  [warn]suspended; it resumes {ago(view.suspended_until)}[/]")
@@ -42,7 +43,7 @@ def usd(amount: float) -> str:
     return f"{amount:,.2f} USD" if amount >= 1 or amount == 0 else f"{amount:.4f} USD"
 
 
-def _table(view: CostsView) -> Table:
+def _table(view: CostsResponse) -> Table:
     table = Table(box=None, pad_edge=False, header_style="quiet", padding=(0, 2, 0, 0))
     table.add_column(_HEADINGS[view.by])
     for column in ("Calls", "Tokens in", "Tokens out", "USD"):
@@ -56,12 +57,12 @@ def _table(view: CostsView) -> Table:
 def _cells(sums: CostTotals | CostGroup) -> tuple[str, str, str, str]:
     cost = f"{sums.cost_usd:,.4f}" if is_billed(sums) else NOT_BILLED
     # The maximum cost of calls without a response.
-    presumed = f" [warn]+{sums.assumed_usd:,.4f}?[/]" if sums.assumed_usd else ""
+    assumed = f" [warn]+{sums.assumed_usd:,.4f}?[/]" if sums.assumed_usd else ""
     return (
         f"{sums.calls:,}",
         f"{sums.input_tokens:,}",
         f"{sums.output_tokens:,}",
-        f"{cost}{presumed}",
+        f"{cost}{assumed}",
     )
 
 
@@ -70,16 +71,16 @@ def is_billed(sums: CostTotals | CostGroup) -> bool:
     return bool(sums.cost_usd or sums.assumed_usd or not sums.calls)
 
 
-def _left(allowance: AllowanceView) -> str:
-    money = usd(allowance.spent_usd)
-    if allowance.spent_calls and not allowance.spent_usd:
+def _describe_usage(usage: BudgetUsage) -> str:
+    money = usd(usage.spent_usd)
+    if usage.spent_calls and not usage.spent_usd:
         money = f"{money} ({NOT_BILLED})"
-    spent = f"{money} and {counted(allowance.spent_calls, 'call')} spent"
-    if allowance.reserved_calls:
-        spent += f", up to {usd(allowance.reserved_usd)} in progress"
+    text = f"{money} and {counted(usage.spent_calls, 'call')} spent"
+    if usage.reserved_calls:
+        text += f", up to {usd(usage.reserved_usd)} in progress"
     caps = []
-    if allowance.usd_per_day is not None:
-        caps.append(f"{usd(allowance.left_usd or 0.0)} of {usd(allowance.usd_per_day)}")
-    if allowance.calls_per_day is not None:
-        caps.append(f"{allowance.left_calls or 0:,} of {counted(allowance.calls_per_day, 'call')}")
-    return f"{spent}; " + (f"{' and '.join(caps)} left" if caps else "no budget is set")
+    if usage.usd_per_day is not None:
+        caps.append(f"{usd(usage.left_usd or 0.0)} of {usd(usage.usd_per_day)}")
+    if usage.calls_per_day is not None:
+        caps.append(f"{usage.left_calls or 0:,} of {counted(usage.calls_per_day, 'call')}")
+    return f"{text}; " + (f"{' and '.join(caps)} left" if caps else "no budget is set")

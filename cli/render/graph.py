@@ -9,20 +9,20 @@ from rich.table import Table
 
 from cli.render.console import ago, clip, counted
 from cli.render.provenance import show_evidence
-from shared.schemas.base import AgentDetails, EdgeView, GraphView, Json, NodeView
+from shared.schemas.base import AgentDetails, EdgeResponse, GraphResponse, Json, NodeResponse
 from shared.schemas.graph import (
-    DuplicateView,
+    DuplicatePair,
     EdgeDetails,
     EdgeTypeDetails,
-    MergeView,
-    NeighbourhoodView,
+    MergeResponse,
+    NeighbourhoodResponse,
     NodeDetails,
     TypeDetails,
 )
 from shared.schemas.operations import ImportedAgent
 
 
-def show_graph(console: Console, agent: AgentDetails, graph: GraphView) -> None:
+def show_graph(console: Console, agent: AgentDetails, graph: GraphResponse) -> None:
     counts = graph.counts
     console.print(
         f"[agent]{escape(agent.name)}[/]  {'at least ' if counts.has_more else ''}"
@@ -32,14 +32,14 @@ def show_graph(console: Console, agent: AgentDetails, graph: GraphView) -> None:
     )
     console.print(Padding(_types(graph), (0, 0, 1, 2), expand=False))
     if graph.nodes:
-        console.print(f"[title]Nodes[/] [quiet]{_some(len(graph.nodes), counts.nodes)}[/]")
+        console.print(f"[title]Nodes[/] [quiet]{_limit_note(len(graph.nodes), counts.nodes)}[/]")
         console.print(Padding(_nodes(graph.nodes), (0, 0, 1, 2), expand=False))
     if graph.edges:
-        console.print(f"[title]Edges[/] [quiet]{_some(len(graph.edges), counts.edges)}[/]")
+        console.print(f"[title]Edges[/] [quiet]{_limit_note(len(graph.edges), counts.edges)}[/]")
     _edges(console, graph.edges)
 
 
-def show_nodes(console: Console, nodes: Sequence[NodeView], *, limit: int) -> None:
+def show_nodes(console: Console, nodes: Sequence[NodeResponse], *, limit: int) -> None:
     if not nodes:
         console.print("There are no such nodes.")
         return
@@ -47,7 +47,7 @@ def show_nodes(console: Console, nodes: Sequence[NodeView], *, limit: int) -> No
     _print_limit(console, len(nodes), limit)
 
 
-def show_edges(console: Console, edges: Sequence[EdgeView], *, limit: int) -> None:
+def show_edges(console: Console, edges: Sequence[EdgeResponse], *, limit: int) -> None:
     if not edges:
         console.print("There are no such edges.")
         return
@@ -67,7 +67,7 @@ def show_types(console: Console, types: Sequence[TypeDetails]) -> None:
             console.print(f"    {line}", soft_wrap=True)
 
 
-def show_around(console: Console, around: NeighbourhoodView) -> None:
+def show_around(console: Console, around: NeighbourhoodResponse) -> None:
     centre = around.nodes[0]
     console.print(f"[agent]{escape(centre.name)}[/]  [quiet]{escape(centre.type)} {centre.id}[/]")
     if about := _about(centre):
@@ -80,7 +80,7 @@ def show_around(console: Console, around: NeighbourhoodView) -> None:
         console.print("[quiet]It has more neighbours; see --limit.[/]")
 
 
-def _edges(console: Console, edges: Sequence[EdgeView]) -> None:
+def _edges(console: Console, edges: Sequence[EdgeResponse]) -> None:
     for edge in edges:
         console.print(
             f"  {escape(edge.source_name)} [quiet]—{escape(edge.type)}→[/] {escape(edge.target_name)}",
@@ -88,8 +88,8 @@ def _edges(console: Console, edges: Sequence[EdgeView]) -> None:
         )
 
 
-def _print_limit(console: Console, shown: int, limit: int) -> None:
-    if shown == limit:
+def _print_limit(console: Console, count: int, limit: int) -> None:
+    if count == limit:
         console.print(f"[quiet]The {limit} most recently changed; more with --limit.[/]")
 
 
@@ -113,7 +113,7 @@ def _properties(schema: Json) -> Iterator[str]:
         yield f"{escape(name)}: {escape(str(kind))}{optional}{about}"
 
 
-def _types(graph: GraphView) -> Table:
+def _types(graph: GraphResponse) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(justify="right")
@@ -131,7 +131,7 @@ def _types(graph: GraphView) -> Table:
     return table
 
 
-def _nodes(nodes: Iterable[NodeView]) -> Table:
+def _nodes(nodes: Iterable[NodeResponse]) -> Table:
     table = Table.grid(padding=(0, 2))
     table.add_column(style="quiet", no_wrap=True)
     table.add_column(no_wrap=True)
@@ -147,14 +147,14 @@ def _nodes(nodes: Iterable[NodeView]) -> Table:
     return table
 
 
-def _about(node: NodeView) -> str:
+def _about(node: NodeResponse) -> str:
     text = node.properties.get("summary") or node.properties.get("quote") or ""
     return clip(str(text), 90)
 
 
-def _some(shown: int, total: int) -> str:
+def _limit_note(count: int, total: int) -> str:
     return (
-        "" if shown >= total else f"the {shown} most recently changed of {total}; more with --limit"
+        "" if count >= total else f"the {count} most recently changed of {total}; more with --limit"
     )
 
 
@@ -184,7 +184,7 @@ def _property_lines(console: Console, properties: Json) -> None:
         console.print(f"  {escape(name)}: {escape(str(value))}", soft_wrap=True)
 
 
-def show_merge(console: Console, agent: str, merge: MergeView) -> None:
+def show_merge(console: Console, agent: str, merge: MergeResponse) -> None:
     console.print(
         f"{escape(merge.merged_name)} is merged into [agent]{escape(merge.kept_name or '')}[/]: {_moved(merge)}.",
         soft_wrap=True,
@@ -194,27 +194,29 @@ def show_merge(console: Console, agent: str, merge: MergeView) -> None:
     )
 
 
-def show_unmerge(console: Console, merge: MergeView) -> None:
+def show_unmerge(console: Console, merge: MergeResponse) -> None:
     console.print(
         f"[agent]{escape(merge.merged_name)}[/] is restored, with {_moved(merge)}.",
         soft_wrap=True,
     )
 
 
-def show_merges(console: Console, merges: Sequence[MergeView]) -> None:
+def show_merges(console: Console, merges: Sequence[MergeResponse]) -> None:
     if not merges:
         console.print("No nodes have been merged yet.")
     for merge in merges:
-        kept = "a node that was merged itself since" if merge.kept_name is None else merge.kept_name
+        kept_name = (
+            "a node that was merged itself since" if merge.kept_name is None else merge.kept_name
+        )
         undone = "" if merge.undone_at is None else f", undone {ago(merge.undone_at)}"
         console.print(
-            f"{escape(merge.merged_name)} [quiet]→[/] [agent]{escape(kept)}[/]  {escape(merge.reason)}  "
+            f"{escape(merge.merged_name)} [quiet]→[/] [agent]{escape(kept_name)}[/]  {escape(merge.reason)}  "
             f"[quiet]{escape(merge.type)}, {_moved(merge)}, {ago(merge.made_at)}{undone}  {merge.id}[/]",
             soft_wrap=True,
         )
 
 
-def show_duplicates(console: Console, candidates: Sequence[DuplicateView]) -> None:
+def show_duplicates(console: Console, candidates: Sequence[DuplicatePair]) -> None:
     if not candidates:
         console.print("No two nodes have similar names.")
     for pair in candidates:
@@ -225,7 +227,7 @@ def show_duplicates(console: Console, candidates: Sequence[DuplicateView]) -> No
         )
 
 
-def _moved(merge: MergeView) -> str:
+def _moved(merge: MergeResponse) -> str:
     spans = counted(merge.evidence, "span")
     return f"{counted(merge.names, 'name')}, {spans} of evidence, {counted(merge.edges, 'edge')}"
 

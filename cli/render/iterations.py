@@ -16,20 +16,20 @@ from shared.events import models
 from shared.events.envelope import Event
 from shared.schemas.base import (
     AnswerEvent,
-    CommitmentView,
-    ConclusionView,
+    ConclusionResponse,
     FailedSending,
+    ForecastTerms,
     InteractionEvent,
-    InteractionView,
+    InteractionResponse,
     IterationDetails,
-    IterationView,
+    IterationSummary,
     Json,
     RepairEvent,
     RunningCall,
-    StepView,
+    StepResponse,
     ToolResultEvent,
 )
-from shared.schemas.conclusions import InvestigationRequestView
+from shared.schemas.conclusions import InvestigationRequestResponse
 
 if TYPE_CHECKING:
     from shared.events.stream_reader import StoredEvent
@@ -52,7 +52,7 @@ _THINKS: Final = {
 }
 
 
-def step_name(step: StepView) -> str:
+def step_name(step: StepResponse) -> str:
     """`query 2`, or `query 4, round 2`; without a number for kinds that occur once."""
     if step.kind not in ("query", "insight"):
         return step.kind
@@ -60,18 +60,18 @@ def step_name(step: StepView) -> str:
     return f"{step.kind} {step.index + 1}{again}"
 
 
-def round_of(step: StepView) -> int:
+def round_of(step: StepResponse) -> int:
     """The feedback round of a step: 0 if it was planned, higher if it follows up missing data."""
     number = step.input.get("round", 0)
     return number if isinstance(number, int) else 0
 
 
-def about(step: StepView) -> str:
+def about(step: StepResponse) -> str:
     """The objective of a query, or the observation of an insight."""
     return str(step.input.get("objective") or step.input.get("observation") or "")
 
 
-def doing(iteration: IterationDetails, step: StepView) -> str:
+def doing(iteration: IterationDetails, step: StepResponse) -> str:
     """What a step that has not ended is doing."""
     if step.error is not None and step.status == "pending":
         if step.waiting_since is not None:
@@ -110,15 +110,15 @@ def age_seconds(call: RunningCall) -> float:
     return (datetime.now(UTC) - call.sent_at).total_seconds()
 
 
-def _in_phase(run: InteractionView) -> str:
+def _in_phase(run: InteractionResponse) -> str:
     answers = [event for event in run.events if isinstance(event, AnswerEvent)]
     calls = _tool_calls(answers[-1]) if answers else []
     searches = [(name, arguments) for name, arguments in calls if name.startswith("tavily")]
     if searches:
         return _searching(*searches[-1])
-    written = sum(name.startswith("add") for answer in answers for name, _ in _tool_calls(answer))
-    if written:
-        return f"writes to the graph ({written} so far)"
+    additions = sum(name.startswith("add") for answer in answers for name, _ in _tool_calls(answer))
+    if additions:
+        return f"writes to the graph ({additions} so far)"
     return _THINKS.get(run.phase, run.phase)
 
 
@@ -146,7 +146,9 @@ STYLES: Final = {"completed": "good", "failed": "bad", "running": "agent"}
 MAX_RESULT_CHARS: Final = 200
 
 
-def show_iterations(console: Console, iterations: Sequence[IterationView], *, limit: int) -> None:
+def show_iterations(
+    console: Console, iterations: Sequence[IterationSummary], *, limit: int
+) -> None:
     if not iterations:
         console.print("There are no such iterations.")
         return
@@ -168,8 +170,8 @@ def show_iterations(console: Console, iterations: Sequence[IterationView], *, li
         console.print(f"[quiet]The newest {limit}; more with --limit.[/]")
 
 
-def show_iteration(console: Console, iteration: IterationDetails, *, said: bool) -> None:
-    """With `said` also the answers and tool results of every phase."""
+def show_iteration(console: Console, iteration: IterationDetails, *, show_messages: bool) -> None:
+    """With `show_messages` also the answers and tool results of every phase."""
     style = STYLES.get(iteration.status, "quiet")
     state = iteration.stage if iteration.ended_at is None else iteration.status
     console.print(
@@ -183,7 +185,10 @@ def show_iteration(console: Console, iteration: IterationDetails, *, said: bool)
         _plan(console, iteration.plan)
     for step in iteration.steps:
         _step(
-            console, step, [run for run in iteration.interactions if run.step_id == step.id], said
+            console,
+            step,
+            [run for run in iteration.interactions if run.step_id == step.id],
+            show_messages,
         )
         for call in iteration.running_calls:
             if call.step_id == step.id:
@@ -213,7 +218,9 @@ def _number(items: Sequence[Json], noun: str) -> str:
     return counted(len(items), noun)
 
 
-def _step(console: Console, step: StepView, runs: Sequence[InteractionView], said: bool) -> None:
+def _step(
+    console: Console, step: StepResponse, runs: Sequence[InteractionResponse], show_messages: bool
+) -> None:
     style = STYLES.get(step.status, "quiet")
     tries = f", {counted(step.attempts, 'attempt')} failed" if step.attempts else ""
     console.print(
@@ -221,7 +228,7 @@ def _step(console: Console, step: StepView, runs: Sequence[InteractionView], sai
         f"[quiet]{between(step.started_at, step.ended_at)}{tries}[/]"
     )
     if round_of(step):
-        # The plan shows the others.
+        # The plan shows the first round.
         console.print(f"  [agent]?[/] {escape(about(step))}", soft_wrap=True)
     if step.error and step.waiting_since is not None and step.ended_at is None:
         reason = waiting(step.error, step.waiting_since, step.retry_at)
@@ -235,16 +242,16 @@ def _step(console: Console, step: StepView, runs: Sequence[InteractionView], sai
         console.print(
             f"  {run.phase} [quiet]{escape(run.model)}, {counts}, {run.id}[/]", soft_wrap=True
         )
-        for line in (*_failures(run.failures), *_lines(run.events)) if said else ():
+        for line in (*_failures(run.failures), *_lines(run.events)) if show_messages else ():
             console.print(Padding(line, (0, 0, 0, 4), expand=False))
 
 
 def _failures(failures: Sequence[FailedSending]) -> Iterator[str]:
-    for failed in failures:
-        cost = "its maximum cost" if failed.cost_usd is None else f"{failed.cost_usd:f} USD"
-        yield f"[bad]✗ {escape(failed.error)}[/] [quiet]{failed.kind}, booked at {cost}[/]"
-        if failed.said:
-            yield f"[quiet]response: {escape(clip(failed.said, MAX_RESULT_CHARS))}[/]"
+    for failure in failures:
+        cost = "its maximum cost" if failure.cost_usd is None else f"{failure.cost_usd:f} USD"
+        yield f"[bad]✗ {escape(failure.error)}[/] [quiet]{failure.kind}, booked at {cost}[/]"
+        if failure.said:
+            yield f"[quiet]response: {escape(clip(failure.said, MAX_RESULT_CHARS))}[/]"
 
 
 def _lines(events: Sequence[InteractionEvent]) -> Iterator[str]:
@@ -314,7 +321,7 @@ def summary(event: Event) -> str:
         case models.AdviceCompleted():
             return counted(event.advice, "advice")
         case models.IterationCompleted():
-            return _ended(event)
+            return _describe_completion(event)
         case models.IterationFailed():
             return f"iteration {event.number}: {clip('; '.join(event.errors), 120)}"
         case (
@@ -338,7 +345,7 @@ def summary(event: Event) -> str:
             return ""
 
 
-def _ended(event: models.IterationCompleted) -> str:
+def _describe_completion(event: models.IterationCompleted) -> str:
     kinds = (
         (event.queries, "query"),
         (event.insights, "insight"),
@@ -351,12 +358,16 @@ def _ended(event: models.IterationCompleted) -> str:
 
 
 def short(agent_id: UUID) -> str:
-    """Stands for the name of an unknown agent, such as a deleted one."""
+    """The short id of an agent without a name, such as a deleted one."""
     return str(agent_id)[:8]
 
 
 def show_investigations(
-    console: Console, requests: Sequence[InvestigationRequestView], *, only_open: bool, limit: int
+    console: Console,
+    requests: Sequence[InvestigationRequestResponse],
+    *,
+    only_open: bool,
+    limit: int,
 ) -> None:
     if not requests:
         console.print("No data is missing." if only_open else "No data was missing so far.")
@@ -371,7 +382,7 @@ def show_investigations(
         console.print(f"[quiet]The newest {limit}; more with --limit.[/]")
 
 
-def _state(request: InvestigationRequestView) -> str:
+def _state(request: InvestigationRequestResponse) -> str:
     if request.answered_at is not None:
         return f"[good]answered {ago(request.answered_at)}[/]"
     if request.dropped_at is not None:
@@ -379,7 +390,7 @@ def _state(request: InvestigationRequestView) -> str:
     return "[warn]open[/]"
 
 
-def commitment_lines(terms: CommitmentView, *, with_confidence: bool = False) -> list[str]:
+def commitment_lines(terms: ForecastTerms, *, with_confidence: bool = False) -> list[str]:
     """The terms of a forecast; no lines for a notice, or for advice stored before terms existed."""
     lines = []
     if with_confidence and terms.confidence is not None:
@@ -395,7 +406,7 @@ def commitment_lines(terms: CommitmentView, *, with_confidence: bool = False) ->
 
 
 def show_conclusions(
-    console: Console, conclusions: Sequence[ConclusionView], *, noun: str, limit: int
+    console: Console, conclusions: Sequence[ConclusionResponse], *, noun: str, limit: int
 ) -> None:
     if not conclusions:
         console.print(f"There is no {noun} yet.")

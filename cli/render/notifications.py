@@ -10,17 +10,17 @@ from rich.table import Table
 
 from cli.render.console import ago, clip
 from cli.render.iterations import commitment_lines
-from shared.schemas.base import InboxItemView
+from shared.schemas.base import InboxItemResponse
 from shared.schemas.notifications import (
     CreatedDestination,
-    DeliveryView,
+    DeliveryResponse,
     DestinationDetails,
-    DestinationView,
+    DestinationResponse,
     NewSecret,
 )
 
 
-def show_inbox(console: Console, items: Sequence[InboxItemView], *, everything: bool) -> None:
+def show_inbox(console: Console, items: Sequence[InboxItemResponse], *, everything: bool) -> None:
     if not items:
         text = "The inbox is empty." if everything else "Nothing new in the inbox."
         more = "" if everything else " Include what you have read: vigil inbox --all."
@@ -61,7 +61,7 @@ def show_secret(console: Console, new: NewSecret) -> None:
         console.print(f"[quiet]The previous one also signs until {until}.[/]", soft_wrap=True)
 
 
-def show_destinations(console: Console, destinations: Sequence[DestinationView]) -> None:
+def show_destinations(console: Console, destinations: Sequence[DestinationResponse]) -> None:
     if not destinations:
         console.print(
             "There are no destinations: vigil destination add https://… or you@example.org",
@@ -105,7 +105,7 @@ def show_destination(console: Console, destination: DestinationDetails) -> None:
     console.print(table)
 
 
-def show_outcome(console: Console, delivery: DeliveryView) -> None:
+def show_outcome(console: Console, delivery: DeliveryResponse) -> None:
     if delivery.status == "pending":
         console.print(
             "[warn]It has not been delivered yet[/]: is the notifier running? See vigil top.",
@@ -120,24 +120,24 @@ def _print_secret(console: Console, secret: str) -> None:
     console.print("  [quiet]It is shown only once; the receiver needs it.[/]\n")
 
 
-def _owner(destination: DestinationView) -> str:
+def _owner(destination: DestinationResponse) -> str:
     return f"of {escape(destination.agent_name)}" if destination.agent_name else "of all agents"
 
 
-def _state(destination: DestinationView) -> str:
+def _state(destination: DestinationResponse) -> str:
     last = destination.last_delivery
     text = f"{_outcome(last)} [quiet]{ago(last.created_at)}[/]" if last else "[quiet]none yet[/]"
     return text if destination.active else f"{_activity(destination)}; {text}"
 
 
-def _activity(destination: DestinationView) -> str:
+def _activity(destination: DestinationResponse) -> str:
     if destination.active:
         return "[good]active[/]"
     why = destination.stop_reason
     return f"[bad]stopped[/]: {escape(why)}" if why else "[warn]paused[/]"
 
 
-def _outcome(delivery: DeliveryView) -> str:
+def _outcome(delivery: DeliveryResponse) -> str:
     text = f"[{_STYLES[delivery.status]}]{delivery.status}[/]"
     if delivery.status_code is not None and delivery.error is None:
         text += f" ({delivery.status_code})"

@@ -15,8 +15,8 @@ from rich.table import Table
 
 from cli.local.data_directory import DataDirectory, Running
 from cli.render.console import ago, between, clip, counted, printable
-from shared.schemas.accounts import SignInLinkView
-from shared.schemas.operations import DeadLetterDetails, DeadLetterView
+from shared.schemas.accounts import SignInLinkResponse
+from shared.schemas.operations import DeadLetterDetails, DeadLetterResponse
 
 if TYPE_CHECKING:
     from cli.doctor import Finding
@@ -27,7 +27,7 @@ MAX_HEX_BYTES: Final = 256
 BYTES_PER_LINE: Final = 16
 
 
-def show_letters(console: Console, letters: Sequence[DeadLetterView], *, limit: int) -> None:
+def show_letters(console: Console, letters: Sequence[DeadLetterResponse], *, limit: int) -> None:
     if not letters:
         console.print("There are no dead letters.", soft_wrap=True)
         return
@@ -58,7 +58,7 @@ def show_letter(console: Console, letter: DeadLetterDetails) -> None:
     )
     table.add_row("  When", _when(letter))
     table.add_row("  About", escape(_about(letter)) or "[quiet]no step[/]")
-    table.add_row("  Next", _what_to_do(letter))
+    table.add_row("  Next", _next_commands(letter))
     console.print(table)
     console.print(f"\n[quiet]  Payload ({len(letter.payload):,} bytes):[/]")
     console.print(Padding(escape(readable(letter)), (0, 0, 0, 2), expand=False))
@@ -67,8 +67,8 @@ def show_letter(console: Console, letter: DeadLetterDetails) -> None:
 def readable(letter: DeadLetterDetails) -> str:
     """Indented JSON, plain text, or the first bytes in hex; long payloads are cut."""
     if letter.text is None:
-        shown = letter.payload[:MAX_HEX_BYTES]
-        lines = [shown[at : at + BYTES_PER_LINE] for at in range(0, len(shown), BYTES_PER_LINE)]
+        head = letter.payload[:MAX_HEX_BYTES]
+        lines = [head[at : at + BYTES_PER_LINE] for at in range(0, len(head), BYTES_PER_LINE)]
         return _cut("\n".join(map(_hex, lines)), len(letter.payload) > MAX_HEX_BYTES)
     text = _pretty(letter.text)
     return _cut(printable(text[:MAX_TEXT_CHARS]), len(text) > MAX_TEXT_CHARS)
@@ -90,24 +90,24 @@ def _cut(text: str, is_cut: bool) -> str:
     return f"{text}\n… cut here; the whole text with --json" if is_cut else text
 
 
-def _about(letter: DeadLetterView) -> str:
+def _about(letter: DeadLetterResponse) -> str:
     step = letter.step
     if step is None:
         return ""
     return f"{step.kind} {step.index + 1} of {step.agent_name} #{step.iteration_number}"
 
 
-def _waits(letter: DeadLetterView) -> str:
+def _waits(letter: DeadLetterResponse) -> str:
     return "[warn]retry requested[/] " if letter.retry_requested_at else ""
 
 
-def _when(letter: DeadLetterView) -> str:
+def _when(letter: DeadLetterResponse) -> str:
     last = f"{letter.stored_at.astimezone():%Y-%m-%d %H:%M:%S} [quiet]({ago(letter.stored_at)})[/]"
     again = letter.stored_at != letter.created_at
     return f"{last}, first {ago(letter.created_at)}" if again else last
 
 
-def _what_to_do(letter: DeadLetterView) -> str:
+def _next_commands(letter: DeadLetterResponse) -> str:
     short = str(letter.id)[:ID_CHARS]
     discard = f"[link]vigil dead-letters discard {short}[/]"
     if letter.retry_requested_at is not None:
@@ -177,8 +177,8 @@ class Activity:
             self._next_line_at = now + LINE_SECONDS
             self._console.print(f"  [quiet]{escape(text)} …[/]", soft_wrap=True)
 
-    def rest(self) -> None:
-        """Ends the present activity."""
+    def end(self) -> None:
+        """Ends the current activity."""
         self._next_line_at = None
         self._status.stop()
 
@@ -191,19 +191,23 @@ class Activity:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.rest()
+        self.end()
 
 
 def show_ready(
-    console: Console, running: Running, data: DataDirectory, sentence: str, taken: Iterable[int]
+    console: Console,
+    running: Running,
+    data: DataDirectory,
+    sentence: str,
+    busy_ports: Iterable[int],
 ) -> None:
-    """`taken` are the usual ports that were not free."""
+    """`busy_ports` are the usual ports that were not free."""
     took = between(running.started_at, None)
     console.print(f"[good]●[/] [title]Vigil is up[/] [quiet]after {took}[/]")
     console.print(f"  {escape(sentence)}\n", soft_wrap=True)
     console.print(_addresses(running, data), soft_wrap=True)
-    if others := ", ".join(map(str, taken)):
-        console.print(f"\n  [warn]![/] {others} are in use, so other ports were chosen.")
+    if numbers := ", ".join(map(str, busy_ports)):
+        console.print(f"\n  [warn]![/] {numbers} are in use, so other ports were chosen.")
     console.print(
         '\n  [quiet]Now, in another terminal:[/] vigil agent create "what to watch, and for what purpose"'
         "[quiet],[/] vigil tail[quiet],[/] vigil doctor"
@@ -224,7 +228,7 @@ def show_unreached(console: Console, findings: "Iterable[Finding]") -> None:
         )
 
 
-def show_sign_in(console: Console, link: SignInLinkView) -> None:
+def show_sign_in(console: Console, link: SignInLinkResponse) -> None:
     console.print(f"  [quiet]In a browser:[/] [link]{escape(link.url)}[/]", soft_wrap=True)
     console.print("  [quiet]Valid once, for 15 minutes; vigil sign-in-link prints another.[/]\n")
 

@@ -12,27 +12,27 @@ from rich.tree import Tree
 
 from cli.render.console import ago, clip, counted, printable
 from shared.schemas.provenance import (
-    BreakView,
-    CheckedView,
-    ClaimView,
+    ChainLink,
+    CheckedCounts,
+    ClaimResponse,
     ConclusionLink,
-    DoubtView,
+    DoubtResponse,
+    ElementLink,
     EvidenceLink,
-    EvidenceView,
-    LinkView,
-    RetractionView,
+    EvidenceResponse,
+    LinkFault,
+    RetractionResponse,
     SourceDetails,
     SourceLink,
-    SourceView,
-    ThingLink,
-    VerificationView,
+    SourceResponse,
+    VerificationResponse,
 )
 
 MAX_EVIDENCE_CHARS = 300
 MAX_CLAIM_CHARS = 80
 
 
-def show_sources(console: Console, sources: Sequence[SourceView], *, limit: int) -> None:
+def show_sources(console: Console, sources: Sequence[SourceResponse], *, limit: int) -> None:
     if not sources:
         console.print("There are no such pages.")
         return
@@ -60,7 +60,7 @@ def show_source(console: Console, source: SourceDetails) -> None:
     console.print(escape(source.text), soft_wrap=True)
 
 
-def show_evidence(console: Console, evidence: Sequence[EvidenceView], *, is_all: bool) -> None:
+def show_evidence(console: Console, evidence: Sequence[EvidenceResponse], *, is_all: bool) -> None:
     """Each quote with its source, and the claims it supports."""
     if not evidence:
         console.print("[quiet]There is no evidence.[/]")
@@ -76,7 +76,7 @@ def show_evidence(console: Console, evidence: Sequence[EvidenceView], *, is_all:
         console.print("  [quiet]There is more: see --json.[/]")
 
 
-def show_retractions(console: Console, retractions: Sequence[RetractionView]) -> None:
+def show_retractions(console: Console, retractions: Sequence[RetractionResponse]) -> None:
     if not retractions:
         console.print("There are no retractions.")
     for retraction in retractions:
@@ -91,12 +91,12 @@ def show_retractions(console: Console, retractions: Sequence[RetractionView]) ->
         console.print(f"  {_doubted(retraction)}", soft_wrap=True)
 
 
-def _claim(claim: ClaimView) -> str:
+def _claim(claim: ClaimResponse) -> str:
     text = f"{escape(claim.property)}: {escape(clip(str(claim.value), MAX_CLAIM_CHARS))}"
     return text if claim.holds else f"[quiet]{text} (superseded)[/]"
 
 
-def _time(evidence: EvidenceView) -> str:
+def _time(evidence: EvidenceResponse) -> str:
     if evidence.valid_from is None and evidence.valid_to is None:
         return f"as of {evidence.as_of:%Y-%m-%d}"
     first = f"from {evidence.valid_from:%Y-%m-%d}" if evidence.valid_from else ""
@@ -104,18 +104,18 @@ def _time(evidence: EvidenceView) -> str:
     return f"{first} {last}".strip()
 
 
-def _when(source: SourceView) -> str:
+def _when(source: SourceResponse) -> str:
     published = f"published {source.published:%Y-%m-%d}, " if source.published else ""
     return f"{published}fetched {ago(source.fetched_at)}"
 
 
-def _fate(source: SourceView) -> str:
+def _fate(source: SourceResponse) -> str:
     if source.retracted_at is None:
         return ""
     return f"  [bad]retracted {ago(source.retracted_at)}[/]"
 
 
-def _doubted(retraction: RetractionView) -> str:
+def _doubted(retraction: RetractionResponse) -> str:
     if retraction.is_pending:
         return "[quiet]What is based on it is being re-evaluated.[/]"
     if not retraction.analyses and not retraction.advice:
@@ -135,54 +135,54 @@ MAX_VALUE_CHARS: Final = 60
 GOOD: Final = "[good]✓[/]"
 BAD: Final = "[bad]✗[/]"
 
-AnyLink = ConclusionLink | ThingLink | EvidenceLink | SourceLink
+AnyLink = ConclusionLink | ElementLink | EvidenceLink | SourceLink
 
 
-def show_chain(console: Console, found: VerificationView) -> None:
-    console.print(_Chain(found).tree(), soft_wrap=True)
+def show_chain(console: Console, verification: VerificationResponse) -> None:
+    console.print(_Chain(verification).tree(), soft_wrap=True)
 
 
-def show_summary(console: Console, found: VerificationView) -> None:
-    links: Sequence[LinkView] = [
-        *found.conclusions,
-        *found.things,
-        *found.evidence,
-        *found.sources,
+def show_summary(console: Console, verification: VerificationResponse) -> None:
+    links: Sequence[ChainLink] = [
+        *verification.conclusions,
+        *verification.elements,
+        *verification.evidence,
+        *verification.sources,
     ]
     broken = sum(len(link.breaks) for link in links)
-    edges = sum(thing.link == "edge" for thing in found.things)
-    checked = CheckedView(
-        sources=len(found.sources),
-        evidence=len(found.evidence),
-        nodes=len(found.conclusions) + len(found.things) - edges,
+    edges = sum(element.link == "edge" for element in verification.elements)
+    checked = CheckedCounts(
+        sources=len(verification.sources),
+        evidence=len(verification.evidence),
+        nodes=len(verification.conclusions) + len(verification.elements) - edges,
         edges=edges,
     )
     counts = counted_in_words(checked)
     console.print(f"\n{_verdict(broken)} [quiet]{counts} checked[/]", soft_wrap=True)
-    root = next((link for link in found.conclusions if link.id == found.id), None)
+    root = next((link for link in verification.conclusions if link.id == verification.id), None)
     for doubt in root.doubts if root else ():
         console.print(_doubt(doubt), soft_wrap=True)
 
 
-def show_breaks(console: Console, found: "AgentVerified") -> None:
+def show_breaks(console: Console, report: "AgentVerified") -> None:
     """What is broken in an agent's graph, and which of its conclusions are in doubt."""
-    for fault in found.breaks:
+    for fault in report.breaks:
         where = f"{fault.link} {_data(fault.name)} [quiet]{fault.id}[/]"
         console.print(f"{BAD} {where}: [bad]{_data(fault.message)}[/]", soft_wrap=True)
-    if (more := found.broken - len(found.breaks)) > 0:
+    if (more := report.broken - len(report.breaks)) > 0:
         console.print(f"[bad]… and {more:,} more[/]")
-    for doubt in found.doubts:
+    for doubt in report.doubts:
         where = f"{doubt.link} {_data(doubt.name)} [quiet]{doubt.id}[/]"
         console.print(f"{where}: {_doubt(doubt)}", soft_wrap=True)
-    doubted = f", [warn]{found.in_doubt:,} in doubt[/]" if found.in_doubt else ""
+    doubted = f", [warn]{report.in_doubt:,} in doubt[/]" if report.in_doubt else ""
     console.print(
-        f"{_verdict(found.broken)} [agent]{_data(found.name)}[/]: "
-        f"[quiet]{counted_in_words(found.checked)} checked[/]{doubted}",
+        f"{_verdict(report.broken)} [agent]{_data(report.name)}[/]: "
+        f"[quiet]{counted_in_words(report.checked)} checked[/]{doubted}",
         soft_wrap=True,
     )
 
 
-def counted_in_words(checked: CheckedView) -> str:
+def counted_in_words(checked: CheckedCounts) -> str:
     parts = {"page": checked.sources, "quote": checked.evidence}
     parts |= {"node": checked.nodes, "edge": checked.edges}
     return ", ".join(counted(number, noun) for noun, number in parts.items())
@@ -191,27 +191,27 @@ def counted_in_words(checked: CheckedView) -> str:
 class _Chain:
     """The chain as a tree. A link that occurs again is only named."""
 
-    def __init__(self, found: VerificationView) -> None:
-        self._root = found.id
+    def __init__(self, verification: VerificationResponse) -> None:
+        self._root = verification.id
         links: Iterable[AnyLink] = (
-            *found.conclusions,
-            *found.things,
-            *found.evidence,
-            *found.sources,
+            *verification.conclusions,
+            *verification.elements,
+            *verification.evidence,
+            *verification.sources,
         )
         self._links = {link.id: link for link in links}
-        self._shown: set[UUID] = set()
+        self._printed: set[UUID] = set()
 
     def tree(self) -> Tree:
         return self._branch(Tree, self._root)
 
     def _branch(self, add: Callable[[str], Tree], link_id: UUID) -> Tree:
         link = self._links[link_id]
-        is_known = link_id in self._shown
-        self._shown.add(link_id)
-        again = " [quiet](as above)[/]" if is_known and not isinstance(link, SourceLink) else ""
+        is_repeated = link_id in self._printed
+        self._printed.add(link_id)
+        again = " [quiet](as above)[/]" if is_repeated and not isinstance(link, SourceLink) else ""
         branch = add(f"{GOOD if link.holds else BAD} {_line(link)}{again}")
-        if is_known:
+        if is_repeated:
             return branch
         for fault in link.breaks:
             branch.add(_break(fault))
@@ -224,12 +224,12 @@ class _Chain:
         return branch
 
     def _below(self, link: AnyLink) -> Iterator[UUID]:
-        """The links to show below it: evidence of present values, and what is broken."""
+        """The links below it: evidence of current values, and broken links."""
         for link_id in self._rests_on(link):
             below = self._links.get(link_id)
             if below is None:
                 continue
-            if isinstance(link, ThingLink) and isinstance(below, ThingLink) and below.holds:
+            if isinstance(link, ElementLink) and isinstance(below, ElementLink) and below.holds:
                 continue  # a node of an edge
             if not _is_superseded(below):
                 yield link_id
@@ -257,7 +257,7 @@ def _line(link: AnyLink) -> str:
     match link:
         case ConclusionLink():
             return f"{link.link} [title]“{_data(link.name)}”[/] [quiet]{link.id}[/]"
-        case ThingLink():
+        case ElementLink():
             values = ", ".join(
                 f"{_data(name)} = {_value(value)}" for name, value in link.properties.items()
             )
@@ -265,8 +265,8 @@ def _line(link: AnyLink) -> str:
                 f" ({values})" if values else ""
             )
         case EvidenceLink():
-            stands = f"[quiet]{_data(', '.join(link.stands))}:[/] " if link.stands else ""
-            return f"{stands}“{_data(clip(link.quote, MAX_QUOTE_CHARS))}”"
+            supported = f"[quiet]{_data(', '.join(link.stands))}:[/] " if link.stands else ""
+            return f"{supported}“{_data(clip(link.quote, MAX_QUOTE_CHARS))}”"
         case SourceLink():
             return _page(link)
 
@@ -278,15 +278,15 @@ def _page(link: SourceLink) -> str:
         if link.published is None
         else f"published {link.published:%Y-%m-%d}"
     )
-    gone = ", [warn]retracted[/]" if link.retracted_at else ""
-    return f"{title}[link]{_data(link.url)}[/], {when}{gone}"
+    retracted = ", [warn]retracted[/]" if link.retracted_at else ""
+    return f"{title}[link]{_data(link.url)}[/], {when}{retracted}"
 
 
-def _break(fault: BreakView) -> str:
+def _break(fault: LinkFault) -> str:
     return f"[bad]{fault.broken}: {_data(fault.message)}[/]"
 
 
-def _doubt(doubt: DoubtView) -> str:
+def _doubt(doubt: DoubtResponse) -> str:
     page = f"[link]{_data(doubt.url)}[/] was retracted ({_data(doubt.reason)})"
     return f"[warn]in doubt since {doubt.since:%Y-%m-%d}:[/] {page}"
 

@@ -1,6 +1,6 @@
 """Compares what an agent wrote into its graph with the World Factbook.
 
-Only what can be compared for certain is judged: the property must be of a country, and its name must lead to a value of
+Only a property whose meaning is certain is compared: the property must be of a country, and its name must lead to a value of
 the Factbook. Everything else is `not checkable`, which does not count against it.
 """
 
@@ -52,7 +52,7 @@ _GENERIC: Final = frozenset(
 _WEAK: Final = frozenset({"total", "name", "real", "country", "national"})
 """Words that a label may have in addition to the property's name without changing its meaning."""
 _TEXTS: Final = frozenset({"quote", "summary", "description", "source", "url", "note", "title"})
-"""Properties that are text about a thing, or of the page, and no fact that has a name."""
+"""Properties that describe a node or a page; they are not facts."""
 _YEARS: Final = frozenset({"year", "date", "period", "as of", "asof", "reference year"})
 _UNIT_KEYS: Final = ("unit", "units", "currency")
 _SHORT_WORDS: Final = 4
@@ -66,7 +66,7 @@ class Judgement(StrEnum):
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenProperty:
     """One property of a node, or of an edge: then `about` is its type and `other` the node at its other end."""
 
     subject: str
@@ -75,15 +75,15 @@ class Written:
     about: str = ""
     other: str = ""
     beside: Mapping[str, Any] | None = None
-    """All properties of the same node or edge: a year or a unit may stand in one of its own."""
+    """All properties of the same node or edge: a year or a unit may be a property of its own."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    written: Written
+    written: WrittenProperty
     judgement: Judgement
     stated: str | None = None
-    """What the Factbook says, as `Ghana — Electricity, imports: 48.449 million kWh (2023 est.)`."""
+    """The Factbook's statement, as `Ghana — Electricity, imports: 48.449 million kWh (2023 est.)`."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class _Labelled:
 
 
 @dataclass(frozen=True)
-class _Known:
+class _Country:
     name: str
     facts: tuple[_Labelled, ...]
 
@@ -105,126 +105,132 @@ class FactCheck:
     """Built once from all countries."""
 
     def __init__(self, countries: Iterable[Country]) -> None:
-        self._by_name: dict[str, _Known] = {}
+        self._by_name: dict[str, _Country] = {}
         for country in countries:
-            known = _Known(country.names[0], tuple(map(_labelled, country.facts)))
+            profile = _Country(country.names[0], tuple(map(_labelled, country.facts)))
             for name in country.names:
-                self._by_name.setdefault(_plain(name), known)
+                self._by_name.setdefault(_plain(name), profile)
         names = sorted(self._by_name, key=len, reverse=True)
         self._in_text = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b")
 
-    def of(self, written: Written) -> Checked:
+    def check(self, prop: WrittenProperty) -> Checked:
         """Compares the property with the Factbook."""
-        found = self._subject(written)
-        if found is None or not _is_fact(written):
-            return Checked(written, Judgement.NOT_CHECKABLE)
-        country, context, other = found
-        claim = _Claim(written, country, context, other)
-        judgement, fact = claim.judged()
+        subject = self._subject(prop)
+        if subject is None or not _is_fact(prop):
+            return Checked(prop, Judgement.NOT_CHECKABLE)
+        country, context, other_node = subject
+        claim = _Claim(prop, country, context, other_node)
+        judgement, fact = claim.judge()
         stated = f"{country.name} — {fact.path}: {fact.text}" if fact is not None else None
-        return Checked(written, judgement, stated)
+        return Checked(prop, judgement, stated)
 
-    def _subject(self, written: Written) -> tuple[_Known, str, str] | None:
+    def _subject(self, prop: WrittenProperty) -> tuple[_Country, str, str] | None:
         """The country, the words of the property, and the other node of an edge."""
-        if written.about:
-            for one, other in (
-                (written.subject, written.other),
-                (written.other, written.subject),
+        if prop.about:
+            for name, other_name in (
+                (prop.subject, prop.other),
+                (prop.other, prop.subject),
             ):
-                if (known := self._by_name.get(_plain(one))) is not None:
-                    return known, written.about, other
+                if (country := self._by_name.get(_plain(name))) is not None:
+                    return country, prop.about, other_name
             return None
-        if (known := self._by_name.get(_plain(written.subject))) is not None:
-            return known, "", ""
-        name = _plain(written.subject)
-        named = {
-            id(self._by_name[each]): self._by_name[each] for each in self._in_text.findall(name)
+        if (country := self._by_name.get(_plain(prop.subject))) is not None:
+            return country, "", ""
+        name = _plain(prop.subject)
+        countries = {
+            id(self._by_name[match]): self._by_name[match] for match in self._in_text.findall(name)
         }
-        if len(named) != 1:
+        if len(countries) != 1:
             return None
-        return next(iter(named.values())), self._in_text.sub(" ", name), ""
+        return next(iter(countries.values())), self._in_text.sub(" ", name), ""
 
 
 class _Claim:
     """One property of a country, and the facts of that country that its name leads to."""
 
-    def __init__(self, written: Written, country: _Known, context: str, other: str) -> None:
-        self._written = written
-        self._other = _plain(other)
-        self._text = _as_text(written)
+    def __init__(
+        self, prop: WrittenProperty, country: _Country, context: str, other_node: str
+    ) -> None:
+        self._property = prop
+        self._other = _plain(other_node)
+        self._text = _as_text(prop)
         subject = _words(country.name)
-        key = _words(written.property) - subject
+        key = _words(prop.property) - subject
         about = _words(context) - subject
-        self._wanted = key | about
-        candidates = _led_to(country.facts, self._wanted)
+        self._name_words = key | about
+        candidates = _facts_with(country.facts, self._name_words)
         self._may_be_wrong = bool(candidates)
         if not candidates and key and about:
-            candidates = _led_to(country.facts, key)
+            candidates = _facts_with(country.facts, key)
         self._facts = self._of_year(candidates)
 
-    def judged(self) -> tuple[Judgement, StatedFact | None]:
-        if isinstance(self._written.value, list):
-            return self._judged_list(self._written.value)
-        found = quantities(self._text)
-        if len(found) == 1:
-            return self._judged_quantity(found[0])
-        return self._judged_text(self._text)
+    def judge(self) -> tuple[Judgement, StatedFact | None]:
+        if isinstance(self._property.value, list):
+            return self._judge_list(self._property.value)
+        amounts = quantities(self._text)
+        if len(amounts) == 1:
+            return self._judge_quantity(amounts[0])
+        return self._judge_text(self._text)
 
     def _of_year(self, facts: Sequence[_Labelled]) -> Sequence[_Labelled]:
-        wanted = _stated_years(self._written)
-        of_year = [each for each in facts if wanted & each.years]
-        if wanted and not of_year:
+        stated = _stated_years(self._property)
+        of_year = [fact for fact in facts if stated & fact.years]
+        if stated and not of_year:
             self._may_be_wrong = False  # a year that the Factbook does not cover
         return of_year or facts
 
-    def _judged_quantity(self, written: Quantity) -> tuple[Judgement, StatedFact | None]:
+    def _judge_quantity(self, quantity: Quantity) -> tuple[Judgement, StatedFact | None]:
         against: list[_Labelled] = []
-        is_clear = written.unit is not None or not _has_words(self._text)
-        for each in self._facts:
-            stated = [one for one in quantities(self._segment(each)) if written.is_comparable(one)]
-            if any(written.agrees(one) for one in stated):
-                return Judgement.RIGHT, each.fact
+        is_clear = quantity.unit is not None or not _has_words(self._text)
+        for fact in self._facts:
+            stated = [
+                amount
+                for amount in quantities(self._segment(fact))
+                if quantity.is_comparable(amount)
+            ]
+            if any(quantity.agrees(amount) for amount in stated):
+                return Judgement.RIGHT, fact.fact
             if (
                 len(stated) == 1
-                and self._is_meant(each)
-                and not written.may_differ_by_unit(stated[0])
+                and self._is_meant(fact)
+                and not quantity.may_differ_by_unit(stated[0])
             ):
-                against.append(each)
+                against.append(fact)
         if against and self._may_be_wrong and is_clear:
             return Judgement.WRONG, _nearest(against)
         return Judgement.NOT_CHECKABLE, None
 
-    def _judged_text(self, text: str) -> tuple[Judgement, StatedFact | None]:
-        said = _plain(text)
-        if not said:
+    def _judge_text(self, text: str) -> tuple[Judgement, StatedFact | None]:
+        plain = _plain(text)
+        if not plain:
             return Judgement.NOT_CHECKABLE, None
         against: list[_Labelled] = []
-        for each in self._facts:
-            stated = _plain(re.split(r"[;(]", each.fact.text)[0])
-            is_same = said == stated and self._is_meant(each)
-            if is_same or (len(said) >= _SHORTEST_TEXT and _holds(_plain(each.fact.text), said)):
-                return Judgement.RIGHT, each.fact
-            if len(stated) >= _SHORTEST_TEXT and self._is_meant(each) and _holds(said, stated):
-                return Judgement.RIGHT, each.fact
-            if self._is_meant(each) and _is_short(stated) and _is_short(said):
-                against.append(each)
+        for fact in self._facts:
+            stated = _plain(re.split(r"[;(]", fact.fact.text)[0])
+            is_same = plain == stated and self._is_meant(fact)
+            if is_same or (len(plain) >= _SHORTEST_TEXT and _holds(_plain(fact.fact.text), plain)):
+                return Judgement.RIGHT, fact.fact
+            if len(stated) >= _SHORTEST_TEXT and self._is_meant(fact) and _holds(plain, stated):
+                return Judgement.RIGHT, fact.fact
+            if self._is_meant(fact) and _is_short(stated) and _is_short(plain):
+                against.append(fact)
         if against and self._may_be_wrong and not quantities(text):
             return Judgement.WRONG, _nearest(against)
         return Judgement.NOT_CHECKABLE, None
 
-    def _judged_list(self, values: list[Any]) -> tuple[Judgement, StatedFact | None]:
-        said = [_plain(str(each)) for each in values]
-        for each in self._facts:
-            stated = _plain(each.fact.text)
-            if said and all(one and _holds(stated, one) for one in said):
-                return Judgement.RIGHT, each.fact
+    def _judge_list(self, values: list[Any]) -> tuple[Judgement, StatedFact | None]:
+        parts = [_plain(str(value)) for value in values]
+        for fact in self._facts:
+            stated = _plain(fact.fact.text)
+            if parts and all(part and _holds(stated, part) for part in parts):
+                return Judgement.RIGHT, fact.fact
         return Judgement.NOT_CHECKABLE, None
 
     def _is_meant(self, fact: _Labelled) -> bool:
-        return fact.core - _WEAK == self._wanted - _WEAK
+        return fact.core - _WEAK == self._name_words - _WEAK
 
     def _segment(self, fact: _Labelled) -> str:
-        """The whole value; of a list, what it says of the other end of an edge."""
+        """The whole value; of a list, the part that names the other end of an edge."""
         text = fact.fact.text
         if not self._other:
             return text
@@ -235,51 +241,51 @@ class _Claim:
 
 
 def _nearest(facts: Sequence[_Labelled]) -> StatedFact:
-    """The one whose label says least more than the property's name."""
-    return min(facts, key=lambda each: len(each.words)).fact
+    """The fact whose label has the fewest words besides the property's name."""
+    return min(facts, key=lambda fact: len(fact.words)).fact
 
 
 def _has_words(text: str) -> bool:
-    """Whether there are words beside the number, perhaps an unknown unit."""
+    """Whether there are words besides the number, perhaps an unknown unit."""
     return any(word.isalpha() and word not in UNIT_WORDS for word in _split(text))
 
 
-def _is_fact(written: Written) -> bool:
-    key = " ".join(_split(written.property))
+def _is_fact(prop: WrittenProperty) -> bool:
+    key = " ".join(_split(prop.property))
     return (
         key not in _TEXTS
         and key not in _YEARS
         and key not in _UNIT_KEYS
-        and isinstance(written.value, str | int | float | list)
-        and not isinstance(written.value, bool)
+        and isinstance(prop.value, str | int | float | list)
+        and not isinstance(prop.value, bool)
     )
 
 
-def _as_text(written: Written) -> str:
+def _as_text(prop: WrittenProperty) -> str:
     """The value with the unit from the property's name or from another property."""
-    text = str(written.value)
-    if any(each.unit or each.has_scale for each in quantities(text)):
+    text = str(prop.value)
+    if any(quantity.unit or quantity.has_scale for quantity in quantities(text)):
         return text
-    units = [word for word in _split(written.property) if word in UNIT_WORDS]
-    beside = written.beside or {}
+    units = [word for word in _split(prop.property) if word in UNIT_WORDS]
+    beside = prop.beside or {}
     units += [str(beside[key]) for key in _UNIT_KEYS if isinstance(beside.get(key), str)]
     # A scale comes before its unit, in whatever order the name has them.
     units.sort(key=lambda word: word not in ("thousand", "million", "billion", "trillion"))
     return f"{text} {' '.join(units)}" if units and quantities(text) else text
 
 
-def _stated_years(written: Written) -> set[int]:
-    found = {*years(" ".join(_split(written.property))), *years(str(written.value))}
-    if isinstance(written.value, int | float):
-        found = set(years(" ".join(_split(written.property))))
-    for key, value in (written.beside or {}).items():
+def _stated_years(prop: WrittenProperty) -> set[int]:
+    stated = {*years(" ".join(_split(prop.property))), *years(str(prop.value))}
+    if isinstance(prop.value, int | float):
+        stated = set(years(" ".join(_split(prop.property))))
+    for key, value in (prop.beside or {}).items():
         if " ".join(_split(key)) in _YEARS:
-            found.update(years(str(value)))
-    return found
+            stated.update(years(str(value)))
+    return stated
 
 
-def _led_to(facts: Iterable[_Labelled], wanted: frozenset[str]) -> list[_Labelled]:
-    return [each for each in facts if wanted and wanted <= each.words]
+def _facts_with(facts: Iterable[_Labelled], words: frozenset[str]) -> list[_Labelled]:
+    return [fact for fact in facts if words and words <= fact.words]
 
 
 def _labelled(fact: StatedFact) -> _Labelled:
@@ -291,7 +297,7 @@ def _labelled(fact: StatedFact) -> _Labelled:
 
 @lru_cache(maxsize=20_000)
 def _words(text: str) -> frozenset[str]:
-    """Those that say what it is about, in the singular."""
+    """The words that carry the meaning, in the singular."""
     return frozenset(
         _singular(word)
         for word in _split(text)

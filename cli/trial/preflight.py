@@ -16,7 +16,7 @@ import httpx
 from cli.errors import BadInputError
 from shared.runtime.providers import NO_KEY
 from shared.runtime.settings import Settings
-from shared.schemas.base import View
+from shared.schemas.base import ResponseModel
 from shared.urls import strip_secrets
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
@@ -27,7 +27,7 @@ PROBE_SECONDS: Final = 120.0
 PROBE_TOKENS: Final = 256
 HIDDEN: Final = "***"
 MOST_BYTES: Final = 4 * 1024**2
-_SAID_CHARACTERS: Final = 300
+_MAX_RESPONSE_CHARS: Final = 300
 _MODELS_NAMED: Final = 10
 
 _TOOL: Final[Mapping[str, Any]] = {
@@ -55,15 +55,15 @@ class UnreachableError(BadInputError):
     """The model server cannot be used; nothing was started."""
 
 
-class Probe(View):
-    """Whether the server supports a feature, and what it did, in words."""
+class Probe(ResponseModel):
+    """Whether the server supports a feature, and what it answered."""
 
     works: bool
     detail: str
 
 
-class Preflight(View):
-    """What the server did before the trial."""
+class Preflight(ResponseModel):
+    """What the server can do, as tested before the trial."""
 
     models: list[str] | None
     """The models it lists; None if it has no list."""
@@ -95,12 +95,14 @@ class Server:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no report may hold: the key, and what of the URL could be one."""
+        """Texts that no report may contain: the key, and the parts of the URL that could be one."""
         parts = urlsplit(self.url)
-        given = [self.key, parts.username, parts.password, parts.query]
-        decoded = [unquote(each) for each in given if each]
-        found = {each for each in (*given, *decoded) if each and len(each) >= SHORTEST_SECRET}
-        return tuple(sorted(found, key=len, reverse=True))
+        parameters = [self.key, parts.username, parts.password, parts.query]
+        decoded = [unquote(text) for text in parameters if text]
+        candidates = {
+            text for text in (*parameters, *decoded) if text and len(text) >= SHORTEST_SECRET
+        }
+        return tuple(sorted(candidates, key=len, reverse=True))
 
     def without_secrets(self, text: str) -> str:
         """Some servers repeat the key that they refuse."""
@@ -158,7 +160,7 @@ class _Tokens:
         self.output += _count(usage.get("completion_tokens"))
 
 
-class _Asking:
+class _Connection:
     """The connection to the server during the preflight."""
 
     def __init__(self, server: Server, http: httpx.AsyncClient) -> None:
@@ -175,7 +177,7 @@ class _Asking:
         data = _field(_json(text), "data")
         if status != HTTPStatus.OK or not isinstance(data, list):
             return None
-        return [str(each["id"]) for each in data if isinstance(each, dict) and "id" in each]
+        return [str(entry["id"]) for entry in data if isinstance(entry, dict) and "id" in entry]
 
     def choose_model(self, listed: list[str] | None) -> None:
         """Chooses the only listed model if none was named. Raises UnreachableError."""
@@ -193,7 +195,7 @@ class _Asking:
         body = self._chat("Say yes.", max_completion_tokens=1)
         status, text = await self._send("POST", "/chat/completions", body)
         if status == HTTPStatus.BAD_REQUEST and _is_about_length(text):
-            return  # models that think first refuse so short a limit
+            return  # reasoning models refuse so low a limit
         if status != HTTPStatus.OK:
             raise self._error("/chat/completions", status, text, self._hint(status, listed))
         answer = _json(text)
@@ -214,7 +216,7 @@ class _Asking:
         )
         status, text = await self._send("POST", "/chat/completions", body)
         if status != HTTPStatus.OK:
-            return Probe(works=False, detail=_said(status, text))
+            return Probe(works=False, detail=_describe_response(status, text))
         parts = [_json(line.removeprefix("data:")) for line in text.splitlines() if line[:1] == "d"]
         pieces = [part for part in parts if _field(part, "choices")]
         for part in parts:
@@ -232,18 +234,20 @@ class _Asking:
         status, text = await self._send("POST", "/chat/completions", body)
         answer = _json(text)
         if status != HTTPStatus.OK:
-            return Probe(works=False, detail=_said(status, text))
+            return Probe(works=False, detail=_describe_response(status, text))
         self.tokens.add(answer)
         message = _message(answer)
         calls = message.get("tool_calls") if isinstance(message, dict) else None
         if not isinstance(calls, list) or not calls:
-            said = _clipped(str((message or {}).get("content") or text))
-            return Probe(works=False, detail=f"it wrote text instead of calling the tool: {said}")
+            content = _clipped(str((message or {}).get("content") or text))
+            return Probe(
+                works=False, detail=f"it wrote text instead of calling the tool: {content}"
+            )
         function = _field(calls[0], "function")
         arguments = _field(function, "arguments")
-        given = _json(arguments) if isinstance(arguments, str) else arguments
+        values = _json(arguments) if isinstance(arguments, str) else arguments
         if _field(function, "name") != "tavilySearch" or not isinstance(
-            _field(given, "query"), str
+            _field(values, "query"), str
         ):
             return Probe(works=False, detail=f"the call does not fit: {_clipped(str(calls[0]))}")
         return Probe(works=True, detail="it called the tool with arguments that fit")
@@ -258,7 +262,7 @@ class _Asking:
         status, text = await self._send("POST", "/chat/completions", body)
         answer = _json(text)
         if status != HTTPStatus.OK:
-            return Probe(works=False, detail=_said(status, text))
+            return Probe(works=False, detail=_describe_response(status, text))
         self.tokens.add(answer)
         content = str((_message(answer) or {}).get("content") or "")
         parsed = _json(content)
@@ -272,7 +276,7 @@ class _Asking:
     async def _send(
         self, method: str, path: str, body: Mapping[str, Any] | None = None
     ) -> tuple[int, str]:
-        """Status and text, so much of it as is ever looked at. Raises UnreachableError."""
+        """Status and text, cut at MOST_BYTES. Raises UnreachableError."""
         url = f"{self._server.url.rstrip('/')}{path}"
         headers = {"Authorization": f"Bearer {self._server.key or NO_KEY}"}
         try:
@@ -286,9 +290,9 @@ class _Asking:
                     text.decode("utf-8", "replace")
                 )
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            said = self._server.without_secrets(str(error)) or type(error).__name__
+            reason = self._server.without_secrets(str(error)) or type(error).__name__
             raise UnreachableError(
-                f"the model server at {self._server.shown_url} does not answer: {said}"
+                f"the model server at {self._server.shown_url} does not answer: {reason}"
             ) from error
 
     def _hint(self, status: int, listed: list[str] | None) -> str:
@@ -302,7 +306,9 @@ class _Asking:
 
     def _error(self, path: str, status: int, text: str, hint: str) -> UnreachableError:
         where = f"{self._server.shown_url.rstrip('/')}{path}"
-        return UnreachableError(f"the model server at {where} {_said(status, text)}. {hint}")
+        return UnreachableError(
+            f"the model server at {where} {_describe_response(status, text)}. {hint}"
+        )
 
 
 _KEY_HINT: Final = "Check the key: --key-env names the variable that holds it"
@@ -314,15 +320,15 @@ async def preflight(
     reach_seconds: float = REACH_SECONDS,
     probe_seconds: float = PROBE_SECONDS,
 ) -> tuple[Preflight, str]:
-    """What the server can do, and the model that it is asked for. Raises UnreachableError within `reach_seconds`."""
-    started = time.monotonic()
+    """Tests what the server can do; also returns the model's name. Raises UnreachableError within `reach_seconds`."""
+    start = time.monotonic()
     async with httpx.AsyncClient(timeout=None) as http:
-        asking = _Asking(server, http)
+        connection = _Connection(server, http)
         try:
             async with asyncio.timeout(reach_seconds):
-                listed = await asking.models()
-                asking.choose_model(listed)
-                await asking.first_token(listed)
+                listed = await connection.models()
+                connection.choose_model(listed)
+                await connection.first_token(listed)
         except TimeoutError as error:
             raise UnreachableError(
                 f"the model server at {server.shown_url} gave no answer within {reach_seconds:.0f} s. "
@@ -330,18 +336,18 @@ async def preflight(
             ) from error
         probes = [
             await _within(probe_seconds, probe)
-            for probe in (asking.streaming, asking.tool_calls, asking.structured_output)
+            for probe in (connection.streaming, connection.tool_calls, connection.structured_output)
         ]
-    assert asking.model is not None
+    assert connection.model is not None
     return Preflight(
         models=listed,
         streaming=probes[0],
         tool_calls=probes[1],
         structured_output=probes[2],
-        input_tokens=asking.tokens.input,
-        output_tokens=asking.tokens.output,
-        seconds=round(time.monotonic() - started, 1),
-    ), asking.model
+        input_tokens=connection.tokens.input,
+        output_tokens=connection.tokens.output,
+        seconds=round(time.monotonic() - start, 1),
+    ), connection.model
 
 
 async def _within(seconds: float, probe: Any) -> Probe:
@@ -381,18 +387,18 @@ def _is_about_length(text: str) -> bool:
     return any(word in text for word in ("max_tokens", "max_completion_tokens", "output limit"))
 
 
-def _said(status: int, text: str) -> str:
+def _describe_response(status: int, text: str) -> str:
     """The server's response in one line."""
     if re.match(r"\s*<(!doctype|html)", text, re.IGNORECASE):
         title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-        named = f" titled {_clipped(title[1])!r}" if title else ""
-        return f"answered {status} with a web page{named}"
+        heading = f" titled {_clipped(title[1])!r}" if title else ""
+        return f"answered {status} with a web page{heading}"
     error = _field(_json(text), "error")
     message = _field(error, "message") or (error if isinstance(error, str) else None)
-    said = _clipped(str(message or text)).rstrip(". ")
-    return f"answered {status}: {said or 'nothing'}"
+    reason = _clipped(str(message or text)).rstrip(". ")
+    return f"answered {status}: {reason or 'nothing'}"
 
 
 def _clipped(text: str) -> str:
     line = " ".join(text.split())
-    return line if len(line) <= _SAID_CHARACTERS else f"{line[:_SAID_CHARACTERS]}…"
+    return line if len(line) <= _MAX_RESPONSE_CHARS else f"{line[:_MAX_RESPONSE_CHARS]}…"

@@ -42,10 +42,10 @@ class TrialPrice:
                 )
 
 
-def price_of(prices: Prices, model: str, url: str, given: str | None) -> TrialPrice:
-    """The price to count at. Raises BadInputError if `given` is not a price."""
-    if given is not None:
-        return TrialPrice(_parsed(given), "given")
+def price_of(prices: Prices, model: str, url: str, price: str | None) -> TrialPrice:
+    """The price to count at. Raises BadInputError if `price` is not a price."""
+    if price is not None:
+        return TrialPrice(_parse_price(price), "given")
     if (listed := prices.listed(model)) is not None:
         return TrialPrice(listed, "listed")
     if _is_own(url):
@@ -54,19 +54,19 @@ def price_of(prices: Prices, model: str, url: str, given: str | None) -> TrialPr
 
 
 def output_limit(price: ModelPrice, budget_usd: Decimal, usual_tokens: int) -> int:
-    """The most tokens that an answer may have: `usual_tokens`, or less where the budget asks for it.
+    """The output limit of an answer: `usual_tokens`, or less if the budget requires it.
 
-    What a call can cost at most is reserved before it is sent: a limit that the budget cannot pay would let none be sent.
-    Raises BadInputError where the budget is too small for any.
+    The maximum cost of a call is reserved before it is sent: with a limit above the budget no call could be sent.
+    Raises BadInputError if the budget is too small for any call.
     """
     if price.output == 0:
         return usual_tokens
     affordable = int(budget_usd * _PART_OF_BUDGET * TOKENS_PER_PRICE / price.output)
     if affordable < LEAST_OUTPUT_TOKENS:
-        needed = LEAST_OUTPUT_TOKENS * price.output / TOKENS_PER_PRICE / _PART_OF_BUDGET
+        minimum = LEAST_OUTPUT_TOKENS * price.output / TOKENS_PER_PRICE / _PART_OF_BUDGET
         raise BadInputError(
             f"a budget of {budget_usd:f} USD is too small at {price.output:f} USD for a million output tokens: "
-            f"give at least --budget-usd {needed:.2f}"
+            f"give at least --budget-usd {minimum:.2f}"
         )
     return min(usual_tokens, affordable)
 
@@ -96,13 +96,13 @@ def _as_toml(price: ModelPrice) -> str:
     return f"{{ {plain} }}"
 
 
-def _parsed(given: str) -> ModelPrice:
+def _parse_price(text: str) -> ModelPrice:
     try:
-        usd_in, usd_out = (Decimal(part.strip()) for part in given.split(","))
+        usd_in, usd_out = (Decimal(part.strip()) for part in text.split(","))
         return ModelPrice(input=usd_in, output=usd_out)
     except (ValueError, ArithmeticError) as error:
         raise BadInputError(
-            f"--price {given!r} is no price: write two numbers, USD for a million tokens in and out, as in 0.15,0.60"
+            f"--price {text!r} is no price: write two numbers, USD for a million tokens in and out, as in 0.15,0.60"
         ) from error
 
 

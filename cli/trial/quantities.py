@@ -41,7 +41,7 @@ UNIT_WORDS: Final = frozenset(
 
 
 def _any_of(words: dict[str, object]) -> str:
-    return "|".join(re.escape(each) for each in sorted(words, key=len, reverse=True))
+    return "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
 
 
 _WORD_SCALES: Final = _any_of({word: None for word in _SCALES if len(word) > 1})
@@ -66,13 +66,13 @@ _MOST_CHARACTERS: Final = 5000
 
 @dataclass(frozen=True)
 class Quantity:
-    """`value` is in the basic unit of what `unit` measures (None where none is said), `number` as it is written."""
+    """`value` is in the base unit of `unit` (None if the text has none); `number` is the written figure."""
 
     value: float
     number: float
     unit: str | None
     half_step: float
-    """Half of the last digit that is written, in the same unit: what rounding can have changed."""
+    """Half a step of the last written digit, in the same unit: the largest rounding error."""
     has_scale: bool = False
 
     def is_comparable(self, stated: "Quantity") -> bool:
@@ -89,7 +89,7 @@ class Quantity:
         return is_bare and self._is_close(self.number, stated.number, self.half_step)
 
     def may_differ_by_unit(self, stated: "Quantity") -> bool:
-        """The same digits where no unit is written: thousands, or millions, may be meant."""
+        """Whether the digits are the same and no unit is written: thousands or millions may be meant."""
         if self.unit is not None or 0 in (self.value, stated.value):
             return False
         power = round(math.log10(abs(stated.value / self.value)) / 3) * 3
@@ -97,30 +97,30 @@ class Quantity:
         return self._is_close(self.value * factor, stated.value, self.half_step * factor)
 
     @staticmethod
-    def _is_close(written: float, stated: float, half_step: float) -> bool:
-        allowed = min(half_step, _ROUNDING_AT_MOST * abs(stated))
-        return abs(written - stated) <= max(allowed, _ALWAYS_CLOSE * abs(stated)) * (1 + 1e-9)
+    def _is_close(value: float, stated: float, half_step: float) -> bool:
+        tolerance = min(half_step, _ROUNDING_AT_MOST * abs(stated))
+        return abs(value - stated) <= max(tolerance, _ALWAYS_CLOSE * abs(stated)) * (1 + 1e-9)
 
 
 def quantities(text: str) -> list[Quantity]:
     """All quantities in `text`, without years."""
     without_years = _STATED_YEAR.sub(_blank_year, text[:_MOST_CHARACTERS])
-    return list(_found(without_years))
+    return list(_find_quantities(without_years))
 
 
 def years(text: str) -> list[int]:
     """The years in `text`."""
-    return [int(each[1]) for each in _STATED_YEAR.finditer(text) if _blank_year(each) == " "]
+    return [int(match[1]) for match in _STATED_YEAR.finditer(text) if _blank_year(match) == " "]
 
 
 def _blank_year(match: re.Match[str]) -> str:
     """`2,023`, `$2023` and `2023.5` are not years."""
-    before, after = match.string[: match.start()], match.string[match.end() :]
-    is_number = _WITHIN_NUMBER.search(before) or re.match(r"[.,]\d|\s?%", after)
+    text_before, text_after = match.string[: match.start()], match.string[match.end() :]
+    is_number = _WITHIN_NUMBER.search(text_before) or re.match(r"[.,]\d|\s?%", text_after)
     return match[0] if is_number else " "
 
 
-def _found(text: str) -> Iterator[Quantity]:
+def _find_quantities(text: str) -> Iterator[Quantity]:
     for match in _QUANTITY.finditer(text):
         if match.start("number") and text[match.start("number") - 1].isalnum():
             continue  # CO2, G7
@@ -128,7 +128,7 @@ def _found(text: str) -> Iterator[Quantity]:
 
 
 def _quantity(match: re.Match[str]) -> Quantity:
-    written = match["number"].replace(",", "")
+    digits = match["number"].replace(",", "")
     letter = match["letter"] if match["letter"] in _LETTER_SCALES else None
     scale = _SCALES[(match["scale"] or letter or "").lower()] if match["scale"] or letter else 1.0
     unit, factor = _UNITS[match["unit"].lower()] if match["unit"] else (None, 1.0)
@@ -137,18 +137,18 @@ def _quantity(match: re.Match[str]) -> Quantity:
     sign = -1.0 if match["sign"] else 1.0
     times = scale * factor
     return Quantity(
-        value=sign * float(written) * times,
-        number=sign * float(written),
+        value=sign * float(digits) * times,
+        number=sign * float(digits),
         unit=unit,
-        half_step=_half_step(written) * times,
+        half_step=_half_step(digits) * times,
         has_scale=scale > 1,
     )
 
 
-def _half_step(written: str) -> float:
-    """Of a long number that ends in zeros, those may be rounded."""
-    whole, _, decimals = written.partition(".")
+def _half_step(digits: str) -> float:
+    """Trailing zeros of a long number count as rounded."""
+    integer, _, decimals = digits.partition(".")
     if decimals:
         return 0.5 * 10.0 ** -len(decimals)
-    zeros = len(whole) - len(whole.rstrip("0")) if len(whole) >= _LEAST_DIGITS_OF_ROUND else 0
+    zeros = len(integer) - len(integer.rstrip("0")) if len(integer) >= _LEAST_DIGITS_OF_ROUND else 0
     return 0.5 * 10.0**zeros

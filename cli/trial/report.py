@@ -14,7 +14,7 @@ from uuid import UUID
 from pydantic import Field
 
 from cli.errors import BadInputError, CommandError
-from cli.trial.facts import Checked, FactCheck, Judgement, Written
+from cli.trial.facts import Checked, FactCheck, Judgement, WrittenProperty
 from cli.trial.preflight import Preflight
 from cli.verification import AgentVerified
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, CallKind, Phase
@@ -22,16 +22,16 @@ from shared.schemas.agents import ConfigurationDetails
 from shared.schemas.base import (
     AgentDetails,
     AnswerEvent,
-    EdgeView,
-    InteractionView,
+    EdgeResponse,
+    InteractionResponse,
     IterationDetails,
-    NodeView,
+    NodeResponse,
     RepairEvent,
+    ResponseModel,
     ToolResultEvent,
-    View,
 )
-from shared.schemas.iterations import CallView
-from shared.schemas.provenance import CheckedView
+from shared.schemas.iterations import CallResponse
+from shared.schemas.provenance import CheckedCounts
 
 REPORT_VERSION: Final = 1
 EXAMPLES: Final = 10
@@ -80,18 +80,18 @@ _REFUSALS: Final = (
 """A refusal's text, and its kind in the report. Other refusals are grouped by their words, names and figures left out."""
 
 
-class Server(View):
+class Server(ResponseModel):
     url: str | None
     """None is the sandbox, which is not a language model."""
     model: str
     search: str = "sandbox, over the CIA World Factbook"
 
 
-class Run(View):
+class Run(ResponseModel):
     """The progress and end of the trial."""
 
     ended: Literal["finished", "time_limit", "interrupted", "budget", "failed"]
-    """`budget`: a call was refused because the budget would not pay it; `failed`: something of Vigil itself did, see
+    """`budget`: a call was refused because the budget would not pay it; `failed`: Vigil itself failed, see
     `errors`."""
     iterations_asked: int
     iterations_completed: int
@@ -100,7 +100,7 @@ class Run(View):
     time_limit_seconds: float
 
 
-class PhaseReport(View):
+class PhaseReport(ResponseModel):
     """All runs of one phase. A query, an insight and so on is one run each."""
 
     phase: str
@@ -113,25 +113,25 @@ class PhaseReport(View):
     input_tokens: int
     output_tokens: int
     seconds: float
-    """From a call's begin to its answer, of all calls of the model; those that overlap count each."""
+    """From a call's begin to its answer, of all calls of the model; overlapping calls count in full."""
     tokens_per_second: float | None
     """Output tokens in those seconds; None without any."""
     errors: list[str]
 
 
-class ToolReport(View):
+class ToolReport(ResponseModel):
     tool: str
     made: int
     refused: int
 
 
-class RefusalReport(View):
+class RefusalReport(ResponseModel):
     kind: str
     count: int
     example: str
 
 
-class ToolsReport(View):
+class ToolsReport(ResponseModel):
     made: int
     refused: int
     by_tool: list[ToolReport]
@@ -139,7 +139,7 @@ class ToolsReport(View):
     """By kind, most frequent first."""
 
 
-class RepairReport(View):
+class RepairReport(ResponseModel):
     """Corrections of the model's answers by code."""
 
     total: int
@@ -147,7 +147,7 @@ class RepairReport(View):
     examples: list[str]
 
 
-class StructuredReport(View):
+class StructuredReport(ResponseModel):
     """Answers that had to match a JSON Schema."""
 
     first_try: int
@@ -156,7 +156,7 @@ class StructuredReport(View):
     failed: int
 
 
-class GraphReport(View):
+class GraphReport(ResponseModel):
     nodes: int
     """Analyses and advice are not counted."""
     edges: int
@@ -165,7 +165,7 @@ class GraphReport(View):
     advice: int
 
 
-class CheckedFact(View):
+class CheckedFact(ResponseModel):
     thing: str
     property: str
     written: str
@@ -173,7 +173,7 @@ class CheckedFact(View):
     """The value in the corpus."""
 
 
-class FactsReport(View):
+class FactsReport(ResponseModel):
     """Written properties compared with the corpus."""
 
     right: int
@@ -183,16 +183,16 @@ class FactsReport(View):
     right_examples: list[CheckedFact]
 
 
-class PriceReport(View):
+class PriceReport(ResponseModel):
     input_usd: float
     output_usd: float
     """Per million tokens."""
     source: Literal["listed", "given", "own_server", "fallback"]
     """`own_server`: not listed, and counted as free because the server is on this machine or in a private network;
-    `fallback`: not listed, and counted at the price of the dearest models."""
+    `fallback`: not listed, and counted at the price of the most expensive models."""
 
 
-class CostReport(View):
+class CostReport(ResponseModel):
     budget_usd: float
     spent_usd: float
     input_tokens: int
@@ -202,17 +202,17 @@ class CostReport(View):
     """The output limit of one answer; lower than usual if the budget requires it."""
 
 
-class VerificationReport(View):
+class VerificationReport(ResponseModel):
     """The result of `vigil verify --all`."""
 
     holds: bool
-    checked: CheckedView
+    checked: CheckedCounts
     broken: int
     in_doubt: int
     breaks: list[str]
 
 
-class Verdict(View):
+class Verdict(ResponseModel):
     word: Literal["usable", "usable with repairs", "usable in part", "not usable", "not finished"]
     sentence: str
     reasons: list[str]
@@ -222,7 +222,7 @@ class Verdict(View):
         return self.word in ("usable", "usable with repairs")
 
 
-class Report(View):
+class Report(ResponseModel):
     """What `vigil try-model` saves. Fields are only ever added within one `report_version`."""
 
     report_version: int = REPORT_VERSION
@@ -262,13 +262,13 @@ class Report(View):
 def read_report(file: Path) -> Report:
     """Loads a saved report. Raises BadInputError if `file` is not a report, or of another version."""
     try:
-        saved = json.loads(file.read_bytes())
-        if saved.get("report_version") != REPORT_VERSION:
+        content = json.loads(file.read_bytes())
+        if content.get("report_version") != REPORT_VERSION:
             raise BadInputError(
-                f"{file} is a report of version {saved.get('report_version')}, and this Vigil reads "
+                f"{file} is a report of version {content.get('report_version')}, and this Vigil reads "
                 f"{REPORT_VERSION}: try the model again"
             )
-        return Report.model_validate(saved)
+        return Report.model_validate(content)
     except OSError as error:
         raise BadInputError(f"{file} cannot be read: {error.strerror}") from error
     except (ValueError, AttributeError) as error:
@@ -282,18 +282,18 @@ class Recorded:
     agent: AgentDetails | None
     configuration: ConfigurationDetails | None
     iterations: Sequence[IterationDetails]
-    calls: Sequence[CallView]
-    nodes: Sequence[NodeView]
-    edges: Sequence[EdgeView]
+    calls: Sequence[CallResponse]
+    nodes: Sequence[NodeResponse]
+    edges: Sequence[EdgeResponse]
     verified: AgentVerified | None
     spent_usd: float
 
     @property
-    def interactions(self) -> list[InteractionView]:
+    def interactions(self) -> list[InteractionResponse]:
         first = self.configuration.interaction if self.configuration else None
         return [
             *([first] if first else []),
-            *(run for each in self.iterations for run in each.interactions),
+            *(run for iteration in self.iterations for run in iteration.interactions),
         ]
 
 
@@ -306,46 +306,47 @@ class _Step:
 
 def phases_of(recorded: Recorded) -> list[PhaseReport]:
     """One report per phase, in the order of the loop, configuration first."""
-    runs: dict[Phase, list[InteractionView]] = defaultdict(list)
+    runs: dict[Phase, list[InteractionResponse]] = defaultdict(list)
     for run in recorded.interactions:
         runs[Phase(run.phase)].append(run)
-    failed, errors = _failures(recorded)
-    calls: dict[Phase, list[CallView]] = defaultdict(list)
+    failed_runs, errors = _failures(recorded)
+    calls: dict[Phase, list[CallResponse]] = defaultdict(list)
     for call in recorded.calls:
         if call.kind == CallKind.LLM:
             calls[Phase(call.phase)].append(call)
     return [
-        _phase(phase, runs[phase], calls[phase], failed[phase], errors[phase]) for phase in _PHASES
+        _phase(phase, runs[phase], calls[phase], failed_runs[phase], errors[phase])
+        for phase in _PHASES
     ]
 
 
 def _phase(
     phase: Phase,
-    runs: Sequence[InteractionView],
-    calls: Sequence[CallView],
+    runs: Sequence[InteractionResponse],
+    calls: Sequence[CallResponse],
     failures: Counter[bool],
     errors: Mapping[str, None],
 ) -> PhaseReport:
     """`failures` counts failed runs by whether there is an interaction of them."""
     failed = failures.total()
     total = len(runs) + failures[False]
-    # What is complete as a conversation can still have failed, as a document that is not accepted.
+    # A completed conversation can still have failed: its document was rejected.
     completed = min(sum(run.completed_at is not None for run in runs), total - failed)
-    answered = [call for call in calls if call.answered_at is not None]
+    answered_calls = [call for call in calls if call.answered_at is not None]
     seconds = sum(
         (call.answered_at - call.started_at).total_seconds()
-        for call in answered
+        for call in answered_calls
         if call.answered_at
     )
-    output = sum(call.output_tokens or 0 for call in answered)
+    output = sum(call.output_tokens or 0 for call in answered_calls)
     return PhaseReport(
         phase=phase.value,
         status=_status(total, completed, failed),
         runs=total,
         completed=completed,
         failed=failed,
-        calls=len(answered),
-        input_tokens=sum(call.input_tokens or 0 for call in answered),
+        calls=len(answered_calls),
+        input_tokens=sum(call.input_tokens or 0 for call in answered_calls),
         output_tokens=output,
         seconds=round(seconds, 1),
         tokens_per_second=round(output / seconds, 1) if seconds and output else None,
@@ -366,56 +367,56 @@ def _status(
 def _failures(
     recorded: Recorded,
 ) -> tuple[dict[Phase, Counter[bool]], dict[Phase, dict[str, None]]]:
-    """Failed runs of each phase, and the errors of it, those that were overcome too."""
-    of_step: dict[UUID, list[InteractionView]] = defaultdict(list)
+    """The failed runs of each phase, and its errors, including those that a retry resolved."""
+    of_step: dict[UUID, list[InteractionResponse]] = defaultdict(list)
     for run in recorded.interactions:
         if run.step_id is not None:
             of_step[run.step_id].append(run)
-    failed: dict[Phase, Counter[bool]] = defaultdict(Counter)
+    failed_runs: dict[Phase, Counter[bool]] = defaultdict(Counter)
     errors: dict[Phase, dict[str, None]] = defaultdict(dict)
     for step_id, step in _steps(recorded):
         runs = sorted(of_step[step_id], key=lambda run: _PHASES.index(Phase(run.phase)))
         phase = Phase(runs[-1].phase) if runs else _FIRST_PHASE[step.kind]
         if step.status == "failed":
-            failed[phase][bool(runs)] += 1
+            failed_runs[phase][bool(runs)] += 1
         if step.error:
             errors[phase][step.error[:_ERROR_CHARACTERS]] = None
-    return failed, errors
+    return failed_runs, errors
 
 
 def _steps(recorded: Recorded) -> Iterator[tuple[UUID, _Step]]:
-    made = recorded.configuration
-    if made is not None:
-        yield made.step_id, _Step("configure", made.status, made.error)
+    configuration = recorded.configuration
+    if configuration is not None:
+        yield configuration.step_id, _Step("configure", configuration.status, configuration.error)
     for iteration in recorded.iterations:
         for step in iteration.steps:
             yield step.id, _Step(step.kind, step.status, step.error)
 
 
-def tools_of(interactions: Iterable[InteractionView]) -> ToolsReport:
-    made, refused = Counter[str](), Counter[str]()
+def tools_of(interactions: Iterable[InteractionResponse]) -> ToolsReport:
+    calls, refusals = Counter[str](), Counter[str]()
     kinds, examples = Counter[str](), dict[str, str]()
     for run in interactions:
-        asked, given = Counter[str](), Counter[str]()
+        requested, results = Counter[str](), Counter[str]()
         for event in run.events:
             if isinstance(event, AnswerEvent):
-                asked.update(call.name for call in event.tool_calls)
+                requested.update(call.name for call in event.tool_calls)
             elif isinstance(event, ToolResultEvent):
-                given[event.name] += 1
+                results[event.name] += 1
                 if "error" in (event.result or {}):
-                    said = str((event.result or {})["error"])
-                    refused[event.name] += 1
-                    kind = refusal_kind(said)
+                    error = str((event.result or {})["error"])
+                    refusals[event.name] += 1
+                    kind = refusal_kind(error)
                     kinds[kind] += 1
-                    examples.setdefault(kind, f"{event.name}: {said[:_ERROR_CHARACTERS]}")
-        # Some calls are not made as calls: models write them into their text.
-        made += asked | given
+                    examples.setdefault(kind, f"{event.name}: {error[:_ERROR_CHARACTERS]}")
+        # Models write some calls into their text instead of calling.
+        calls += requested | results
     return ToolsReport(
-        made=made.total(),
-        refused=refused.total(),
+        made=calls.total(),
+        refused=refusals.total(),
         by_tool=[
-            ToolReport(tool=tool, made=made[tool], refused=refused[tool])
-            for tool in sorted({*made, *refused})
+            ToolReport(tool=tool, made=calls[tool], refused=refusals[tool])
+            for tool in sorted({*calls, *refusals})
         ],
         refusals=[
             RefusalReport(kind=kind, count=count, example=examples[kind])
@@ -424,31 +425,31 @@ def tools_of(interactions: Iterable[InteractionView]) -> ToolsReport:
     )
 
 
-def refusal_kind(said: str) -> str:
+def refusal_kind(text: str) -> str:
     """Classifies a refusal by its text."""
     for pattern, kind in _REFUSALS:
-        if re.search(pattern, said):
+        if re.search(pattern, text):
             return kind
-    first = re.split(r"[;.:]\s", said, maxsplit=1)[0]
+    first = re.split(r"[;.:]\s", text, maxsplit=1)[0]
     without_names = re.sub(r"'[^']*'|\"[^\"]*\"|“[^”]*”|\[[^\]]*\]", "…", first)
     return re.sub(r"\b[0-9a-f-]{36}\b|\d+", "…", without_names)[:80]
 
 
-def repairs_of(interactions: Iterable[InteractionView]) -> RepairReport:
-    found = [
+def repairs_of(interactions: Iterable[InteractionResponse]) -> RepairReport:
+    events = [
         event for run in interactions for event in run.events if isinstance(event, RepairEvent)
     ]
     by_subject = Counter[str]()
-    for event in found:
+    for event in events:
         by_subject[event.subject] += len(event.repairs)
-    examples = [f"{event.subject}: {each}" for event in found for each in event.repairs]
+    examples = [f"{event.subject}: {repair}" for event in events for repair in event.repairs]
     return RepairReport(
         total=by_subject.total(), by_subject=dict(by_subject), examples=examples[:EXAMPLES]
     )
 
 
 def structured_of(recorded: Recorded) -> StructuredReport:
-    """Told by the calls: one that asks again is about the answer before it."""
+    """Counted from the calls: one with `asks_again` repeats the request of the call before it."""
     failed_steps = {step_id for step_id, step in _steps(recorded) if step.status == "failed"}
     failed_runs = {
         run.id
@@ -456,24 +457,24 @@ def structured_of(recorded: Recorded) -> StructuredReport:
         if run.completed_at is None and run.step_id in failed_steps
     }
     corrected = {run.id: _corrected_answers(run) for run in recorded.interactions}
-    of_run: dict[UUID, list[CallView]] = defaultdict(list)
+    of_run: dict[UUID, list[CallResponse]] = defaultdict(list)
     for call in sorted(recorded.calls, key=lambda call: call.started_at):
         if call.request.get("structured") and call.answered_at is not None:
             of_run[call.interaction_id].append(call)
-    first_try = after_repair = failed = 0
+    first_try = after_repair = failures = 0
     for run_id, calls in of_run.items():
-        asked = [not call.request.get("asks_again") for call in calls]
-        answers = sum(asked)
-        again = sum(before and not this for before, this in pairwise(asked))
-        gave_up = int(run_id in failed_runs and not asked[-1])
+        is_first_request = [not call.request.get("asks_again") for call in calls]
+        answers = sum(is_first_request)
+        again = sum(previous and not current for previous, current in pairwise(is_first_request))
+        gave_up = int(run_id in failed_runs and not is_first_request[-1])
         repaired = min(again - gave_up + corrected.get(run_id, 0), answers - gave_up)
-        failed += gave_up
+        failures += gave_up
         after_repair += repaired
         first_try += answers - gave_up - repaired
-    return StructuredReport(first_try=first_try, after_repair=after_repair, failed=failed)
+    return StructuredReport(first_try=first_try, after_repair=after_repair, failed=failures)
 
 
-def _corrected_answers(run: InteractionView) -> int:
+def _corrected_answers(run: InteractionResponse) -> int:
     """How many answers, not tool calls, code corrected."""
     tools = {
         call.name
@@ -499,53 +500,57 @@ def graph_of(recorded: Recorded) -> GraphReport:
 
 def facts_of(recorded: Recorded, check: FactCheck) -> FactsReport:
     """Every property of every node and edge but those of conclusions."""
-    found: dict[Judgement, list[Checked]] = defaultdict(list)
-    for written in _written(recorded):
-        checked = check.of(written)
-        found[checked.judgement].append(checked)
+    by_judgement: dict[Judgement, list[Checked]] = defaultdict(list)
+    for prop in _properties(recorded):
+        checked = check.check(prop)
+        by_judgement[checked.judgement].append(checked)
     return FactsReport(
-        right=len(found[Judgement.RIGHT]),
-        wrong=len(found[Judgement.WRONG]),
-        not_checkable=len(found[Judgement.NOT_CHECKABLE]),
-        wrong_examples=[_shown(each) for each in found[Judgement.WRONG][:EXAMPLES]],
-        right_examples=[_shown(each) for each in found[Judgement.RIGHT][:EXAMPLES]],
+        right=len(by_judgement[Judgement.RIGHT]),
+        wrong=len(by_judgement[Judgement.WRONG]),
+        not_checkable=len(by_judgement[Judgement.NOT_CHECKABLE]),
+        wrong_examples=[
+            _as_checked_fact(example) for example in by_judgement[Judgement.WRONG][:EXAMPLES]
+        ],
+        right_examples=[
+            _as_checked_fact(example) for example in by_judgement[Judgement.RIGHT][:EXAMPLES]
+        ],
     )
 
 
-def _written(recorded: Recorded) -> Iterator[Written]:
+def _properties(recorded: Recorded) -> Iterator[WrittenProperty]:
     for node in recorded.nodes:
         if node.type not in (ANALYSIS_TYPE, ADVICE_TYPE):
             for name, value in node.properties.items():
-                yield Written(node.name, name, value, beside=node.properties)
+                yield WrittenProperty(node.name, name, value, beside=node.properties)
     conclusions = {node.id for node in recorded.nodes if node.type in (ANALYSIS_TYPE, ADVICE_TYPE)}
     for edge in recorded.edges:
         if not conclusions & {edge.source_id, edge.target_id}:
             for name, value in edge.properties.items():
-                yield Written(
+                yield WrittenProperty(
                     edge.source_name, name, value, edge.type, edge.target_name, edge.properties
                 )
 
 
-def _shown(checked: Checked) -> CheckedFact:
-    written = checked.written
-    edge = f" — {written.about} → {written.other}" if written.about else ""
+def _as_checked_fact(checked: Checked) -> CheckedFact:
+    prop = checked.written
+    edge = f" — {prop.about} → {prop.other}" if prop.about else ""
     return CheckedFact(
-        thing=f"{written.subject}{edge}",
-        property=written.property,
-        written=str(written.value)[:_ERROR_CHARACTERS],
+        thing=f"{prop.subject}{edge}",
+        property=prop.property,
+        written=str(prop.value)[:_ERROR_CHARACTERS],
         stated=checked.stated and checked.stated[:_ERROR_CHARACTERS],
     )
 
 
-def verification_of(found: AgentVerified | None) -> VerificationReport | None:
-    if found is None:
+def verification_of(result: AgentVerified | None) -> VerificationReport | None:
+    if result is None:
         return None
     return VerificationReport(
-        holds=found.holds,
-        checked=found.checked,
-        broken=found.broken,
-        in_doubt=found.in_doubt,
-        breaks=[f"{each.link} {each.name}: {each.message}" for each in found.breaks[:EXAMPLES]],
+        holds=result.holds,
+        checked=result.checked,
+        broken=result.broken,
+        in_doubt=result.in_doubt,
+        breaks=[f"{link.link} {link.name}: {link.message}" for link in result.breaks[:EXAMPLES]],
     )
 
 
@@ -561,8 +566,10 @@ def verdict_of(
     """The verdict in plain words, with its reasons."""
     by_phase = {phase.phase: phase for phase in phases}
     reasons = list(_reasons(phases, structured, repairs, facts, graph))
-    ended = run.iterations_completed + run.iterations_failed
-    if run.ended == "budget" or (run.ended != "finished" and ended < max(run.iterations_asked, 1)):
+    ended_iterations = run.iterations_completed + run.iterations_failed
+    if run.ended == "budget" or (
+        run.ended != "finished" and ended_iterations < max(run.iterations_asked, 1)
+    ):
         return _verdict("not finished", _WHY_ENDED[run.ended], reasons)
     if by_phase[Phase.CONFIGURATION].status == "failed":
         return _verdict("not usable", "configuration failed", reasons)

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from cli.client.client import Client
-from cli.config.providers import DEFAULT_CORPUS, Outside
+from cli.config.providers import DEFAULT_CORPUS, Providers
 from cli.errors import AwayError, CommandError
 from cli.local.errors import LocalError
 from cli.local.members import demo_ports
@@ -26,7 +26,7 @@ from cli.throwaway import create_agent, run_iterations, temporary_directory, wat
 from cli.trial import report as reports
 from cli.trial.facts import FactCheck
 from cli.trial.preflight import HIDDEN, Preflight, preflight
-from cli.trial.preflight import Server as Asked
+from cli.trial.preflight import Server as ModelServer
 from cli.trial.pricing import TrialPrice, output_limit, price_of, write_prices
 from cli.trial.report import Recorded, Report, Run
 from cli.verification import verify_agent
@@ -36,7 +36,7 @@ from shared.llm.pricing import Prices
 from shared.runtime.providers import NO_KEY
 from shared.runtime.settings import SANDBOX_MODEL
 from shared.schemas.base import AgentDetails, IterationDetails
-from shared.schemas.iterations import CallView
+from shared.schemas.iterations import CallResponse
 from shared.version import vigil_version
 
 MISSION: Final = (
@@ -50,14 +50,14 @@ _DEADLINE_MARGIN_SECONDS: Final = 600.0
 _NODES_READ: Final = 5000
 
 T = TypeVar("T")
-Ended = Literal["finished", "time_limit", "interrupted", "budget", "failed"]
+EndReason = Literal["finished", "time_limit", "interrupted", "budget", "failed"]
 
 
 @dataclass(frozen=True)
 class Trial:
     """Options of a trial. `server` None tests the sandbox's own model. `started` is by the monotonic clock."""
 
-    server: Asked | None
+    server: ModelServer | None
     prices: Prices
     price: str | None
     iterations: int
@@ -70,10 +70,10 @@ class Trial:
     started: float = field(default_factory=time.monotonic)
 
 
-class _OverError(CommandError):
+class _TrialEndedError(CommandError):
     """Ends the trial early, with a report."""
 
-    def __init__(self, why: Ended) -> None:
+    def __init__(self, why: EndReason) -> None:
         super().__init__(why)
         self.why = why
 
@@ -83,7 +83,7 @@ class _Course:
     """The state of a running trial."""
 
     agent: AgentDetails | None = None
-    ended: Ended = "finished"
+    ended: EndReason = "finished"
     errors: list[str] = field(default_factory=list)
 
 
@@ -93,12 +93,12 @@ def run_trial(console: Console, trial: Trial) -> Report:
     Raises UnreachableError before anything is started if the model server cannot be used, LocalError if the
     installation cannot start, and KeyboardInterrupt if Ctrl-C comes before there is anything to report.
     """
-    found: Preflight | None = None
+    capabilities: Preflight | None = None
     model = SANDBOX_MODEL
     if trial.server is not None:
         console.print(f"  asking {escape(trial.server.shown_url)} what it can do", soft_wrap=True)
-        found, model = asyncio.run(preflight(trial.server, reach_seconds=trial.wait_seconds))
-        _show_preflight(console, found)
+        capabilities, model = asyncio.run(preflight(trial.server, reach_seconds=trial.wait_seconds))
+        _show_preflight(console, capabilities)
     url = trial.server.url if trial.server is not None else ""
     price = price_of(trial.prices, model, url, trial.price)
     limit = output_limit(price.price, trial.budget_usd, trial.output_tokens)
@@ -108,7 +108,7 @@ def run_trial(console: Console, trial: Trial) -> Report:
         prices_file = directory.root / "trial-prices.toml"
         write_prices(prices_file, trial.prices, model, price.price)
         settings = _settings(trial, model, prices_file, limit)
-        outside = Outside(
+        providers = Providers(
             model=None if trial.server is None else f"the model server at {url}",
             search=None,
             corpus=DEFAULT_CORPUS,
@@ -116,21 +116,23 @@ def run_trial(console: Console, trial: Trial) -> Report:
         )
         with (
             Activity(console) as activity,
-            installation(directory, outside, demo_ports, activity.say) as stack,
+            installation(directory, providers, demo_ports, activity.say) as stack,
         ):
-            activity.rest()
-            if found is None:
+            activity.end()
+            if capabilities is None:
                 sandbox_url, sandbox_key = stack.sandbox_model
-                found, _ = asyncio.run(preflight(Asked(sandbox_url, SANDBOX_MODEL, sandbox_key)))
+                capabilities, _ = asyncio.run(
+                    preflight(ModelServer(sandbox_url, SANDBOX_MODEL, sandbox_key))
+                )
             course = _Course()
             recorded = _run(console, trial, stack, course)
-    report = _report(trial, model, found, price, limit, course, recorded)
+    report = _report(trial, model, capabilities, price, limit, course, recorded)
     return _without_secrets(report, trial.server)
 
 
 def _settings(trial: Trial, model: str, prices_file: Path, limit: int) -> Mapping[str, str]:
     """Further settings of the services: prices, caps, and fixed values that make trials comparable."""
-    given = {
+    settings = {
         "VIGIL_PRICES": "",
         "VIGIL_PRICES_FILE": str(prices_file),
         "VIGIL_BUDGET_USD_PER_DAY": f"{trial.budget_usd:f}",
@@ -143,8 +145,8 @@ def _settings(trial: Trial, model: str, prices_file: Path, limit: int) -> Mappin
         ),
     }
     if trial.server is None:
-        return given
-    return given | {
+        return settings
+    return settings | {
         "OPENAI_BASE_URL": trial.server.url,
         "OPENAI_API_KEY": trial.server.key or NO_KEY,
         "OPENAI_MODEL": model,
@@ -154,31 +156,35 @@ def _settings(trial: Trial, model: str, prices_file: Path, limit: int) -> Mappin
 def _run(console: Console, trial: Trial, stack: Stack, course: _Course) -> Recorded:
     progress = _Progress(console, trial.started)
     deadline = trial.started + trial.time_limit_seconds
-    with watching(stack, console, deadline, progress.look) as watch:
+    with watching(stack, console, deadline, progress.check) as watch:
         progress.client = watch.client
 
-        def ordered(agent: AgentDetails) -> None:
+        def store_agent(agent: AgentDetails) -> None:
             course.agent = progress.agent = agent
 
         try:
-            _cycle(console, trial, watch, ordered)
+            _cycle(console, trial, watch, store_agent)
             course.ended = "time_limit" if watch.out_of_time else "finished"
         except KeyboardInterrupt:
             course.ended = "interrupted"
-        except _OverError as over:
-            course.ended = over.why
+        except _TrialEndedError as error:
+            course.ended = error.why
         except (LocalError, AwayError) as error:
             course.ended = "failed"
             course.errors.append(str(error))
-        found = _recorded(watch.client, course, trial.iterations)
-        done = sum(each.status == "completed" for each in found.iterations)
-        if found.agent is not None and _rests(found.agent) and done < max(trial.iterations, 1):
+        recorded = _read_records(watch.client, course, trial.iterations)
+        completed = sum(iteration.status == "completed" for iteration in recorded.iterations)
+        if (
+            recorded.agent is not None
+            and _is_suspended(recorded.agent)
+            and completed < max(trial.iterations, 1)
+        ):
             course.ended = "budget"
         if course.ended != "finished":
             console.print(
                 f"\n[warn]{escape(_WHY[course.ended])}[/]: the report is of what was done so far."
             )
-        return found
+        return recorded
 
 
 _WHY: Final = {
@@ -190,9 +196,12 @@ _WHY: Final = {
 
 
 def _cycle(
-    console: Console, trial: Trial, watch: IterationWatch, ordered: Callable[[AgentDetails], None]
+    console: Console,
+    trial: Trial,
+    watch: IterationWatch,
+    store_agent: Callable[[AgentDetails], None],
 ) -> None:
-    agent = create_agent(console, watch, MISSION, ordered)
+    agent = create_agent(console, watch, MISSION, store_agent)
     if agent.status == "ready":
         for _ in run_iterations(watch, agent, trial.iterations):
             pass
@@ -204,89 +213,95 @@ class _Progress:
     def __init__(self, console: Console, started: float) -> None:
         self._console = console
         self._started = started
-        self._told_at = time.monotonic()
-        self._looked_at = self._told_at
+        self._printed_at = time.monotonic()
+        self._checked_at = self._printed_at
         self.client: Client | None = None
         self.agent: AgentDetails | None = None
 
-    def look(self) -> None:
-        """Raises _OverError."""
+    def check(self) -> None:
+        """Raises _TrialEndedError."""
         now = time.monotonic()
-        if self.client is None or self.agent is None or now - self._looked_at < LOOK_SECONDS:
+        if self.client is None or self.agent is None or now - self._checked_at < LOOK_SECONDS:
             return
-        self._looked_at = now
+        self._checked_at = now
         try:
             agent = self.client.agent(str(self.agent.id))
-            if now - self._told_at >= PROGRESS_SECONDS:
-                self._told_at = now
-                self._tell(self.client, str(agent.id), now - self._started)
+            if now - self._printed_at >= PROGRESS_SECONDS:
+                self._printed_at = now
+                self._print_progress(self.client, str(agent.id), now - self._started)
         except AwayError:
             return
-        if _rests(agent):
-            raise _OverError("budget")
+        if _is_suspended(agent):
+            raise _TrialEndedError("budget")
 
-    def _tell(self, client: Client, agent: str, seconds: float) -> None:
+    def _print_progress(self, client: Client, agent: str, seconds: float) -> None:
         calls = client.calls(agent)
-        asked = sorted({group.phase for group in calls.groups if group.unanswered})
+        phases = sorted({group.phase for group in calls.groups if group.unanswered})
         totals = calls.totals
         self._console.print(
-            f"  [quiet]… {duration(seconds)}: {escape(', '.join(asked) or 'between two calls')}; "
+            f"  [quiet]… {duration(seconds)}: {escape(', '.join(phases) or 'between two calls')}; "
             f"{totals.llm_calls} answers, {totals.input_tokens:,} tokens in, {totals.output_tokens:,} out, "
             f"{usd(totals.cost_usd)}[/]",
             soft_wrap=True,
         )
 
 
-def _rests(agent: AgentDetails) -> bool:
+def _is_suspended(agent: AgentDetails) -> bool:
     """Whether the agent is suspended because its budget is used up."""
     return agent.suspended_until is not None and agent.suspended_until > datetime.now(UTC)
 
 
-def _recorded(client: Client, course: _Course, iterations_asked: int) -> Recorded:
-    """What can still be read, of the iterations that were asked for; what cannot is told among the errors.
+def _read_records(client: Client, course: _Course, iterations_asked: int) -> Recorded:
+    """Reads the agent's data of the requested iterations; data that cannot be read is listed in `course.errors`.
 
-    A new agent begins its first iteration by itself, where none was asked for too.
+    A new agent starts its first iteration by itself, even if none was requested.
     """
     if course.agent is None:
         return Recorded(None, None, (), (), (), (), None, 0.0)
     agent = str(course.agent.id)
 
-    def asked(what: str, ask: Callable[[], T], otherwise: T) -> T:
+    def read_or_default(subject: str, read: Callable[[], T], default: T) -> T:
         try:
-            return ask()
+            return read()
         except CommandError as error:
-            course.errors.append(f"{what} could not be read: {error}")
-            return otherwise
+            course.errors.append(f"{subject} could not be read: {error}")
+            return default
 
     def iterations() -> list[IterationDetails]:
-        heads = sorted(client.iterations(agent, limit=None), key=lambda each: each.number)
-        return [client.iteration(each.id) for each in heads if each.number <= iterations_asked]
+        heads = sorted(client.iterations(agent, limit=None), key=lambda head: head.number)
+        return [client.iteration(head.id) for head in heads if head.number <= iterations_asked]
 
-    wanted: list[IterationDetails] = asked("the iterations", iterations, [])
-    known = {None, *(each.id for each in wanted)}
-    calls: list[CallView] = asked("the calls", lambda: list(client.calls_made(agent)), [])
+    details: list[IterationDetails] = read_or_default("the iterations", iterations, [])
+    iteration_ids = {None, *(iteration.id for iteration in details)}
+    calls: list[CallResponse] = read_or_default(
+        "the calls", lambda: list(client.calls_made(agent)), []
+    )
     return Recorded(
-        agent=asked("the agent", lambda: client.agent(agent), course.agent),
-        configuration=asked("the configuration", lambda: client.configuration(agent), None),
-        iterations=wanted,
-        calls=[each for each in calls if each.iteration_id in known],
-        nodes=asked("the nodes", lambda: list(client.nodes(agent, _NODES_READ)), []),
-        edges=asked("the edges", lambda: list(client.edges(agent, _NODES_READ)), []),
-        verified=asked("the verification", lambda: verify_agent(client, client.agent(agent)), None),
-        spent_usd=asked("the budget", lambda: client.budget(agent).allowance.spent_usd, 0.0),
+        agent=read_or_default("the agent", lambda: client.agent(agent), course.agent),
+        configuration=read_or_default(
+            "the configuration", lambda: client.configuration(agent), None
+        ),
+        iterations=details,
+        calls=[call for call in calls if call.iteration_id in iteration_ids],
+        nodes=read_or_default("the nodes", lambda: list(client.nodes(agent, _NODES_READ)), []),
+        edges=read_or_default("the edges", lambda: list(client.edges(agent, _NODES_READ)), []),
+        verified=read_or_default(
+            "the verification", lambda: verify_agent(client, client.agent(agent)), None
+        ),
+        spent_usd=read_or_default("the budget", lambda: client.budget(agent).usage.spent_usd, 0.0),
     )
 
 
 def _report(
     trial: Trial,
     model: str,
-    found: Preflight,
+    capabilities: Preflight,
     price: TrialPrice,
     limit: int,
     course: _Course,
     recorded: Recorded,
 ) -> Report:
-    statuses = [each.status for each in recorded.iterations]
+    statuses = [iteration.status for iteration in recorded.iterations]
     run = Run(
         ended=course.ended,
         iterations_asked=trial.iterations,
@@ -301,13 +316,13 @@ def _report(
     graph = reports.graph_of(recorded)
     facts = reports.facts_of(recorded, FactCheck(countries()))
     verification = reports.verification_of(recorded.verified)
-    shown = None if trial.server is None else trial.server.shown_url
+    url = None if trial.server is None else trial.server.shown_url
     return Report(
         made_at=datetime.now(UTC),
         vigil_version=vigil_version(),
         mission=MISSION,
-        server=reports.Server(url=shown, model=model),
-        preflight=found,
+        server=reports.Server(url=url, model=model),
+        preflight=capabilities,
         run=run,
         phases=phases,
         tools=reports.tools_of(recorded.interactions),
@@ -333,25 +348,25 @@ def _report(
     )
 
 
-def _without_secrets(report: Report, server: Asked | None) -> Report:
+def _without_secrets(report: Report, server: ModelServer | None) -> Report:
     """Removes the key, which servers and models may repeat in their answers."""
     if server is None:
         return report
     for secret in server.secrets:
-        shown = report.model_dump_json().replace(
+        content = report.model_dump_json().replace(
             json.dumps(secret, ensure_ascii=False)[1:-1], HIDDEN
         )
-        report = Report.model_validate_json(shown)
+        report = Report.model_validate_json(content)
     return report
 
 
-def _show_preflight(console: Console, found: Preflight) -> None:
-    for what, probe in (
-        ("streaming", found.streaming),
-        ("tool calls", found.tool_calls),
-        ("structured answers", found.structured_output),
+def _show_preflight(console: Console, capabilities: Preflight) -> None:
+    for feature, probe in (
+        ("streaming", capabilities.streaming),
+        ("tool calls", capabilities.tool_calls),
+        ("structured answers", capabilities.structured_output),
     ):
         mark = "[good]✓[/]" if probe.works else "[warn]![/]"
         console.print(
-            f"    {mark} {what}: [quiet]{escape(clip(probe.detail, 160))}[/]", soft_wrap=True
+            f"    {mark} {feature}: [quiet]{escape(clip(probe.detail, 160))}[/]", soft_wrap=True
         )

@@ -31,17 +31,17 @@ def load_folder(path: Path) -> Corpus:
 
     Raises CorpusError if the path is missing or empty, has only unknown types, or has an unreadable file.
     """
-    known, skipped = _split_by_type(path, list_files(path))
+    readable, skipped = _split_by_type(path, list_files(path))
     root = path if path.is_dir() else path.parent
     documents = [
         document
-        for file in known
+        for file in readable
         for document in PARSERS[file.suffix.lower()](SourceFile(file, root))
         if document.text
     ]
     if not documents:
-        raise CorpusError(f"The corpus {path} has no text in any of its {len(known)} files.")
-    report = LoadReport(len(known), dict(skipped))
+        raise CorpusError(f"The corpus {path} has no text in any of its {len(readable)} files.")
+    report = LoadReport(len(readable), dict(skipped))
     return Corpus(str(path), tuple(split_long_documents(documents)), report)
 
 
@@ -76,14 +76,16 @@ def _raise_corpus_error(error: OSError) -> None:
 
 
 def _split_by_type(path: Path, files: list[Path]) -> tuple[list[Path], Counter[str]]:
-    known = [file for file in files if file.suffix.lower() in PARSERS]
-    skipped = Counter(file.suffix.lower() or file.name for file in files if file not in set(known))
-    if not known:
+    readable = [file for file in files if file.suffix.lower() in PARSERS]
+    skipped = Counter(
+        file.suffix.lower() or file.name for file in files if file not in set(readable)
+    )
+    if not readable:
         raise CorpusError(
             f"The corpus {path} holds only files of unknown types ({', '.join(sorted(skipped))}). "
             f"Known are {', '.join(PARSERS)}."
         )
-    return known, skipped
+    return readable, skipped
 
 
 FORMAT_VERSION = 2

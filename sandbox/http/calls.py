@@ -93,8 +93,8 @@ _MILLION: Final = 1_000_000
 
 def tokens_usd(usage: Mapping[str, int]) -> Decimal:
     """The price of an answer, from its usage in chat completions' format."""
-    spent = usage["prompt_tokens"] * INPUT_USD + usage["completion_tokens"] * OUTPUT_USD
-    return spent / _MILLION
+    cost = usage["prompt_tokens"] * INPUT_USD + usage["completion_tokens"] * OUTPUT_USD
+    return cost / _MILLION
 
 
 def embedding_usd(tokens: int) -> Decimal:
@@ -142,7 +142,7 @@ class Meter:
 
     def __init__(self) -> None:
         self._received = 0
-        self._answered = 0
+        self._answer_count = 0
         self._billed: Counter[CallKind] = Counter()
         self._repeated: Counter[CallKind] = Counter()
         self._usd = Decimal(0)
@@ -165,7 +165,7 @@ class Meter:
     ) -> None:
         """Record the outcome of a request and its price."""
         self._usd += usd
-        self._answered += 1
+        self._answer_count += 1
         request_hash = call.request_hash
         if status == 200:
             self._billed[call.kind] += 1
@@ -176,7 +176,7 @@ class Meter:
         self._calls.append(
             MeteredCall(
                 received,
-                self._answered,
+                self._answer_count,
                 call.kind,
                 call.phase,
                 call.path,

@@ -177,7 +177,7 @@ WRONG_ARGUMENTS = '{"noSuchArgument":true}'
 BROKEN_JSON = '{"broken'
 
 
-def corrupt_answer(answer: Answer, kinds: Iterable[FaultKind], offered: Iterable[str]) -> Answer:
+def corrupt_answer(answer: Answer, kinds: Iterable[FaultKind], tool_names: Iterable[str]) -> Answer:
     """Apply each kind of corruption to an answer."""
     for kind in kinds:
         if kind is FaultKind.MALFORMED_JSON:
@@ -185,7 +185,7 @@ def corrupt_answer(answer: Answer, kinds: Iterable[FaultKind], offered: Iterable
         elif kind is FaultKind.UNKNOWN_TOOL:
             answer = Answer(calls=(ToolCall(UNKNOWN_TOOL, "{}"),))
         elif kind is FaultKind.WRONG_ARGUMENTS:
-            name = answer.calls[0].name if answer.calls else min(offered, default=UNKNOWN_TOOL)
+            name = answer.calls[0].name if answer.calls else min(tool_names, default=UNKNOWN_TOOL)
             answer = Answer(calls=(ToolCall(name, WRONG_ARGUMENTS),))
     return answer
 
@@ -235,9 +235,9 @@ class IdempotencyKeys:
         if request_hash != call.request_hash:
             message = f"The key {key!r} came with another request before."
             raise RefusedError(422, {"error": {"message": message}})
-        answered = (await asyncio.shield(task)).replay()
+        answer = (await asyncio.shield(task)).replay()
         self.replayed += 1
-        return answered
+        return answer
 
     async def _answer_first(
         self, key: str, call: Call, make: Callable[[], Awaitable[PiecesResponse]]
@@ -295,11 +295,11 @@ def control_routes(controls: Controls) -> list[Route]:
 
         return await _add_rules(request, KeyRule, obey)
 
-    async def waiting(_: Request) -> Response:
+    async def state(_: Request) -> Response:
         return JSONResponse({"faults": controls.faults.as_json(), "scripts": len(controls.scripts)})
 
     return [
-        Route("/control", waiting, methods=["GET"]),
+        Route("/control", state, methods=["GET"]),
         Route("/control/meter", meter, methods=["GET"]),
         Route("/control/reset", reset, methods=["POST"]),
         Route("/control/script", script, methods=["POST"]),

@@ -25,9 +25,9 @@ class CorpusLoader:
     async def stop(self) -> None:
         """Wait until loading ends, then close the index."""
         if self._loading:
-            (loaded,) = await asyncio.gather(self._loading, return_exceptions=True)
-            if isinstance(loaded, SearchIndex):
-                loaded.close()
+            (result,) = await asyncio.gather(self._loading, return_exceptions=True)
+            if isinstance(result, SearchIndex):
+                result.close()
 
     @property
     def loaded(self) -> SearchIndex | None:

@@ -54,12 +54,14 @@ class BilledEndpoint:
             await apply_error_faults(request, faults, self.error_shape)
             reply = await self.respond(call, corruptions(faults))
         except RefusedError as error:
-            there = not await request.is_disconnected()
-            meter.record(call, received, error.status, delivered=there)
+            is_connected = not await request.is_disconnected()
+            meter.record(call, received, error.status, delivered=is_connected)
             raise
         sending = send_options(faults, self.pace_seconds)
-        there = not await request.is_disconnected()
-        meter.record(call, received, 200, delivered=there and not sending.is_cut_off, usd=reply.usd)
+        is_connected = not await request.is_disconnected()
+        meter.record(
+            call, received, 200, delivered=is_connected and not sending.is_cut_off, usd=reply.usd
+        )
         return PiecesResponse(reply, sending)
 
 

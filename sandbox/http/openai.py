@@ -102,12 +102,12 @@ async def checked_body(request: Request) -> dict[str, Any]:
     return body
 
 
-def chat_call(request: Request, body: Mapping[str, Any], named: str) -> Call:
-    """Create the call of a body in chat completions' format; `named` is the interface's name of the messages."""
+def chat_call(request: Request, body: Mapping[str, Any], field_name: str) -> Call:
+    """Create the call of a body in chat completions' format; `field_name` is the interface's name of the messages."""
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
-        message = f"`{named}` must be a list of at least one message."
-        raise RefusedError(400, error_body(message, INVALID, None, named))
+        message = f"`{field_name}` must be a list of at least one message."
+        raise RefusedError(400, error_body(message, INVALID, None, field_name))
     return Call("llm", request.url.path, body, phase_of(ChatRequest(body)))
 
 

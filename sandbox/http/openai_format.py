@@ -56,11 +56,11 @@ def usage_of(messages: list[Any], tools: list[Any], answer: Answer) -> dict[str,
         TOKENS_PER_MESSAGE + count_tokens(json.dumps(message, ensure_ascii=False))
         for message in messages
     ) + sum(count_tokens(json.dumps(tool, ensure_ascii=False)) for tool in tools)
-    answered = _answered_tokens(answer)
+    answer_tokens = _answered_tokens(answer)
     return {
         "prompt_tokens": prompt,
-        "completion_tokens": answered,
-        "total_tokens": prompt + answered,
+        "completion_tokens": answer_tokens,
+        "total_tokens": prompt + answer_tokens,
     }
 
 

@@ -189,8 +189,8 @@ class _Responses:
         try:
             await apply_error_faults(request, faults, server_error)
         except RefusedError as error:
-            there = not await request.is_disconnected()
-            meter.record(call, received, error.status, delivered=there)
+            is_connected = not await request.is_disconnected()
+            meter.record(call, received, error.status, delivered=is_connected)
             raise
         self._count += 1
         response_id = f"resp_{self._count:06}_{call.request_hash[:24]}"
@@ -217,16 +217,16 @@ class _Responses:
             failure = {"code": code, "message": error.body["error"]["message"]}
             return response_object(response_id, model, "failed", error=failure)
         meter.record(call, received, 200, delivered=True, usd=tokens_usd(usage))
-        ended: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "output": output_items(call.request_hash, answer),
             "usage": responses_usage(usage),
         }
         if answer.is_cut:
             cut = {"reason": "max_output_tokens"}
             return response_object(
-                response_id, model, "incomplete", incomplete_details=cut, **ended
+                response_id, model, "incomplete", incomplete_details=cut, **fields
             )
-        return response_object(response_id, model, "completed", **ended)
+        return response_object(response_id, model, "completed", **fields)
 
 
 async def _parse_call(request: Request) -> Call:

@@ -180,7 +180,7 @@ class _Tavily:
 
 
 def _call_parser(kind: CallKind) -> ParseCall:
-    async def read(request: Request) -> Call:
+    async def parse(request: Request) -> Call:
         if is_rejected_key(bearer_key(request)):
             raise RefusedError(401, _unauthorized())
         body = await read_body(request)
@@ -188,7 +188,7 @@ def _call_parser(kind: CallKind) -> ParseCall:
             raise RefusedError(400, _error("The body is not a JSON object."))
         return Call(kind, request.url.path, body)
 
-    return read
+    return parse
 
 
 def _search_result(hit: Hit, *, raw: bool) -> dict[str, Any]:

@@ -71,8 +71,10 @@ def collect_pages(request: ChatRequest) -> list[Page]:
         for result in _objects(exchange.result, "results"):
             url, text = str(result.get("url", "")), str(result.get("content") or "")
             if text:
-                known = pages.get(url) or Page(str(result.get("title") or url), url, "", "", 0.0)
-                pages[url] = replace(known, text=text, is_complete=True)
+                result_page = pages.get(url) or Page(
+                    str(result.get("title") or url), url, "", "", 0.0
+                )
+                pages[url] = replace(result_page, text=text, is_complete=True)
                 extracted.add(url)
     best = max((page.score for page in pages.values()), default=0.0)
     min_score = best * (MIN_SHARE_IF_CLEAR if best >= CLEAR_SCORE else MIN_SHARE_IF_UNCLEAR)
@@ -124,10 +126,10 @@ MIN_SHARE_OF_BEST = 0.35
 def write_findings(query: Query, pages: list[Page], troubles: list[str]) -> str:
     """Write a Markdown document with a part for each relevant source, or a note that there is none."""
     parts = _source_parts(query, pages, MIN_SHARED_WORDS) or _source_parts(query, pages, 1)
-    nothing_found = f"Nothing was found for this; searched for: {', '.join(query.hints)}."
+    no_results = f"Nothing was found for this; searched for: {', '.join(query.hints)}."
     notes = [f"Note: {trouble}" for trouble in troubles]
     heading = f"# {query.objective.rstrip('.')}"
-    return "\n\n".join([heading, *(parts[:MAX_SOURCES] or [nothing_found]), *notes])
+    return "\n\n".join([heading, *(parts[:MAX_SOURCES] or [no_results]), *notes])
 
 
 def _source_parts(query: Query, pages: list[Page], min_words: int) -> list[str]:
@@ -204,11 +206,11 @@ MAX_EXTRACTS = 3
 def acquire(request: ChatRequest) -> Answer:
     """Search, then extract pages with gaps in their passages, then write the document."""
     query = parse_query(request)
-    called = {exchange.name for exchange in request.exchanges}
-    if "tavilySearch" in request.callable_tools and "tavilySearch" not in called:
+    called_tools = {exchange.name for exchange in request.exchanges}
+    if "tavilySearch" in request.callable_tools and "tavilySearch" not in called_tools:
         return Answer(calls=_search_calls(query))
     urls = urls_to_extract(request, MAX_EXTRACTS)
-    if urls and "tavilyExtract" in request.callable_tools and "tavilyExtract" not in called:
+    if urls and "tavilyExtract" in request.callable_tools and "tavilyExtract" not in called_tools:
         return Answer(calls=(ToolCall.of("tavilyExtract", urls=urls),))
     return Answer(write_findings(query, collect_pages(request), _failed_calls(request)))
 

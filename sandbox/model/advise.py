@@ -117,8 +117,8 @@ def _advice_call(agreement: Agreement) -> ToolCall:
 
 
 def _report(request: ChatRequest) -> str:
-    written = request.results("addAgentAdviceNode")
-    refused = [exchange.error for exchange in request.exchanges if exchange.error]
-    names = [str(exchange.arguments.get("name", "")) for exchange in written]
+    additions = request.results("addAgentAdviceNode")
+    errors = [exchange.error for exchange in request.exchanges if exchange.error]
+    names = [str(exchange.arguments.get("name", "")) for exchange in additions]
     text = f"Advised: {join_with_and(names)}." if names else "no advice: it was refused."
-    return " ".join([text, *refused])
+    return " ".join([text, *errors])

@@ -73,12 +73,12 @@ def parse_insight(request: ChatRequest) -> Insight:
 def _existing_names(request: ChatRequest) -> frozenset[str]:
     """Names of shown analyses, and of rejected ones, which most often exist already."""
     names = [node.name for node in GraphView(request.section("graph_context")).analyses]
-    tried = [
+    rejected = [
         exchange
         for exchange in request.exchanges
         if exchange.name == "addAgentAnalysisNode" and exchange.error
     ]
-    return frozenset([*names, *(str(exchange.arguments.get("name", "")) for exchange in tried)])
+    return frozenset([*names, *(str(exchange.arguments.get("name", "")) for exchange in rejected)])
 
 
 def _add_query_results(
@@ -150,10 +150,10 @@ def compare_figures(insight: Insight) -> Conclusion | None:
     ]
     if not new:
         return None
-    chosen = max(
+    best = max(
         new, key=lambda comparison: (_nearness(comparison, insight), len(comparison.figures))
     )
-    return _figures_conclusion(Comparison(chosen.key, chosen.figures[:MAX_NODES]))
+    return _figures_conclusion(Comparison(best.key, best.figures[:MAX_NODES]))
 
 
 def _figures_conclusion(comparison: Comparison) -> Conclusion:
@@ -247,10 +247,10 @@ def compare_edges(insight: Insight) -> Conclusion | None:
         ):
             shared[edge.type, edge.target].append(edge)
     wide = [edges for edges in shared.values() if len({edge.source for edge in edges}) >= 2]
-    ordered = sorted(wide, key=lambda edges: _sort_key(edges, insight))
+    by_rank = sorted(wide, key=lambda edges: _sort_key(edges, insight))
     conclusions = [
         _edges_conclusion(nodes, edges[:MAX_EDGES])
-        for edges in ordered
+        for edges in by_rank
         if insight.bears_on(edges[0].type)
     ]
     return next(
@@ -357,9 +357,9 @@ def analyze(request: ChatRequest) -> Answer:
         return Answer(calls=(_query_call(insight),))
     if conclusion is None:
         return ask_for_missing(request, insight)
-    written = request.results("addAgentAnalysisNode")
+    additions = request.results("addAgentAnalysisNode")
     tries = sum(exchange.name == "addAgentAnalysisNode" for exchange in request.exchanges)
-    if not written and tries < MAX_TRIES and "addAgentAnalysisNode" in request.callable_tools:
+    if not additions and tries < MAX_TRIES and "addAgentAnalysisNode" in request.callable_tools:
         return Answer(calls=(_analysis_call(conclusion),))
     links = _link_calls(request, conclusion)
     return Answer(calls=links) if links else Answer(_report(request, conclusion))
@@ -394,22 +394,22 @@ def _analysis_call(conclusion: Conclusion) -> ToolCall:
 
 def _link_calls(request: ChatRequest, conclusion: Conclusion) -> tuple[ToolCall, ...]:
     """The edge from the new analysis to its first node, if the agent has a type for it."""
-    written = request.results("addAgentAnalysisNode")
-    known = GraphView(request.section("graph_context")).edge_types
-    link = next((name for name in LINK_TYPES if name in known), None)
+    additions = request.results("addAgentAnalysisNode")
+    type_names = GraphView(request.section("graph_context")).edge_types
+    link = next((name for name in LINK_TYPES if name in type_names), None)
     was_linked = any(exchange.name == "addGraphEdge" for exchange in request.exchanges)
-    if not written or not link or was_linked or "addGraphEdge" not in request.callable_tools:
+    if not additions or not link or was_linked or "addGraphEdge" not in request.callable_tools:
         return ()
-    source = str((written[-1].result or {}).get("nodeId", ""))
+    source = str((additions[-1].result or {}).get("nodeId", ""))
     return (
         ToolCall.of("addGraphEdge", type=link, sourceId=source, targetId=conclusion.node_ids[0]),
     )
 
 
 def _report(request: ChatRequest, conclusion: Conclusion) -> str:
-    refused = [
+    errors = [
         f"{exchange.name} was refused: {exchange.error}"
         for exchange in request.exchanges
         if exchange.error
     ]
-    return "\n".join([conclusion.summary, *refused])
+    return "\n".join([conclusion.summary, *errors])

@@ -123,8 +123,8 @@ def _node_sentences(
     source = f"[node:{node_id}]" if node_id else ""
     for text in _texts(dict(properties)):
         for sentence in sentences(text):
-            named = sentence if name.lower() in sentence.lower() else f"{name}: {sentence}"
-            yield CitedSentence(named, source)
+            fact = sentence if name.lower() in sentence.lower() else f"{name}: {sentence}"
+            yield CitedSentence(fact, source)
 
 
 def _texts(value: Any) -> list[str]:
@@ -238,14 +238,14 @@ def converse(request: ChatRequest) -> Answer:
     if request.section("older_turns"):
         return Answer(summarize(request))
     question = request.section("message") or request.last_user_text
-    called = _calls_since_question(request)
+    called_tools = _calls_since_question(request)
     new_wishes = parse_wishes(question) if "remember" in request.callable_tools else []
-    if new_wishes and "remember" not in called:
+    if new_wishes and "remember" not in called_tools:
         return Answer(calls=tuple(_remember_call(wish) for wish in new_wishes))
     remaining = " ".join(_without_wishes(question, new_wishes).split())
     own_lines = answer_about_agent(request, remaining)
     terms = [] if own_lines else [word for word in words(remaining) if is_significant(word)]
-    if terms and "queryGraph" in request.callable_tools and "queryGraph" not in called:
+    if terms and "queryGraph" in request.callable_tools and "queryGraph" not in called_tools:
         return Answer(
             calls=tuple(_lookup_call(term) for term in dict.fromkeys(terms[:MAX_LOOKUPS]))
         )
@@ -256,7 +256,7 @@ def converse(request: ChatRequest) -> Answer:
         terms
         and not closest
         and "tavilySearch" in request.callable_tools
-        and "tavilySearch" not in called
+        and "tavilySearch" not in called_tools
     ):
         search = ToolCall.of("tavilySearch", query=" ".join(terms), maxResults=RESULTS)
         return Answer(calls=(search,))

@@ -74,12 +74,12 @@ def comparisons(nodes: Iterable[ViewNode]) -> list[Comparison]:
             group[figure.node.id] = figure
     _merge_untyped(groups)
     wide = [list(group.values()) for group in groups.values() if len(group) >= 2]
-    ordered = [
+    by_year = [
         sorted(group, key=lambda figure: (-figure.amount.number, figure.node.name))
         for group in wide
     ]
     return sorted(
-        (Comparison(group[0].key, tuple(group)) for group in ordered),
+        (Comparison(group[0].key, tuple(group)) for group in by_year),
         key=lambda figure: (-len(figure.figures), figure.key),
     )
 
@@ -87,21 +87,23 @@ def comparisons(nodes: Iterable[ViewNode]) -> list[Comparison]:
 def _merge_untyped(groups: dict[tuple[str, str, str], dict[str, NodeFigure]]) -> None:
     """Merge groups of nodes without a specific type into the one group with the same key and unit."""
     for key, unit, _ in [group for group in groups if group[2] == UNTYPED]:
-        others = [group for group in groups if group[:2] == (key, unit) and group[2] != UNTYPED]
-        if len(others) == 1:
-            groups[others[0]].update(groups.pop((key, unit, UNTYPED)))
+        other_groups = [
+            group for group in groups if group[:2] == (key, unit) and group[2] != UNTYPED
+        ]
+        if len(other_groups) == 1:
+            groups[other_groups[0]].update(groups.pop((key, unit, UNTYPED)))
 
 
 def series(figure: NodeFigure) -> list[NodeFigure]:
     """The node's figures for the same key, from the oldest year to the newest."""
     comparable = [
-        other
-        for other in figures_of(figure.node)
-        if fold(other.key) == fold(figure.key)
-        and other.year
-        and other.amount.unit == figure.amount.unit
+        candidate
+        for candidate in figures_of(figure.node)
+        if fold(candidate.key) == fold(figure.key)
+        and candidate.year
+        and candidate.amount.unit == figure.amount.unit
     ]
-    return sorted(comparable, key=lambda other: other.year)
+    return sorted(comparable, key=lambda match: match.year)
 
 
 def _pairs(node: ViewNode) -> Iterator[tuple[str, str]]:

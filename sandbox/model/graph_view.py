@@ -183,16 +183,16 @@ def _unquoted(string: str) -> str:
         return string.strip('"')
 
 
-def _split_properties(rest: str) -> tuple[dict[str, Any], str]:
+def _split_properties(text: str) -> tuple[dict[str, Any], str]:
     """Split properties from the rest. Truncated properties are parsed as far as possible."""
-    start = rest.find("{")
+    start = text.find("{")
     if start < 0:
-        return {}, rest.strip(" :")
+        return {}, text.strip(" :")
     try:
-        parsed, end = json.JSONDecoder().raw_decode(rest[start:])
+        parsed, end = json.JSONDecoder().raw_decode(text[start:])
     except ValueError:
-        return dict(PAIR.findall(rest)), ""
-    return parsed, f"{rest[:start]} {rest[start + end :]}".strip(" :")
+        return dict(PAIR.findall(text)), ""
+    return parsed, f"{text[:start]} {text[start + end :]}".strip(" :")
 
 
 def _is_about(heading: str, node: ViewNode, topic: str, node_type: str) -> bool:

@@ -23,23 +23,23 @@ def query_terms(text: str) -> list[str]:
     all words are used.
     """
     every = [word.lower() for word in words(text)]
-    chosen = [word for word in every if is_meaningful(word) or word.isdigit()] or every
+    selection = [word for word in every if is_meaningful(word) or word.isdigit()] or every
     return [
-        *dict.fromkeys(chosen[:MAX_WORDS]),
-        *dict.fromkeys(_neighbours(every, frozenset(chosen))),
+        *dict.fromkeys(selection[:MAX_WORDS]),
+        *dict.fromkeys(_neighbours(every, frozenset(selection))),
     ]
 
 
-def _neighbours(every: list[str], chosen: frozenset[str]) -> list[str]:
+def _neighbours(every: list[str], selection: frozenset[str]) -> list[str]:
     """Pairs of chosen words with at most one other word between them, as in `gulf of guinea`."""
     phrases = [
         " ".join(every[start : start + length])
         for start in range(len(every))
         for length in (2, 3)
         if len(every) >= start + length
-        and every[start] in chosen
-        and every[start + length - 1] in chosen
-        and not chosen.intersection(every[start + 1 : start + length - 1])
+        and every[start] in selection
+        and every[start + length - 1] in selection
+        and not selection.intersection(every[start + 1 : start + length - 1])
     ]
     return phrases[:MAX_WORDS]
 

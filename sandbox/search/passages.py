@@ -17,14 +17,14 @@ def best_passage(text: str, query: str, max_chars: int = MAX_PASSAGE_CHARS) -> s
     query_stems = frozenset(stems(query))
     weights = sentence_weights(parts, query_stems)
     order = sorted(range(len(parts)), key=lambda place: (-weights[place], place))
-    chosen: list[int] = []
+    selection: list[int] = []
     chars_left = max_chars
     for place in order:
-        if chosen and len(parts[place]) > chars_left:
+        if selection and len(parts[place]) > chars_left:
             break
-        chosen.append(place)
+        selection.append(place)
         chars_left -= len(parts[place]) + 1
-    return _join_sentences(text, parts, sorted(chosen))
+    return _join_sentences(text, parts, sorted(selection))
 
 
 def sentence_weights(parts: Sequence[str], query_stems: frozenset[str]) -> list[float]:
@@ -37,11 +37,11 @@ def sentence_weights(parts: Sequence[str], query_stems: frozenset[str]) -> list[
     ]
 
 
-def _join_sentences(text: str, parts: list[str], chosen: list[int]) -> str:
+def _join_sentences(text: str, parts: list[str], selection: list[int]) -> str:
     """Join the chosen sentences with the original text between neighbours and a mark for each gap."""
     passage = ""
     end = last = -1
-    for start, place in _sentence_positions(text, parts, chosen):
+    for start, place in _sentence_positions(text, parts, selection):
         if place == last + 1 and passage:
             passage += text[end:start]
         elif passage or place:
@@ -52,12 +52,12 @@ def _join_sentences(text: str, parts: list[str], chosen: list[int]) -> str:
 
 
 def _sentence_positions(
-    text: str, parts: list[str], chosen: list[int]
+    text: str, parts: list[str], selection: list[int]
 ) -> Iterator[tuple[int, int]]:
     """Yield the position in `text` and the index of each chosen sentence."""
     start = 0
     for place, part in enumerate(parts):
         start = text.index(part, start)
-        if place in chosen:
+        if place in selection:
             yield start, place
         start += len(part)

@@ -64,16 +64,16 @@ def _prose_figure(sentence: str, match: re.Match[str], name_words: frozenset[str
     unit = (match["unit"] or "").strip().lower()
     if BARE_YEAR.match(value) or unit in MONTHS or value.replace(",", "").isdigit():
         return None
-    before = CLAUSE_END.split(sentence[: match.start()])[-1]
-    label = _counted_noun(value, unit, match) or _words_before(before, name_words)
+    clause = CLAUSE_END.split(sentence[: match.start()])[-1]
+    label = _counted_noun(value, unit, match) or _words_before(clause, name_words)
     if not label:
         return None
     year = IN_YEAR.match(sentence[match.start() + len(value) :])
     parts = [
         label,
-        _production_verb(before)
+        _production_verb(clause)
         if _counted_noun(value, unit, match)
-        else _trend_word(before, unit),
+        else _trend_word(clause, unit),
     ]
     return Figure(" ".join(filter(None, [*parts, year.group(1) if year else ""])), value)
 
@@ -96,28 +96,28 @@ def _counted_noun(value: str, unit: str, match: re.Match[str]) -> str:
     return unit if is_plural and not match["money"] else ""
 
 
-def _production_verb(before: str) -> str:
+def _production_verb(clause: str) -> str:
     verb = next(
-        (word for word in reversed(WORD.findall(before)[-3:]) if word in PRODUCTION_VERBS), ""
+        (word for word in reversed(WORD.findall(clause)[-3:]) if word in PRODUCTION_VERBS), ""
     )
     return "employed" if verb == "employs" else verb
 
 
-def _trend_word(before: str, unit: str) -> str:
+def _trend_word(clause: str, unit: str) -> str:
     """The trend word before a percentage, as in `Revenue rose`."""
-    last = WORD.findall(before)[-2:]
+    last = WORD.findall(clause)[-2:]
     moves = [word for word in last if is_trend_word(word) and not is_level_word(word)]
     return moves[-1] if moves and unit in {"%", "percent", "per cent"} else ""
 
 
-def _words_before(before: str, name_words: frozenset[str]) -> str:
+def _words_before(clause: str, name_words: frozenset[str]) -> str:
     words = [
         word
-        for word in (without_possessive(word) for word in WORD.findall(before))
+        for word in (without_possessive(word) for word in WORD.findall(clause))
         if is_meaningful(word)
         and word not in name_words
         and word[0].isalpha()
-        and (word[0].islower() or before.lstrip().startswith(word))
+        and (word[0].islower() or clause.lstrip().startswith(word))
         and not is_trend_word(word)
         and word.lower() not in REPORTING_VERBS
         and not word.endswith("ed")

@@ -97,8 +97,8 @@ def _phrase(text: str, run: _Run, between: str, *, is_first: bool) -> Phrase:
     words_between = [word for word in words if word not in ARTICLES]
     parted = HARD_BREAK.search(between) is not None
     lead = words_between[-1] if words_between and words_between[-1] in SCOPE_WORDS | {"to"} else ""
-    rest = words_between[:-1] if lead else words_between
-    if lead in SCOPE_WORDS and not set(rest) & {"and", "or"}:
+    words_after = words_between[:-1] if lead else words_between
+    if lead in SCOPE_WORDS and not set(words_after) & {"and", "or"}:
         link = Link.BOUND
     elif words_between[-1:] == ["which"]:
         link = Link.WHICH
@@ -114,7 +114,7 @@ def _phrase(text: str, run: _Run, between: str, *, is_first: bool) -> Phrase:
         Link.NONE if is_first and link is Link.LISTED else link,
         lead,
         article,
-        is_adjacent=not is_first and not parted and not rest,
+        is_adjacent=not is_first and not parted and not words_after,
         is_owner=run.is_owner,
     )
 
@@ -220,8 +220,8 @@ def parse_mission(mission: str) -> Subject:
     if not topics:
         topics, scopes = [phrase.with_article for phrase in scopes], []
     stated = {topic_stems(topic): topic for topic in reversed(topics) if topic_stems(topic)}
-    chosen = tuple(topic for topic in topics if stated.get(topic_stems(topic)) is topic)
-    return Subject(chosen, tuple(_scope(phrase, scopes[0]) for phrase in scopes))
+    selection = tuple(topic for topic in topics if stated.get(topic_stems(topic)) is topic)
+    return Subject(selection, tuple(_scope(phrase, scopes[0]) for phrase in scopes))
 
 
 def _scopes(parsed: list[Phrase]) -> list[Phrase]:
@@ -231,8 +231,8 @@ def _scopes(parsed: list[Phrase]) -> list[Phrase]:
         return owners
     which_phrases = [phrase for phrase in parsed if phrase.link is Link.WHICH]
     bound = [phrase for phrase in parsed if phrase.link is Link.BOUND]
-    named = [phrase for phrase in bound if phrase.is_name]
-    first = (which_phrases or named or bound)[-1:]
+    names = [phrase for phrase in bound if phrase.is_name]
+    first = (which_phrases or names or bound)[-1:]
     if not first or which_phrases:
         return which_phrases[:1]
     return [*first, *_further_scopes(parsed[parsed.index(first[0]) :])]
@@ -248,28 +248,28 @@ def _further_scopes(parsed: list[Phrase]) -> list[Phrase]:
     return more
 
 
-def _is_same_kind(phrase: Phrase, other: Phrase) -> bool:
+def _is_same_kind(phrase: Phrase, phrase_before: Phrase) -> bool:
     """Whether both are names, both single words, or both kinds of things."""
-    if phrase.is_name or other.is_name:
-        return phrase.is_name and other.is_name
-    if " " not in phrase.text or " " not in other.text:
-        return " " not in phrase.text and " " not in other.text
-    return is_plural(phrase.text) and is_plural(other.text)
+    if phrase.is_name or phrase_before.is_name:
+        return phrase.is_name and phrase_before.is_name
+    if " " not in phrase.text or " " not in phrase_before.text:
+        return " " not in phrase.text and " " not in phrase_before.text
+    return is_plural(phrase.text) and is_plural(phrase_before.text)
 
 
 def _topics(parsed: list[Phrase], scopes: list[Phrase]) -> list[str]:
     """The phrases that are no scopes; one bound to the topic before it extends it: `remittances from Russia`."""
     topics: list[str] = []
-    before: Phrase | None = None
+    previous: Phrase | None = None
     for phrase in parsed:
         if phrase in scopes:
-            before = before if phrase.is_owner else None
+            previous = previous if phrase.is_owner else None
             continue
-        if phrase.link is Link.BOUND and phrase.is_adjacent and before and topics:
+        if phrase.link is Link.BOUND and phrase.is_adjacent and previous and topics:
             topics[-1] = f"{topics[-1]} {phrase.preposition} {phrase.with_article}"
         else:
             topics.append(phrase.with_article)
-        before = phrase
+        previous = phrase
     return topics
 
 

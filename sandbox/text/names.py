@@ -141,9 +141,9 @@ class _Token:
 class NameFinder:
     """Finds names, with the capitalisation of words in a whole text as evidence."""
 
-    def __init__(self, texts: Iterable[str], known: Iterable[str] = ()) -> None:
+    def __init__(self, texts: Iterable[str], known_names: Iterable[str] = ()) -> None:
         self._lower_case: set[str] = set()
-        self._known = frozenset(known)
+        self._known = frozenset(known_names)
         self._capitalised: set[str] = {word for name in self._known for word in name.split()}
         for text in texts:
             for sentence in sentences(ADDRESS.sub("", text)):
@@ -202,14 +202,14 @@ class NameFinder:
 
 
 def _starts_clause(sentence: str, position: int) -> bool:
-    before = sentence[:position].rstrip(" \"'“‘([*")
-    return not before or before[-1] in ".!?:;—–•"
+    left = sentence[:position].rstrip(" \"'“‘([*")
+    return not left or left[-1] in ".!?:;—–•"
 
 
 def _is_actor(sentence: str, position: int) -> bool:
     """Whether a verb of actors or a possessive ending follows."""
-    rest = sentence[position:]
-    return rest.startswith(("'s ", "’s ")) or rest.lstrip().partition(" ")[0] in ACTOR_VERBS
+    right = sentence[position:]
+    return right.startswith(("'s ", "’s ")) or right.lstrip().partition(" ")[0] in ACTOR_VERBS
 
 
 def _runs(sentence: str) -> list[list[_Token]]:
@@ -230,11 +230,11 @@ def _runs(sentence: str) -> list[list[_Token]]:
     return [*runs, run] if run else runs
 
 
-def _connects(before: str, word: str) -> bool:
+def _connects(left: str, word: str) -> bool:
     """Whether `word` continues a name. `of` does only after words such as Bank or Gulf."""
     if word == "of":
-        return before in NAME_HEADS
-    return before in PAIRED_WORDS if word == "and" else word in CONNECTORS or word == "&"
+        return left in NAME_HEADS
+    return left in PAIRED_WORDS if word == "and" else word in CONNECTORS or word == "&"
 
 
 def _joins(sentence: str, last: _Token, token: _Token) -> bool:
@@ -288,14 +288,20 @@ def _is_heading(sentence: str) -> bool:
 MAX_CACHED_NAMES = 4096
 
 
-def find_whole_name(name: str, sentence: str, others: Iterable[str] = ()) -> int:
-    """The first position of `name` as a whole name, not inside a word or a longer name of `others`; -1 if none."""
+def find_whole_name(name: str, sentence: str, other_names: Iterable[str] = ()) -> int:
+    """The first position of `name` as a whole name, not inside a word or a longer name of `other_names`; -1 if none."""
     places = [match.start() for match in _whole_name_pattern(name).finditer(sentence)]
     if not places:
         return -1
-    longer = [other for other in others if len(other) > len(name) and name in other]
+    longer = [
+        longer_name
+        for longer_name in other_names
+        if len(longer_name) > len(name) and name in longer_name
+    ]
     spans = [
-        match.span() for other in longer for match in _whole_name_pattern(other).finditer(sentence)
+        match.span()
+        for longer_name in longer
+        for match in _whole_name_pattern(longer_name).finditer(sentence)
     ]
     return next((at for at in places if not any(a <= at < b for a, b in spans)), -1)
 
@@ -303,6 +309,6 @@ def find_whole_name(name: str, sentence: str, others: Iterable[str] = ()) -> int
 @lru_cache(MAX_CACHED_NAMES)
 def _whole_name_pattern(name: str) -> re.Pattern[str]:
     """A pattern of the whole name. A hyphen continues a name unless a small letter follows: `Ghana-based` names Ghana."""
-    before = r"(?<!\w)(?<!\w-)" if name[:1].isalnum() else ""
-    after = r"(?!\w)(?!-[^\W\da-z])" if name[-1:].isalnum() else ""
-    return re.compile(f"{before}{re.escape(name)}{after}")
+    left = r"(?<!\w)(?<!\w-)" if name[:1].isalnum() else ""
+    right = r"(?!\w)(?!-[^\W\da-z])" if name[-1:].isalnum() else ""
+    return re.compile(f"{left}{re.escape(name)}{right}")

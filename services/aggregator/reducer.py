@@ -117,16 +117,16 @@ def repeated_insights(state: State) -> tuple[NewInsight, ...]:
         if query.ended.error is None and query.ended.has_results
         for request_id in query.answers
     }
-    answered: dict[UUID, list[UUID]] = {}
+    request_ids_by_insight: dict[UUID, list[UUID]] = {}
     for insight, missing in _missing_data(state):
         if missing.request_id in answered_ids:
-            answered.setdefault(insight.planned_id, []).append(missing.request_id)
+            request_ids_by_insight.setdefault(insight.planned_id, []).append(missing.request_id)
     first = len(state.of(StepKind.INSIGHT))
     return tuple(
         NewInsight(
             _insight_state(state, first + number, planned_id), first + number, tuple(request_ids)
         )
-        for number, (planned_id, request_ids) in enumerate(answered.items())
+        for number, (planned_id, request_ids) in enumerate(request_ids_by_insight.items())
     )
 
 
@@ -256,22 +256,22 @@ def join(state: State, tick: Tick) -> tuple[State, Sequence[Command]]:
         case DeadlinePassed(seconds):
             return _abandon(state, seconds)
         case PlanCompleted(observe_id, query_ids, insight_ids):
-            known_ids = {step.step_id for step in state.steps}
+            existing_ids = {step.step_id for step in state.steps}
             planned = [
                 *(StepState(step_id, StepKind.QUERY) for step_id in query_ids),
                 *(StepState(step_id, StepKind.INSIGHT) for step_id in insight_ids),
             ]
-            added = tuple(step for step in planned if step.step_id not in known_ids)
-            state = replace(state, steps=state.steps + added)
+            new_steps = tuple(step for step in planned if step.step_id not in existing_ids)
+            state = replace(state, steps=state.steps + new_steps)
             return _advance(_with_ended(state, observe_id, StepOutcome()))
-        case StepEnded(step_id, ended):
-            return _advance(_with_ended(state, step_id, ended))
+        case StepEnded(step_id, outcome):
+            return _advance(_with_ended(state, step_id, outcome))
 
 
-def _with_ended(state: State, step_id: UUID, ended: StepOutcome) -> State:
+def _with_ended(state: State, step_id: UUID, outcome: StepOutcome) -> State:
     """Only the first end of a step counts."""
     steps = tuple(
-        replace(step, ended=ended) if step.step_id == step_id and step.ended is None else step
+        replace(step, ended=outcome) if step.step_id == step_id and step.ended is None else step
         for step in state.steps
     )
     return replace(state, steps=steps)

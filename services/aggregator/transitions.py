@@ -169,13 +169,13 @@ async def apply_tick(
     if iteration is None:
         return None
     rows = await load_rows(session, iteration)
-    before = build_state(rows)
-    after, commands = join(before, tick_of(rows))
+    state = build_state(rows)
+    next_state, commands = join(state, tick_of(rows))
     changed_rows: list[StepRow] = []
     for command in commands:
         changed_rows += await _execute(session, rows, command)
-    if after.stage != before.stage:
-        iteration = await _write_stage(session, rows, after, commands)
+    if next_state.stage != state.stage:
+        iteration = await _write_stage(session, rows, next_state, commands)
     failpoint(Failpoint.STATE_WRITTEN)
     return replace(rows, iteration=iteration, work=_replace_steps(rows, changed_rows))
 
@@ -208,7 +208,7 @@ async def _execute(
 
 
 async def _write_stage(
-    session: AsyncSession, rows: IterationRows, after: State, commands: Iterable[Command]
+    session: AsyncSession, rows: IterationRows, next_state: State, commands: Iterable[Command]
 ) -> IterationRow:
     """Writes the iteration's new stage, once and after its steps: its end is later than theirs."""
     for command in commands:
@@ -222,7 +222,7 @@ async def _write_stage(
         return await iterations.end_iteration(
             session, rows.iteration, status, errors, rows.work.now
         )
-    return await iterations.set_stage(session, rows.iteration, after.stage, rows.work.now)
+    return await iterations.set_stage(session, rows.iteration, next_state.stage, rows.work.now)
 
 
 def _replace_steps(

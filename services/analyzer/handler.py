@@ -41,8 +41,8 @@ class Analyze:
             graph_context = await self.shared.of(
                 session, scope, step, token_budget=self.context_tokens
             )
-        answered = [item["objective"] for item in step.input.get("answered", [])]
-        message = user_message(agent.mission, insight, nodes, graph_context, answered)
+        objectives = [item["objective"] for item in step.input.get("answered", [])]
+        message = user_message(agent.mission, insight, nodes, graph_context, objectives)
         run = PhaseRun(
             self.model,
             lease,

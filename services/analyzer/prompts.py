@@ -36,10 +36,10 @@ def user_message(
     insight: Insight,
     relevant_nodes: str,
     graph_context: str,
-    answered: Sequence[str] = (),
+    earlier_objectives: Sequence[str] = (),
 ) -> str:
-    """`answered`: objectives that the same insight lacked before, and that have been searched for since."""
-    objectives = "\n".join(f"- {objective}" for objective in answered)
+    """`earlier_objectives` of this insight have been searched for since."""
+    objectives = "\n".join(f"- {objective}" for objective in earlier_objectives)
     ids = ", ".join(str(node_id) for node_id in insight.relevant_node_ids)
     insight_text = (
         f"Observation: {insight.observation}\n"
@@ -52,7 +52,7 @@ def user_message(
             wrap_section("insight", insight_text),
             wrap_section("relevant_nodes", relevant_nodes),
             wrap_section("graph_context", graph_context),
-            *([wrap_section("answered", objectives), _ANSWERED] if answered else []),
+            *([wrap_section("answered", objectives), _ANSWERED] if earlier_objectives else []),
             _TASK,
         ]
     )

@@ -100,6 +100,7 @@ ROUTERS: Final = (
     costs.costs_router,
     events.router,
     operations.dead_letters_router,
+    operations.services_router,
 )
 """These routers require a credential."""
 
@@ -138,13 +139,15 @@ def build(settings: Settings) -> FastAPI:
     )
     parts.put_on(app.state)
     add_problem_handlers(app)
-    asks = security_dependencies(settings)
+    dependencies = security_dependencies(settings)
     app.include_router(operations.health_router)
-    app.include_router(operations.metrics_router, dependencies=asks)
+    app.include_router(operations.metrics_router, dependencies=dependencies)
     for router in PUBLIC_ROUTERS:
         app.include_router(router, prefix=PREFIX, dependencies=[Depends(validate_request)])
     for router in ROUTERS:
-        app.include_router(router, prefix=PREFIX, dependencies=[*asks, Depends(validate_request)])
+        app.include_router(
+            router, prefix=PREFIX, dependencies=[*dependencies, Depends(validate_request)]
+        )
     window.put_on(app)
     name = partial(_session_cookie, parts)
     add_document_route(app, f"{PREFIX}/openapi.json", name)

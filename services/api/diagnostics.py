@@ -41,7 +41,7 @@ class LoadSampler:
     def __init__(self) -> None:
         self._looks: deque[tuple[float, Mapping[str, int]]] = deque(maxlen=MAX_SAMPLES)
 
-    def look(self, now: float, queues: Sequence[Queue], crew: Workforce) -> list[ServiceLoad]:
+    def look(self, now: float, queues: Sequence[Queue], workforce: Workforce) -> list[ServiceLoad]:
         """`now` is in seconds of a monotonic clock. Without queues the bus is unavailable."""
         delivered = {
             queue.actor: queue.delivered for queue in queues if queue.delivered is not None
@@ -53,10 +53,10 @@ class LoadSampler:
         return [
             ServiceLoad(
                 actor,
-                crew.replicas.get(actor, 0),
+                workforce.replicas.get(actor, 0),
                 of_actor.get(actor),
                 rates.get(actor),
-                crew.leases.get(actor, Leases()),
+                workforce.leases.get(actor, Leases()),
             )
             for actor in SERVICES
         ]
@@ -66,12 +66,12 @@ class LoadSampler:
             self._looks.popleft()
         if not self._looks or now - self._looks[0][0] < MIN_RATE_SECONDS:
             return {}
-        then, before = self._looks[0]
+        previous_at, previous = self._looks[0]
         return {
             # The count of a recreated consumer starts at zero.
-            actor: max(0, count - before[actor]) / (now - then)
+            actor: max(0, count - previous[actor]) / (now - previous_at)
             for actor, count in delivered.items()
-            if actor in before
+            if actor in previous
         }
 
 

@@ -79,10 +79,10 @@ class ExportResponse(StreamingResponse):
 
 
 async def _chunks(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    waiting = bytearray()
+    buffer = bytearray()
     async for piece in pieces:
-        waiting += piece
-        if len(waiting) >= CHUNK_BYTES:
-            yield bytes(waiting)
-            waiting.clear()
-    yield bytes(waiting)
+        buffer += piece
+        if len(buffer) >= CHUNK_BYTES:
+            yield bytes(buffer)
+            buffer.clear()
+    yield bytes(buffer)

@@ -127,8 +127,8 @@ class Property(StrictModel):
 
     @property
     def json_schema(self) -> Json:
-        allowed = {"enum": self.enum} if self.enum and self.type == "string" else {}
-        return {**_SCHEMAS[self.type], **allowed, "description": self.description}
+        enum_schema = {"enum": self.enum} if self.enum and self.type == "string" else {}
+        return {**_SCHEMAS[self.type], **enum_schema, "description": self.description}
 
 
 class NewNodeType(StrictModel):
@@ -209,9 +209,9 @@ class AgentTypes(StrictModel):
         return self
 
     @classmethod
-    def type_faults(cls, each: NewNodeType | NewEdgeType) -> list[str]:
+    def type_faults(cls, new_type: NewNodeType | NewEdgeType) -> list[str]:
         """Returns all faults of one type, except for the node types that it joins."""
-        return list(_type_faults(each, Validators()))
+        return list(_type_faults(new_type, Validators()))
 
     def _faults(self) -> Iterator[str]:
         names = [node_type.name for node_type in self.node_types]

@@ -29,7 +29,7 @@ from shared.graph.validation import one_line
 from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.step_runner import StepResult
-from shared.schemas.base import Wanted
+from shared.schemas.base import PageRequest
 from shared.tools import Json, Tool
 from shared.web_search.client import SearchClient
 from shared.web_search.tools import conversation_search
@@ -122,9 +122,9 @@ def _describe_progress(work: Sequence[Step]) -> str:
     for kind, plural in _PLURALS.items():
         counts = Counter(step.status for step in work if step.kind == kind)
         if counts:
-            failed = counts[StepStatus.FAILED]
+            failed_count = counts[StepStatus.FAILED]
             text = f"{counts[StepStatus.COMPLETED]} of {counts.total()} {plural} done"
-            parts.append(f"{text}, {failed} failed" if failed else text)
+            parts.append(f"{text}, {failed_count} failed" if failed_count else text)
     return "; ".join(parts) or "nothing is done yet"
 
 
@@ -186,7 +186,7 @@ async def load_context(
 
 async def _recent_advice(session: AsyncSession, scope: GraphScope) -> str:
     advice = (
-        await queries.list_conclusions(session, scope, ADVICE_TYPE, Wanted(RECENT_ADVICE))
+        await queries.list_conclusions(session, scope, ADVICE_TYPE, PageRequest(RECENT_ADVICE))
     ).items
     lines = [
         node_line(
@@ -230,7 +230,7 @@ class AnswerHandler:
         run = PhaseRun(
             self.model, lease, situation.agent, Phase.CONVERSATION, situation.user_message
         )
-        loop = await self._answered(run, lease, situation)
+        loop = await self._run_answer(run, lease, situation)
         compacted = await ConversationSummarizer(
             run, self.model.database, self.conversation_tokens
         )(situation.agent.id, situation.turn)
@@ -241,7 +241,7 @@ class AnswerHandler:
         }
         return StepResult(result, partial(_finish_turn, step, compacted))
 
-    async def _answered(self, run: PhaseRun, lease: Lease, situation: AnswerContext) -> ToolLoop:
+    async def _run_answer(self, run: PhaseRun, lease: Lease, situation: AnswerContext) -> ToolLoop:
         """Runs the tool loop, streams the answer into its message, and completes it."""
         writer = await self._writer(lease, situation.answer_id)
         loop = ToolLoop(run, self._tools(situation), writer)
@@ -250,7 +250,7 @@ class AnswerHandler:
             raise PermanentError(
                 "empty_answer", "the model answered with no word; put the question in other words"
             )
-        citations_told = await self._cited(situation, text)
+        message_citations = await self._cited(situation, text)
 
         async def write(session: AsyncSession) -> None:
             draft = writer.draft
@@ -261,7 +261,7 @@ class AnswerHandler:
                 content=draft.content,
                 tool_uses=draft.tool_uses,
             )
-            await conversations.complete_answer(session, situation.answer_id, citations_told)
+            await conversations.complete_answer(session, situation.answer_id, message_citations)
 
         await run.record(write)
         return loop

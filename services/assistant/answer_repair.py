@@ -105,12 +105,12 @@ def repair_types(value: Any, repairs: Repairs) -> AgentTypes:
     if not nodes:
         raise ValueError(f"there is no usable node type; give {NODE_TYPES[0]} to {NODE_TYPES[1]}")
     edges = _edge_types(answer["edgeTypes"], final_names, [node.name for node in nodes], repairs)
-    for what, count, (minimum, _) in (
+    for noun, count, (minimum, _) in (
         ("node types", len(nodes), NODE_TYPES),
         ("edge types", len(edges), EDGE_TYPES),
     ):
         if count < minimum:
-            repairs.add(f"There are {count} {what} in place of at least {minimum}; that is enough.")
+            repairs.add(f"There are {count} {noun} in place of at least {minimum}; that is enough.")
     return AgentTypes(node_types=nodes, edge_types=edges)
 
 
@@ -157,37 +157,37 @@ def _field_of(key: str) -> str | None:
     return None
 
 
-def _agent_name(written: str, mission: str, repairs: Repairs) -> str:
-    words = re.sub(r"[/\\\x00-\x1f\"“”]+", " ", written).split()
+def _agent_name(text: str, mission: str, repairs: Repairs) -> str:
+    words = re.sub(r"[/\\\x00-\x1f\"“”]+", " ", text).split()
     if len(words) > NAME_WORDS[1]:
         words = words[: NAME_WORDS[1]]
     try:
         name = agents.validate_name(cut_text(" ".join(words), agents.NAME_CHARACTERS[1]))
     except ValueError:
         name = default_configuration.name_from_mission(mission)
-    if name != " ".join(written.split()):
-        repairs.add(f"The name {cut_text(written, 100)!r} was made {name!r}.")
+    if name != " ".join(text.split()):
+        repairs.add(f"The name {cut_text(text, 100)!r} was made {name!r}.")
     return name
 
 
 def _node_types(
     new_types: Sequence[Json], final_names: dict[str, str], repairs: Repairs
 ) -> list[NewNodeType]:
-    """Repairs node types. Fills `called` with the final name by the folded name in the answer."""
+    """Repairs node types. Fills `final_names` with the final name by the folded name in the answer."""
     reserved = {_folded_name(reserved_type) for reserved_type in types.RESERVED_TYPES}
     by_name: dict[str, Json] = {}
     for item in new_types:
-        written = str(item.get("name") or "")
-        name = _type_name(written, _pascal_case, "node type", repairs)
+        original = str(item.get("name") or "")
+        name = _type_name(original, _pascal_case, "node type", repairs)
         if name is None or _folded_name(name) in reserved:
             if name is not None:
                 repairs.add(f"The node type {name} is the system's own and was left out.")
             continue
-        final_names.setdefault(_folded_name(written), name)
+        final_names.setdefault(_folded_name(original), name)
         if (first := by_name.get(_folded_name(name))) is not None:
             repairs.add(f"The node type {name} came twice and was made one.")
             first["properties"] = [*first["properties"], *item["properties"]]
-            final_names[_folded_name(written)] = first["name"]
+            final_names[_folded_name(original)] = first["name"]
             continue
         by_name[_folded_name(name)] = {**item, "name": name, "properties": list(item["properties"])}
     limited = cut_list(list(by_name.values()), NODE_TYPES[1], "node types", repairs)
@@ -248,21 +248,19 @@ def _common_edges(
         if _folded_name(common_edge.name) not in present_names
     ][: max(0, MIN_EDGE_TYPES - len(types))]
     if common:
-        added = ", ".join(row.name for row in common)
-        repairs.add(f"There were {len(types)} edge types; {added} were added.")
+        names = ", ".join(row.name for row in common)
+        repairs.add(f"There were {len(types)} edge types; {names} were added.")
     return common
 
 
-def _type_name(
-    written: str, spelled: Callable[[str], str], noun: str, repairs: Repairs
-) -> str | None:
-    """Returns `written` in the spelling of type names; None where it has no letter."""
-    name = spelled(written)
+def _type_name(text: str, spelled: Callable[[str], str], noun: str, repairs: Repairs) -> str | None:
+    """Returns `text` in the spelling of type names; None where it has no letter."""
+    name = spelled(text)
     if not name:
-        repairs.add(f"A {noun} without a usable name was left out: {cut_text(written, 60)!r}.")
+        repairs.add(f"A {noun} without a usable name was left out: {cut_text(text, 60)!r}.")
         return None
-    if name != written:
-        repairs.add(f"The {noun} {cut_text(written, 60)!r} was called {name}.")
+    if name != text:
+        repairs.add(f"The {noun} {cut_text(text, 60)!r} was called {name}.")
     return name
 
 
@@ -300,7 +298,7 @@ def _ends(
     repairs: Repairs,
 ) -> list[str]:
     """Returns the node types that are named; all of them where none is."""
-    named: dict[str, None] = {}
+    selection: dict[str, None] = {}
     for text in names:
         names_in = (
             [text]
@@ -309,25 +307,25 @@ def _ends(
         )
         for name in names_in:
             if name in node_types:
-                named[name] = None
+                selection[name] = None
             elif (final_name := final_names.get(_folded_name(name))) is not None:
                 repairs.add(f"{where}: {cut_text(name, 60)!r} was read as {final_name}.")
-                named[final_name] = None
+                selection[final_name] = None
             elif _folded_name(name) in _ANY:
                 repairs.add(f"{where}: {cut_text(name, 60)!r} was read as all node types.")
-                named |= dict.fromkeys(node_types)
+                selection |= dict.fromkeys(node_types)
             else:
                 repairs.add(f"{where}: {cut_text(name, 60)!r} is no node type and was left out.")
-    if not named:
+    if not selection:
         repairs.add(f"{where} named no node type; all of them are taken.")
         return list(node_types)
-    return list(named)
+    return list(selection)
 
 
-def _with_description(each: Json, repairs: Repairs) -> Json:
+def _with_description(new_type: Json, repairs: Repairs) -> Json:
     """Returns the type with a description and valid properties."""
-    name = each["name"]
-    description = one_line(str(each.get("description") or ""))
+    name = new_type["name"]
+    description = one_line(str(new_type.get("description") or ""))
     if not description:
         description = f"{_in_words(name).capitalize()}, as the mission speaks of it."
         repairs.add(f"{name} had no description.")
@@ -335,9 +333,11 @@ def _with_description(each: Json, repairs: Repairs) -> Json:
         description = cut_text(description, _DESCRIPTION_CHARACTERS)
         repairs.add(f"The description of {name} was too long and was cut.")
     else:
-        description = each["description"] if each.get("description", "").strip() else description
-    fit = {**each, "description": description, "properties": _properties(each, repairs)}
-    if "sourceTypes" not in each and not str(each.get("exampleSummary") or "").strip():
+        description = (
+            new_type["description"] if new_type.get("description", "").strip() else description
+        )
+    fit = {**new_type, "description": description, "properties": _properties(new_type, repairs)}
+    if "sourceTypes" not in new_type and not str(new_type.get("exampleSummary") or "").strip():
         fit["exampleSummary"] = f"This is an example of {_in_words(name)}."
     return fit
 
@@ -345,14 +345,14 @@ def _with_description(each: Json, repairs: Repairs) -> Json:
 def _properties(new_type: Json, repairs: Repairs) -> list[Json]:
     by_name: dict[str, Json] = {}
     for prop in new_type["properties"]:
-        written = str(prop.get("name") or "")
-        name = _property_name(written)
+        original = str(prop.get("name") or "")
+        name = _property_name(original)
         if not name:
             repairs.add(f"A property of {new_type['name']} without a usable name was left out.")
             continue
-        if name != written:
+        if name != original:
             repairs.add(
-                f"{new_type['name']}: the property {cut_text(written, 60)!r} was called {name}."
+                f"{new_type['name']}: the property {cut_text(original, 60)!r} was called {name}."
             )
         if name in by_name:
             repairs.add(f"{new_type['name']}: the property {name} came twice.")
@@ -378,29 +378,29 @@ def _property_name(text: str) -> str:
     ]
 
 
-def _property(each: Json, where: str, repairs: Repairs) -> Json:
-    kind = _kind(each.get("type") or _infer_kind(each.get("example")))
-    if not each.get("type"):
+def _property(prop: Json, where: str, repairs: Repairs) -> Json:
+    kind = _kind(prop.get("type") or _infer_kind(prop.get("example")))
+    if not prop.get("type"):
         repairs.add(f"{where} had no type; it is a {kind}.")
-    elif kind != each["type"]:
-        repairs.add(f"{where}: the type {cut_text(str(each['type']), 60)!r} was read as {kind}.")
-    allowed = each.get("enum")
-    if not isinstance(allowed, list) or not allowed:
-        allowed = None
-    description = each.get("description") or ""
+    elif kind != prop["type"]:
+        repairs.add(f"{where}: the type {cut_text(str(prop['type']), 60)!r} was read as {kind}.")
+    enum = prop.get("enum")
+    if not isinstance(enum, list) or not enum:
+        enum = None
+    description = prop.get("description") or ""
     if not description.strip():
-        description = f"{_in_words(each['name']).capitalize()}."
-    repaired = {**each, "type": kind, "enum": allowed, "description": description}
-    example = _example(kind, allowed, each.get("example"), each["name"])
-    if example != each.get("example") or type(example) is not type(each.get("example")):
+        description = f"{_in_words(prop['name']).capitalize()}."
+    repaired = {**prop, "type": kind, "enum": enum, "description": description}
+    example = _example(kind, enum, prop.get("example"), prop["name"])
+    if example != prop.get("example") or type(example) is not type(prop.get("example")):
         repairs.add(f"{where}: an example that fits its type was put in.")
     return {**repaired, "example": example}
 
 
-def _kind(written: Any) -> PropertyKind:
-    if isinstance(written, list):
-        written = next((item for item in written if item not in (None, "null")), "")
-    text = str(written or "")
+def _kind(value: Any) -> PropertyKind:
+    if isinstance(value, list):
+        value = next((item for item in value if item not in (None, "null")), "")
+    text = str(value or "")
     if text.rstrip().endswith("[]"):
         return "list"
     return _KINDS.get(normalize_key(text), "string")
@@ -412,15 +412,15 @@ def _infer_kind(example: Any) -> str:
     return next((kind for kind in kinds if _has_kind(kind, example)), "string")
 
 
-def _example(kind: PropertyKind, allowed: Sequence[str] | None, written: Any, name: str) -> Any:
-    """Returns `given` as a value of the kind; where that fails, a default example."""
-    if _has_kind(kind, written) and (kind != "string" or not allowed or written in allowed):
-        return written
-    text = "" if written is None or isinstance(written, dict | list) else str(written).strip()
+def _example(kind: PropertyKind, enum: Sequence[str] | None, value: Any, name: str) -> Any:
+    """Returns `value` as a value of the kind; a default example if it does not fit."""
+    if _has_kind(kind, value) and (kind != "string" or not enum or value in enum):
+        return value
+    text = "" if value is None or isinstance(value, dict | list) else str(value).strip()
     number = _NUMBER.search(text)
     match kind:
         case "string":
-            return allowed[0] if allowed else text or _in_words(name)
+            return enum[0] if enum else text or _in_words(name)
         case "number":
             return float(number[0].replace(",", "")) if number else 1.5
         case "integer":
@@ -430,7 +430,7 @@ def _example(kind: PropertyKind, allowed: Sequence[str] | None, written: Any, na
         case "date":
             return f"{text}-01-01" if re.fullmatch(r"\d{4}", text) else _DATE
         case "list":
-            items = written if isinstance(written, list) else [text]
+            items = value if isinstance(value, list) else [text]
             return [str(item) for item in items if str(item).strip()] or [_in_words(name)]
 
 
@@ -471,15 +471,15 @@ def _shortened(new_type: Json) -> Json:
     }
 
 
-def _shortened_property(each: Json) -> Json:
-    allowed = each["enum"]
-    if allowed is not None:
-        allowed = [cut_text(value, _SHORT_CHARS) for value in allowed[:_SHORT_VALUES]]
+def _shortened_property(prop: Json) -> Json:
+    enum = prop["enum"]
+    if enum is not None:
+        enum = [cut_text(value, _SHORT_CHARS) for value in enum[:_SHORT_VALUES]]
     return {
-        **each,
-        "enum": allowed,
-        "description": cut_text(each["description"], _SHORT_CHARS),
-        "example": _example(each["type"], allowed, None, each["name"]),
+        **prop,
+        "enum": enum,
+        "description": cut_text(prop["description"], _SHORT_CHARS),
+        "example": _example(prop["type"], enum, None, prop["name"]),
     }
 
 

@@ -50,7 +50,7 @@ SUPERSEDED: Final = {"superseded": True}
 class NewAgentConfiguration:
     """A configuration, from the model and from the defaults."""
 
-    wanted: ConfigurationInput
+    request: ConfigurationInput
     configuration: AgentConfiguration
     types: AgentTypes | None
     """None where the agent keeps its present types."""
@@ -99,7 +99,7 @@ class ConfigureHandler:
         return StepResult(result, write)
 
 
-async def _message(session: AsyncSession, agent: Agent, page_request: ConfigurationInput) -> str:
+async def _message(session: AsyncSession, agent: Agent, request: ConfigurationInput) -> str:
     scope = GraphScope(agent.owner_id, agent.id)
     existing_types: list[types.NodeType | types.EdgeType] = [
         *await types.list_node_types(session, scope),
@@ -112,15 +112,15 @@ async def _message(session: AsyncSession, agent: Agent, page_request: Configurat
     ]
     present = configuration.prompts_by_phase(agent)
     return user_message(
-        page_request.mission,
-        name=None if agent.name == page_request.provisional_name else agent.name,
-        kept={phase: present[phase] for phase in page_request.keep if phase in present},
+        request.mission,
+        name=None if agent.name == request.provisional_name else agent.name,
+        prompts_to_keep={phase: present[phase] for phase in request.keep if phase in present},
         existing=existing,
     )
 
 
 async def _request_configuration(
-    run: PhaseRun, page_request: ConfigurationInput, *, is_ready: bool
+    run: PhaseRun, request: ConfigurationInput, *, is_ready: bool
 ) -> NewAgentConfiguration:
     """Requests both in one conversation with the model, so that the types fit the prompts.
 
@@ -135,14 +135,14 @@ async def _request_configuration(
             AgentConfiguration,
             name=CONFIGURATION,
             ends=False,
-            read=partial(repair_configuration, page_request.mission),
+            parse=partial(repair_configuration, request.mission),
             subject="configuration",
         )
     except UnusableAnswerError as error:
         if is_ready:
             raise
         unusable["prompts"] = error
-        configuration = default_configuration.default_configuration(page_request.mission)
+        configuration = default_configuration.default_configuration(request.mission)
         answer_message = {"role": "assistant", "content": json.dumps({"name": configuration.name})}
         conversation = first.following(answer_message)
     second = replace(
@@ -152,13 +152,13 @@ async def _request_configuration(
     agent_types: AgentTypes | None
     try:
         agent_types, _ = await request_structured_answer(
-            run, second, AgentTypes, name=TYPES, ends=False, read=repair_types, subject="types"
+            run, second, AgentTypes, name=TYPES, ends=False, parse=repair_types, subject="types"
         )
     except UnusableAnswerError as error:
         unusable["types"] = error
         agent_types = None if is_ready else default_configuration.default_types()
     return NewAgentConfiguration(
-        page_request,
+        request,
         configuration,
         agent_types,
         tuple(unusable),
@@ -183,7 +183,7 @@ def _fault_message(unusable: Mapping[str, UnusableAnswerError], *, is_ready: boo
 async def _write_configuration(
     session: AsyncSession, agent: Agent, configuration_result: NewAgentConfiguration
 ) -> None:
-    request = configuration_result.wanted
+    request = configuration_result.request
     name = agent.name
     if name == request.provisional_name:
         name = await _set_name(session, agent, configuration_result.configuration.name)
@@ -205,9 +205,9 @@ async def _write_configuration(
     await session.flush()
 
 
-async def _set_name(session: AsyncSession, agent: Agent, wanted: str) -> str:
-    """Gives the agent the name `wanted`, or the first free one derived from it."""
-    name = await agents.find_free_name(session, agent.owner_id, wanted, but=agent.id)
+async def _set_name(session: AsyncSession, agent: Agent, preferred: str) -> str:
+    """Gives the agent the name `preferred`, or the first free one derived from it."""
+    name = await agents.find_free_name(session, agent.owner_id, preferred, but=agent.id)
     try:
         async with session.begin_nested():
             await session.execute(

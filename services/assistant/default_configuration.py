@@ -107,9 +107,9 @@ _NAME_WORDS: Final = 3
 def name_from_mission(mission: str) -> str:
     """Returns a name of the first significant words of `mission`."""
     words = re.findall(r"[^\W_]+", storable(mission))
-    telling = [word for word in words if not _FILLER.fullmatch(word)] or words
+    significant = [word for word in words if not _FILLER.fullmatch(word)] or words
     name_words = [
-        word if word[:1].isupper() else word.capitalize() for word in telling[:_NAME_WORDS]
+        word if word[:1].isupper() else word.capitalize() for word in significant[:_NAME_WORDS]
     ]
     name = " ".join([*name_words, "Watch"])
     try:

@@ -72,17 +72,17 @@ class AnswerWriter:
         self._database = database
         self._lease = lease
         self._answer_id = answer_id
-        self._draft = self._written = draft
+        self._draft = self._stored = draft
         self._clock = clock
-        self._written_at = clock()
+        self._stored_at = clock()
         self._looks: tuple[dict[str, Any], ...] = ()
 
     async def on_delta(self, text: str) -> None:
         """Raises LeaseLostError."""
         self._draft = self._draft.with_beginning(text)
-        more = len(self._draft.content) - len(self._written.content)
-        late = self._clock() - self._written_at >= FLUSH_SECONDS
-        if self._draft != self._written and (late or more >= FLUSH_CHARS):
+        more = len(self._draft.content) - len(self._stored.content)
+        late = self._clock() - self._stored_at >= FLUSH_SECONDS
+        if self._draft != self._stored and (late or more >= FLUSH_CHARS):
             await self._write()
 
     async def on_message(self, text: str, calls: Sequence[ToolCall]) -> None:
@@ -92,7 +92,7 @@ class AnswerWriter:
             self._draft = self._draft.with_tool_uses(self._looks)
         else:
             self._draft = self._draft.with_text(text)
-        if self._draft != self._written:
+        if self._draft != self._stored:
             await self._write()
 
     @property
@@ -116,7 +116,7 @@ class AnswerWriter:
             # PostgreSQL is unavailable while the model goes on. The paid answer continues, because
             # the next write contains this text too.
             return
-        self._written, self._written_at = draft, self._clock()
+        self._stored, self._stored_at = draft, self._clock()
 
 
 def _tool_use(call: ToolCall) -> dict[str, Any]:

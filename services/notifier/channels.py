@@ -11,7 +11,7 @@ from typing import Final
 
 import httpx
 
-from services.notifier.delivery import Never, NotNow, Taken, Verdict
+from services.notifier.delivery import Accepted, PermanentFailure, TemporaryFailure, Verdict
 from services.notifier.payload import ItemData, Parcel, TrialData
 from shared.errors import PermanentError, TransientError, VigilError
 from shared.notifications import smtp
@@ -43,14 +43,16 @@ class MailSender:
                 message_id=str(parcel.delivery_id),
             )
         except MailServerUnavailableError as error:
-            return NotNow(UNSENT, details=str(error))
+            return TemporaryFailure(UNSENT, details=str(error))
         except TransientError as error:
-            return NotNow(str(error))
+            return TemporaryFailure(str(error))
         except PermanentError as error:
             if error.code in PERMANENT_MAIL_CODES:
-                return Never(str(error))
-            return NotNow(str(error) if error.code == MAIL_OFF else UNSENT, details=str(error))
-        return Taken()
+                return PermanentFailure(str(error))
+            return TemporaryFailure(
+                str(error) if error.code == MAIL_OFF else UNSENT, details=str(error)
+            )
+        return Accepted()
 
 
 def subject(data: ItemData | TrialData) -> str:
@@ -142,14 +144,14 @@ class CheckedTransport(httpx.AsyncBaseTransport):
         ) as error:  # UnicodeError: invalid host name, such as a label of 64 characters
             raise httpx.ConnectError(f"{host} cannot be resolved: {error}") from error
         refusals = {address: refusal(address, private=self._private) for address in addresses}
-        allowed = [address for address, why in refusals.items() if why is None]
-        if not allowed:
+        usable = [address for address, why in refusals.items() if why is None]
+        if not usable:
             reasons = ", ".join(f"{address} {why}" for address, why in refusals.items())
             raise RefusedAddressError(
                 f"{host} is not allowed as a receiver: {reasons or 'it has no address'}. If it is intended, the"
                 " setting VIGIL_WEBHOOK_PRIVATE of the installation allows private networks"
             )
-        return allowed
+        return usable
 
 
 def _request_to(request: httpx.Request, address: Address) -> httpx.Request:
@@ -198,9 +200,9 @@ class WebhookSender:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await self._post(parcel.address, body, headers)
         except TimeoutError:
-            return NotNow(UNREACHED, details=f"no answer within {ANSWER_SECONDS:g} s")
+            return TemporaryFailure(UNREACHED, details=f"no answer within {ANSWER_SECONDS:g} s")
         except (RefusedAddressError, httpx.HTTPError, httpx.InvalidURL) as error:
-            return NotNow(UNREACHED, details=str(error) or type(error).__name__)
+            return TemporaryFailure(UNREACHED, details=str(error) or type(error).__name__)
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -214,14 +216,14 @@ class WebhookSender:
 def classify_response(status_code: int, headers: httpx.Headers) -> Verdict:
     """According to Standard Webhooks: 2xx is accepted, 410 means gone for good, everything else is retried."""
     if HTTPStatus.OK <= status_code < HTTPStatus.MULTIPLE_CHOICES:
-        return Taken(status_code)
+        return Accepted(status_code)
     reason = f"the receiver answered {status_code}{_phrase(status_code)}"
     if status_code == HTTPStatus.GONE:
-        return Never(f"{reason}: it wants no more", status_code, stops=True)
+        return PermanentFailure(f"{reason}: it wants no more", status_code, stops=True)
     if HTTPStatus.MULTIPLE_CHOICES <= status_code < HTTPStatus.BAD_REQUEST:
         reason = f"{reason}; redirects are not followed: make a destination of the final address"
     retry_after = retry_after_seconds(headers.get("retry-after"), at_most=MAX_RETRY_AFTER_SECONDS)
-    return NotNow(reason, status_code, retry_after)
+    return TemporaryFailure(reason, status_code, retry_after)
 
 
 def _phrase(status_code: int) -> str:

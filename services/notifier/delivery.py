@@ -22,25 +22,25 @@ from shared.runtime.logging import logger
 
 
 @dataclass(frozen=True)
-class Taken:
+class Accepted:
     """The receiver has accepted it. `status_code` is the HTTP status, here and below."""
 
     status_code: int | None = None
 
 
 @dataclass(frozen=True)
-class NotNow:
+class TemporaryFailure:
     """A temporary failure."""
 
     why: str
     status_code: int | None = None
-    asked_seconds: float | None = None
+    min_delay_seconds: float | None = None
     """The minimum delay that the receiver asked for."""
     details: str | None = None
 
 
 @dataclass(frozen=True)
-class Never:
+class PermanentFailure:
     """A permanent failure; with `stops`, for all deliveries to this destination."""
 
     why: str
@@ -49,7 +49,7 @@ class Never:
     details: str | None = None
 
 
-Verdict = Taken | NotNow | Never
+Verdict = Accepted | TemporaryFailure | PermanentFailure
 
 
 RECORD_SECONDS: Final = 20.0
@@ -86,7 +86,7 @@ class Deliver:
         """`claimed_at` is monotonic time. Raises TransientError if PostgreSQL stays unavailable, and DeliveryLostError."""
         lapses_at = claimed_at + self.lease_seconds
         verdict = await self._attempt(lease, lapses_at)
-        if isinstance(verdict, Taken):
+        if isinstance(verdict, Accepted):
             failpoint(Failpoint.DELIVERY_ANSWERED)
         await _finish(self._record(lease, verdict, lapses_at))
         failpoint(Failpoint.DELIVERY_RECORDED)
@@ -97,7 +97,9 @@ class Deliver:
             if destination is None:
                 raise DeliveryLostError(lease)
             if not destination.active:
-                return Never("the destination is not active: activate it, then retry this delivery")
+                return PermanentFailure(
+                    "the destination is not active: activate it, then retry this delivery"
+                )
             parcel = await pack(session, lease, destination, self.public_url)
         if parcel is None:
             raise DeliveryLostError(lease)
@@ -109,7 +111,7 @@ class Deliver:
             return await sender.send(parcel)
         except Exception as error:
             log.exception("unexpected error", delivery=str(lease.delivery_id))
-            return NotNow(UNEXPECTED, details=repr(error))
+            return TemporaryFailure(UNEXPECTED, details=repr(error))
 
     async def _record(self, lease: DeliveryLease, verdict: Verdict, lapses_at: float) -> None:
         """Retries while the lease lasts, since PostgreSQL may be unavailable for a moment."""
@@ -128,18 +130,18 @@ class Deliver:
         self, session: AsyncSession, lease: DeliveryLease, verdict: Verdict
     ) -> None:
         match verdict:
-            case Taken(status_code):
+            case Accepted(status_code):
                 await deliveries.record_delivered(session, lease, status_code)
                 _log_result(lease, "delivered")
-            case NotNow(why, status_code, asked_seconds, details):
+            case TemporaryFailure(why, status_code, min_delay_seconds, details):
                 delay = delay_seconds(
-                    lease.attempts + 1, asked_seconds=asked_seconds, luck=random.random()
+                    lease.attempts + 1, min_delay_seconds=min_delay_seconds, jitter=random.random()
                 )
                 status = await deliveries.record_failed_attempt(
                     session, lease, why, status_code, delay_seconds=delay
                 )
                 _log_result(lease, f"not delivered, and now {status}", details or why)
-            case Never(why, status_code, stops, details):
+            case PermanentFailure(why, status_code, stops, details):
                 await deliveries.record_failed(session, lease, why, status_code)
                 if stops:
                     await destinations.stop(session, lease.destination_id, why)

@@ -150,9 +150,11 @@ class Repeat:
     repeated: str
 
 
-def repeated_query(objective: str, answered: Sequence[str]) -> str | None:
-    """The first of the `answered` objectives that asks the same question; None if there is none."""
-    return next((question for question in answered if is_same_question(objective, question)), None)
+def repeated_query(objective: str, objectives: Sequence[str]) -> str | None:
+    """The first of the `objectives` that asks the same question; None if there is none."""
+    return next(
+        (question for question in objectives if is_same_question(objective, question)), None
+    )
 
 
 def repeated_insight(
@@ -163,9 +165,9 @@ def repeated_insight(
     return next((analysis for analysis in analyses if _covers(analysis, node_ids, own_words)), None)
 
 
-def is_same_question(question: str, other: str) -> bool:
+def is_same_question(question: str, other_question: str) -> bool:
     """Whether both ask the same in nearly the same words and order."""
-    words, other_words = split_question(question), split_question(other)
+    words, other_words = split_question(question), split_question(other_question)
     return MIN_WORDS <= len(words) == len(other_words) and all(
         word.is_like(other_word) for word, other_word in zip(words, other_words, strict=True)
     )

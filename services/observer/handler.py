@@ -68,7 +68,7 @@ class Observe:
                 iteration,
                 queries=plan.queries,
                 insights=plan.insights,
-                plan=plan.stored,
+                plan=plan.as_json,
             )
             await investigations.drop_expired(session, lease.agent_id, iteration.number)
 
@@ -77,7 +77,7 @@ class Observe:
     async def _plan(
         self, run: PhaseRun, scope: GraphScope, past: PlanHistory, mission: str
     ) -> ResolvedPlan:
-        """The plan, after at most one request to replace repeats and leaks and one to fill an empty plan.
+        """The plan, after at most one request to replace repeats and one to fill an empty plan.
 
         What still repeats is dropped. If the graph is empty and nothing was planned, the mission becomes the first
         query. The run is completed in the transaction that ends the step, because until then another request may
@@ -86,8 +86,8 @@ class Observe:
         request = await run.begin(response_format=response_format(ObserverPlan, PLAN))
         try:
             plan, request = await self._request_plan(run, request, scope, past)
-            if plan.repeats or plan.leaks:
-                message = replan_message(plan.repeats, plan.leaks)
+            if plan.repeats:
+                message = replan_message(plan.repeats)
                 plan, request = await self._request_plan(
                     run, _follow_up(request, message), scope, past
                 )
@@ -112,7 +112,7 @@ class Observe:
         self, run: PhaseRun, request: ChatRequest, scope: GraphScope, past: PlanHistory
     ) -> tuple[ResolvedPlan, ChatRequest]:
         plan, conversation = await request_structured_answer(
-            run, request, ObserverPlan, name=PLAN, ends=False, read=parse_plan, subject="plan"
+            run, request, ObserverPlan, name=PLAN, ends=False, parse=parse_plan, subject="plan"
         )
         return await self._resolve(run, scope, past, plan), conversation
 
@@ -120,7 +120,7 @@ class Observe:
         self, run: PhaseRun, scope: GraphScope, past: PlanHistory, plan: ObserverPlan
     ) -> ResolvedPlan:
         async with run.transaction() as session:
-            return await resolve_plan(session, scope, past, plan, run.secret)
+            return await resolve_plan(session, scope, past, plan)
 
 
 def _follow_up(request: ChatRequest, message: str) -> ChatRequest:

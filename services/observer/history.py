@@ -29,7 +29,7 @@ MAX_ANALYSES: Final = 100
 """Number of newest analyses that are considered."""
 
 _ITERATION_NUMBER: Final = bindparam("number", type_=Integer)
-_ANSWERED: Final = CompiledStatement(
+_ANSWERED_QUERIES: Final = CompiledStatement(
     select(Step.input, Step.status, Step.result, Step.ended_at)
     .join(Iteration, Iteration.id == Step.iteration_id)
     .where(
@@ -105,20 +105,20 @@ async def load_history(
 ) -> PlanHistory:
     requests = await investigations.list_open_requests(scope.agent_id).answer(session)
     return PlanHistory(
-        await _answered(session, scope, iteration),
+        await _list_answered_queries(session, scope, iteration),
         await _analyses(session, scope, iteration),
         {request.id: request.created_at for request in requests},
         not await _HAS_NODES.value(session, scope.sql_params),
     )
 
 
-async def _answered(
+async def _list_answered_queries(
     session: AsyncSession, scope: GraphScope, iteration: IterationRow
 ) -> Sequence[AnsweredQuery]:
     params = {"number": iteration.number, "since": iteration.started_at - MAX_AGE}
     return [
         AnsweredQuery(query.input.get("objective", ""), query.ended_at)
-        for query in await _ANSWERED.rows(session, {**scope.sql_params, **params})
+        for query in await _ANSWERED_QUERIES.rows(session, {**scope.sql_params, **params})
         if has_written(query)
     ]
 

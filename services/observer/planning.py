@@ -13,20 +13,17 @@ from services.observer.prompts import ObserverPlan, PlannedQuery
 from shared.graph import context
 from shared.graph.context.history import request_id_in
 from shared.graph.scope import GraphScope
-from shared.llm.prompt_leak_guard import PromptLeakGuard
 
 Input = dict[str, Any]
 
 
 @dataclass
 class ResolvedPlan:
-    """`repeats` and `telling` are not among the queries and insights."""
+    """`repeats` are not among the queries and insights."""
 
     queries: list[Input] = field(default_factory=list)
     insights: list[Input] = field(default_factory=list)
     repeats: list[Repeat] = field(default_factory=list)
-    leaks: list[str] = field(default_factory=list)
-    """Items that contain the agent's instructions, as `query 1`: queries are sent to the web."""
     dropped_references: list[str] = field(default_factory=list)
     dropped_requests: list[str] = field(default_factory=list)
 
@@ -35,10 +32,13 @@ class ResolvedPlan:
         return not self.queries and not self.insights
 
     @property
-    def stored(self) -> Input:
-        """As stored with the iteration; `dropped` counts repeats and items with instructions."""
-        dropped = len(self.repeats) + len(self.leaks)
-        return {"queries": self.queries, "insights": self.insights, "dropped": dropped}
+    def as_json(self) -> Input:
+        """As stored with the iteration; `dropped` counts repeats."""
+        return {
+            "queries": self.queries,
+            "insights": self.insights,
+            "dropped": len(self.repeats),
+        }
 
     @property
     def counts(self) -> Input:
@@ -48,7 +48,6 @@ class ResolvedPlan:
             "dropped_references": self.dropped_references,
             "dropped_requests": self.dropped_requests,
             "dropped_repeats": len(self.repeats),
-            "dropped_telling": len(self.leaks),
         }
 
 
@@ -57,22 +56,12 @@ async def resolve_plan(
     scope: GraphScope,
     past: PlanHistory,
     plan: ObserverPlan,
-    secret: PromptLeakGuard,
 ) -> ResolvedPlan:
-    """Resolves references to nodes and requests into ids; unknown ones are dropped and reported.
-
-    Items that contain the `secret` instructions are set apart.
-    """
+    """Resolves references to nodes and requests into ids; unknown ones are dropped and reported."""
     plan_inputs = ResolvedPlan()
-    for number, query in enumerate(plan.queries, start=1):
-        if secret.leaks(query.objective, query.reasoning, *query.search_hints):
-            plan_inputs.leaks.append(f"query {number}")
-        else:
-            _add_query(plan_inputs, past, query)
-    for number, insight in enumerate(plan.insights, start=1):
-        if secret.leaks(insight.observation, insight.synthesis_direction):
-            plan_inputs.leaks.append(f"insight {number}")
-            continue
+    for query in plan.queries:
+        _add_query(plan_inputs, past, query)
+    for insight in plan.insights:
         node_ids, unknown = await context.resolve_references(
             session, scope, insight.relevant_node_ids
         )
@@ -92,9 +81,9 @@ async def resolve_plan(
 def _add_query(plan_inputs: ResolvedPlan, past: PlanHistory, query: PlannedQuery) -> None:
     request_ids, unknown = _requests(query.answers, past.open_requests)
     plan_inputs.dropped_requests += unknown
-    known_objective = repeated_query(query.objective, past.answered_before(request_ids))
-    if known_objective is not None:
-        plan_inputs.repeats.append(Repeat("query", query.objective, known_objective))
+    earlier_objective = repeated_query(query.objective, past.answered_before(request_ids))
+    if earlier_objective is not None:
+        plan_inputs.repeats.append(Repeat("query", query.objective, earlier_objective))
         return
     answers = [str(request_id) for request_id in request_ids]
     plan_inputs.queries.append(query.model_dump() | {"answers": answers})

@@ -73,36 +73,36 @@ def assemble_document(pages: Sequence[Json]) -> str:
     return "\n\n".join(parts)
 
 
-MIN_EXAMPLE_CHARS: Final = 30
-MAX_EXAMPLE_CHARS: Final = 400
-"""Limits of a sentence that is shown as an example of a quote."""
+MIN_SENTENCE_CHARS: Final = 30
+MAX_SENTENCE_CHARS: Final = 400
+MAX_SENTENCES: Final = 30
+"""Limits of the sentences that a model can quote by their numbers."""
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
 _WORD: Final = re.compile(r"\w{4,}")
 
 
 @dataclass(frozen=True)
-class Quotable:
-    """A sentence of a page, to show the model what a quote looks like."""
+class Sentence:
+    """A sentence of a page."""
 
     url: str
-    title: str
-    sentence: str
+    text: str
 
 
-def most_quotable(pages: Sequence[Json], objective: str) -> Quotable | None:
-    """The sentence of `pages` that shares most words with `objective`, the first of equals; None without any."""
+def quotable_sentences(pages: Sequence[Json], objective: str) -> list[Sentence]:
+    """At most MAX_SENTENCES sentences of `pages`: those that share most words with `objective`, most of them first."""
     objective_words = set(_WORD.findall(objective.lower()))
-    sentences = [
-        Quotable(str(page["url"]), one_line(str(page.get("title") or page["url"])), part.strip())
-        for page in pages
+    sentences = {
+        part.strip(): Sentence(str(page["url"]), part.strip())
+        for page in reversed(pages)
         for part in _SENTENCE_END.split(_text(page))
-        if MIN_EXAMPLE_CHARS <= len(part.strip()) <= MAX_EXAMPLE_CHARS
-    ]
-    return max(
-        sentences,
-        key=lambda quotable: len(objective_words & set(_WORD.findall(quotable.sentence.lower()))),
-        default=None,
-    )
+        if MIN_SENTENCE_CHARS <= len(part.strip()) <= MAX_SENTENCE_CHARS
+    }
+
+    def shared_words(sentence: Sentence) -> int:
+        return len(objective_words & set(_WORD.findall(sentence.text.lower())))
+
+    return sorted(sentences.values(), key=shared_words, reverse=True)[:MAX_SENTENCES]
 
 
 def _text(page: Json) -> str:
@@ -116,9 +116,7 @@ def _line(url: str, title: str, date: str) -> str:
 
 MAX_OWN_SEARCHES: Final = 3
 """Maximum number of searches by code if the model makes none."""
-MIN_SEARCH_CHARS: Final = 2
 MAX_SEARCH_CHARS: Final = 400
-"""Length limits of a search query."""
 _CALL_PREFIXES: Final = ("{", "[{", "<tool_call", "```json")
 """Beginnings of tool calls that a model writes as text when no tool is offered."""
 
@@ -130,8 +128,8 @@ class Acquired:
     """URL, title and date of the step's pages: only these can be cited as evidence."""
     repairs: int = 0
     """Repairs of the model's calls and document by code."""
-    quotable: Quotable | None = None
-    """An example of a quote."""
+    sentences: Sequence[Sentence] = ()
+    """Sentences of the pages that bear most on the query."""
 
 
 async def acquire(model: Model, search: SearchClient, query_context: QueryContext) -> Acquired:
@@ -166,15 +164,16 @@ async def acquire(model: Model, search: SearchClient, query_context: QueryContex
         await run.record_repairs(str(Phase.KNOWLEDGE_ACQUISITION), repairs, key="document")
     if not document.strip():
         raise PermanentError("empty_answer", "knowledge acquisition ended without a document")
-    quotable = most_quotable(pages, query_context.query.objective)
-    return Acquired(document, describe_sources(pages), run.repair_count, quotable)
+    sentences = quotable_sentences(pages, query_context.query.objective)
+    return Acquired(document, describe_sources(pages), run.repair_count, sentences)
 
 
 def _review_searches(query: Query, _: str, loop: ToolLoop) -> FollowUp | None:
     """A `Review`: if no page was found and nothing researched, the query's own searches are made."""
     if _pages(loop) or loop.results_of("tavilyResearch"):
         return None
-    hints = [hint for text in query.search_hints if len(hint := one_line(text)) >= MIN_SEARCH_CHARS]
+    # A hint of one word, such as a year, says too little without the others.
+    hints = [hint for text in query.search_hints if " " in (hint := one_line(text))]
     searches = list(dict.fromkeys(hints)) or [one_line(query.objective)]
     return FollowUp(
         "No page was found for the document, so the query's own searches were made.",

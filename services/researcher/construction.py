@@ -8,9 +8,10 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from services.researcher.acquisition import Acquired, Quotable
-from services.researcher.prompts import construction_message, nothing_written_message
+from services.researcher.acquisition import Acquired
+from services.researcher.prompts import construction_message
 from services.researcher.query_context import QueryContext
+from services.researcher.sentence_facts import SentenceFacts
 from shared.billing.embedding_cache import Vector
 from shared.enums import Phase
 from shared.graph.retrieval import EmbeddingSearch
@@ -19,7 +20,7 @@ from shared.graph.scope import GraphScope
 from shared.graph.tools import GraphTools
 from shared.llm.embeddings import EmbeddingOutcome, Embeddings
 from shared.llm.phase_run import Model, PhaseRun
-from shared.llm.tool_loop import FollowUp, ToolLoop
+from shared.llm.tool_loop import ToolLoop
 from shared.tools import Json
 
 
@@ -52,40 +53,15 @@ async def construct(
         message,
         context=query_context.graph_context,
     )
-    review = None
-    if acquired.sources:
-        example = _example_arguments(query_context, acquired.quotable)
-        review = partial(_review_writes, example)
-    loop = ToolLoop(run, tools, must_act=True, review=review)
+    loop = ToolLoop(
+        run, tools, must_act=True, fallback=SentenceFacts.of(query_context, acquired.sentences)
+    )
     await loop.run()
     return loop.embeddings, WrittenElements(
         nodes=_distinct_ids(loop.results_of("addGraphNode"), "nodeId"),
         edges=_distinct_ids(loop.results_of("addGraphEdge"), "edgeId"),
         repairs=run.repair_count,
     )
-
-
-def _review_writes(example: Json | None, _: str, loop: ToolLoop) -> FollowUp | None:
-    """A `Review`: a document with sources needs at least one write, or a second attempt."""
-    if loop.results_of("addGraphNode") or loop.results_of("addGraphEdge"):
-        return None
-    return FollowUp(
-        "Construction had written nothing, so it was offered addGraphNode alone.",
-        nothing_written_message(example),
-        tools=["addGraphNode"],
-    )
-
-
-def _example_arguments(query_context: QueryContext, quotable: Quotable | None) -> Json | None:
-    """Arguments of addGraphNode with a sentence that can be quoted; None without one, or without a type."""
-    if quotable is None or query_context.example_type is None:
-        return None
-    return {
-        "type": query_context.example_type,
-        "name": quotable.title,
-        "properties": {"summary": quotable.sentence},
-        "evidence": [{"sourceUrl": quotable.url, "quote": quotable.sentence}],
-    }
 
 
 def _distinct_ids(results: Sequence[Json], key: str) -> list[UUID]:

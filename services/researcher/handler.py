@@ -72,8 +72,8 @@ class Research:
             graph_context = await self.shared.of(
                 session, scope, step, token_budget=self.context_tokens
             )
-            example_type = await _example_type(session, scope)
-        return QueryContext(lease, agent, scope, Query(**step.input), graph_context, example_type)
+            node_types = await _own_node_types(session, scope)
+        return QueryContext(lease, agent, scope, Query(**step.input), graph_context, node_types)
 
 
 def _result(nodes: int, edges: int, *, repairs: int) -> Json:
@@ -81,10 +81,11 @@ def _result(nodes: int, edges: int, *, repairs: int) -> Json:
     return {**counts, "repairs": repairs} if repairs else counts
 
 
-async def _example_type(session: AsyncSession, scope: GraphScope) -> str | None:
-    """The first type by name that configuration or the owner created."""
-    for node_type in await types.list_node_types(session, scope):
-        is_own = node_type.created_by == Phase.GRAPH_CONSTRUCTION
-        if not is_own and node_type.name not in types.RESERVED_TYPES:
-            return node_type.name
-    return None
+async def _own_node_types(session: AsyncSession, scope: GraphScope) -> list[str]:
+    """The names of the types that configuration or the owner created."""
+    return [
+        node_type.name
+        for node_type in await types.list_node_types(session, scope)
+        if node_type.created_by != Phase.GRAPH_CONSTRUCTION
+        and node_type.name not in types.RESERVED_TYPES
+    ]

@@ -1,5 +1,6 @@
 """What both phases of the Researcher know about their query."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shared.database.tables import Agent
@@ -15,5 +16,5 @@ class QueryContext:
     scope: GraphScope
     query: Query
     graph_context: str
-    example_type: str | None = None
-    """A node type of the agent that no researcher created, so that it is the same when the step is resumed."""
+    node_types: Sequence[str] = ()
+    """Names of the agent's node types that no researcher created, so that they are the same when the step is resumed."""

@@ -37,13 +37,11 @@ class Ticker:
             events = []
             for agent in await agents.lock_due_agents(session, AGENTS_PER_TICK):
                 why = "due" if agent.run_requested_at is None else "run_now"
-                started = await iterations.start_iteration(
+                start = await iterations.start_iteration(
                     session, agent, why=why, deadline_seconds=self.deadline_seconds
                 )
                 await agents.reschedule(session, agent)
-                events.append(
-                    derived_events.iteration_step_event(started.iteration, started.observe)
-                )
+                events.append(derived_events.iteration_step_event(start.iteration, start.observe))
                 failpoint(Failpoint.STATE_WRITTEN)
         return events
 

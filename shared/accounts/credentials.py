@@ -72,9 +72,11 @@ async def find_active_references(session: AsyncSession, references: Collection[s
             ),
         )
     )
-    known = {str(value) for user in users for value in user if value is not None}
+    existing = {str(value) for user in users for value in user if value is not None}
     return {
-        reference for reference in references if reference in known or reference.lower() in known
+        reference
+        for reference in references
+        if reference in existing or reference.lower() in existing
     }
 
 
@@ -220,12 +222,12 @@ async def delete_link(session: AsyncSession, link_id: UUID) -> None:
 
 async def open_session(session: AsyncSession, link_secret: str, browser: str) -> str | None:
     """Consumes the link, starts a session and returns its secret. None if the link is used, expired or unknown."""
-    used = delete(SignInLink).where(
+    deletion = delete(SignInLink).where(
         SignInLink.digest == hash_secret(link_secret),
         SignInLink.expires_at > func.clock_timestamp(),
         SignInLink.user_id.in_(select(User.id).where(User.disabled_at.is_(None))),
     )
-    user_id = (await session.execute(used.returning(SignInLink.user_id))).scalar_one_or_none()
+    user_id = (await session.execute(deletion.returning(SignInLink.user_id))).scalar_one_or_none()
     if user_id is None:
         return None
     await session.execute(
@@ -268,18 +270,18 @@ def any_of(digests: Collection[bytes]) -> CollectionAggregate[bool]:
 
 async def end_session(session: AsyncSession, user_id: UUID, session_id: UUID) -> bool:
     """Ends a session of the user. Returns whether it existed."""
-    ended = await session.execute(
+    result = await session.execute(
         delete(BrowserSession)
         .where(BrowserSession.id == session_id, BrowserSession.user_id == user_id)
         .returning(BrowserSession.id)
     )
-    return ended.first() is not None
+    return result.first() is not None
 
 
 async def has_never_signed_in(session: AsyncSession, user_id: UUID) -> bool:
     """Whether the user has never signed in with a browser."""
-    known = select(User.id).where(User.id == user_id, User.signed_in_at.is_(None))
-    return (await session.scalar(known)) is not None
+    never_signed_in = select(User.id).where(User.id == user_id, User.signed_in_at.is_(None))
+    return (await session.scalar(never_signed_in)) is not None
 
 
 def session_is_valid() -> ColumnElement[bool]:

@@ -151,8 +151,8 @@ def system_prompt(agent: Agent, phase: Phase) -> str:
 
 def model_name(agent: Agent, phase: Phase, default: str) -> str:
     """Returns the model name that the agent has for `phase`, otherwise `default`."""
-    named: str = agent.models.get(phase, default)
-    return named
+    model: str = agent.models.get(phase, default)
+    return model
 
 
 NAME_CHARACTERS: Final = (1, 80)
@@ -178,11 +178,11 @@ async def find_free_name(
 
     Another transaction may still use the name before this one commits.
     """
-    others = select(func.lower(Agent.name)).where(Agent.owner_id == owner_id)
+    names = select(func.lower(Agent.name)).where(Agent.owner_id == owner_id)
     if but is not None:
-        others = others.where(Agent.id != but)
-    taken = set(await session.scalars(others))
-    return next(name for name in names_after(preferred) if name.lower() not in taken)
+        names = names.where(Agent.id != but)
+    used_names = set(await session.scalars(names))
+    return next(name for name in names_after(preferred) if name.lower() not in used_names)
 
 
 def names_after(name: str) -> Iterator[str]:

@@ -76,29 +76,32 @@ async def add_question(
     return step
 
 
-async def request_next_answer(session: AsyncSession, ended: Step) -> None:
+async def request_next_answer(session: AsyncSession, step: Step) -> None:
     """Requests the answer to the next question. Call it in the transaction that ends the previous answer's step."""
     # Serialized with `ask`, which could otherwise plan a step behind one that ends at the same time.
-    is_own = Conversation.agent_id == ended.agent_id
+    is_own = Conversation.agent_id == step.agent_id
     await session.execute(select(Conversation.id).where(is_own).with_for_update())
-    others = Step.status.in_(_UNDER_WAY), Step.id != ended.id
+    other_answers = Step.status.in_(_UNDER_WAY), Step.id != step.id
     if await session.scalar(
-        select(Step.id).where(*_answer_steps(ended.agent_id), *others).limit(1)
+        select(Step.id).where(*_answer_steps(step.agent_id), *other_answers).limit(1)
     ):
         return
     planned = select(Step.id).where(
-        *_answer_steps(ended.agent_id), Step.status == StepStatus.PLANNED
+        *_answer_steps(step.agent_id), Step.status == StepStatus.PLANNED
     )
     next_id = await session.scalar(planned.order_by(Step.index).limit(1))
     if next_id is not None:
         await iterations.request_steps(session, [next_id])
 
 
-async def find_requested_answer(session: AsyncSession, ended: Step) -> Step | None:
+async def find_requested_answer(session: AsyncSession, step: Step) -> Step | None:
     """Returns the step that `ask_for_next` requested, if any."""
-    waiting = Step.status == StepStatus.PENDING, Step.id != ended.id
+    pending_answers = Step.status == StepStatus.PENDING, Step.id != step.id
     return await session.scalar(
-        select(Step).where(*_answer_steps(ended.agent_id), *waiting).order_by(Step.index).limit(1)
+        select(Step)
+        .where(*_answer_steps(step.agent_id), *pending_answers)
+        .order_by(Step.index)
+        .limit(1)
     )
 
 

@@ -190,17 +190,17 @@ def format_amount(value: Decimal, unit: Unit) -> str:
 
 
 def notice_title(name: str, exceeded: ExceededCap) -> str:
-    whose = "its" if exceeded.scope is Scope.AGENT else "the installation's"
+    owner = "its" if exceeded.scope is Scope.AGENT else "the installation's"
     cap = format_amount(_cap(exceeded), exceeded.unit)
-    return f"{name} rests until tomorrow: {whose} budget of {cap} a day is used up"
+    return f"{name} rests until tomorrow: {owner} budget of {cap} a day is used up"
 
 
 def explain_exceeded_cap(exceeded: ExceededCap, name: str = "the agent") -> str:
     """Explains which budget is used up and what to do."""
-    whose = (
+    owner = (
         f"the budget of {name}" if exceeded.scope is Scope.AGENT else "the installation's budget"
     )
-    spent = format_amount(exceeded.usage.spent, exceeded.unit)
+    amount = format_amount(exceeded.usage.spent, exceeded.unit)
     cap = format_amount(_cap(exceeded), exceeded.unit)
     next_call = (
         f"the next call could cost {format_amount(exceeded.max_cost, exceeded.unit)}"
@@ -210,7 +210,7 @@ def explain_exceeded_cap(exceeded: ExceededCap, name: str = "the agent") -> str:
     option = "--usd" if exceeded.unit is Unit.USD else "--calls"
     raised = "AGENT" if exceeded.scope is Scope.AGENT else "--installation"
     return (
-        f"{whose} for {exceeded.day} is used up: of {cap} a day {spent} {'is' if spent == '1 call' else 'are'} spent,"
+        f"{owner} for {exceeded.day} is used up: of {cap} a day {amount} {'is' if amount == '1 call' else 'are'} spent,"
         f" and {next_call}. {_capital(name)} rests until midnight (UTC); a higher budget"
         f" (`vigil budget {raised} {option} …`) ends its rest at once"
     )

@@ -209,10 +209,10 @@ def answer_paid_call(
         "output_tokens": answer.output_tokens,
         "cost_usd": answer.cost_usd,
     }
-    settled = trip.ask(BoundQuery(_ANSWER_PAID, params, bool))
+    is_settled = trip.ask(BoundQuery(_ANSWER_PAID, params, bool))
 
     async def finish(session: AsyncSession) -> None:
-        if not settled.value:
+        if not is_settled.value:
             # One of the two was done before, so do each on its own.
             await answer_call(session, attempt.call_id, answer)
             await reservations.close(session, closing)

@@ -192,8 +192,8 @@ def settle_query(closing: SettleParams) -> BoundQuery[bool]:
 def settled_params(attempt: Attempt, cost_usd: Decimal | None) -> SettleParams:
     """Returns the parameters of SETTLE_CTES for an answered call; see `settle`."""
     presumed = attempt.max_cost_usd if cost_usd is None else _ZERO
-    spent = attempt.max_cost_usd if cost_usd is None else cost_usd
-    return _settle_params(attempt, spent_usd=spent, spent_calls=1, assumed_usd=presumed)
+    cost = attempt.max_cost_usd if cost_usd is None else cost_usd
+    return _settle_params(attempt, spent_usd=cost, spent_calls=1, assumed_usd=presumed)
 
 
 def failed_params(attempt: Attempt, cost_usd: Decimal | None) -> SettleParams:
@@ -201,8 +201,8 @@ def failed_params(attempt: Attempt, cost_usd: Decimal | None) -> SettleParams:
 
     Books its cost as spent, or the reserved maximum if the cost is unknown (None).
     """
-    spent = attempt.max_cost_usd if cost_usd is None else cost_usd
-    return _settle_params(attempt, spent_usd=spent, spent_calls=1, assumed_usd=spent)
+    cost = attempt.max_cost_usd if cost_usd is None else cost_usd
+    return _settle_params(attempt, spent_usd=cost, spent_calls=1, assumed_usd=cost)
 
 
 def released_params(attempt: Attempt) -> SettleParams:

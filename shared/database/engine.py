@@ -101,21 +101,21 @@ class Database:
         Raises RetrySoonError, which uses up no attempt, if PostgreSQL is unavailable or asks for a retry, and
         CancelledError if the task was cancelled meanwhile.
         """
-        before = _pending_cancellations()
+        cancellations = _pending_cancellations()
         try:
             async with self._sessions.begin() as session:
                 yield session
         except PoolTimeoutError as error:
-            raise _unavailable(str(error), before) from error
+            raise _unavailable(str(error), cancellations) from error
         except (OperationalError, InterfaceError) as error:
-            raise _unavailable(_reason(error), before) from error
+            raise _unavailable(_reason(error), cancellations) from error
         except DBAPIError as error:
             if error.connection_invalidated:
-                raise _unavailable(_reason(error), before) from error
+                raise _unavailable(_reason(error), cancellations) from error
             raise
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             # Raised by statements that bypass SQLAlchemy: see `shared.database.statements`.
-            raise _unavailable(_first_line(error), before) from error
+            raise _unavailable(_first_line(error), cancellations) from error
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncSession]:

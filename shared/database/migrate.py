@@ -74,11 +74,11 @@ def config_for(connection: Connection, scripts: Path = SCRIPTS) -> Config:
 
 def _refuse_newer(connection: Connection, scripts: Path) -> None:
     history = ScriptDirectory.from_config(config_for(connection, scripts))
-    known_revisions = {script.revision for script in history.walk_revisions()}
+    revisions_of_history = {script.revision for script in history.walk_revisions()}
     unknown_revisions = [
         revision
         for revision in MigrationContext.configure(connection).get_current_heads()
-        if revision not in known_revisions
+        if revision not in revisions_of_history
     ]
     connection.rollback()
     if unknown_revisions:

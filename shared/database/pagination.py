@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
 from shared.errors import VigilError
-from shared.schemas.base import LARGEST_PAGE, Page, Wanted
+from shared.schemas.base import LARGEST_PAGE, Page, PageRequest
 
 VERSION: Final = 1
 MAX_CURSOR_CHARS: Final = 2_000
@@ -140,7 +140,7 @@ class PageSlice(Generic[*Row]):
 
 
 async def paginate(
-    session: AsyncSession, statement: Select[*Row], order: Keyset, page_request: Wanted
+    session: AsyncSession, statement: Select[*Row], order: Keyset, page_request: PageRequest
 ) -> PageSlice[*Row]:
     """One page of `statement`, which must not be ordered. Raises BadCursorError."""
     limit = max(1, min(page_request.limit, LARGEST_PAGE))
@@ -157,7 +157,7 @@ async def fetch_slice(
     """Like `slice_of`, without the maximum page size. For internal use."""
     if cursor is not None:
         statement = statement.where(order.after(cursor))
-    fetched = (
+    fetched_rows = (
         await session.execute(
             order.ordered(statement)
             .add_columns(*order.columns)
@@ -166,9 +166,9 @@ async def fetch_slice(
         )
     ).all()
     keys = len(order.columns)
-    rows = [cast("tuple[*Row]", tuple(row)[:-keys]) for row in fetched[:limit]]
-    is_last = len(fetched) <= limit
-    place = None if is_last else cast(Place, tuple(fetched[limit - 1])[-keys:])
+    rows = [cast("tuple[*Row]", tuple(row)[:-keys]) for row in fetched_rows[:limit]]
+    is_last = len(fetched_rows) <= limit
+    place = None if is_last else cast(Place, tuple(fetched_rows[limit - 1])[-keys:])
     return PageSlice(rows, None if place is None else encode_cursor(order.name, place))
 
 

@@ -156,9 +156,9 @@ class UnitOfWork:
             call()
 
     async def _flush_deferred(self, session: AsyncSession) -> None:
-        writes, self._deferred = self._deferred, []
+        deferred_writes, self._deferred = self._deferred, []
         trip = RoundTrip()
-        followups = [write(session, trip) for write in writes]
+        followups = [write(session, trip) for write in deferred_writes]
         await trip.make(session)
         for followup in followups:
             if followup is not None:

@@ -58,8 +58,8 @@ async def provision(
 
 
 def _is_permanent(error: APIError) -> bool:
-    refused = isinstance(error, BadRequestError) and error.err_code != TOO_FEW_PEERS
-    return refused or error.err_code == NO_CLUSTER
+    is_bad_request = isinstance(error, BadRequestError) and error.err_code != TOO_FEW_PEERS
+    return is_bad_request or error.err_code == NO_CLUSTER
 
 
 def _stream_config(max_age_seconds: float, max_bytes: int, replicas: int) -> StreamConfig:

@@ -236,12 +236,12 @@ _NO_MESSAGES: Final = "404"
 
 
 @dataclass(frozen=True)
-class History:
+class StreamHistory:
     """Reads the stream over one connection. Raises TransientError if NATS does not answer in time."""
 
     client: Client
 
-    async def held(self) -> StreamState | None:
+    async def state(self) -> StreamState | None:
         """The state of the stream; None if there is no stream."""
         return await stream_state(self.client)
 
@@ -253,7 +253,9 @@ class History:
         except (NatsError, TimeoutError) as error:
             raise TransientError(f"NATS does not report its queues: {error!r}") from error
 
-    async def after(self, sequence: int, *, max_events: int, max_bytes: int) -> list[StoredEvent]:
+    async def read_after(
+        self, sequence: int, *, max_events: int, max_bytes: int
+    ) -> list[StoredEvent]:
         """The oldest events after `sequence`, in order: at least one if there is any.
 
         With a replicated stream, a lagging replica may answer, so an empty list may mean none yet.

@@ -16,7 +16,7 @@ from shared.database.tables import GraphEdge
 from shared.enums import ANALYSIS_TYPE
 from shared.graph import types, upsert
 from shared.graph.entity_resolution import redirects
-from shared.graph.provenance import evidence as grounding
+from shared.graph.provenance import evidence as evidence_rules
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import PropertyChange
 from shared.graph.provenance.evidence import EvidenceInput
@@ -69,7 +69,7 @@ async def add_edge(
     source_id: UUID,
     target_id: UUID,
     properties: Json,
-    grounds: Sequence[EvidenceInput],
+    evidence: Sequence[EvidenceInput],
 ) -> UpsertResult:
     """Create or update the edge, and write the evidence that supports it; see `nodes.add_node`.
 
@@ -78,7 +78,7 @@ async def add_edge(
     """
     refuse_unstorable(properties, "properties")
     try:
-        quotes = await grounding.verify_quotes(session, scope, properties, grounds)
+        quotes = await evidence_rules.verify_quotes(session, scope, properties, evidence)
     except ToolRefusalError:
         # A wrong type or wrong ends are reported before bad evidence.
         await _resolve_fact_ends(session, scope, type_name, source_id, target_id)
@@ -185,10 +185,12 @@ async def _look_up_ends(
     }
 
 
-def _refuse_wrong_type(rules: EdgeRules, verb: str, allowed: Sequence[str], actual: str) -> None:
-    if allowed and actual not in allowed:
+def _refuse_wrong_type(
+    rules: EdgeRules, verb: str, allowed_types: Sequence[str], actual: str
+) -> None:
+    if allowed_types and actual not in allowed_types:
         raise ToolRefusalError(
-            f"{rules.type_name} edges {verb} {' or '.join(allowed)} nodes, not {actual}; "
+            f"{rules.type_name} edges {verb} {' or '.join(allowed_types)} nodes, not {actual}; "
             "reverse the edge, or use another edge type."
         )
 

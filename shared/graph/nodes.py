@@ -17,7 +17,7 @@ from shared.errors import TransientError
 from shared.graph import types, upsert
 from shared.graph.entity_resolution import aliases as node_aliases
 from shared.graph.entity_resolution.aliases import NameRequest, Resolution
-from shared.graph.provenance import evidence as grounding
+from shared.graph.provenance import evidence as evidence_rules
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import PropertyChange
 from shared.graph.provenance.evidence import EvidenceInput, VerifiedQuote
@@ -53,7 +53,7 @@ async def add_node(
     type_name: str,
     name: str,
     properties: Json,
-    grounds: Sequence[EvidenceInput],
+    evidence: Sequence[EvidenceInput],
     aliases: Sequence[str] = (),
     distinct_from: Collection[UUID] = (),
     duplicate_threshold: float | None = None,
@@ -69,7 +69,7 @@ async def add_node(
     _refuse_conclusions(type_name)
     name = normalize_name(name)
     refuse_unstorable(properties, "properties")
-    quotes, schema = await _verify_evidence(session, scope, type_name, properties, grounds)
+    quotes, schema = await _verify_evidence(session, scope, type_name, properties, evidence)
     request = NameRequest(type_name, name, aliases, distinct_from, duplicate_threshold)
     check = partial(validators.check, schema, type_name=type_name)
     for _ in range(node_aliases.MAX_ROUNDS):
@@ -93,11 +93,11 @@ async def _verify_evidence(
     scope: GraphScope,
     type_name: str,
     properties: Json,
-    grounds: Sequence[EvidenceInput],
+    evidence: Sequence[EvidenceInput],
 ) -> tuple[list[VerifiedQuote], Json]:
     """The verified quotes and the type's schema. Also takes the shared write lock."""
     try:
-        quotes = await grounding.verify_quotes(session, scope, properties, grounds)
+        quotes = await evidence_rules.verify_quotes(session, scope, properties, evidence)
     except ToolRefusalError:
         # An unknown type is reported before bad evidence.
         await types.get_node_schema(session, scope, type_name)

@@ -273,7 +273,7 @@ async def _reproject(
     # A separate statement, so that it sees what others committed before the locks were granted.
     claims_by_id = await load_claims(session, kind, rows_by_id)
     projections: dict[UUID, Projection] = {}
-    changed: list[Json] = []
+    changes: list[Json] = []
     for element_id, (properties, seal, unsupported_since, *identity) in rows_by_id.items():
         claims = claims_by_id[element_id]
         projected = project_properties(properties, claims.claims)
@@ -289,13 +289,13 @@ async def _reproject(
             or (unsupported_since is not None) != is_unsupported
             or not _same(properties, projected)
         ):
-            changed.append(
+            changes.append(
                 changed_row(element_id, projected, new_seal, is_unsupported=is_unsupported)
             )
-    if changed:
-        await session.execute(kind.update, {"rows": changed})
+    if changes:
+        await session.execute(kind.update, {"rows": changes})
     return projections
 
 
-def _same(one: Json, other: Json) -> bool:
-    return integrity.canonical_json(one) == integrity.canonical_json(other)
+def _same(value: Json, other_value: Json) -> bool:
+    return integrity.canonical_json(value) == integrity.canonical_json(other_value)

@@ -55,15 +55,15 @@ def shorten_properties(properties: Mapping[str, Any]) -> Json:
 
 
 def _first_properties(properties: Json) -> Json:
-    shown: Json = {}
+    visible: Json = {}
     characters = 0
     for key, value in properties.items():
         # The braces of the single entry count for the comma before it.
         characters += len(_json({key: value}))
         if characters > _SHORT_PROPERTIES_CHARS:
             break
-        shown[key] = value
-    return {**shown, _ELLIPSIS: f"{len(properties) - len(shown)} more"}
+        visible[key] = value
+    return {**visible, _ELLIPSIS: f"{len(properties) - len(visible)} more"}
 
 
 def format_age(age: timedelta) -> str:
@@ -151,15 +151,17 @@ def fit_sections(header: str, sections: Sequence[Section], token_budget: int) ->
 
 def truncate_to_budget(lines: Sequence[str], token_budget: int) -> str:
     """Join the lines that fit the budget; a last line says how many are left out."""
-    left = token_budget * CHARS_PER_TOKEN
-    shown = []
+    chars_left = token_budget * CHARS_PER_TOKEN
+    lines_that_fit = []
     for line in lines:
-        if len(line) < left:
-            left -= len(line) + 1
-            shown.append(line)
-    if len(shown) < len(lines):
-        shown.append(f"({len(lines) - len(shown)} more left out for their length)")
-    return "\n".join(shown)
+        if len(line) < chars_left:
+            chars_left -= len(line) + 1
+            lines_that_fit.append(line)
+    if len(lines_that_fit) < len(lines):
+        lines_that_fit.append(
+            f"({len(lines) - len(lines_that_fit)} more left out for their length)"
+        )
+    return "\n".join(lines_that_fit)
 
 
 def _heading(section: Section) -> str:

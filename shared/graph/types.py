@@ -212,10 +212,10 @@ async def create_edge_type(
     properties.
     """
     refuse_edge_type_name(name)
-    known_node_types = [node_type.name for node_type in await list_node_types(session, scope)]
+    node_types = [node_type.name for node_type in await list_node_types(session, scope)]
     for type_name in (*source_types, *target_types):
-        if type_name not in known_node_types:
-            raise ToolRefusalError(_unknown_type_message("node type", type_name, known_node_types))
+        if type_name not in node_types:
+            raise ToolRefusalError(_unknown_type_message("node type", type_name, node_types))
     await exclusive_lock(session, scope.agent_id, "edge types")
     types_of_agent = await list_edge_types(session, scope)
     if existing := _same_type(name, types_of_agent):
@@ -303,7 +303,7 @@ def _unknown_type_error(type_kind: str, name: str, types: Sequence[_Type]) -> Un
 
 
 def _unknown_type_message(type_kind: str, name: str, names: Sequence[str]) -> str:
-    names_by_lower_case = {known_name.lower(): known_name for known_name in names}
+    names_by_lower_case = {existing_name.lower(): existing_name for existing_name in names}
     suggestions = [
         names_by_lower_case[match]
         for match in get_close_matches(name.lower(), names_by_lower_case, n=3)

@@ -5,7 +5,7 @@ import json
 import math
 import unicodedata
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jsonschema import Draft202012Validator, validators
@@ -26,26 +26,26 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def normalize_name(name: str, what: str = "name") -> str:
+def normalize_name(name: str, label: str = "name") -> str:
     """Normalize a name to NFC with single spaces, so that two spellings do not become two nodes.
 
-    Raises ToolRefusalError if it is empty, too long or cannot be stored. `what` names the argument in the error.
+    Raises ToolRefusalError if it is empty, too long or cannot be stored. `label` names the argument in the error.
     """
-    refuse_unstorable(name, what)
+    refuse_unstorable(name, label)
     normal = one_line(unicodedata.normalize("NFC", name))
     if not 1 <= len(normal) <= MAX_NAME_CHARS:
         raise ToolRefusalError(
-            f"{what}: {len(normal)} characters; give 1 to {MAX_NAME_CHARS}, "
+            f"{label}: {len(normal)} characters; give 1 to {MAX_NAME_CHARS}, "
             "and put other information into the properties."
         )
     return normal
 
 
-def refuse_large(value: Json, what: str, limit_bytes: int = MAX_PROPERTIES_BYTES) -> None:
+def refuse_large(value: Json, label: str, limit_bytes: int = MAX_PROPERTIES_BYTES) -> None:
     size = len(json.dumps(value, ensure_ascii=False).encode())
     if size > limit_bytes:
         raise ToolRefusalError(
-            f"{what}: {size} bytes, more than the limit of {limit_bytes}; shorten it."
+            f"{label}: {size} bytes, more than the limit of {limit_bytes}; shorten it."
         )
 
 
@@ -130,6 +130,15 @@ _Draft: type[Validator] = validators.extend(  # type: ignore[no-untyped-call]  #
 )
 
 
+class InvalidPropertiesError(ToolRefusalError):
+    """The properties do not satisfy the schema of their type."""
+
+    def __init__(self, message: str, by_name: Mapping[str, str]) -> None:
+        """`by_name`: what is wrong with each invalid property; empty if more is wrong than single properties."""
+        super().__init__(message)
+        self.by_name = by_name
+
+
 class Validators:
     """Compiled JSON Schema validators, with the most recently used ones cached. Use one instance per process."""
 
@@ -138,14 +147,15 @@ class Validators:
         self._ready: OrderedDict[str, Validator] = OrderedDict()
 
     def check(self, schema: Json, properties: Json, type_name: str) -> None:
-        """Raises ToolRefusalError that lists each invalid path, its value and what is allowed there."""
+        """Raises InvalidPropertiesError that lists each invalid path, its value and what is allowed there."""
         refuse_unstorable(properties, "properties")
         refuse_large(properties, "properties")
         errors = sorted(self._validator(schema).iter_errors(properties), key=lambda e: e.json_path)
         if errors:
             messages = "; ".join(_describe_error(error) for error in errors[:_MAX_ERRORS_LISTED])
-            raise ToolRefusalError(
-                f"The properties do not satisfy the schema of {type_name}: {messages}."
+            raise InvalidPropertiesError(
+                f"The properties do not satisfy the schema of {type_name}: {messages}.",
+                _describe_by_name(errors),
             )
 
     def _validator(self, schema: Json) -> Validator:
@@ -206,6 +216,13 @@ def _direct_subschemas(keyword: str, value: Any) -> Iterator[tuple[str, Any]]:
 def _describe_error(error: ValidationError | SchemaError) -> str:
     path = error.json_path.removeprefix("$").lstrip(".") or "the properties as a whole"
     return f"{path}: {_short_text(error.message)} (allowed: {_describe_allowed(error)})"
+
+
+def _describe_by_name(errors: Sequence[ValidationError]) -> dict[str, str]:
+    """The first error of each property; empty if an error is not one of a property's value."""
+    if not all(error.absolute_path for error in errors):
+        return {}
+    return {str(error.absolute_path[0]): _describe_error(error) for error in reversed(errors)}
 
 
 def _describe_allowed(error: ValidationError | SchemaError) -> str:

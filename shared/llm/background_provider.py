@@ -143,13 +143,13 @@ class BackgroundProvider:
     async def _order(self, request: ChatRequest, in_flight: ResumableCall, key: str) -> str:
         async def order_once() -> str:
             async with in_flight.attempt():
-                sent = self._server.client.responses.with_raw_response.create(
+                pending_response = self._server.client.responses.with_raw_response.create(
                     **request_body(request),
                     background=True,
                     store=True,
                     extra_headers={IDEMPOTENCY_KEY: key},
                 )
-                response = await self._server.json_object(sent, request.model)
+                response = await self._server.json_object(pending_response, request.model)
                 reference = response.get("id")
                 if not isinstance(reference, str) or not reference:
                     raise AnswerError(

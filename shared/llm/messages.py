@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Final
 
 from shared.billing.call_ledger import CallRequest
 from shared.database.text import storable
@@ -45,6 +45,10 @@ class ChatAnswer:
         ]
 
 
+NO_TOOL: Final = "none"
+"""The `tool_choice` with which a model must not call a tool."""
+
+
 @dataclass(frozen=True)
 class ChatRequest:
     """Everything that determines the answer. Equal requests are the same call."""
@@ -58,15 +62,27 @@ class ChatRequest:
     is_correction: bool = False
     """Whether it asks to correct an invalid answer. For display only, not part of the call's identity."""
     tool_choice: str | None = None
-    """`required` if the model must call a tool. `following` does not copy it."""
+    """`required` if the model must call a tool, `none` if it must not. `following` copies `none` alone."""
+
+    @property
+    def allows_tools(self) -> bool:
+        return bool(self.tools) and self.tool_choice != NO_TOOL
 
     def following(self, *messages: Message) -> "ChatRequest":
         return replace(
-            self, messages=(*self.messages, *messages), is_correction=False, tool_choice=None
+            self,
+            messages=(*self.messages, *messages),
+            is_correction=False,
+            tool_choice=NO_TOOL if self.tool_choice == NO_TOOL else None,
         )
 
-    def without_tools(self, *messages: Message) -> "ChatRequest":
-        return replace(self.following(*messages), tools=())
+    def refusing_tools(self, *messages: Message) -> "ChatRequest":
+        """Further tool calls are refused. The declarations stay, because servers cache the beginning of a request."""
+        return replace(self.following(*messages), tool_choice=NO_TOOL if self.tools else None)
+
+    def without_tools(self) -> "ChatRequest":
+        """The same request without declarations, for servers that ignore `tool_choice`."""
+        return replace(self, tools=(), tool_choice=None)
 
     @property
     def body(self) -> dict[str, Any]:

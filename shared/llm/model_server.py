@@ -28,6 +28,7 @@ from shared.llm.answers import (
 )
 from shared.llm.streamed import Received
 from shared.retry_after import retry_after_seconds
+from shared.tls import tls_context
 from shared.urls import strip_secrets
 
 T = TypeVar("T")
@@ -90,9 +91,9 @@ class Patience:
         except TimeoutError:
             if not timer.expired():
                 raise
-            spent = self._clock() - self._sent_at
+            elapsed = self._clock() - self._sent_at
             raise AnswerTimeoutError(
-                f"{self._server} was given up after {spent:.0f} s: {self._reason(spent)}; "
+                f"{self._server} was given up after {elapsed:.0f} s: {self._reason(elapsed)}; "
                 f"received so far: {self.received()}"
             ) from None
         finally:
@@ -110,11 +111,11 @@ class Patience:
         silence = limits.silence if self.has_begun else limits.first_token
         return min(self._clock() + silence, self._sent_at + limits.total)
 
-    def _reason(self, spent: float) -> str:
+    def _reason(self, elapsed: float) -> str:
         limits = self._limits
         if not self._streams:
             return f"a whole answer may take {limits.whole:g} s (VIGIL_LLM_TIMEOUT_SECONDS)"
-        if spent >= limits.total - _TIMER_SECONDS:
+        if elapsed >= limits.total - _TIMER_SECONDS:
             return f"an answer may take {limits.total:g} s in all (VIGIL_LLM_TOTAL_SECONDS)"
         if self.has_begun:
             return f"it sent nothing for {limits.silence:g} s (VIGIL_LLM_SILENCE_SECONDS)"
@@ -150,7 +151,9 @@ class ModelServer:
             default_headers={"Accept-Encoding": "identity"},
             # A redirected POST would be sent again, possibly in an endless loop.
             http_client=openai.DefaultAsyncHttpxClient(
-                follow_redirects=False, event_hooks={"response": [_bound_body]}
+                verify=tls_context(),
+                follow_redirects=False,
+                event_hooks={"response": [_bound_body]},
             ),
         )
 
@@ -252,8 +255,8 @@ class ModelServer:
                 yield piece
                 if patience.has_begun:
                     self._waiting.discard(patience)
-                    for other in self._waiting:
-                        other.server_answers()
+                    for waiting_patience in self._waiting:
+                        waiting_patience.server_answers()
         finally:
             self._waiting.discard(patience)
             await opening.__aexit__(None, None, None)

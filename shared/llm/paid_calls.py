@@ -108,9 +108,11 @@ class PaidCalls:
         if reservation is None:
             return
         async with self._unit.transaction() as session:
-            failed = await call_ledger.fail_attempt(session, reservation.attempt, epoch, failure)
-        if failed is not None:
-            call.failures = [*(call.failures or ()), failed]
+            error_record = await call_ledger.fail_attempt(
+                session, reservation.attempt, epoch, failure
+            )
+        if error_record is not None:
+            call.failures = [*(call.failures or ()), error_record]
 
     def was_billed(self, call: Call) -> bool:
         """Whether an attempt of this run may have been billed."""
@@ -212,7 +214,7 @@ class CallRecorder:
             reserved = {attempt.call_id: attempt for attempt in attempts}
             for call in calls:
                 self._paid_calls.register(call, max_costs[call.id], reserved.get(call.id))
-            opened = dict(zip(requests, calls, strict=True))
-            self._unit.on_commit(partial(self._opened.update, opened))
+            calls_by_request = dict(zip(requests, calls, strict=True))
+            self._unit.on_commit(partial(self._opened.update, calls_by_request))
 
         return note

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 from uuid import UUID
 
@@ -27,7 +27,6 @@ from shared.llm.answers import COMPLETE_KINDS, AnswerError, FailureKind
 from shared.llm.messages import ChatAnswer, ChatRequest, ToolCall
 from shared.llm.paid_calls import CallRecorder, PaidCalls
 from shared.llm.pricing import Prices
-from shared.llm.prompt_leak_guard import PromptLeakGuard
 from shared.llm.provider import Embedder, Provider
 from shared.llm.repair import Repairs
 from shared.tools import Json
@@ -133,12 +132,11 @@ class PhaseRun:
         assert self._interaction is not None, "begin() comes first"
         return self._interaction
 
-    @cached_property
-    def secret(self) -> PromptLeakGuard:
-        """The prompt and message as they were first sent. The run must have begun."""
-        return PromptLeakGuard(
-            self.interaction.system_prompt, self.interaction.request["messages"][0]["content"]
-        )
+    @property
+    def first_message(self) -> str:
+        """The first message of the request, as it was first sent. The run must have begun."""
+        message: str = self.interaction.request["messages"][0]["content"]
+        return message
 
     async def begin(
         self,
@@ -181,6 +179,18 @@ class PhaseRun:
             self.open_call(session, request.as_call())
         return request
 
+    def fresh_request(self, message: str, response_format: dict[str, Any]) -> ChatRequest:
+        """A request of this run with the same system prompt, another message and no conversation."""
+        return ChatRequest(
+            self.interaction.model,
+            (
+                {"role": "system", "content": self.interaction.system_prompt},
+                {"role": "user", "content": message},
+            ),
+            response_format=response_format,
+            max_output_tokens=self._model.max_output_tokens[self.phase],
+        )
+
     @property
     def tool_choice(self) -> str | None:
         """The `tool_choice` of requests that must call a tool. A resumed run keeps that of its first request."""
@@ -219,18 +229,18 @@ class PhaseRun:
         is_last: Callable[[ChatAnswer], bool],
         paid_calls: Callable[[ChatAnswer], Sequence[CallRequest]] = lambda _: (),
         listener: StreamListener | None = None,
-        understood: Callable[[ChatAnswer], ChatAnswer] = lambda answer: answer,
+        normalize: Callable[[ChatAnswer], ChatAnswer] = lambda answer: answer,
         most_without_answer: int | None = None,
     ) -> tuple[UUID, ChatAnswer]:
         """Returns the call's id and the model's answer, from the ledger if it is there.
 
         The ledger stores the server's answer. `is_last`, `paid_calls`, the listener and the caller get the result of
-        `understood`. One commit records the answer and opens the calls that follow from it. `is_last` says whether the
+        `normalize`. One commit records the answer and opens the calls that follow from it. `is_last` says whether the
         answer ends the phase. Raises NoAnswerError after `most_without_answer` attempts without an answer.
         """
         call = await self.get_call(request.as_call())
         if call.answered_at is not None:
-            answer = understood(_restore_answer(call))
+            answer = normalize(_restore_answer(call))
         else:
             on_delta = None if listener is None else listener.on_delta
             await self._check_unanswered(call, most_without_answer)
@@ -240,7 +250,7 @@ class PhaseRun:
             except AnswerError as error:
                 await self._check_unanswered(call, most_without_answer, error)
                 raise
-            answer = understood(raw_answer)
+            answer = normalize(raw_answer)
             await self._record_answer(
                 request, call, raw_answer, is_last=is_last(answer), paid_calls=paid_calls(answer)
             )
@@ -368,18 +378,18 @@ class PhaseRun:
             raise
 
     async def _record_failure(self, call: Call, error: BaseException) -> None:
-        failed = error if isinstance(error, AnswerError) else error.__cause__
-        if not isinstance(failed, AnswerError) or failed.is_recorded:
+        cause = error if isinstance(error, AnswerError) else error.__cause__
+        if not isinstance(cause, AnswerError) or cause.is_recorded:
             return
-        failed.is_recorded = True
-        usage = failed.usage
+        cause.is_recorded = True
+        usage = cause.usage
         cost_usd = self._model.prices.tokens_usd(
             call.model or "", usage.input_tokens, usage.output_tokens
         )
         failure = Failure(
-            failed.kind,
-            error_text(str(failed)),
-            failed.excerpt,
+            cause.kind,
+            error_text(str(cause)),
+            cause.excerpt,
             usage.input_tokens,
             usage.output_tokens,
             cost_usd,
@@ -440,8 +450,8 @@ class PhaseRun:
             if is_last:
                 self.complete(session)
             self._recorder.record_answer(call, call_answer)
-            for paid in paid_calls:
-                self.open_call(session, paid)
+            for paid_call in paid_calls:
+                self.open_call(session, paid_call)
 
         await self.record(write)
 

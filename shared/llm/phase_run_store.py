@@ -50,10 +50,10 @@ def split_context(request: _Json, context: str) -> tuple[_Json, bytes | None]:
     if not context:
         return request, None
     (message,) = request["messages"]
-    before, separator, after = message["content"].partition(context)
+    head, separator, tail = message["content"].partition(context)
     if not separator:
         return request, None
-    return {**_without_messages(request), _SPLIT_KEY: [before, after]}, sha256(
+    return {**_without_messages(request), _SPLIT_KEY: [head, tail]}, sha256(
         context.encode()
     ).digest()
 
@@ -64,8 +64,8 @@ def is_split(request: _Json) -> bool:
 
 def restore_request(request: _Json, context: str) -> _Json:
     """Restores the request from the result of `split_context`."""
-    before, after = request[_SPLIT_KEY]
-    content = f"{before}{context}{after}"
+    head, tail = request[_SPLIT_KEY]
+    content = f"{head}{context}{tail}"
     return {**_without_messages(request), "messages": [{"role": "user", "content": content}]}
 
 
@@ -89,12 +89,12 @@ async def load_requests(session: AsyncSession, runs: Iterable[Interaction]) -> d
 async def _context_texts(
     session: AsyncSession, runs: Iterable[Interaction]
 ) -> dict[tuple[UUID, bytes | None], str]:
-    named = {(run.agent_id, run.context_sha256) for run in runs}
-    if not named:
+    keys = {(run.agent_id, run.context_sha256) for run in runs}
+    if not keys:
         return {}
     rows = await session.execute(
         select(Context.agent_id, Context.sha256, Context.text).where(
-            tuple_(Context.agent_id, Context.sha256).in_(named)
+            tuple_(Context.agent_id, Context.sha256).in_(keys)
         )
     )
     return {(row.agent_id, row.sha256): row.text for row in rows}

@@ -135,8 +135,8 @@ class Prices(_Entry):
 def read_prices(file: Path = SHIPPED) -> Prices:
     """Reads a price list. Raises PermanentError if `file` cannot be read or is not a valid list."""
     try:
-        with file.open("rb") as opened:
-            return Prices.model_validate(tomllib.load(opened, parse_float=Decimal))
+        with file.open("rb") as stream:
+            return Prices.model_validate(tomllib.load(stream, parse_float=Decimal))
     except (
         OSError,
         ValueError,

@@ -236,13 +236,13 @@ class Embedder:
         """
         seconds = EMBEDDING_TIMEOUT_SECONDS + SECONDS_PER_TEXT * len(request.texts)
         async with in_flight.attempt():
-            sent = self.server.client.embeddings.with_raw_response.create(
+            pending_response = self.server.client.embeddings.with_raw_response.create(
                 **request.body,
                 timeout=seconds,
                 extra_headers={IDEMPOTENCY_KEY: in_flight.key},
             )
             limit = f"{seconds:g} s, the time that vectors are waited for"
-            answer = await self.server.json_object(sent, request.model, limit=limit)
+            answer = await self.server.json_object(pending_response, request.model, limit=limit)
             return _parse_embeddings(self.server.name, answer, request)
 
 

@@ -130,22 +130,22 @@ def cut_text(text: str, limit: int) -> str:
     return f"{head[:at].rstrip() if at > limit // 2 else head}…"
 
 
-def cut_list(items: Sequence[T], limit: int, what: str, repairs: Repairs) -> list[T]:
+def cut_list(items: Sequence[T], limit: int, noun: str, repairs: Repairs) -> list[T]:
     """Returns the first `limit` of `items` and notes how many there were."""
     if len(items) > limit:
-        repairs.add(f"There were {len(items)} {what}; the first {limit} are used.")
+        repairs.add(f"There were {len(items)} {noun}; the first {limit} are used.")
     return list(items[:limit])
 
 
 def without_repeats(
-    items: Sequence[T], what: str, repairs: Repairs, key: Callable[[T], Any] = lambda item: item
+    items: Sequence[T], noun: str, repairs: Repairs, key: Callable[[T], Any] = lambda item: item
 ) -> list[T]:
     """Removes items with a key that an earlier item has."""
     by_key: dict[Any, T] = {}
     for item in items:
         by_key.setdefault(key(item), item)
     if len(by_key) < len(items):
-        repairs.add(f"{len(items) - len(by_key)} {what} repeated others and were left out.")
+        repairs.add(f"{len(items) - len(by_key)} {noun} repeated others and were left out.")
     return list(by_key.values())
 
 
@@ -209,10 +209,10 @@ def _first_object(text: str, repairs: Repairs) -> tuple[Any, bool] | None:
         value, end = decoder.raw_decode(text, begin)
     except (ValueError, RecursionError):
         return None
-    rest = text[end:].strip()
-    if not value or "{" in rest or "[" in rest:
+    remainder = text[end:].strip()
+    if not value or "{" in remainder or "[" in remainder:
         return None
-    return value, begin == 0 and not rest
+    return value, begin == 0 and not remainder
 
 
 class _LimitError(Exception):
@@ -275,11 +275,11 @@ class _Fitter:
         fit: dict[str, Any] = {}
         extra: dict[str, Any] = {}
         for key, inner in sorted(value.items(), key=lambda item: not _is_exact(shape, item[0])):
-            known = fields.get(normalize_key(key))
-            if known is None or known[0] in fit:
+            field_of_key = fields.get(normalize_key(key))
+            if field_of_key is None or field_of_key[0] in fit:
                 extra[key] = inner
                 continue
-            alias, field_info = known
+            alias, field_info = field_of_key
             if not _is_exact(shape, key):
                 self.repairs.add(f"{_path(where, key)} was read as {alias}.")
             if (
@@ -312,7 +312,7 @@ class _Fitter:
 
     def _as_object(self, shape: type[BaseModel], value: Any, where: str) -> Any:
         value = self._parsed(value, where)
-        known = _fields(shape)
+        fields = _fields(shape)
         if isinstance(value, list):
             objects = [item for item in value if isinstance(item, dict)]
             if objects and (self.salvage or len(value) == 1):
@@ -328,14 +328,14 @@ class _Fitter:
         if len(value) > _MAX_WRAPPER_KEYS:
             return value
         for key, inner in value.items():
-            others = {normalize_key(other) for other in value if other != key}
-            if normalize_key(key) in known or not isinstance(inner, dict | str):
+            other_keys = {normalize_key(other_key) for other_key in value if other_key != key}
+            if normalize_key(key) in fields or not isinstance(inner, dict | str):
                 continue
-            named = normalize_key(key) in _WRAPPERS and others <= _WRAPPER_SIBLINGS
-            alone = self.salvage and not others and isinstance(inner, dict)
-            inside = self._parsed(inner, where) if named or alone else None
+            is_wrapper = normalize_key(key) in _WRAPPERS and other_keys <= _WRAPPER_SIBLINGS
+            alone = self.salvage and not other_keys and isinstance(inner, dict)
+            inside = self._parsed(inner, where) if is_wrapper or alone else None
             if isinstance(inside, dict) and (
-                named or known.keys() & {normalize_key(at) for at in inside}
+                is_wrapper or fields.keys() & {normalize_key(at) for at in inside}
             ):
                 self.repairs.add(f"What stood in {_path(where, key)} was taken out of it.")
                 return inside
@@ -353,22 +353,22 @@ class _Fitter:
     def _missing(
         self, shape: type[BaseModel], fit: Mapping[str, Any], where: str
     ) -> dict[str, Any]:
-        added: dict[str, Any] = {}
+        additions: dict[str, Any] = {}
         for name, field_info in shape.model_fields.items():
             alias = field_info.alias or name
             if not field_info.is_required() or fit.get(alias) is not None:
                 continue
             annotation = _plain(field_info.annotation)
             if _takes_none(annotation):
-                added[alias] = None
+                additions[alias] = None
             elif get_origin(annotation) is list:
-                added[alias] = []
+                additions[alias] = []
             elif annotation is bool:
-                added[alias] = False
+                additions[alias] = False
             elif annotation is str:
                 self.repairs.add(f"{_path(where, alias)} was missing.")
-                added[alias] = ""
-        return added
+                additions[alias] = ""
+        return additions
 
     def _optional(self, annotation: Any, value: Any, where: str) -> Any:
         kinds = [kind for kind in get_args(annotation) if kind is not type(None)]
@@ -379,15 +379,15 @@ class _Fitter:
             return None
         return self.value(kinds[0], value, where) if len(kinds) == 1 else value
 
-    def _one_of(self, allowed: Sequence[Any], value: Any, where: str) -> Any:
-        if value in allowed or not isinstance(value, str):
+    def _one_of(self, options: Sequence[Any], value: Any, where: str) -> Any:
+        if value in options or not isinstance(value, str):
             return value
         matches = (
             []
             if _SIGNS.search(value)
             else [
                 option
-                for option in allowed
+                for option in options
                 if isinstance(option, str) and normalize_key(option) == normalize_key(value)
             ]
         )
@@ -495,17 +495,17 @@ class _Fitter:
 @cache
 def _fields(shape: type[BaseModel]) -> Mapping[str, tuple[str, FieldInfo]]:
     """Returns, by normalized name, the key of each field of `shape`, and the field."""
-    known: dict[str, tuple[str, FieldInfo]] = {}
+    names: dict[str, tuple[str, FieldInfo]] = {}
     for name, field_info in shape.model_fields.items():
-        known[normalize_key(name)] = known[normalize_key(field_info.alias or name)] = (
+        names[normalize_key(name)] = names[normalize_key(field_info.alias or name)] = (
             field_info.alias or name,
             field_info,
         )
     synonyms: Mapping[str, str] = getattr(shape, "synonyms", {})
-    for other, name in synonyms.items():
+    for synonym, name in synonyms.items():
         field_info = shape.model_fields[name]
-        known.setdefault(other, (field_info.alias or name, field_info))
-    return known
+        names.setdefault(synonym, (field_info.alias or name, field_info))
+    return names
 
 
 def _is_exact(shape: type[BaseModel], key: str) -> bool:

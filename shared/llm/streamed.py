@@ -50,12 +50,12 @@ class EventLines:
             begins_within_break = self._ended_with_return and text.startswith("\n")
             self._ended_with_return = text.endswith("\r")
             text = text[1:] if begins_within_break else text
-        *lines, rest = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        *lines, remainder = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         for line in lines:
-            whole = "".join((*self._line, line))
+            full_line = "".join((*self._line, line))
             self._line = []
-            yield from self._take(whole)
-        self._line.append(rest)
+            yield from self._take(full_line)
+        self._line.append(remainder)
         if is_last:
             yield from self._take("".join(self._line))
             yield from self._take("")

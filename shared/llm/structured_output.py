@@ -18,7 +18,7 @@ T = TypeVar("T", bound=BaseModel)
 MAX_WITHOUT_ANSWER: Final = 3
 """Refusals, endless repetitions or empty answers before the answer counts as unusable."""
 
-Read = Callable[[Any, Repairs], T]
+ParseAnswer = Callable[[Any, Repairs], T]
 """Converts the model's JSON value. Raises ValueError if it is invalid; the model receives the message."""
 
 
@@ -49,15 +49,15 @@ async def request_structured_answer(
     *,
     name: str,
     ends: bool,
-    read: Read[T] | None = None,
+    parse: ParseAnswer[T] | None = None,
     subject: str | None = None,
 ) -> tuple[T, ChatRequest]:
     """Does the same in a run that has begun. Also returns the conversation including the answer, for the next request.
 
-    Repairs the answer as far as possible and records the repairs before validation; `read` does it for shapes with their
+    Repairs the answer as far as possible and records the repairs before validation; `parse` does it for shapes with their
     own rules. The repairs are recorded for `subject`, by default `name`. `ends` says whether the answer ends the run.
     """
-    reading = read or partial(_fit, shape)
+    reading = parse or partial(_fit, shape)
 
     def fits(answer: ChatAnswer) -> bool:
         return not isinstance(_parse(reading, answer, Repairs()), ValueError)
@@ -102,10 +102,10 @@ def _fit(shape: type[T], value: Any, repairs: Repairs) -> T:
     return shape.model_validate(fit_to_schema(shape, value, repairs, salvage=True))
 
 
-def _parse(read: Read[T], answer: ChatAnswer, repairs: Repairs) -> T | ValueError:
+def _parse(parse: ParseAnswer[T], answer: ChatAnswer, repairs: Repairs) -> T | ValueError:
     try:
         value = read_json(answer.text, repairs, is_cut=answer.finish_reason == "length")
-        return read(value, repairs)
+        return parse(value, repairs)
     except ValueError as error:  # a ValidationError among them
         return error
 

@@ -28,7 +28,7 @@ _NAMES: Final = ("name", "tool", "toolname", "function")
 _ARGUMENTS: Final = ("arguments", "parameters", "args", "toolinput", "input")
 
 
-def understood(answer: ChatAnswer, tools: Iterable[str]) -> ChatAnswer:
+def normalize_tool_calls(answer: ChatAnswer, tools: Iterable[str]) -> ChatAnswer:
     """Returns `answer` with normalized calls: known tool names, and arguments that are JSON objects.
 
     If an answer has no calls and its whole text consists of calls of `tools`, these become its calls. A call among other
@@ -55,25 +55,25 @@ def understood(answer: ChatAnswer, tools: Iterable[str]) -> ChatAnswer:
 
 
 def call_repairs(raw_answer: ChatAnswer, answer: ChatAnswer) -> list[Repairs]:
-    """Returns the repairs of `understood` for each call of `answer`."""
+    """Returns the repairs of `normalize_tool_calls` for each call of `answer`."""
     if not raw_answer.tool_calls:
         return [Repairs(["The call was written as text."]) for _ in answer.tool_calls]
     return [
-        _call_repairs(one, other)
-        for one, other in zip(raw_answer.tool_calls, answer.tool_calls, strict=True)
+        _call_repairs(raw_call, call)
+        for raw_call, call in zip(raw_answer.tool_calls, answer.tool_calls, strict=True)
     ]
 
 
-def tool_name(name: str, known: Sequence[str]) -> str:
-    """Returns the tool of `known` that `name` means, otherwise `name`.
+def tool_name(name: str, tool_names: Sequence[str]) -> str:
+    """Returns the tool of `tool_names` that `name` means, otherwise `name`.
 
     Ignores case, prefixes such as `functions.`, and synonyms of the verb (`createGraphNode` for `addGraphNode`).
     """
-    if name in known:
+    if name in tool_names:
         return name
     last = re.split(r"[./:]", name.strip())[-1]
     for same in (normalize_key, _with_usual_verb):
-        matches = [tool for tool in known if same(tool) == same(last)]
+        matches = [tool for tool in tool_names if same(tool) == same(last)]
         if matches:
             return matches[0] if len(matches) == 1 else name
     return name
@@ -84,7 +84,7 @@ def _with_usual_verb(name: str) -> str:
     return "".join([_USUAL_VERBS.get(words[0], words[0]), *words[1:]]) if words else ""
 
 
-def arguments_of(tool: Tool, text: str, repairs: Repairs) -> Arguments:
+def parse_arguments(tool: Tool, text: str, repairs: Repairs) -> Arguments:
     """Parses and validates the arguments of a call. Raises pydantic.ValidationError."""
     shape: type[Arguments] = tool.arguments
     try:
@@ -123,25 +123,25 @@ def _parse_text_calls(text: str, names: Sequence[str], *, is_cut: bool) -> list[
 
     If the server truncated it at its token limit, an incomplete last call is dropped.
     """
-    rest = _THOUGHTS.sub("", text)
+    remainder = _THOUGHTS.sub("", text)
     decoder = json.JSONDecoder(strict=False)
     values: list[Any] = []
-    while rest := _strip_markers(rest):
-        if rest[0] not in "{[":
+    while remainder := _strip_markers(remainder):
+        if remainder[0] not in "{[":
             return []
         # Some models double the braces, as templates with example calls do.
-        doubled = "{" if rest.startswith("{{") else ""
-        rest = rest.removeprefix(doubled)
+        doubled = "{" if remainder.startswith("{{") else ""
+        remainder = remainder.removeprefix(doubled)
         try:
-            value, end = decoder.raw_decode(rest)
+            value, end = decoder.raw_decode(remainder)
         except (ValueError, RecursionError):
             if is_cut and values:
                 break
             return []
         values += value if isinstance(value, list) else [value]
-        rest = rest[end:].lstrip()
+        remainder = remainder[end:].lstrip()
         if doubled:
-            rest = rest.removeprefix("}")
+            remainder = remainder.removeprefix("}")
         if len(values) > MAX_CALLS_IN_TEXT:
             return []
     calls = [_parse_call(value, names) for value in values]
@@ -167,8 +167,8 @@ def _parse_call(value: Any, names: Sequence[str]) -> ToolCall | None:
     by_key: Json = {normalize_key(key): field for key, field in value.items()}
     name = next((by_key.pop(key) for key in _NAMES if key in by_key), None)
     arguments: Any = next((by_key.pop(key) for key in _ARGUMENTS if key in by_key), {})
-    others = by_key.keys() - {"type", "id"}
-    if not isinstance(name, str) or others or tool_name(name, names) not in names:
+    other_keys = by_key.keys() - {"type", "id"}
+    if not isinstance(name, str) or other_keys or tool_name(name, names) not in names:
         return None
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False)

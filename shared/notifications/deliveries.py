@@ -156,18 +156,18 @@ async def claim(
     (`running_by_destination`). Returns none only if nothing more is due; it may return fewer than are due if one
     destination has many, so call it again.
     """
-    count_by_destination, chosen = Counter(running_by_destination), []
+    count_by_destination, selection = Counter(running_by_destination), []
     for delivery_id, destination_id in await _due(
         session, limit, per_destination, running_by_destination
     ):
         if count_by_destination[destination_id] < per_destination:
             count_by_destination[destination_id] += 1
-            chosen.append(delivery_id)
-    if not chosen:
+            selection.append(delivery_id)
+    if not selection:
         return []
     rows = await session.execute(
         update(Delivery)
-        .where(Delivery.id.in_(chosen))
+        .where(Delivery.id.in_(selection))
         .values(
             epoch=Delivery.epoch + 1,
             lease_owner=worker,

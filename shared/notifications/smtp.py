@@ -178,9 +178,9 @@ class Mailer:
         try:
             await _send(self._server, message)
         except aiosmtplib.SMTPRecipientsRefused as error:
-            raise _refused(error.recipients[0]) from error
+            raise _refusal_error(error.recipients[0]) from error
         except aiosmtplib.SMTPResponseException as error:
-            raise _refused(error) from error
+            raise _refusal_error(error) from error
         except aiosmtplib.SMTPNotSupported as error:
             raise PermanentError("smtp_settings", f"the mail server: {error}") from error
         except ssl.SSLCertVerificationError as error:
@@ -216,7 +216,7 @@ async def _send(server: MailServer, message: EmailMessage) -> None:
             raise
 
 
-def _refused(error: aiosmtplib.SMTPResponseException) -> PermanentError | TransientError:
+def _refusal_error(error: aiosmtplib.SMTPResponseException) -> PermanentError | TransientError:
     reason = f"the mail server answered {error.code}: {error_text(str(error.message))}"
     if error.code < 500:
         return TransientError(reason)

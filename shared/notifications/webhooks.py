@@ -1,21 +1,20 @@
 """Webhooks: their URLs and signatures (Standard Webhooks)."""
 
 import base64
-import hashlib
-import hmac
 import secrets
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import urlsplit
 
 import httpx
+from standardwebhooks import Webhook
 
 from shared.errors import PermanentError
 from shared.notifications.addresses import parse, refusal
 
 SECRET_PREFIX: Final = "whsec_"
 SECRET_BYTES: Final = 32
-VERSION: Final = "v1"
 
 
 def new_secret() -> str:
@@ -26,18 +25,12 @@ def signature_headers(
     message_id: str, timestamp: int, body: bytes, keys: Sequence[str]
 ) -> dict[str, str]:
     """The headers of a request with `body`, sent at `timestamp` (Unix seconds); one signature per key."""
-    content = b".".join((message_id.encode(), str(timestamp).encode(), body))
+    sent_at, text = datetime.fromtimestamp(timestamp, UTC), body.decode()
     return {
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),
-        "webhook-signature": " ".join(_signature(content, key) for key in keys),
+        "webhook-signature": " ".join(Webhook(key).sign(message_id, sent_at, text) for key in keys),
     }
-
-
-def _signature(content: bytes, key: str) -> str:
-    raw = base64.b64decode(key.removeprefix(SECRET_PREFIX))
-    digest = hmac.new(raw, content, hashlib.sha256).digest()
-    return f"{VERSION},{base64.b64encode(digest).decode()}"
 
 
 MAX_URL_CHARS: Final = 2000

@@ -344,11 +344,11 @@ class _Connection(H11Protocol):
         return self.state is _State.BODY and not self.cycle.response_started
 
     def _overdue_body(self, now: float) -> str | None:
-        answered = self.cycle.response_complete
-        if not answered and (self.flow.read_paused or self.cycle.waiting_for_100_continue):
+        has_response = self.cycle.response_complete
+        if not has_response and (self.flow.read_paused or self.cycle.waiting_for_100_continue):
             # The application has not read it yet.
             self._since, self._body_bytes = now, 0
-        more = 0.0 if answered else self._body_bytes / BODY_BYTES_PER_SECOND
+        more = 0.0 if has_response else self._body_bytes / BODY_BYTES_PER_SECOND
         return "slow_body" if now - self._since > BODY_SECONDS + more else None
 
 

@@ -81,11 +81,11 @@ def ready_check(
     async def ready(_: Request) -> Response:
         check = asyncio.ensure_future(find_fault())
         # Not asyncio.timeout: cancelling a query of a server that does not respond takes long too.
-        done, _pending = await asyncio.wait({check}, timeout=READY_CHECK_SECONDS)
-        if not done:
+        finished, _pending = await asyncio.wait({check}, timeout=READY_CHECK_SECONDS)
+        if not finished:
             check.cancel()
         timeout = f"no response from PostgreSQL or NATS within {READY_CHECK_SECONDS:g} s"
-        fault = check.result() if done else timeout
+        fault = check.result() if finished else timeout
         if fault is None:
             return JSONResponse({"status": "ready"})
         return JSONResponse({"status": "not ready", "reason": fault}, status_code=503)

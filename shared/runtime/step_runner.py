@@ -252,8 +252,8 @@ class StepRunner:
                 )
             if (write := self._on_failure.get(StepKind(step.kind))) is not None:
                 await write(session, step, str(error))
-            failed = await steps.fail(session, lease, str(error), attempts=attempts)
-            return await derived_events.events_after_step(session, failed)
+            failed_step = await steps.fail(session, lease, str(error), attempts=attempts)
+            return await derived_events.events_after_step(session, failed_step)
 
 
 CONNECTIONS_PER_SLOT = 2

@@ -4,10 +4,10 @@ from datetime import datetime
 from uuid import UUID
 
 from shared.enums import AccessScope, CredentialKind
-from shared.schemas.base import View
+from shared.schemas.base import ResponseModel
 
 
-class UserView(View):
+class UserResponse(ResponseModel):
     id: UUID
     name: str
     email: str | None
@@ -19,7 +19,7 @@ class UserView(View):
     created_at: datetime
 
 
-class CredentialView(View):
+class CredentialResponse(ResponseModel):
     """The credential of a request."""
 
     kind: CredentialKind
@@ -29,14 +29,14 @@ class CredentialView(View):
     """None: never expires."""
 
 
-class MeView(View):
+class MeResponse(ResponseModel):
     """The user and the credential of the request."""
 
-    user: UserView
-    credential: CredentialView
+    user: UserResponse
+    credential: CredentialResponse
 
 
-class TokenView(View):
+class TokenResponse(ResponseModel):
     id: UUID
     name: str
     scopes: list[AccessScope]
@@ -47,12 +47,12 @@ class TokenView(View):
     """Rounded to the minute."""
 
 
-class NewTokenView(TokenView):
+class NewTokenResponse(TokenResponse):
     token: str
     """Shown only once: only its digest is stored."""
 
 
-class SessionView(View):
+class SessionResponse(ResponseModel):
     id: UUID
     browser: str
     """Name of the browser."""
@@ -65,7 +65,7 @@ class SessionView(View):
     """Whether it is the session of this request."""
 
 
-class SignInLinkView(View):
+class SignInLinkResponse(ResponseModel):
     url: str
     """Opening it in a browser signs in, once."""
     expires_at: datetime

@@ -5,7 +5,12 @@ from typing import Literal
 
 from pydantic import Field
 
-from shared.schemas.base import ConfigurationView, InteractionView, RunningCall, View
+from shared.schemas.base import (
+    ConfigurationResponse,
+    InteractionResponse,
+    ResponseModel,
+    RunningCall,
+)
 from shared.schemas.graph import EdgeTypeDetails, NodeTypeDetails
 
 PromptedPhase = Literal[
@@ -19,7 +24,7 @@ PromptedPhase = Literal[
 """The phases that have a system prompt per agent."""
 
 
-class PromptView(View):
+class PromptResponse(ResponseModel):
     """The system prompt of one phase, from `version` on until the phase's next version."""
 
     phase: PromptedPhase
@@ -31,23 +36,23 @@ class PromptView(View):
     prompt: str
 
 
-class PromptsView(View):
+class PromptsResponse(ResponseModel):
     """The agent's current prompts; empty until it is configured."""
 
     version: int
-    items: list[PromptView]
+    items: list[PromptResponse]
 
 
-class ConfigurationDetails(ConfigurationView):
+class ConfigurationDetails(ConfigurationResponse):
     mission: str
     """The mission that the prompts and types are derived from."""
     keep: list[PromptedPhase]
-    interaction: InteractionView | None
+    interaction: InteractionResponse | None
     """The phase run; None before the model's first response."""
     running_calls: list[RunningCall] = Field(default_factory=list)
 
 
-class TypesView(View):
+class TypesResponse(ResponseModel):
     """All types of an agent's graph, by name."""
 
     node_types: list[NodeTypeDetails]

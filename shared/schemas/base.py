@@ -10,11 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 Json = dict[str, Any]
 
 
-class View(BaseModel):
+class ResponseModel(BaseModel):
     model_config = ConfigDict(frozen=True, from_attributes=True)
 
 
-class CommitmentView(View):
+class ForecastTerms(ResponseModel):
     """Forecast terms of a conclusion. All are None in notices and in conclusions without forecast terms."""
 
     confidence: float | None = None
@@ -27,7 +27,7 @@ class CommitmentView(View):
     """Whether its horizon has passed."""
 
 
-class IterationView(View):
+class IterationSummary(ResponseModel):
     """One cycle of an agent."""
 
     id: UUID
@@ -41,7 +41,7 @@ class IterationView(View):
     ended_at: datetime | None
 
 
-class Trouble(View):
+class Trouble(ResponseModel):
     """A step that failed and is retried, or waits for a provider."""
 
     iteration_number: int
@@ -54,7 +54,7 @@ class Trouble(View):
     """Since when it waits for a provider that is unavailable or rate-limited, which uses up no attempts."""
 
 
-class RunningCall(View):
+class RunningCall(ResponseModel):
     """A call that was sent and is not answered yet."""
 
     step_id: UUID
@@ -68,7 +68,7 @@ class RunningCall(View):
     """When `received_chars` was written."""
 
 
-class ConfigurationView(View):
+class ConfigurationResponse(ResponseModel):
     """The last configuration of an agent."""
 
     step_id: UUID
@@ -83,7 +83,7 @@ class ConfigurationView(View):
     ended_at: datetime | None
 
 
-class AgentView(View):
+class AgentResponse(ResponseModel):
     id: UUID
     name: str
     mission: str
@@ -107,21 +107,21 @@ class AgentView(View):
     budget_usd_per_day: float | None = None
     """Daily cap in USD (UTC); None: no cap."""
     budget_calls_per_day: int | None = None
-    last_iteration: IterationView | None
+    last_iteration: IterationSummary | None
     trouble: list[Trouble]
 
 
-class AgentDetails(AgentView):
+class AgentDetails(AgentResponse):
     prompts: dict[str, str]
     """Phase to system prompt; empty until it is configured."""
     prompts_version: int
-    configuration: ConfigurationView | None
+    configuration: ConfigurationResponse | None
     """None for an agent from before configurations were recorded."""
     running_calls: list[RunningCall] = Field(default_factory=list)
     """Oldest first."""
 
 
-class StepView(View):
+class StepResponse(ResponseModel):
     id: UUID
     kind: str
     index: int
@@ -139,7 +139,7 @@ class StepView(View):
     ended_at: datetime | None
 
 
-class ToolCall(View):
+class ToolCall(ResponseModel):
     """A tool call of the model. `arguments` is as the model wrote it, which may be invalid JSON."""
 
     id: str | None
@@ -147,7 +147,7 @@ class ToolCall(View):
     arguments: str
 
 
-class AnswerEvent(View):
+class AnswerEvent(ResponseModel):
     """A response of the model: text, tool calls, or both. `message` is None if the call ledger has expired."""
 
     type: Literal["answer"] = "answer"
@@ -160,7 +160,7 @@ class AnswerEvent(View):
     output_tokens: int | None
 
 
-class ToolResultEvent(View):
+class ToolResultEvent(ResponseModel):
     """The result of a tool. `result` is None if the call ledger has expired."""
 
     type: Literal["tool_result"] = "tool_result"
@@ -169,7 +169,7 @@ class ToolResultEvent(View):
     result: Json | None
 
 
-class RepairEvent(View):
+class RepairEvent(ResponseModel):
     """Repairs of a response by code."""
 
     type: Literal["repair"] = "repair"
@@ -184,7 +184,7 @@ InteractionEvent = Annotated[
 ]
 
 
-class FailedSending(View):
+class FailedSending(ResponseModel):
     """An attempt of a call without a usable response. `said` is the beginning of what the server sent."""
 
     at: datetime
@@ -198,7 +198,7 @@ class FailedSending(View):
     """None if the server reported no usage: then the maximum cost counts as spent."""
 
 
-class InteractionView(View):
+class InteractionResponse(ResponseModel):
     """One phase run, as far as it has progressed."""
 
     id: UUID
@@ -214,7 +214,7 @@ class InteractionView(View):
     completed_at: datetime | None
 
 
-class CallTotals(View):
+class CallTotals(ResponseModel):
     """Totals of answered calls. `cost_usd` sums known costs; `unpriced_calls` counts model calls without one."""
 
     llm_calls: int = 0
@@ -226,7 +226,7 @@ class CallTotals(View):
     unpriced_calls: int = 0
 
 
-class CallGroup(View):
+class CallGroup(ResponseModel):
     kind: str
     phase: str
     model: str | None
@@ -238,25 +238,25 @@ class CallGroup(View):
     unpriced: int
 
 
-class CallsView(View):
+class CallsSummary(ResponseModel):
     totals: CallTotals
     groups: list[CallGroup]
 
 
-class IterationDetails(IterationView):
+class IterationDetails(IterationSummary):
     agent_name: str
     plan: Json | None
     deadline_at: datetime
-    steps: list[StepView]
+    steps: list[StepResponse]
     """In the order of the stages: observe, queries, insights, advise."""
-    interactions: list[InteractionView]
+    interactions: list[InteractionResponse]
     """In the order of the phases, and of the steps within a phase."""
     calls: CallTotals
     running_calls: list[RunningCall] = Field(default_factory=list)
     """Oldest first."""
 
 
-class InboxItemView(CommitmentView):
+class InboxItemResponse(ForecastTerms):
     """Advice, or a notice about the agent itself, which has neither node nor action."""
 
     id: UUID
@@ -272,7 +272,7 @@ class InboxItemView(CommitmentView):
     created_at: datetime
 
 
-class CountsView(View):
+class GraphCounts(ResponseModel):
     """`nodes` includes analyses and advice. `has_more`: some types have more elements than were counted."""
 
     nodes: int
@@ -282,19 +282,19 @@ class CountsView(View):
     has_more: bool = False
 
 
-class NodeTypeView(View):
+class NodeTypeResponse(ResponseModel):
     name: str
     description: str
     nodes: int
 
 
-class EdgeTypeView(View):
+class EdgeTypeResponse(ResponseModel):
     name: str
     description: str
     edges: int
 
 
-class NodeView(View):
+class NodeResponse(ResponseModel):
     id: UUID
     type: str
     name: str
@@ -305,7 +305,7 @@ class NodeView(View):
     """Since when all of its sources are retracted."""
 
 
-class EdgeView(View):
+class EdgeResponse(ResponseModel):
     id: UUID
     type: str
     source_id: UUID
@@ -318,17 +318,17 @@ class EdgeView(View):
     unsupported_since: datetime | None = None
 
 
-class GraphView(View):
+class GraphResponse(ResponseModel):
     """The newest nodes and edges, and the totals."""
 
-    counts: CountsView
-    node_types: list[NodeTypeView]
-    edge_types: list[EdgeTypeView]
-    nodes: list[NodeView]
-    edges: list[EdgeView]
+    counts: GraphCounts
+    node_types: list[NodeTypeResponse]
+    edge_types: list[EdgeTypeResponse]
+    nodes: list[NodeResponse]
+    edges: list[EdgeResponse]
 
 
-class CitationView(View):
+class CitationResponse(ResponseModel):
     """A node or edge that a conclusion cites. `name` is None if it does not exist (any more)."""
 
     kind: Literal["node", "edge"]
@@ -337,7 +337,7 @@ class CitationView(View):
     name: str | None
 
 
-class ConclusionView(CommitmentView):
+class ConclusionResponse(ForecastTerms):
     """An analysis or advice; `word` is `observation` or `pattern`, or `BUY`, `SELL`, `HOLD`."""
 
     id: UUID
@@ -347,18 +347,18 @@ class ConclusionView(CommitmentView):
     content: str
     generated_at: str
     iteration_id: UUID | None
-    citations: list[CitationView]
+    citations: list[CitationResponse]
     doubted_since: datetime | None = None
     """Since when a source that it depends on is retracted."""
 
 
-class AboutView(View):
+class AboutResponse(ResponseModel):
     """The installation, as shown without authentication."""
 
     version: str
 
 
-class OutsideView(View):
+class ProvidersResponse(ResponseModel):
     """The configured providers. Addresses are None for the providers' own."""
 
     model: str
@@ -376,7 +376,7 @@ LARGEST_PAGE: Final = 200
 T = TypeVar("T")
 
 
-class Page(View, Generic[T]):
+class Page(ResponseModel, Generic[T]):
     """One page of a list. Pass `next` as `cursor` to get the next page; None at the end of the list."""
 
     items: list[T]
@@ -384,7 +384,7 @@ class Page(View, Generic[T]):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PageRequest:
     """Which page to load: the first, or the one after `cursor`."""
 
     limit: int = PAGE_SIZE

@@ -3,10 +3,10 @@
 from datetime import datetime
 from uuid import UUID
 
-from shared.schemas.base import View
+from shared.schemas.base import ResponseModel
 
 
-class InvestigationRequestView(View):
+class InvestigationRequestResponse(ResponseModel):
     """Data that an Analyzer lacked. Open until it is answered or dropped."""
 
     id: UUID

@@ -4,21 +4,21 @@ from datetime import datetime
 from typing import Final, Literal
 from uuid import UUID
 
-from shared.schemas.base import CitationView, View
+from shared.schemas.base import CitationResponse, ResponseModel
 
 MessageKind = Literal["question", "answer", "advice"]
 MessageStatus = Literal["waiting", "pending", "writing", "complete", "failed"]
 ENDED: Final = ("complete", "failed")
 
 
-class ToolUseView(View):
+class ToolUseResponse(ResponseModel):
     """A lookup by the agent for its answer: the tool, and its subject."""
 
     tool: str
     about: str
 
 
-class MessageView(View):
+class MessageResponse(ResponseModel):
     """A message. The `content` of an unfinished answer is the text so far.
 
     An answer is `waiting` while earlier ones of the conversation are unfinished, `pending` until a worker claims it
@@ -32,8 +32,8 @@ class MessageView(View):
     """The same for a question and its answer; None for advice."""
     status: MessageStatus
     content: str
-    tool_uses: list[ToolUseView]
-    citations: list[CitationView]
+    tool_uses: list[ToolUseResponse]
+    citations: list[CitationResponse]
     """Of a complete answer. A citation without a name does not exist: the model made it up."""
     error: str | None
     """Why it failed, or why it is being retried."""
@@ -43,14 +43,14 @@ class MessageView(View):
     completed_at: datetime | None
 
 
-class TurnView(View):
+class ConversationTurn(ResponseModel):
     """A new question, and the answer to come."""
 
-    question: MessageView
-    answer: MessageView
+    question: MessageResponse
+    answer: MessageResponse
 
 
-class MemoryView(View):
+class MemoryResponse(ResponseModel):
     """A preference or fact that the owner told the agent."""
 
     id: UUID
@@ -62,7 +62,7 @@ class MemoryView(View):
     forgotten_at: datetime | None
 
 
-class TextPiece(View):
+class TextPiece(ResponseModel):
     """More text of the answer, at `offset` (in Unicode characters) of `draft`."""
 
     draft: int
@@ -70,7 +70,7 @@ class TextPiece(View):
     text: str
 
 
-class Restart(View):
+class Restart(ResponseModel):
     """The answer is restarted: the text of earlier drafts is void."""
 
     draft: int

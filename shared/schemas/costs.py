@@ -4,12 +4,12 @@ from datetime import date, datetime
 from typing import Literal
 from uuid import UUID
 
-from shared.schemas.base import View
+from shared.schemas.base import ResponseModel
 
 CostsBy = Literal["day", "agent", "phase", "model"]
 
 
-class AllowanceView(View):
+class BudgetUsage(ResponseModel):
     """Daily caps, None if there is none, and today's use (UTC).
 
     Reserved amounts are the maximum cost of calls in progress. `left_…` is None without a cap.
@@ -26,16 +26,16 @@ class AllowanceView(View):
     left_calls: int | None
 
 
-class BudgetView(View):
+class BudgetResponse(ResponseModel):
     """An agent's budget, and until when the agent is suspended because its own or the installation's is used up."""
 
     agent_id: UUID
     agent_name: str
     suspended_until: datetime | None
-    allowance: AllowanceView
+    usage: BudgetUsage
 
 
-class CostTotals(View):
+class CostTotals(ResponseModel):
     """Totals of sent calls. `cost_usd` is the cost of their responses, `assumed_usd` the maximum cost of attempts
     without a response: both count against budgets.
     """
@@ -56,7 +56,7 @@ class CostGroup(CostTotals):
     """Set if the groups are agents."""
 
 
-class CostsView(View):
+class CostsResponse(ResponseModel):
     """Costs of calls started from the day `since` to the day `until` (UTC, both included). Deleted agents are not
     included.
     """
@@ -69,7 +69,7 @@ class CostsView(View):
     """Sorted by key."""
     next: str | None
     """Pass it as `cursor` to get the next groups."""
-    allowance: AllowanceView | None
-    """Today's allowance of the requested agent or, for operators only, of the installation: it would reveal what other
+    usage: BudgetUsage | None
+    """Today's usage of the requested agent or, for operators only, of the installation: it would reveal what other
     users spend.
     """

@@ -5,44 +5,44 @@ from datetime import datetime
 from typing import NamedTuple
 from uuid import UUID
 
-from shared.schemas.base import EdgeView, Json, NodeView, Page, View
-from shared.schemas.provenance import CitingView, EvidenceView
+from shared.schemas.base import EdgeResponse, Json, NodeResponse, Page, ResponseModel
+from shared.schemas.provenance import CitingConclusion, EvidenceResponse
 
 
-class NodeDetails(NodeView):
+class NodeDetails(NodeResponse):
     """A node with its origin, the newest conclusions that cite it, and the first pages of its edges and evidence."""
 
     iteration_id: UUID | None
     step_id: UUID | None
     names: list[str]
     """Its other names and spellings."""
-    cited_by: list[CitingView]
-    edges: Page[EdgeView]
-    evidence: Page[EvidenceView]
+    cited_by: list[CitingConclusion]
+    edges: Page[EdgeResponse]
+    evidence: Page[EvidenceResponse]
     """Newest `as_of` first; empty for conclusions, which cite instead."""
 
 
-class EdgeDetails(EdgeView):
+class EdgeDetails(EdgeResponse):
     iteration_id: UUID | None
     step_id: UUID | None
-    cited_by: list[CitingView]
+    cited_by: list[CitingConclusion]
     """The newest conclusions that cite it."""
-    evidence: Page[EvidenceView]
+    evidence: Page[EvidenceResponse]
 
 
-class NeighbourhoodView(View):
+class NeighbourhoodResponse(ResponseModel):
     """The nodes within `depth` edges of a node, itself first, and the edges among them.
 
     `cut`: there are more; recently updated edges were followed first.
     """
 
     depth: int
-    nodes: list[NodeView]
-    edges: list[EdgeView]
+    nodes: list[NodeResponse]
+    edges: list[EdgeResponse]
     cut: bool
 
 
-class TypeDetails(View):
+class TypeDetails(ResponseModel):
     name: str
     description: str
     properties_schema: Json
@@ -80,7 +80,7 @@ class DrawnEdge(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DrawingView:
+class GraphLayout:
     """Nodes and the edges among them; `cut`: there is more than requested."""
 
     nodes: list[DrawnNode]
@@ -88,13 +88,13 @@ class DrawingView:
     cut: bool
 
 
-class NodeRef(View):
+class NodeRef(ResponseModel):
     id: UUID
     type: str
     name: str
 
 
-class MergeView(View):
+class MergeResponse(ResponseModel):
     """A node that was merged into another, and how much was moved."""
 
     id: UUID
@@ -114,7 +114,7 @@ class MergeView(View):
     undone_at: datetime | None
 
 
-class DuplicateView(View):
+class DuplicatePair(ResponseModel):
     """Two nodes of one type with similar names; `similarity` is 1 if the names differ only in spelling."""
 
     node: NodeRef

@@ -9,15 +9,15 @@ from pydantic import Field
 from shared.schemas.base import (
     CallTotals,
     FailedSending,
-    IterationView,
+    IterationSummary,
     Json,
+    ResponseModel,
     RunningCall,
-    StepView,
-    View,
+    StepResponse,
 )
 
 
-class PhaseRunView(View):
+class PhaseRunResponse(ResponseModel):
     """A phase run without its contents."""
 
     step_id: UUID | None
@@ -29,22 +29,22 @@ class PhaseRunView(View):
     completed_at: datetime | None
 
 
-class ProgressView(View):
+class IterationProgress(ResponseModel):
     """The progress of an iteration."""
 
-    iteration: IterationView
+    iteration: IterationSummary
     now: datetime
     """The database's time; all times here are by the same clock."""
-    steps: list[StepView]
+    steps: list[StepResponse]
     """In the order of the stages."""
-    runs: list[PhaseRunView]
+    runs: list[PhaseRunResponse]
     """In the order of their start."""
     calls: CallTotals
     running_calls: list[RunningCall] = Field(default_factory=list)
     """Oldest first."""
 
 
-class InteractionHead(View):
+class InteractionHead(ResponseModel):
     """A phase run without its contents."""
 
     id: UUID
@@ -65,7 +65,7 @@ class InteractionDetails(InteractionHead):
     request: Json
 
 
-class CallView(View):
+class CallResponse(ResponseModel):
     """One call of the model or the search service. `request` is a summary for display."""
 
     id: UUID
@@ -86,12 +86,12 @@ class CallView(View):
     answered_at: datetime | None
 
 
-class Marked(View):
+class Marked(ResponseModel):
     marked: int
     """Number of inbox items that were unread before."""
 
 
-class Gained(View):
+class Gained(ResponseModel):
     """What an iteration created and still exists; `nodes` does not include conclusions."""
 
     nodes: int = 0
@@ -100,7 +100,7 @@ class Gained(View):
     advice: int = 0
 
 
-class Spent(View):
+class CallUsage(ResponseModel):
     """`cost_usd` is the cost of responses, `assumed_usd` the maximum cost of attempts without a response."""
 
     calls: int = 0
@@ -112,17 +112,17 @@ class Spent(View):
     """Model calls without a known cost: unanswered, or the server reported no usage."""
 
 
-class IterationSums(View):
+class IterationSums(ResponseModel):
     """`failed` counts failed steps."""
 
     queries: int = 0
     insights: int = 0
     failed: int = 0
     gained: Gained = Gained()
-    spent: Spent = Spent()
+    spent: CallUsage = CallUsage()
 
 
-class Written(View):
+class WrittenElement(ResponseModel):
     """A node or edge that a step created; an edge's name contains the names of both ends."""
 
     kind: Literal["node", "edge"]
@@ -133,22 +133,22 @@ class Written(View):
 
 
 class PhaseRun(InteractionHead):
-    spent: Spent
+    spent: CallUsage
 
 
-class IterationOutline(IterationView):
+class IterationOutline(IterationSummary):
     plan: Json | None
     deadline_at: datetime
-    steps: list[StepView]
+    steps: list[StepResponse]
     """By round, then in the order of the stages."""
     runs: list[PhaseRun]
     """In the order of their start."""
     sums: IterationSums
-    written: list[Written]
+    written: list[WrittenElement]
     """The first elements; `sums` counts all."""
 
 
-class ToolUse(View):
+class ToolUse(ResponseModel):
     """A tool call and its result. `arguments` is as the model wrote it."""
 
     name: str
@@ -156,11 +156,11 @@ class ToolUse(View):
     has_ended: bool
     result: Json | None
     """None if it has not ended, or the call ledger has expired."""
-    spent: Spent | None
+    spent: CallUsage | None
     """For a paid tool."""
 
 
-class Saying(View):
+class ModelTurn(ResponseModel):
     """One response of the model, with its tool calls."""
 
     is_kept: bool
@@ -169,12 +169,12 @@ class Saying(View):
     tool_uses: list[ToolUse]
     failures: list[FailedSending] = Field(default_factory=list)
     """Attempts of the same request without a usable response, oldest first."""
-    spent: Spent
+    spent: CallUsage
     started_at: datetime | None
     answered_at: datetime | None
 
 
-class Superseded(View):
+class SupersededValue(ResponseModel):
     """A property whose value from earlier sources is superseded by one of this iteration. Values are JSON."""
 
     kind: Literal["node", "edge"]

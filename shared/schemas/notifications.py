@@ -3,10 +3,10 @@
 from datetime import datetime
 from uuid import UUID
 
-from shared.schemas.base import View
+from shared.schemas.base import ResponseModel
 
 
-class DeliveryView(View):
+class DeliveryResponse(ResponseModel):
     """The delivery of one inbox item to one destination, or a test."""
 
     id: UUID
@@ -28,7 +28,7 @@ class DeliveryView(View):
     retry_requested_at: datetime | None
 
 
-class DestinationView(View):
+class DestinationResponse(ResponseModel):
     id: UUID
     kind: str
     address: str
@@ -39,15 +39,15 @@ class DestinationView(View):
     stop_reason: str | None
     """Why the notifier deactivated it; None if a user did."""
     created_at: datetime
-    last_delivery: DeliveryView | None
+    last_delivery: DeliveryResponse | None
 
 
-class DestinationDetails(DestinationView):
-    deliveries: list[DeliveryView]
+class DestinationDetails(DestinationResponse):
+    deliveries: list[DeliveryResponse]
     """The newest few."""
 
 
-class NewSecret(View):
+class NewSecret(ResponseModel):
     """A signing secret, shown only once."""
 
     secret: str
@@ -55,6 +55,6 @@ class NewSecret(View):
     """Until when deliveries are also signed with the previous secrets."""
 
 
-class CreatedDestination(DestinationView):
+class CreatedDestination(DestinationResponse):
     secret: str | None
     """The signing secret of a webhook, shown only once."""

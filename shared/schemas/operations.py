@@ -5,10 +5,10 @@ from uuid import UUID
 
 from pydantic import ConfigDict
 
-from shared.schemas.base import View
+from shared.schemas.base import ResponseModel
 
 
-class LetterStepView(View):
+class DeadLetterStep(ResponseModel):
     """The step of a dead letter."""
 
     id: UUID
@@ -22,7 +22,7 @@ class LetterStepView(View):
     agent_name: str
 
 
-class DeadLetterView(View):
+class DeadLetterResponse(ResponseModel):
     """A message that could not be handled, or the request of a step that failed for good."""
 
     id: UUID
@@ -38,10 +38,10 @@ class DeadLetterView(View):
     """None if no retry is pending."""
     refusal: str | None
     """Why it cannot be retried now, and what to do instead."""
-    step: LetterStepView | None
+    step: DeadLetterStep | None
 
 
-class DeadLetterDetails(DeadLetterView):
+class DeadLetterDetails(DeadLetterResponse):
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
     payload: bytes
@@ -50,13 +50,44 @@ class DeadLetterDetails(DeadLetterView):
     """The payload, if it is text."""
 
 
-class ExportedFile(View):
+class ServiceLoadResponse(ResponseModel):
+    """The load of one service. Numbers of its queue are None if it has none, or while the bus is unavailable."""
+
+    actor: str
+    """The name of the service."""
+    replicas: int
+    """Processes with a connection to the database."""
+    lag: int | None
+    """Messages not delivered yet."""
+    in_flight: int | None
+    """Messages delivered and not acknowledged yet."""
+    idle_slots: int | None
+    """Slots of all replicas that wait for a message."""
+    delivered: int | None
+    """Deliveries since the consumer was created; two readings give a rate."""
+    leases: int
+    lapsed_leases: int
+    """Leases that were not renewed in time."""
+    workers: int
+    """Workers that hold a lease."""
+
+
+class ServiceLoadsResponse(ResponseModel):
+    """The load of every service at one moment."""
+
+    measured_at: datetime
+    bus_fault: str | None
+    """Why the bus is unavailable; None if it is available."""
+    services: list[ServiceLoadResponse]
+
+
+class ExportedFile(ResponseModel):
     file: str
     format: str
     bytes: int
 
 
-class ImportedCounts(View):
+class ImportedCounts(ResponseModel):
     node_types: int
     edge_types: int
     sources: int
@@ -66,7 +97,7 @@ class ImportedCounts(View):
     evidence: int
 
 
-class ImportedAgent(View):
+class ImportedAgent(ResponseModel):
     agent_id: UUID
     name: str
     counts: ImportedCounts

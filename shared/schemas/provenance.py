@@ -4,10 +4,10 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
-from shared.schemas.base import Json, View
+from shared.schemas.base import Json, ResponseModel
 
 
-class SourceView(View):
+class SourceResponse(ResponseModel):
     """A web page as it was when it was fetched; a changed page is another source with the same URL."""
 
     id: UUID
@@ -22,14 +22,14 @@ class SourceView(View):
     retraction_reason: str | None
 
 
-class SourceDetails(SourceView):
+class SourceDetails(SourceResponse):
     step_id: UUID | None
     """The step that fetched it first."""
     text: str
     """The extracted text of the page."""
 
 
-class ClaimView(View):
+class ClaimResponse(ResponseModel):
     """The value of one property according to a quote."""
 
     property: str
@@ -38,7 +38,7 @@ class ClaimView(View):
     """False if another claim supersedes it, or its source is retracted."""
 
 
-class EvidenceView(View):
+class EvidenceResponse(ResponseModel):
     """A verbatim quote of a source, and what it supports of a node or edge."""
 
     id: UUID
@@ -52,7 +52,7 @@ class EvidenceView(View):
     end_byte: int
     """End of the span (exclusive). Offsets are in bytes of the source's text in UTF-8."""
     quote: str
-    claims: list[ClaimView]
+    claims: list[ClaimResponse]
     """Empty if it supports only that the element exists."""
     valid_from: datetime | None
     valid_to: datetime | None
@@ -62,7 +62,7 @@ class EvidenceView(View):
     learned_at: datetime
 
 
-class MarkView(View):
+class QuoteHighlight(ResponseModel):
     """A quote in a source, and the node or edge that it supports."""
 
     evidence_id: UUID
@@ -76,14 +76,14 @@ class MarkView(View):
     """Values by property; empty if it supports only that the element exists."""
 
 
-class MarksView(View):
+class QuoteHighlights(ResponseModel):
     """In the order of the text. `cut`: there are more quotes than are listed."""
 
-    items: list[MarkView]
+    items: list[QuoteHighlight]
     cut: bool
 
 
-class CitingView(View):
+class CitingConclusion(ResponseModel):
     """A conclusion that cites something."""
 
     id: UUID
@@ -91,7 +91,7 @@ class CitingView(View):
     name: str
 
 
-class DoubtView(View):
+class DoubtResponse(ResponseModel):
     """A conclusion depends on an element that changed because a source was retracted."""
 
     since: datetime
@@ -101,7 +101,7 @@ class DoubtView(View):
     """Why the source was retracted."""
 
 
-class RetractionView(View):
+class RetractionResponse(ResponseModel):
     """A URL, or one version of its page, that is not trusted, or was not until it was restored."""
 
     id: UUID
@@ -121,33 +121,33 @@ class RetractionView(View):
     advice: int
 
 
-class BreakView(View):
+class LinkFault(ResponseModel):
     """What is wrong with one link: a fixed code and a sentence."""
 
     broken: str
     message: str
 
 
-class LinkView(View):
+class ChainLink(ResponseModel):
     """One link of a provenance chain. It `holds` if nothing is wrong with it or with anything it depends on."""
 
     id: UUID
     holds: bool
-    breaks: list[BreakView]
+    breaks: list[LinkFault]
 
 
-class ConclusionLink(LinkView):
+class ConclusionLink(ChainLink):
     link: str
     """`advice` or `analysis`."""
     name: str
     summary: str
     rests_on: list[UUID]
     """The nodes and edges that it cites, by their current ids; conclusions are nodes too."""
-    doubts: list[DoubtView]
+    doubts: list[DoubtResponse]
     """One per retracted source: what it depends on may be proved, but not be the same as when it was concluded."""
 
 
-class ThingLink(LinkView):
+class ElementLink(ChainLink):
     link: str
     """`node` or `edge`."""
     type: str
@@ -158,7 +158,7 @@ class ThingLink(LinkView):
     """Its evidence; for an edge also its ends."""
 
 
-class EvidenceLink(LinkView):
+class EvidenceLink(ChainLink):
     element_id: UUID
     source_id: UUID
     quote: str
@@ -174,7 +174,7 @@ class EvidenceLink(LinkView):
     learned_at: datetime
 
 
-class SourceLink(LinkView):
+class SourceLink(ChainLink):
     url: str
     title: str | None
     published: datetime | None
@@ -182,7 +182,7 @@ class SourceLink(LinkView):
     retracted_at: datetime | None
 
 
-class VerificationView(View):
+class VerificationResponse(ResponseModel):
     """The provenance chains of one conclusion down to its sources, each link once."""
 
     id: UUID
@@ -190,12 +190,12 @@ class VerificationView(View):
     holds: bool
     conclusions: list[ConclusionLink]
     """The requested one first."""
-    things: list[ThingLink]
+    elements: list[ElementLink]
     evidence: list[EvidenceLink]
     sources: list[SourceLink]
 
 
-class CheckedView(View):
+class CheckedCounts(ResponseModel):
     """Numbers of checked elements; conclusions are nodes."""
 
     sources: int = 0
@@ -204,7 +204,7 @@ class CheckedView(View):
     edges: int = 0
 
 
-class FoundBreak(BreakView):
+class ElementFault(LinkFault):
     """A broken link and its element."""
 
     link: str
@@ -213,7 +213,7 @@ class FoundBreak(BreakView):
     name: str
 
 
-class FoundDoubt(DoubtView):
+class ElementDoubt(DoubtResponse):
     """A conclusion in doubt, which is not a broken link."""
 
     link: str
@@ -222,10 +222,10 @@ class FoundDoubt(DoubtView):
     name: str
 
 
-class VerificationPage(View):
+class VerificationPage(ResponseModel):
     """A checked part of an agent's graph. Pass `next` as `cursor` to check the next part; None at the end."""
 
-    checked: CheckedView
-    breaks: list[FoundBreak]
-    doubts: list[FoundDoubt]
+    checked: CheckedCounts
+    breaks: list[ElementFault]
+    doubts: list[ElementDoubt]
     next: str | None

@@ -49,7 +49,7 @@ class StateTool(Generic[A]):
     description: str
     arguments: type[A]
     run: Callable[[AsyncSession, A], Awaitable[Json]]
-    meant: Callable[[A], EmbeddingRequest | None] = lambda _: None
+    embedding_request: Callable[[A], EmbeddingRequest | None] = lambda _: None
     """The embedding that `run` reads from the ledger. The loop requests it before the transaction, if it can."""
 
 

@@ -37,11 +37,11 @@ def portable_schema(schema: Mapping[str, Any], *, keep_max_items: bool = False) 
     definitions = schema.get("$defs", {})
     recursive = {name for name in definitions if _reaches(name, name, definitions)}
     converted: Json = _portable(schema, definitions, recursive)
-    kept_definitions = {
+    recursive_definitions = {
         name: _portable(definitions[name], definitions, recursive) for name in recursive
     }
-    if kept_definitions:
-        converted["$defs"] = dict(sorted(kept_definitions.items()))
+    if recursive_definitions:
+        converted["$defs"] = dict(sorted(recursive_definitions.items()))
     if keep_max_items:
         return converted
     portable: Json = without_max_items(converted)

@@ -10,6 +10,7 @@ import httpx
 
 from shared.database.text import storable
 from shared.errors import VigilError
+from shared.tls import tls_context
 from shared.tools import Json
 
 MAX_ANSWER_BYTES: Final = 16 * 1024**2
@@ -71,7 +72,9 @@ async def _read_body(answer: httpx.Response) -> bytes:
 
 
 def create_client(base_url: str) -> BoundedClient:
-    return BoundedClient(base_url=base_url, headers={"Accept-Encoding": "gzip, deflate"})
+    return BoundedClient(
+        base_url=base_url, verify=tls_context(), headers={"Accept-Encoding": "gzip, deflate"}
+    )
 
 
 def parse_search(answer: Any) -> Json:
@@ -103,11 +106,11 @@ def parse_pages(answer: Any) -> Json:
         for page in _items(answer, "results")
         if (url := _url(page)) is not None
     ]
-    failed = []
-    for page in _items(answer, "failed_results", needed=False):
+    failures = []
+    for page in _items(answer, "failed_results", required=False):
         failure = {"url": _url(page), "error": _text(page.get("error"), MAX_ERROR_CHARS)}
-        failed.append({key: value for key, value in failure.items() if value is not None})
-    return {"results": results, "failed": failed}
+        failures.append({key: value for key, value in failure.items() if value is not None})
+    return {"results": results, "failed": failures}
 
 
 def parse_research_id(answer: Any) -> str:
@@ -128,7 +131,7 @@ def parse_research(answer: Any) -> Json:
     research = _object(answer)
     content = research.get("content")
     sources = []
-    for item in _items(research, "sources", needed=False):
+    for item in _items(research, "sources", required=False):
         source = {
             "title": _text(item.get("title"), MAX_TITLE_CHARS),
             "url": _url(item),
@@ -143,11 +146,11 @@ def _object(answer: Any) -> Mapping[str, Any]:
     return answer
 
 
-def _items(answer: Any, key: str, *, needed: bool = True) -> list[Json]:
+def _items(answer: Any, key: str, *, required: bool = True) -> list[Json]:
     """Returns the objects in the list at `key`, at most MAX_RESULTS. Ignores items that are not objects."""
     listed = _object(answer).get(key)
     if not isinstance(listed, list):
-        if needed:
+        if required:
             raise BadAnswerError(f"there is no list of {key!r}")
         return []
     return [item for item in listed[:MAX_RESULTS] if isinstance(item, dict)]

@@ -103,10 +103,10 @@ class SearchClient:
             tavily_errors.MissingAPIKeyError,
             tavily_errors.ForbiddenError,
         ) as error:
-            refused = PermanentError(
+            refusal = PermanentError(
                 "search_key", f"Tavily refused the key: {_message(error)}. Check TAVILY_API_KEY"
             )
-            raise unbilled(refused) from error
+            raise unbilled(refusal) from error
         except (tavily_errors.TimeoutError, TimeoutError) as error:
             raise self._timed_out(error) from error
         except tavily_errors.BadRequestError as error:

@@ -71,7 +71,7 @@ class SearchHit(BaseModel):
 
 
 def conversation_search(client: SearchClient) -> PaidTool[TavilySearch]:
-    """Returns the search tool of conversations. It returns no pages, and its results are validated (promise G8)."""
+    """Returns the search tool of conversations. It returns no pages, and its results are validated."""
 
     async def search(arguments: TavilySearch) -> Json:
         response = await client.search(
@@ -157,10 +157,10 @@ def refuse_unnamed(arguments: TavilyExtract, message: str, earlier: Sequence[Jso
     Only URLs that occur in the step's first message or in earlier tool results may be read.
     """
     urls = [*_urls_in_text(message), *_urls_in_results(earlier)]
-    known = {_canonical_url(url) for url in (*urls, *(url.partition("#")[0] for url in urls))} - {
-        ""
-    }
-    unnamed = [url for url in arguments.urls if _canonical_url(url) not in known]
+    known_urls = {
+        _canonical_url(url) for url in (*urls, *(url.partition("#")[0] for url in urls))
+    } - {""}
+    unnamed = [url for url in arguments.urls if _canonical_url(url) not in known_urls]
     if not unnamed:
         return None
     return (

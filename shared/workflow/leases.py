@@ -112,9 +112,9 @@ class Claimed:
             return 0.0
         return (until - requested_at).total_seconds() - self.lease.seconds
 
-    def is_same(self, other: "Claim") -> bool:
+    def is_same(self, other_claim: "Claim") -> bool:
         """Whether `other` is the same claim, repeated after a rollback."""
-        return isinstance(other, Claimed) and other.lease == self.lease
+        return isinstance(other_claim, Claimed) and other_claim.lease == self.lease
 
 
 @dataclass(frozen=True)

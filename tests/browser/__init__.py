@@ -1,1 +1,1 @@
-"""The window, as people have it: Chromium against a whole installation on the sandbox."""
+"""Tests of the web UI: Chromium against a complete installation with the sandbox."""

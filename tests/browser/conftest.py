@@ -1,4 +1,4 @@
-"""One installation for all tests of the window, with an agent that has finished an iteration."""
+"""One installation for all tests of the web UI, with an agent that has completed an iteration."""
 
 import json
 import re
@@ -9,26 +9,26 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser
 
+from tests.support.browser.browser_window import WIDE, BrowserWindow
 from tests.support.browser.chromium import chromium
-from tests.support.browser.watched import WIDE, Watched
 from tests.support.e2e.installation import MISSION, Installation, installed
 
 AGENT = "Battery watch"
 
 
 @dataclass(frozen=True)
-class Known:
-    """An installation, its address, and the agent that tests may look at but not change."""
+class SharedInstallation:
+    """An installation, its base URL, and an agent that tests may read but not change."""
 
     vigil: Installation
     base: str
     agent_id: str
 
     def link(self, user: str | None = None) -> str:
-        """A sign-in link, used once."""
-        told = self.vigil.vigil("sign-in-link", *(["--user", user] if user else []))
-        assert told.returncode == 0, told.stderr
-        (link,) = re.findall(r"http://\S+secret=\S+", told.stdout)
+        """Create a single-use sign-in link."""
+        result = self.vigil.vigil("sign-in-link", *(["--user", user] if user else []))
+        assert result.returncode == 0, result.stderr
+        (link,) = re.findall(r"http://\S+secret=\S+", result.stdout)
         return str(link)
 
 
@@ -39,52 +39,56 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def known(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Known]:
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedInstallation]:
     with installed(tmp_path_factory.mktemp("window")) as vigil:
         vigil.up()
-        made = vigil.json("agent", "create", MISSION, "--name", AGENT, "--interval", "1d")
+        agent = vigil.json("agent", "create", MISSION, "--name", AGENT, "--interval", "1d")
         vigil.ended_iteration(AGENT, 1)
-        yield Known(vigil, vigil.running.api_url, made["id"])
+        yield SharedInstallation(vigil, vigil.running.api_url, agent["id"])
 
 
 @pytest.fixture(scope="session")
-def cookies(known: Known, browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where a browser keeps that the owner is signed in."""
-    kept = tmp_path_factory.mktemp("cookies") / "state.json"
+def cookies(
+    installation: SharedInstallation, browser: Browser, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The file with the cookies of the signed-in owner."""
+    state_file = tmp_path_factory.mktemp("cookies") / "state.json"
     context = browser.new_context()
     page = context.new_page()
-    page.goto(known.link())
+    page.goto(installation.link())
     page.get_by_role("button", name="Sign in").click()
     page.wait_for_url("**/agents")
-    kept.write_text(json.dumps(context.storage_state()))
+    state_file.write_text(json.dumps(context.storage_state()))
     context.close()
-    return kept
+    return state_file
 
 
-Opener = Callable[[], Watched]
+WindowFactory = Callable[[], BrowserWindow]
 
 
 @pytest.fixture
-def another(known: Known, browser: Browser) -> Iterator[Opener]:
-    """Opens browsers in which nobody is signed in; each is watched."""
-    opened: list[Watched] = []
+def open_window(installation: SharedInstallation, browser: Browser) -> Iterator[WindowFactory]:
+    """Open browser windows without a signed-in user, and check them afterwards."""
+    windows: list[BrowserWindow] = []
 
-    def open_one() -> Watched:
+    def create_window() -> BrowserWindow:
         context = browser.new_context(viewport=WIDE)  # type: ignore[arg-type]  # a TypedDict of these two
-        opened.append(Watched(context.new_page(), known.base))
-        return opened[-1]
+        windows.append(BrowserWindow(context.new_page(), installation.base))
+        return windows[-1]
 
-    yield open_one
-    for each in opened:
-        each.page.context.close()
-        each.check()
+    yield create_window
+    for browser_window in windows:
+        browser_window.page.context.close()
+        browser_window.check()
 
 
 @pytest.fixture
-def window(known: Known, browser: Browser, cookies: Path) -> Iterator[Watched]:
-    """The owner's browser. Fails a test whose page complained, or asked anybody but Vigil for anything."""
+def window(
+    installation: SharedInstallation, browser: Browser, cookies: Path
+) -> Iterator[BrowserWindow]:
+    """The owner's browser window. The test fails if a page logs an error or sends a request to another host."""
     context = browser.new_context(viewport=WIDE, storage_state=cookies)  # type: ignore[arg-type]
-    watched = Watched(context.new_page(), known.base)
-    yield watched
+    browser_window = BrowserWindow(context.new_page(), installation.base)
+    yield browser_window
     context.close()
-    watched.check()
+    browser_window.check()

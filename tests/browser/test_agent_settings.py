@@ -1,34 +1,34 @@
-"""What an owner decides of an agent: kept, told apart from what somebody else decided meanwhile, and taken back."""
+"""Settings of an agent: saving, conflicting edits, prompt versions and deletion."""
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.support.browser.agents import ENDS_MS, made
-from tests.support.browser.watched import Watched
+from tests.support.browser.agents import ITERATION_TIMEOUT_MS, create_agent
+from tests.support.browser.browser_window import BrowserWindow
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 
 @pytest.fixture
-def settled(window: Watched) -> str:
-    """An agent of the test's own that has run once."""
-    agent_id = made(window, "Watch zinc smelters and the power they buy")
-    page = window.open(f"/agents/{agent_id}")
+def agent_id(window: BrowserWindow) -> str:
+    """The id of a new agent that has completed an iteration."""
+    new_id = create_agent(window, "Watch zinc smelters and the power they buy")
+    page = window.open(f"/agents/{new_id}")
     outcome = page.locator("#flow .flow-head .pill").first
-    expect(outcome).to_have_text("completed", timeout=ENDS_MS)
-    return agent_id
+    expect(outcome).to_have_text("completed", timeout=ITERATION_TIMEOUT_MS)
+    return new_id
 
 
-def beside(page: Page) -> Page:
-    """Another tab at the same address, of the same owner."""
-    other = page.context.new_page()
-    other.goto(page.url)
-    return other
+def open_second_tab(page: Page) -> Page:
+    """Open the same URL in another tab of the same owner."""
+    tab = page.context.new_page()
+    tab.goto(page.url)
+    return tab
 
 
-def test_name_rhythm_models_and_budget_are_kept(window: Watched, settled: str) -> None:
-    page = window.open(f"/agents/{settled}/settings")
-    window.shoot("agent-settings")
+def test_name_interval_models_and_budget_are_saved(window: BrowserWindow, agent_id: str) -> None:
+    page = window.open(f"/agents/{agent_id}/settings")
+    window.screenshot("agent-settings")
     general = page.locator("#general")
     general.get_by_label("Name").fill("Zinc desk")
     general.get_by_label("Every").fill("7200")
@@ -53,11 +53,11 @@ def test_name_rhythm_models_and_budget_are_kept(window: Watched, settled: str) -
     expect(budget).to_contain_text("left")
 
 
-def test_an_edit_over_somebody_elses_is_told_and_nothing_is_lost(
-    window: Watched, settled: str
+def test_a_conflicting_edit_is_reported_and_no_input_is_lost(
+    window: BrowserWindow, agent_id: str
 ) -> None:
-    page = window.open(f"/agents/{settled}/settings")
-    other = beside(page)
+    page = window.open(f"/agents/{agent_id}/settings")
+    other = open_second_tab(page)
     other.locator("#general").get_by_label("Name").fill("Theirs of zinc")
     other.locator("#general").get_by_role("button", name="Save").click()
     expect(other.locator("#agent-name")).to_have_text("Theirs of zinc")
@@ -67,23 +67,23 @@ def test_an_edit_over_somebody_elses_is_told_and_nothing_is_lost(
     page.locator("#general").get_by_role("button", name="Save").click()
     expect(page.locator("#general").get_by_role("alert")).to_contain_text("Theirs of zinc")
     expect(page.locator("#general").get_by_label("Name")).to_have_value("Mine of zinc")
-    window.shoot("agent-settings-changed-meanwhile")
+    window.screenshot("agent-settings-changed-meanwhile")
     page.locator("#general").get_by_role("button", name="Save").click()
     expect(page.locator("#agent-name")).to_have_text("Mine of zinc")
 
 
-def test_a_name_that_is_taken_is_told_beside_it(window: Watched, settled: str) -> None:
-    made(window, "Watch lead recyclers and their scrap", name="Lead desk")
+def test_a_taken_name_is_reported_next_to_its_field(window: BrowserWindow, agent_id: str) -> None:
+    create_agent(window, "Watch lead recyclers and their scrap", name="Lead desk")
     window.expected.append("409")
-    page = window.open(f"/agents/{settled}/settings")
+    page = window.open(f"/agents/{agent_id}/settings")
     page.locator("#general").get_by_label("Name").fill("lead desk")
     page.locator("#general").get_by_role("button", name="Save").click()
     expect(page.locator("#general").get_by_role("alert")).to_contain_text("exists already")
     expect(page.locator("#general").get_by_label("Name")).to_have_value("lead desk")
 
 
-def test_a_prompt_is_edited_compared_and_restored(window: Watched, settled: str) -> None:
-    page = window.open(f"/agents/{settled}/settings")
+def test_a_prompt_is_edited_compared_and_restored(window: BrowserWindow, agent_id: str) -> None:
+    page = window.open(f"/agents/{agent_id}/settings")
     page.get_by_role("link", name="Observer").click()
     editor = page.get_by_label("System prompt")
     first = editor.input_value()
@@ -94,7 +94,7 @@ def test_a_prompt_is_edited_compared_and_restored(window: Watched, settled: str)
     expect(newest).to_contain_text("by you")
     expect(newest.locator("ins")).to_contain_text("Never plan a query about the weather.")
     expect(newest.locator("del")).to_have_count(0)
-    window.shoot("prompt")
+    window.screenshot("prompt")
 
     page.once("dialog", lambda dialog: dialog.accept())
     oldest = page.locator(".versions > li").last
@@ -107,10 +107,10 @@ def test_a_prompt_is_edited_compared_and_restored(window: Watched, settled: str)
 
 
 def test_a_prompt_that_somebody_else_changed_is_not_overwritten(
-    window: Watched, settled: str
+    window: BrowserWindow, agent_id: str
 ) -> None:
-    page = window.open(f"/agents/{settled}/settings/prompts/analysis_generation")
-    other = beside(page)
+    page = window.open(f"/agents/{agent_id}/settings/prompts/analysis_generation")
+    other = open_second_tab(page)
     other.get_by_label("System prompt").fill("Weigh what there is. Be brief.")
     other.get_by_role("button", name="Save").click()
     expect(other.get_by_role("status").filter(has_text="Saved")).to_be_visible()
@@ -118,29 +118,29 @@ def test_a_prompt_that_somebody_else_changed_is_not_overwritten(
     window.expected.append("412")
     page.get_by_label("System prompt").fill("Weigh what there is. Be thorough.")
     page.get_by_role("button", name="Save").click()
-    told = page.get_by_role("alert").filter(has_text="was changed while you wrote")
-    expect(told.locator("del")).to_contain_text("brief.")
-    expect(told.locator("ins")).to_contain_text("thorough.")
+    alert = page.get_by_role("alert").filter(has_text="was changed while you wrote")
+    expect(alert.locator("del")).to_contain_text("brief.")
+    expect(alert.locator("ins")).to_contain_text("thorough.")
     expect(page.get_by_label("System prompt")).to_have_value("Weigh what there is. Be thorough.")
-    window.shoot("prompt-changed-meanwhile")
+    window.screenshot("prompt-changed-meanwhile")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_role("status").filter(has_text="Saved")).to_be_visible()
 
 
-def test_it_is_configured_anew_of_another_mission(window: Watched, settled: str) -> None:
-    page = window.open(f"/agents/{settled}/settings")
+def test_an_agent_is_reconfigured_for_a_new_mission(window: BrowserWindow, agent_id: str) -> None:
+    page = window.open(f"/agents/{agent_id}/settings")
     page.get_by_text("Configure anew").first.click()
     page.locator("#mission textarea").fill("Watch zinc smelters, and above all their strikes")
     page.locator("#mission").get_by_label("Conversation").check()
     page.once("dialog", lambda dialog: dialog.accept())
     page.locator("#mission").get_by_role("button", name="Configure anew").click()
-    page.wait_for_url(f"**/agents/{settled}")
-    window.open(f"/agents/{settled}/settings")
+    page.wait_for_url(f"**/agents/{agent_id}")
+    window.open(f"/agents/{agent_id}/settings")
     expect(page.locator("#prompts")).to_contain_text("by the configuration")
 
 
-def test_it_is_deleted_by_who_types_its_name(window: Watched, settled: str) -> None:
-    page = window.open(f"/agents/{settled}/settings")
+def test_an_agent_is_deleted_after_its_name_is_typed(window: BrowserWindow, agent_id: str) -> None:
+    page = window.open(f"/agents/{agent_id}/settings")
     name = page.locator("#agent-name").inner_text()
     window.expected += ["422", "404"]
     page.on("dialog", lambda dialog: dialog.accept())
@@ -150,5 +150,5 @@ def test_it_is_deleted_by_who_types_its_name(window: Watched, settled: str) -> N
     page.get_by_label("Type its name").fill(name)
     page.get_by_role("button", name="Delete the agent").click()
     page.wait_for_url("**/agents")
-    window.open(f"/agents/{settled}")
+    window.open(f"/agents/{agent_id}")
     expect(page.get_by_role("heading", name="Nothing is here")).to_be_visible()

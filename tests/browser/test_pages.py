@@ -1,14 +1,14 @@
-"""Every page that stands by itself opens, for everybody who may, with nothing to complain of."""
+"""Every page opens without errors or accessibility violations."""
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Known
-from tests.support.browser.watched import Watched
+from tests.browser.conftest import SharedInstallation
+from tests.support.browser.browser_window import BrowserWindow
 
 pytestmark = pytest.mark.browser
 
-OF_ALL = (
+GLOBAL_PAGES = (
     "/agents",
     "/agents/new",
     "/inbox",
@@ -21,7 +21,7 @@ OF_ALL = (
     "/settings/destinations",
     "/settings/users",
 )
-OF_AN_AGENT = (
+AGENT_PAGES = (
     "",
     "/iterations",
     "/iterations/1",
@@ -37,18 +37,20 @@ OF_AN_AGENT = (
 )
 
 
-@pytest.mark.parametrize("path", OF_ALL)
-def test_a_page_opens(window: Watched, path: str) -> None:
+@pytest.mark.parametrize("path", GLOBAL_PAGES)
+def test_a_page_opens(window: BrowserWindow, path: str) -> None:
     page = window.open(path)
     expect(page.get_by_role("heading", level=1)).to_be_visible()
-    window.check_access()
+    window.check_accessibility()
 
 
-@pytest.mark.parametrize("path", OF_AN_AGENT)
-def test_a_page_of_an_agent_opens(window: Watched, known: Known, path: str) -> None:
-    page = window.open(f"/agents/{known.agent_id}{path}")
+@pytest.mark.parametrize("path", AGENT_PAGES)
+def test_a_page_of_an_agent_opens(
+    window: BrowserWindow, installation: SharedInstallation, path: str
+) -> None:
+    page = window.open(f"/agents/{installation.agent_id}{path}")
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     if path == "/graph":
-        # Without a graphics card the browser tells of every slow read of a picture.
+        # Without a graphics card the browser logs each slow read of the canvas.
         window.expected.append("GPU stall")
-    window.check_access()
+    window.check_accessibility()

@@ -1,1 +1,1 @@
-"""Whole installations, killed at chosen and at random instants, compared with one that was left alone."""
+"""Whole installations, killed at chosen and random points, compared with an undisturbed run."""

@@ -1,4 +1,4 @@
-"""Houses for the tests of a module, each with somebody to visit it."""
+"""An installation for each test module, with a runner of scenarios."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -7,34 +7,38 @@ import pytest
 
 from shared.runtime.bus import Bus
 from tests.support.chaos.figures import Figures
-from tests.support.chaos.house import House, database_of, lived_in
-from tests.support.chaos.visit import Visit, Visitor
-from tests.support.levers import Sandbox
+from tests.support.chaos.installation import Installation, create_database, running_installation
+from tests.support.chaos.scenario_run import ScenarioRun, ScenarioRunner
+from tests.support.sandbox_control import Sandbox
 from tests.support.seeds import first_seed, repeatable
 
 
 @asynccontextmanager
-async def visited(lived: AbstractAsyncContextManager[House]) -> AsyncIterator[Visitor]:
-    """A visitor to the house that `lived_in` opens."""
-    async with lived as house:
-        database, bus = database_of(house), Bus(house.nats.url, name="test")
+async def open_runner(
+    opened_installation: AbstractAsyncContextManager[Installation],
+) -> AsyncIterator[ScenarioRunner]:
+    """A runner for the installation that the context manager opens."""
+    async with opened_installation as installation:
+        database, bus = create_database(installation), Bus(installation.nats.url, name="test")
         await bus.connect()
-        yield Visitor(house, database, bus, Sandbox(house.sandbox_url))
+        yield ScenarioRunner(installation, database, bus, Sandbox(installation.sandbox_url))
         await bus.close()
         await database.close()
 
 
 @pytest.fixture(scope="module")
-async def visitor(
+async def runner(
     tmp_path_factory: pytest.TempPathFactory, sandbox_server: str
-) -> AsyncIterator[Visitor]:
-    async with visited(lived_in(tmp_path_factory.mktemp("house"), sandbox_server)) as found:
-        yield found
+) -> AsyncIterator[ScenarioRunner]:
+    async with open_runner(
+        running_installation(tmp_path_factory.mktemp("house"), sandbox_server)
+    ) as scenario_runner:
+        yield scenario_runner
 
 
 @pytest.fixture(scope="session")
 def figures() -> Iterator[Figures]:
-    """Of the whole run."""
+    """Measurements of the whole test run."""
     collected = Figures()
     yield collected
     collected.write()
@@ -42,13 +46,13 @@ def figures() -> Iterator[Figures]:
 
 @pytest.fixture
 def seed() -> Iterator[int]:
-    """Of whatever is left to chance; told where a test fails."""
-    chosen = first_seed()
-    with repeatable(chosen):
-        yield chosen
+    """The seed of all random choices; printed when a test fails."""
+    value = first_seed()
+    with repeatable(value):
+        yield value
 
 
 @pytest.fixture(scope="module")
-async def undisturbed(visitor: Visitor) -> Visit:
-    """What everything that is done to the house is compared with."""
-    return await visitor.whole(seed=0)
+async def baseline(runner: ScenarioRunner) -> ScenarioRun:
+    """The result of an undisturbed run, with which the others are compared."""
+    return await runner.run(seed=0)

@@ -1,4 +1,4 @@
-"""The checks can fail: with one promise's keeper taken away, the same scenario that is passed otherwise is not."""
+"""The checks can fail: with one safeguard removed, a scenario that otherwise passes fails."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -7,48 +7,48 @@ from typing import Final
 import pytest
 
 from shared.failpoints import Failpoint
-from tests.chaos.conftest import visited
+from tests.chaos.conftest import open_runner
 from tests.support.chaos.figures import Figures
-from tests.support.chaos.house import lived_in
+from tests.support.chaos.installation import running_installation
+from tests.support.chaos.scenario_run import ScenarioRun, ScenarioRunner
 from tests.support.chaos.scenarios import (
     Trial,
     differences,
     frozen_with_a_lease,
-    joined_by_two,
+    joined_by_two_aggregators,
     killed_at,
 )
-from tests.support.chaos.visit import Visit, Visitor
 
 pytestmark = pytest.mark.chaos
 
 SEED = 1
-Scenario = Callable[[Visitor], Awaitable[Trial]]
+Scenario = Callable[[ScenarioRunner], Awaitable[Trial]]
 
 CASES: dict[str, tuple[str, Scenario, str]] = {
     "ledger off": (
         "analyzer",
-        lambda house: killed_at(house, "analyzer", Failpoint.CALL_RECORDED, SEED, skip=2),
+        lambda runner: killed_at(runner, "analyzer", Failpoint.CALL_RECORDED, SEED, skip=2),
         "calls were paid for twice",
     ),
     "epochs off": (
         "researcher",
-        lambda house: frozen_with_a_lease(house, "researcher", "researcher-2", SEED),
-        "was told otherwise than the state has it",
+        lambda runner: frozen_with_a_lease(runner, "researcher", "researcher-2", SEED),
+        "was published with content that differs from the state",
     ),
     "publish before commit": (
         "aggregator",
-        lambda house: killed_at(house, "aggregator", Failpoint.TOOL_APPLIED, SEED, skip=1),
-        "was told otherwise than the state has it",
+        lambda runner: killed_at(runner, "aggregator", Failpoint.TOOL_APPLIED, SEED, skip=1),
+        "was published with content that differs from the state",
     ),
     "join lock off": (
         "aggregator",
-        lambda house: joined_by_two(house, SEED),
-        "iteration.completed was told otherwise than the state has it",
+        lambda runner: joined_by_two_aggregators(runner, SEED),
+        "iteration.completed was published with content that differs from the state",
     ),
     "random event ids": (
         "researcher",
-        lambda house: killed_at(house, "researcher", Failpoint.EVENTS_PUBLISHED, SEED),
-        "and the state knows nothing of it",
+        lambda runner: killed_at(runner, "researcher", Failpoint.EVENTS_PUBLISHED, SEED),
+        "but the state does not imply it",
     ),
 }
 
@@ -57,24 +57,30 @@ SHORT: Final = {"ledger off", "random event ids"}
 
 
 @pytest.fixture(scope="module")
-async def sound(tmp_path_factory: pytest.TempPathFactory, sandbox_server: str) -> Visit:
-    """A visit to an unbroken installation, which ends before the broken ones begin."""
-    async with visited(lived_in(tmp_path_factory.mktemp("sound"), sandbox_server)) as visitor:
-        return await visitor.whole(SEED)
+async def unbroken_run(
+    tmp_path_factory: pytest.TempPathFactory, sandbox_server: str
+) -> ScenarioRun:
+    """A run in an unbroken installation, which is stopped before the broken ones start."""
+    async with open_runner(
+        running_installation(tmp_path_factory.mktemp("sound"), sandbox_server)
+    ) as runner:
+        return await runner.run(SEED)
 
 
 @pytest.mark.parametrize(
     "breakage",
     [pytest.param(name, marks=() if name in SHORT else pytest.mark.slow) for name in CASES],
 )
-async def test_a_broken_build_is_found_out(
-    tmp_path: Path, sandbox_server: str, figures: Figures, sound: Visit, breakage: str
+async def test_a_removed_safeguard_is_detected(
+    tmp_path: Path, sandbox_server: str, figures: Figures, unbroken_run: ScenarioRun, breakage: str
 ) -> None:
-    actor, scenario, complaint = CASES[breakage]
-    assert sound.faults == ()
-    house = lived_in(tmp_path / "broken", sandbox_server, breakages={actor: breakage})
-    async with visited(house) as broken:
-        trial = await scenario(broken)
-    found = differences(sound, trial)
-    assert any(complaint in difference for difference in found), found
+    actor, scenario, message = CASES[breakage]
+    assert unbroken_run.faults == ()
+    broken_installation = running_installation(
+        tmp_path / "broken", sandbox_server, breakages={actor: breakage}
+    )
+    async with open_runner(broken_installation) as broken_runner:
+        trial = await scenario(broken_runner)
+    faults = differences(unbroken_run, trial)
+    assert any(message in difference for difference in faults), faults
     figures.add(f"found out: {breakage}")

@@ -1,4 +1,4 @@
-"""The assistant is killed at each point of making an agent; the agent is as if nothing had been."""
+"""The assistant is killed at each failpoint of configuring an agent; the result does not change."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,8 +12,8 @@ from shared.enums import Phase
 from shared.failpoints import Failpoint
 from shared.graph.scope import GraphScope
 from tests.support.canonical_graph import canonical
-from tests.support.chaos.visit import Visitor
-from tests.support.configuring import configured, order_agent, reread
+from tests.support.chaos.scenario_run import ScenarioRunner
+from tests.support.configuring import order_agent, reload_agent, wait_until_configured
 
 pytestmark = pytest.mark.chaos
 
@@ -34,15 +34,15 @@ SHORT: Final = {(Failpoint.CALL_RECORDED, 0), (Failpoint.STATE_WRITTEN, 0)}
 
 
 @dataclass(frozen=True)
-class Made:
-    """What an agent was made of the mission, the same for every owner."""
+class Configuration:
+    """The configuration of an agent; it depends on the mission alone."""
 
     name: str
     status: str
     prompts: dict[Phase, str]
     versions: int
     graph: Any
-    """Its types, in canonical form."""
+    """Its node and edge types, in canonical form."""
 
 
 def cases() -> Iterator[object]:
@@ -54,40 +54,47 @@ def cases() -> Iterator[object]:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_stays_armed(visitor: Visitor) -> Iterator[None]:
+def _disarm(runner: ScenarioRunner) -> Iterator[None]:
     yield
-    visitor.house.disarm()
+    runner.installation.disarm()
 
 
-async def made(visitor: Visitor, *, killed: bool) -> tuple[Made, int]:
-    """An agent of an owner of its own; and the calls that were in flight when the assistant died."""
-    visitor.sandbox.reset()
-    ordered, asked = await order_agent(visitor.database, owner=f"owner {uuid4()}")
-    await visitor.bus.publish(asked)
-    in_flight = await visitor.in_flight_at_death("assistant") if killed else 0
-    await configured(visitor.database, ordered)
-    agent = await reread(visitor.database, ordered)
-    async with visitor.database.transaction() as session:
-        graph = await canonical(session, GraphScope(agent.owner_id, agent.id))
-    found = agent_configuration.prompts_by_phase(agent)
-    return Made(agent.name, agent.status, found, agent.prompts_version, graph), in_flight
+async def configure_agent(runner: ScenarioRunner, *, killed: bool) -> tuple[Configuration, int]:
+    """Configure an agent of a new owner; also return the number of calls in flight at the kill."""
+    runner.sandbox.reset()
+    agent, event = await order_agent(runner.database, owner=f"owner {uuid4()}")
+    await runner.bus.publish(event)
+    in_flight = await runner.in_flight_at_kill("assistant") if killed else 0
+    await wait_until_configured(runner.database, agent)
+    configured_agent = await reload_agent(runner.database, agent)
+    async with runner.database.transaction() as session:
+        graph = await canonical(session, GraphScope(configured_agent.owner_id, configured_agent.id))
+    prompts = agent_configuration.prompts_by_phase(configured_agent)
+    configuration = Configuration(
+        configured_agent.name,
+        configured_agent.status,
+        prompts,
+        configured_agent.prompts_version,
+        graph,
+    )
+    return configuration, in_flight
 
 
 @pytest.fixture(scope="module")
-async def as_it_should_be(visitor: Visitor) -> Made:
-    whole, _ = await made(visitor, killed=False)
-    assert (whole.status, whole.versions, len(whole.prompts)) == ("ready", 1, 6)
-    assert len(whole.graph["node_types"]) >= 8
-    assert visitor.sandbox.billed()["llm"] == LLM_CALLS
-    return whole
+async def expected(runner: ScenarioRunner) -> Configuration:
+    result, _ = await configure_agent(runner, killed=False)
+    assert (result.status, result.versions, len(result.prompts)) == ("ready", 1, 6)
+    assert len(result.graph["node_types"]) >= 8
+    assert runner.sandbox.billed()["llm"] == LLM_CALLS
+    return result
 
 
 @pytest.mark.parametrize(("point", "skip"), list(cases()))
 async def test_killed_at(
-    visitor: Visitor, as_it_should_be: Made, point: Failpoint, skip: int
+    runner: ScenarioRunner, expected: Configuration, point: Failpoint, skip: int
 ) -> None:
-    visitor.house.arm("assistant", point, skip=skip)
-    found, in_flight = await made(visitor, killed=True)
-    assert found == as_it_should_be
-    assert visitor.sandbox.repeated() <= in_flight
-    assert visitor.sandbox.billed()["llm"] == LLM_CALLS + visitor.sandbox.repeated()
+    runner.installation.arm("assistant", point, skip=skip)
+    result, in_flight = await configure_agent(runner, killed=True)
+    assert result == expected
+    assert runner.sandbox.repeated() <= in_flight
+    assert runner.sandbox.billed()["llm"] == LLM_CALLS + runner.sandbox.repeated()

@@ -1,4 +1,4 @@
-"""PostgreSQL's disk is full while agents work, until somebody makes room: nothing is lost, and nobody spins."""
+"""PostgreSQL's disk is full for a while during iterations: nothing is lost, and no process busy-loops."""
 
 import asyncio
 import time
@@ -15,84 +15,88 @@ from cli.local.ports import free_port
 from shared.database.tables import Agent, Call
 from shared.enums import StepKind
 from shared.errors import TransientError
-from tests.chaos.conftest import visited
-from tests.support.chaos.contained import ContainedPostgres, docker_answers
+from tests.chaos.conftest import open_runner
+from tests.support.chaos.contained import PostgresContainer, docker_is_available
 from tests.support.chaos.figures import Figures
-from tests.support.chaos.house import House, lived_in
-from tests.support.chaos.scenarios import Trial, unharmed
-from tests.support.chaos.visit import Visit, Visitor
-from tests.support.waiting import until
+from tests.support.chaos.installation import Installation, running_installation
+from tests.support.chaos.scenario_run import ScenarioRun, ScenarioRunner
+from tests.support.chaos.scenarios import Trial, assert_like_baseline
+from tests.support.waiting import wait_until
 
 pytestmark = [
     pytest.mark.chaos,
     pytest.mark.slow,
-    pytest.mark.skipif(not docker_answers(), reason="no Docker Engine answers here"),
+    pytest.mark.skipif(not docker_is_available(), reason="no Docker Engine is available"),
 ]
 
 AGENTS: Final = 6
 FULL_SECONDS: Final = 15.0
-"""Longer than a lease: who has an answer in hand may have lost its step by the time that it can be written."""
-LOG_SEGMENT_BYTES: Final = 16 * 1024**2
-"""What PostgreSQL's log grows by; with less there is no room for it."""
-SLOW_ANSWER_SECONDS: Final = 1.0
-LOOK_SECONDS: Final = 0.2
-BACK_SECONDS: Final = 60.0
-"""Docker waits longer before each further start."""
+"""Longer than a lease: a worker may lose its step before it can store a response."""
+WAL_SEGMENT_BYTES: Final = 16 * 1024**2
+"""The size of a WAL segment; with less free space the WAL cannot grow."""
+SLOW_RESPONSE_SECONDS: Final = 1.0
+POLL_SECONDS: Final = 0.2
+RESTART_SECONDS: Final = 60.0
+"""Docker backs off before each restart."""
 LINES_PER_SECOND: Final = 10.0
-"""Of one process with all its slots."""
+"""Per process, with all its slots."""
 
 
 @pytest.fixture
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> ContainedPostgres:
-    return ContainedPostgres(free_port(), tmp_path_factory.mktemp("log") / "postgres.log")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> PostgresContainer:
+    return PostgresContainer(free_port(), tmp_path_factory.mktemp("log") / "postgres.log")
 
 
-@pytest.mark.parametrize("log_too", [False, True], ids=["tables", "tables-and-log"])
-async def test_a_full_disk_is_waited_out(
+@pytest.mark.parametrize("fills_wal", [False, True], ids=["tables", "tables-and-log"])
+async def test_iterations_survive_a_full_disk(
     tmp_path_factory: pytest.TempPathFactory,
     sandbox_server: str,
-    postgres: ContainedPostgres,
+    postgres: PostgresContainer,
     figures: Figures,
     seed: int,
-    log_too: bool,
+    fills_wal: bool,
 ) -> None:
-    """Where its log cannot grow either, the server itself goes down, and cannot come back before there is room."""
-    home = tmp_path_factory.mktemp("full")
-    async with visited(lived_in(home, sandbox_server, settings={}, postgres=postgres)) as visitor:
-        undisturbed = await visitor.whole(seed)
-        since = await visitor.next_sequence()
-        agents = await at_work(visitor, seed)
-        lines = log_lines(visitor.house)
+    """When the WAL cannot grow either, the server stops and cannot restart before there is space."""
+    directory = tmp_path_factory.mktemp("full")
+    async with open_runner(
+        running_installation(directory, sandbox_server, settings={}, postgres=postgres)
+    ) as runner:
+        baseline = await runner.run(seed)
+        since = await runner.next_sequence()
+        agents = await start_agents(runner, seed)
+        lines_before = log_lines(runner.installation)
         postgres.fill_disk()
-        if log_too:
-            await use_up_log(postgres)
-        in_flight = await look_on(visitor, FULL_SECONDS)
-        assert postgres.free_bytes() < LOG_SEGMENT_BYTES
-        written = {name: log_lines(visitor.house)[name] - lines[name] for name in lines}
+        if fills_wal:
+            await exhaust_wal(postgres)
+        in_flight = await watch_calls(runner, FULL_SECONDS)
+        assert postgres.free_bytes() < WAL_SEGMENT_BYTES
+        written = {
+            name: log_lines(runner.installation)[name] - lines_before[name] for name in lines_before
+        }
         postgres.free_disk()
-        in_flight |= await unanswered_at_last(visitor)
-        await all_unharmed(visitor, undisturbed, figures, agents, since, len(in_flight))
-        assert visitor.house.deaths == []
-    said = postgres.log.read_text()
-    assert "No space left on device" in said
-    assert ("PANIC" in said) == log_too
+        in_flight |= await calls_after_restart(runner)
+        await assert_all_like_baseline(runner, baseline, figures, agents, since, len(in_flight))
+        assert runner.installation.deaths == []
+    postgres_log = postgres.log.read_text()
+    assert "No space left on device" in postgres_log
+    assert ("PANIC" in postgres_log) == fills_wal
     assert max(written.values()) / FULL_SECONDS < LINES_PER_SECOND
     figures.add("iterations over a full disk", len(agents))
     figures.add("calls in flight when the disk was full", len(in_flight))
 
 
-async def at_work(visitor: Visitor, seed: int) -> Sequence[Agent]:
-    """Agents whose answers take so long that all of them are at work at the same time."""
-    visitor.sandbox.reset()
-    slow = {"kind": "latency", "latency_seconds": SLOW_ANSWER_SECONDS, "always": True}
-    visitor.sandbox.faults(slow)
-    agents = [await visitor.begin_another(seed + number) for number in range(AGENTS)]
-    await visitor.working(agents[0], StepKind.QUERY)
+async def start_agents(runner: ScenarioRunner, seed: int) -> Sequence[Agent]:
+    """Start agents with slow model responses, so that all of them run at the same time."""
+    runner.sandbox.reset()
+    slow = {"kind": "latency", "latency_seconds": SLOW_RESPONSE_SECONDS, "always": True}
+    runner.sandbox.faults(slow)
+    agents = [await runner.begin_another(seed + number) for number in range(AGENTS)]
+    await runner.wait_until_working(agents[0], StepKind.QUERY)
     return agents
 
 
-async def use_up_log(postgres: ContainedPostgres) -> None:
-    """Until the server ends of it."""
+async def exhaust_wal(postgres: PostgresContainer) -> None:
+    """Write WAL until the server stops."""
 
     async def look() -> bool:
         try:
@@ -105,59 +109,59 @@ async def use_up_log(postgres: ContainedPostgres) -> None:
             return True
         return False
 
-    await until(look, what="PostgreSQL's log to need room")
+    await wait_until(look, what="PostgreSQL's WAL to run out of space")
 
 
-async def look_on(visitor: Visitor, seconds: float) -> set[UUID]:
-    """The calls that had no answer in the ledger at some moment of that time."""
-    found: set[UUID] = set()
+async def watch_calls(runner: ScenarioRunner, seconds: float) -> set[UUID]:
+    """Ids of the calls that had no response in the ledger at some moment of that time."""
+    calls: set[UUID] = set()
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        found |= await unanswered(visitor) or set()
-        await asyncio.sleep(LOOK_SECONDS)
-    return found
+        calls |= await calls_without_response(runner) or set()
+        await asyncio.sleep(POLL_SECONDS)
+    return calls
 
 
-async def unanswered(visitor: Visitor) -> set[UUID] | None:
-    """None while the ledger cannot be read."""
+async def calls_without_response(runner: ScenarioRunner) -> set[UUID] | None:
+    """Ids of calls without a response; None while the ledger cannot be read."""
     try:
-        async with visitor.database.transaction() as session:
+        async with runner.database.transaction() as session:
             return set(await session.scalars(select(Call.id).where(Call.answered_at.is_(None))))
     except TransientError:
         return None
 
 
-async def unanswered_at_last(visitor: Visitor) -> set[UUID]:
-    """As soon as the ledger can be read: what was under way when the server went down is under way still."""
-    found: list[set[UUID]] = []
+async def calls_after_restart(runner: ScenarioRunner) -> set[UUID]:
+    """The same as soon as the ledger can be read: calls in flight when the server stopped are still listed."""
+    results: list[set[UUID]] = []
 
     async def look() -> bool:
-        if (read := await unanswered(visitor)) is not None:
-            found.append(read)
-        return bool(found)
+        if (calls := await calls_without_response(runner)) is not None:
+            results.append(calls)
+        return bool(results)
 
-    await until(look, what="PostgreSQL to be back", seconds=BACK_SECONDS)
-    return found[0]
-
-
-def log_lines(house: House) -> dict[str, int]:
-    return {name: house.log(name).count("\n") for name in ACTORS}
+    await wait_until(look, what="PostgreSQL to be back", seconds=RESTART_SECONDS)
+    return results[0]
 
 
-async def all_unharmed(
-    visitor: Visitor,
-    undisturbed: Visit,
+def log_lines(installation: Installation) -> dict[str, int]:
+    return {name: installation.log(name).count("\n") for name in ACTORS}
+
+
+async def assert_all_like_baseline(
+    runner: ScenarioRunner,
+    baseline: ScenarioRun,
     figures: Figures,
     agents: Sequence[Agent],
     since: int,
     in_flight: int,
 ) -> None:
     for agent in agents:
-        visit = await visitor.end(agent, since)
-        own = Visit(visit.result, visit.faults, undisturbed.billed, 0)
-        unharmed(figures, undisturbed, Trial(own, 0))
-    repeated = visitor.sandbox.repeated()
-    wanted = sum(undisturbed.billed.values()) * len(agents)
-    assert sum(visitor.sandbox.billed().values()) == wanted + repeated
+        run = await runner.end(agent, since)
+        own = ScenarioRun(run.result, run.faults, baseline.billed, 0)
+        assert_like_baseline(figures, baseline, Trial(own, 0))
+    repeated = runner.sandbox.repeated()
+    expected = sum(baseline.billed.values()) * len(agents)
+    assert sum(runner.sandbox.billed().values()) == expected + repeated
     assert repeated <= in_flight
     figures.add("of these paid twice after a full disk", repeated)

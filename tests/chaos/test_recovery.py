@@ -1,4 +1,4 @@
-"""With the settings that everybody has: how long a killed worker's step waits until another replica takes it."""
+"""With the default settings: how long the step of a killed worker waits for another replica."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
@@ -6,18 +6,18 @@ from typing import Final
 import pytest
 
 from shared.failpoints import Failpoint
-from tests.chaos.conftest import visited
-from tests.support.chaos.claims import seconds_until_taken
+from tests.chaos.conftest import open_runner
 from tests.support.chaos.figures import Figures
-from tests.support.chaos.house import lived_in
-from tests.support.chaos.scenarios import Trial, unharmed
-from tests.support.chaos.visit import Visit, Visitor
-from tests.support.chaos.workers import WORKS_ON
+from tests.support.chaos.installation import running_installation
+from tests.support.chaos.lease_probe import takeover_seconds
+from tests.support.chaos.scenario_run import ScenarioRun, ScenarioRunner
+from tests.support.chaos.scenarios import Trial, assert_like_baseline
+from tests.support.chaos.workers import STEP_KIND_BY_WORKER
 
 pytestmark = [pytest.mark.chaos, pytest.mark.slow]
 
-REPLICAS: Final = dict.fromkeys(WORKS_ON, 2)
-LONGEST_SECONDS: Final = 15.0
+REPLICAS: Final = dict.fromkeys(STEP_KIND_BY_WORKER, 2)
+MAX_TAKEOVER_SECONDS: Final = 15.0
 POINTS: Final = {
     Failpoint.MESSAGE_RECEIVED: "its message in hand",
     Failpoint.LEASE_TAKEN: "the step leased",
@@ -28,19 +28,21 @@ WITHOUT_TOOLS: Final = {"observer"}
 
 
 @pytest.fixture(scope="module")
-async def visitor(
+async def runner(
     tmp_path_factory: pytest.TempPathFactory, sandbox_server: str
-) -> AsyncIterator[Visitor]:
-    """Default settings, two replicas of each worker; of the two, whoever comes by first is killed."""
-    home = tmp_path_factory.mktemp("defaults")
-    async with visited(
-        lived_in(home, sandbox_server, replicas=REPLICAS, settings={}, armed_together=True)
-    ) as found:
-        yield found
+) -> AsyncIterator[ScenarioRunner]:
+    """Default settings, two replicas of each worker; the first to reach the failpoint is killed."""
+    directory = tmp_path_factory.mktemp("defaults")
+    async with open_runner(
+        running_installation(
+            directory, sandbox_server, replicas=REPLICAS, settings={}, armed_together=True
+        )
+    ) as scenario_runner:
+        yield scenario_runner
 
 
 def cases() -> Iterator[tuple[str, Failpoint]]:
-    for worker in WORKS_ON:
+    for worker in STEP_KIND_BY_WORKER:
         for point in POINTS:
             if point is not Failpoint.TOOL_APPLIED or worker not in WITHOUT_TOOLS:
                 yield worker, point
@@ -48,24 +50,28 @@ def cases() -> Iterator[tuple[str, Failpoint]]:
 
 @pytest.mark.parametrize(("worker", "point"), list(cases()))
 async def test_another_replica_takes_a_killed_workers_step(
-    visitor: Visitor,
-    undisturbed: Visit,
+    runner: ScenarioRunner,
+    baseline: ScenarioRun,
     figures: Figures,
     seed: int,
     worker: str,
     point: Failpoint,
 ) -> None:
-    house = visitor.house
-    both = house.replicas(worker)
-    house.kept_down |= both
-    house.arm(worker, point)
-    since = await visitor.next_sequence()
-    agent = await visitor.begin(seed)
-    pid = await visitor.one_killed(both)
-    in_flight = await visitor.in_flight(pid)
-    waited = await seconds_until_taken(visitor.database, agent, WORKS_ON[worker], pid)
-    unharmed(figures, undisturbed, Trial(await visitor.end(agent, since), in_flight))
-    house.kept_down -= both
-    await house.live(both)
-    assert waited < LONGEST_SECONDS
-    figures.sample(f"a worker killed with {POINTS[point]}: until another has its step", waited)
+    installation = runner.installation
+    replicas = installation.replicas(worker)
+    installation.not_restarted |= replicas
+    installation.arm(worker, point)
+    since = await runner.next_sequence()
+    agent = await runner.begin(seed)
+    pid = await runner.wait_for_kill(replicas)
+    in_flight = await runner.in_flight(pid)
+    seconds_waited = await takeover_seconds(
+        runner.database, agent, STEP_KIND_BY_WORKER[worker], pid
+    )
+    assert_like_baseline(figures, baseline, Trial(await runner.end(agent, since), in_flight))
+    installation.not_restarted -= replicas
+    await installation.wait_until_running(replicas)
+    assert seconds_waited < MAX_TAKEOVER_SECONDS
+    figures.sample(
+        f"a worker killed with {POINTS[point]}: until another has its step", seconds_waited
+    )

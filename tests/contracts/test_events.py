@@ -1,7 +1,7 @@
 """Events: every sample round-trips, newer fields are ignored, and every released event stays readable.
 
 Nothing has been released. The first release writes its files with `python -m tests.support.contracts.samples`; from then
-on the tests with `release` or `path` compare today's code with each release.
+on the tests with `release` or `path` compare the current code with each release.
 """
 
 import json
@@ -25,42 +25,44 @@ SAMPLES = {sample.type: json.loads(encode(sample)) for sample in samples()}
 
 
 @pytest.mark.parametrize("path", RELEASED, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_every_released_sample_parses_and_keeps_its_facts(path: Path) -> None:
-    told = json.loads(path.read_text(encoding="utf-8"))
-    again = json.loads(encode(decode(path.read_bytes())))
-    assert {key: again.get(key) for key in told} == told
+def test_every_released_sample_parses_without_losing_fields(path: Path) -> None:
+    sample = json.loads(path.read_text(encoding="utf-8"))
+    reencoded = json.loads(encode(decode(path.read_bytes())))
+    assert {key: reencoded.get(key) for key in sample} == sample
 
 
 @pytest.mark.parametrize("wire_type", SAMPLES)
 def test_fields_of_a_newer_version_are_ignored(wire_type: str) -> None:
     sample = SAMPLES[wire_type]
-    assert decode(json.dumps(grown(sample)).encode()) == decode(json.dumps(sample).encode())
+    assert decode(json.dumps(with_added_fields(sample)).encode()) == decode(
+        json.dumps(sample).encode()
+    )
 
 
 @pytest.mark.parametrize("path", RELEASED, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_fields_of_a_newer_version_are_ignored_in_released_samples(path: Path) -> None:
-    newer = grown(json.loads(path.read_text(encoding="utf-8")))
+    newer = with_added_fields(json.loads(path.read_text(encoding="utf-8")))
     assert decode(json.dumps(newer).encode()) == decode(path.read_bytes())
 
 
-def grown(told: Any) -> Any:
-    """As a newer version may tell it: with fields that nobody knows, in every object at any depth."""
-    match told:
+def with_added_fields(value: Any) -> Any:
+    """Add unknown fields to every object at any depth, as a newer version may."""
+    match value:
         case dict():
-            known = {key: grown(value) for key, value in told.items()}
-            return known | {"added_later": {"deep": [1]}, "also_later": None}
+            fields = {key: with_added_fields(inner) for key, inner in value.items()}
+            return fields | {"added_later": {"deep": [1]}, "also_later": None}
         case list():
-            return [grown(value) for value in told]
+            return [with_added_fields(inner) for inner in value]
         case _:
-            return told
+            return value
 
 
 def test_fields_are_added_at_every_depth() -> None:
-    assert "added_later" in grown(SAMPLES["vigil.insight.v1.requested"])["insight"]
+    assert "added_later" in with_added_fields(SAMPLES["vigil.insight.v1.requested"])["insight"]
 
 
 @pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.name)
-def test_what_today_is_told_is_understood_by_every_release(release: Path) -> None:
+def test_current_events_are_valid_for_every_release(release: Path) -> None:
     shapes = json.loads((release / released.SHAPES).read_text(encoding="utf-8"))
     assert shapes.keys() <= SAMPLES.keys(), "an event of that release has no sample today"
     for wire_type, shape in shapes.items():
@@ -68,27 +70,31 @@ def test_what_today_is_told_is_understood_by_every_release(release: Path) -> Non
 
 
 @pytest.mark.parametrize("release", RELEASES, ids=lambda release: release.name)
-def test_no_word_is_used_that_a_release_does_not_know(release: Path) -> None:
-    known = words(json.loads((release / released.SHAPES).read_text(encoding="utf-8")))
-    used = words(released.shapes())
-    assert known
-    for place in known.keys() & used.keys():
-        assert used[place] <= known[place], f"{place}: only a new version of the event may say more"
+def test_no_enum_value_is_unknown_to_a_release(release: Path) -> None:
+    released_values = enum_values(
+        json.loads((release / released.SHAPES).read_text(encoding="utf-8"))
+    )
+    current_values = enum_values(released.shapes())
+    assert released_values
+    for path in released_values.keys() & current_values.keys():
+        assert current_values[path] <= released_values[path], (
+            f"{path}: only a new version of the event may have new values"
+        )
 
 
-def words(shape: Any, place: str = "") -> dict[str, set[str]]:
-    """Where an event has one of a few words, by the path in its shape."""
-    if isinstance(shape, list):
-        shape = {str(number): each for number, each in enumerate(shape)}
-    if not isinstance(shape, dict):
+def enum_values(schema: Any, path: str = "") -> dict[str, set[str]]:
+    """Return the enum values of a schema, by their path."""
+    if isinstance(schema, list):
+        schema = {str(number): inner for number, inner in enumerate(schema)}
+    if not isinstance(schema, dict):
         return {}
-    found = {place: set(shape["enum"])} if isinstance(shape.get("enum"), list) else {}
-    for key, each in shape.items():
-        found |= words(each, f"{place}/{key}")
-    return found
+    values = {path: set(schema["enum"])} if isinstance(schema.get("enum"), list) else {}
+    for key, inner in schema.items():
+        values |= enum_values(inner, f"{path}/{key}")
+    return values
 
 
-def test_a_release_would_not_understand_an_event_that_lost_a_field() -> None:
+def test_an_event_without_a_released_field_is_invalid() -> None:
     shapes = released.shapes()
     sample = dict(SAMPLES["vigil.plan.v1.produced"])
     validate(sample, shapes["vigil.plan.v1.produced"], format_checker=FormatChecker())
@@ -97,7 +103,7 @@ def test_a_release_would_not_understand_an_event_that_lost_a_field() -> None:
         validate(sample, shapes["vigil.plan.v1.produced"])
 
 
-def test_todays_samples_fit_todays_schemas() -> None:
+def test_current_samples_match_the_current_schemas() -> None:
     shapes = released.shapes()
     assert shapes.keys() == SAMPLES.keys()
     for wire_type, shape in shapes.items():
@@ -105,7 +111,7 @@ def test_todays_samples_fit_todays_schemas() -> None:
 
 
 @pytest.mark.skipif(not RELEASES, reason="nothing has been released")
-def test_what_was_released_is_never_changed_or_removed() -> None:
+def test_released_files_are_never_changed_or_removed() -> None:
     assert (released.RELEASED / released.SUMS).read_text(encoding="utf-8") == released.sums()
 
 
@@ -135,7 +141,7 @@ def test_every_sample_round_trips() -> None:
         assert decode(encode(sample)) == sample
 
 
-def test_ids_tell_facts_apart_and_publications_not() -> None:
+def test_event_ids_are_deterministic_and_unique() -> None:
     first, second = list(samples()), list(samples())
     assert [event.event_id for event in first] == [event.event_id for event in second]
     assert len({event.event_id for event in first}) == len(first)
@@ -150,35 +156,35 @@ def test_ids_tell_facts_apart_and_publications_not() -> None:
         (b'{"type": "vigil.query.v1.completed"}', "unreadable_event"),
     ],
 )
-def test_what_cannot_be_understood_is_refused_with_a_code(payload: bytes, code: str) -> None:
-    with pytest.raises(PermanentError) as refused:
+def test_an_unreadable_event_is_refused_with_a_code(payload: bytes, code: str) -> None:
+    with pytest.raises(PermanentError) as error:
         decode(payload)
-    assert refused.value.code == code
+    assert error.value.code == code
 
 
 @pytest.mark.parametrize(
-    ("wire_type", "words"),
+    ("wire_type", "message"),
     [
         ("vigil.query.v2.completed", "does not know version 2 of query.completed"),
         ("vigil.nothing.v1.happened", "does not know the event 'vigil.nothing.v1.happened'"),
         ("y" * 500_000, "does not know the event"),
     ],
 )
-def test_what_is_not_known_is_told_in_words_that_fit_a_line(wire_type: str, words: str) -> None:
-    with pytest.raises(PermanentError, match=f"this version of Vigil .*{words}") as refused:
+def test_an_unknown_event_is_refused_with_a_short_message(wire_type: str, message: str) -> None:
+    with pytest.raises(PermanentError, match=f"this version of Vigil .*{message}") as error:
         decode(json.dumps({"type": wire_type}).encode())
-    assert "upgrade, then retry" in str(refused.value)
-    assert len(str(refused.value)) < 300
+    assert "upgrade, then retry" in str(error.value)
+    assert len(str(error.value)) < 300
 
 
-def test_every_event_is_sent_and_the_actors_hear_only_what_is_sent() -> None:
-    sent = {
+def test_every_event_is_published_and_services_consume_only_published_events() -> None:
+    published = {
         event for actor, events in PUBLISHES.items() if actor != "scheduler" for event in events
     }
-    heard = {event for consumer in CONSUMERS.values() for event in consumer.subscribes_to}
-    assert heard <= sent | set(PUBLISHES["scheduler"])
-    # Nobody but the api and people listen to these.
-    assert {event.subject for event in set(EVENTS) - heard} == {
+    consumed = {event for consumer in CONSUMERS.values() for event in consumer.subscribes_to}
+    assert consumed <= published | set(PUBLISHES["scheduler"])
+    # Only the API and users consume these.
+    assert {event.subject for event in set(EVENTS) - consumed} == {
         "answer.completed",
         "answer.failed",
         "configuration.failed",

@@ -1,4 +1,4 @@
-"""`vigil` as a person uses it: real processes, real engines, the sandbox in place of the model and the web."""
+"""The `vigil` commands with real processes and engines; the sandbox replaces the model and the web."""
 
 import json
 import os
@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.e2e.installation import MISSION, Installation, installed
 from tests.support.paths import CORPUS
-from tests.support.waiting import waited_for
+from tests.support.waiting import wait_for
 
 INTERRUPTED = 130
 DEMO_KEYS = {
@@ -23,15 +23,15 @@ DEMO_KEYS = {
 
 @pytest.fixture(scope="module")
 def vigil(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """One installation for the tests that only use it."""
+    """One installation for the tests that do not restart it."""
     with installed(tmp_path_factory.mktemp("installation")) as installation:
         installation.up()
         yield installation
 
 
-def test_up_says_what_answers_and_where(vigil: Installation) -> None:
+def test_up_prints_addresses_and_directories(vigil: Installation) -> None:
     running = vigil.running
-    waited_for(lambda: "Ctrl-C" in vigil.said or None, "everything to be said")
+    wait_for(lambda: "Ctrl-C" in vigil.output or None, "the start to be printed")
     for words in (
         "Vigil is up",
         f"from the corpus {CORPUS}",
@@ -40,28 +40,30 @@ def test_up_says_what_answers_and_where(vigil: Installation) -> None:
         running.database_url,
         str(vigil.data.root),
     ):
-        assert words in vigil.said
+        assert words in vigil.output
 
 
 def test_doctor_finds_nothing_wrong(vigil: Installation) -> None:
-    told = vigil.vigil("doctor", "--corpus", str(CORPUS))
-    assert told.returncode == 0, told.stdout
+    result = vigil.vigil("doctor", "--corpus", str(CORPUS))
+    assert result.returncode == 0, result.stdout
     for name in ("postgres", "nats", "scheduler", "researcher", "sandbox", "OPENAI_API_KEY"):
-        assert name in told.stdout
+        assert name in result.stdout
 
 
-def test_an_agent_from_its_mission_to_its_end(vigil: Installation) -> None:
-    made = vigil.vigil("agent", "create", MISSION, "--name", "Batteries", "--interval", "1d")
-    assert made.returncode == 0, made.stderr
-    assert all(words in made.stdout for words in ("Batteries is ready", "6 prompts", "node types"))
+def test_an_agent_from_creation_to_deletion(vigil: Installation) -> None:
+    creation = vigil.vigil("agent", "create", MISSION, "--name", "Batteries", "--interval", "1d")
+    assert creation.returncode == 0, creation.stderr
+    assert all(
+        words in creation.stdout for words in ("Batteries is ready", "6 prompts", "node types")
+    )
     assert vigil.ended_iteration("Batteries", 1)["status"] == "completed"
     run = vigil.vigil("run", "batteries", "--wait")
     assert run.returncode == 0, run.stdout + run.stderr
     assert "Iteration 2" in run.stdout
     assert "completed in" in run.stdout
 
-    shown = vigil.vigil("agent", "show", "Batteries").stdout
-    assert all(words in shown for words in (MISSION, "every 1d", "#2 completed"))
+    output = vigil.vigil("agent", "show", "Batteries").stdout
+    assert all(words in output for words in (MISSION, "every 1d", "#2 completed"))
     graph = vigil.json("graph", "Batteries", "--limit", "5")
     assert 0 < len(graph["nodes"]) <= 5
     assert graph["counts"]["edges"] > 0
@@ -74,22 +76,22 @@ def test_an_agent_from_its_mission_to_its_end(vigil: Installation) -> None:
     assert vigil.json("agent", "show", "Batteries")["active"] is False
     assert vigil.vigil("agent", "resume", "Batteries").returncode == 0
     assert vigil.vigil("agent", "create", MISSION, "--name", "batteries").returncode == 1
-    asked = vigil.vigil("agent", "delete", "Batteries")
-    assert (asked.returncode, len(vigil.json("agent", "list"))) == (1, 1)
+    unconfirmed = vigil.vigil("agent", "delete", "Batteries")
+    assert (unconfirmed.returncode, len(vigil.json("agent", "list"))) == (1, 1)
     assert vigil.vigil("agent", "delete", "Batteries", "--yes").returncode == 0
     assert vigil.json("agent", "list") == []
 
 
 @pytest.mark.slow
-def test_what_an_agent_is_made_of(vigil: Installation) -> None:
-    made = vigil.json("agent", "create", MISSION, "--interval", "1d")
-    assert (made["status"], made["name"]) == ("ready", "Battery Makers Lithium Supply")
-    assert len({*made["prompts"].values()}) == 6
-    assert all(MISSION in prompt for prompt in made["prompts"].values())
-    name = made["name"]
+def test_configuration_of_an_agent(vigil: Installation) -> None:
+    agent = vigil.json("agent", "create", MISSION, "--interval", "1d")
+    assert (agent["status"], agent["name"]) == ("ready", "Battery Makers Lithium Supply")
+    assert len({*agent["prompts"].values()}) == 6
+    assert all(MISSION in prompt for prompt in agent["prompts"].values())
+    name = agent["name"]
     types = vigil.json("agent", "types", name)
     assert len(types["node_types"]) >= 8
-    assert all(each["example_properties"] for each in types["node_types"])
+    assert all(node_type["example_properties"] for node_type in types["node_types"])
     assert "BatteryMaker" in vigil.vigil("agent", "types", name).stdout
     assert "keeps watch over one mission" in vigil.vigil("agent", "prompts", name).stdout
 
@@ -98,108 +100,114 @@ def test_what_an_agent_is_made_of(vigil: Installation) -> None:
     assert edited.returncode == 0, edited.stderr
     assert "Be bold." in edited.stdout
     history = vigil.json("agent", "prompts", name, "--phase", "observer", "--history")
-    assert [(each["version"], each["made_by"]) for each in history] == [
+    assert [(version["version"], version["made_by"]) for version in history] == [
         (2, "owner"),
         (1, "configuration"),
     ]
-    another = "Watch the copper mines of Chile and who buys from them"
-    keep = ("--keep", "observer")
-    anew = vigil.json("agent", "configure", name, "--mission", another, *keep)
-    assert (anew["name"], anew["mission"], anew["prompts_version"]) == (name, another, 3)
-    assert "Be bold." in anew["prompts"]["observer"]
-    ordered = vigil.json("agent", "create", MISSION, "--no-wait", "--name", "Later")
-    assert ordered["status"] == "configuring"
-    for each in (name, "Later"):
-        assert vigil.vigil("agent", "delete", each, "--yes").returncode == 0
+    mission = "Watch the copper mines of Chile and who buys from them"
+    keep_option = ("--keep", "observer")
+    configured = vigil.json("agent", "configure", name, "--mission", mission, *keep_option)
+    assert (configured["name"], configured["mission"], configured["prompts_version"]) == (
+        name,
+        mission,
+        3,
+    )
+    assert "Be bold." in configured["prompts"]["observer"]
+    later = vigil.json("agent", "create", MISSION, "--no-wait", "--name", "Later")
+    assert later["status"] == "configuring"
+    for agent_name in (name, "Later"):
+        assert vigil.vigil("agent", "delete", agent_name, "--yes").returncode == 0
 
 
-def test_a_second_up_is_told_of_the_first(vigil: Installation) -> None:
-    told = vigil.vigil("up")
-    assert told.returncode == 1
-    assert str(vigil.running.pid) in told.stderr
-    assert vigil.running.api_url in told.stderr
+def test_a_second_up_reports_the_first(vigil: Installation) -> None:
+    result = vigil.vigil("up")
+    assert result.returncode == 1
+    assert str(vigil.running.pid) in result.stderr
+    assert vigil.running.api_url in result.stderr
 
 
-def test_who_is_killed_runs_again(vigil: Installation) -> None:
+def test_killed_processes_are_restarted(vigil: Installation) -> None:
     for pattern in ("^vigil researcher", "nats-server", r"bin/postgres -D"):
-        killed = vigil.process(pattern)
-        killed.kill()
-        waited_for(lambda: _living(vigil, pattern, killed.pid), f"{pattern} to run again")  # noqa: B023
-    waited_for(lambda: vigil.vigil("doctor").returncode == 0 or None, "all to be ready")
-    assert "the researcher died (killed by signal 9)" in vigil.said
+        process = vigil.process(pattern)
+        process.kill()
+        wait_for(lambda: _restarted(vigil, pattern, process.pid), f"{pattern} to run again")  # noqa: B023
+    wait_for(lambda: vigil.vigil("doctor").returncode == 0 or None, "all processes to be ready")
+    assert "the researcher died (killed by signal 9)" in vigil.output
 
 
 @pytest.mark.slow
-def test_a_kept_demo_goes_on_and_ctrl_c_amid_an_iteration_too(tmp_path: Path) -> None:
+def test_a_kept_demo_and_an_interrupted_iteration_continue_after_up(tmp_path: Path) -> None:
     with installed(tmp_path) as vigil:
-        told = vigil.vigil(
+        result = vigil.vigil(
             *("demo", "--corpus", str(CORPUS), "--mission", MISSION),
             *("--iterations", "1", "--keep", str(vigil.data.root)),
         )
-        assert told.returncode == 0, told.stdout + told.stderr
-        assert all(words in told.stdout for words in ("What it learned", "—", "corpus.local"))
+        assert result.returncode == 0, result.stdout + result.stderr
+        assert all(words in result.stdout for words in ("What it learned", "—", "corpus.local"))
 
         vigil.up()
         (agent,) = vigil.json("agent", "list")
         name, first = agent["name"], vigil.running
         assert agent["last_iteration"]["number"] == 1
         vigil.vigil("run", name)
-        waited_for(lambda: _iteration(vigil, name, 2), "iteration 2 to begin")
+        wait_for(lambda: _iteration(vigil, name, 2), "iteration 2 to begin")
         processes = vigil.processes()
         assert vigil.end() == 0
-        assert all(living.status() == psutil.STATUS_ZOMBIE for living in _left_of(processes))
+        assert all(process.status() == psutil.STATUS_ZOMBIE for process in _still_alive(processes))
         assert not vigil.data.run_file.exists()
 
         vigil.up()
         assert vigil.running.pid != first.pid
-        ended = vigil.ended_iteration(name, 2)
-        assert (ended["status"], ended["errors"]) == ("completed", [])
+        iteration = vigil.ended_iteration(name, 2)
+        assert (iteration["status"], iteration["errors"]) == ("completed", [])
         assert vigil.end(signal.SIGTERM) == 0
 
 
 @pytest.mark.slow
-def test_a_wrong_key_is_told_in_agent_show(tmp_path: Path, sandbox: str) -> None:
+def test_agent_show_reports_a_wrong_key(tmp_path: Path, sandbox: str) -> None:
     environment = {"OPENAI_BASE_URL": f"{sandbox}/v1", "OPENAI_API_KEY": "wrong"}
     with installed(tmp_path, environment) as vigil:
         vigil.up()
-        made = vigil.vigil("agent", "create", MISSION, "--name", "Batteries", "--interval", "1d")
-        assert made.returncode == 1
-        assert all(words in made.stderr for words in ("answered 401", "vigil agent configure"))
-        shown = vigil.vigil("agent", "show", "Batteries").stdout
-        assert "answered 401" in shown
-        assert "OPENAI_API_KEY" in shown
-        refused = vigil.vigil("doctor", "--corpus", str(CORPUS))
-        assert (refused.returncode, "refuses the key" in refused.stdout) == (1, True)
+        creation = vigil.vigil(
+            "agent", "create", MISSION, "--name", "Batteries", "--interval", "1d"
+        )
+        assert creation.returncode == 1
+        assert all(words in creation.stderr for words in ("answered 401", "vigil agent configure"))
+        output = vigil.vigil("agent", "show", "Batteries").stdout
+        assert "answered 401" in output
+        assert "OPENAI_API_KEY" in output
+        diagnosis = vigil.vigil("doctor", "--corpus", str(CORPUS))
+        assert (diagnosis.returncode, "refuses the key" in diagnosis.stdout) == (1, True)
 
 
-def test_demo_learns_concludes_and_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_demo_completes_and_leaves_no_files(tmp_path: Path) -> None:
     scratch = tmp_path / ("scratch" * 12)  # longer than the path of a socket may be
     scratch.mkdir()
     with installed(tmp_path, {"TMPDIR": str(scratch)}) as vigil:
-        told = vigil.vigil("demo", "--corpus", str(CORPUS), "--mission", MISSION, "--json")
-    assert told.returncode == 0, told.stderr
-    outcome = json.loads(told.stdout.splitlines()[-1])
+        result = vigil.vigil("demo", "--corpus", str(CORPUS), "--mission", MISSION, "--json")
+    assert result.returncode == 0, result.stderr
+    outcome = json.loads(result.stdout.splitlines()[-1])
     assert set(outcome) == DEMO_KEYS
     assert (outcome["iterations"], outcome["completed"], outcome["failed"]) == (2, 2, 0)
-    assert all(outcome[what] > 0 for what in ("nodes", "edges", "analyses", "llm_calls"))
-    assert "plans" in told.stderr
+    assert all(outcome[count] > 0 for count in ("nodes", "edges", "analyses", "llm_calls"))
+    assert "plans" in result.stderr
     assert outcome["cost_usd"] == 0
     assert os.listdir(scratch) == []
 
 
 @pytest.mark.parametrize(
-    "sight", [pytest.param("postgres.unfinished", marks=pytest.mark.slow), "logs/observer.log"]
+    "file", [pytest.param("postgres.unfinished", marks=pytest.mark.slow), "logs/observer.log"]
 )
-def test_demo_interrupted_while_it_starts_leaves_nothing_behind(tmp_path: Path, sight: str) -> None:
-    """`sight` is what the start has come to when Ctrl-C is pressed."""
+def test_demo_interrupted_during_start_leaves_no_files(tmp_path: Path, file: str) -> None:
+    """`file` is what the start has created when Ctrl-C is pressed."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     with installed(tmp_path, {"TMPDIR": str(scratch)}) as vigil:
         vigil.begin("demo", "--corpus", str(CORPUS), "--mission", MISSION)
-        waited_for(lambda: any(scratch.glob(f"*/{sight}")) or None, f"{sight} to be made")
+        wait_for(lambda: any(scratch.glob(f"*/{file}")) or None, f"{file} to be created")
         processes = vigil.processes()
         assert vigil.end() == INTERRUPTED
-    assert all(living.status() == psutil.STATUS_ZOMBIE for living in _left_of(processes))
+    assert all(process.status() == psutil.STATUS_ZOMBIE for process in _still_alive(processes))
     assert os.listdir(scratch) == []
 
 
@@ -208,13 +216,13 @@ def _iteration(vigil: Installation, agent: str, number: int) -> bool | None:
     return (last is not None and last["number"] == number) or None
 
 
-def _left_of(processes: list[psutil.Process]) -> list[psutil.Process]:
-    _, left = psutil.wait_procs(processes, timeout=5)
-    return left
+def _still_alive(processes: list[psutil.Process]) -> list[psutil.Process]:
+    _, alive = psutil.wait_procs(processes, timeout=5)
+    return alive
 
 
-def _living(vigil: Installation, pattern: str, but: int) -> bool | None:
+def _restarted(vigil: Installation, pattern: str, old_pid: int) -> bool | None:
     try:
-        return vigil.process(pattern).pid != but or None
+        return vigil.process(pattern).pid != old_pid or None
     except AssertionError:
         return None

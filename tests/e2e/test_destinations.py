@@ -1,4 +1,4 @@
-"""`vigil destination` as a person uses it, on a whole installation, with a receiver beside it."""
+"""The `vigil destination` command on a whole installation, with a webhook receiver."""
 
 import threading
 from collections.abc import Iterator
@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.e2e.installation import Installation, installed
-from tests.support.receiver import Hit
+from tests.support.webhook_server import Hit
 
 
 @pytest.fixture
 def vigil(tmp_path: Path) -> Iterator[Installation]:
-    # The receiver of these tests is on this machine.
+    # The receiver of these tests is on loopback.
     with installed(tmp_path, {"VIGIL_WEBHOOK_PRIVATE": "true"}) as installation:
         installation.up()
         yield installation
@@ -22,7 +22,7 @@ def vigil(tmp_path: Path) -> Iterator[Installation]:
 
 @contextmanager
 def receiving(hits: list[Hit]) -> Iterator[str]:
-    """Answers 204 to everything but `/broken`."""
+    """A receiver that answers 204 to every path but `/broken`."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -41,22 +41,22 @@ def receiving(hits: list[Hit]) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_a_webhook_is_made_tried_stopped_and_removed(vigil: Installation) -> None:
+def test_a_webhook_is_added_tested_paused_and_removed(vigil: Installation) -> None:
     hits: list[Hit] = []
     with receiving(hits) as url:
-        made = vigil.json("destination", "add", f"{url}/hook")
-        tested = vigil.json("destination", "test", "/hook")
-        assert (tested["status"], tested["status_code"], tested["attempts"]) == (
+        destination = vigil.json("destination", "add", f"{url}/hook")
+        delivery = vigil.json("destination", "test", "/hook")
+        assert (delivery["status"], delivery["status_code"], delivery["attempts"]) == (
             "delivered",
             204,
             1,
         )
         (hit,) = hits
-        assert hit.id == tested["id"]
-        assert hit.signed_by(made["secret"])
-        rotated = vigil.json("destination", "rotate-secret", made["id"])
-        assert "delivered (204)" in vigil.vigil("destination", "test", made["id"][:8]).stdout
-        assert hits[-1].signed_by(made["secret"])
+        assert hit.id == delivery["id"]
+        assert hit.signed_by(destination["secret"])
+        rotated = vigil.json("destination", "rotate-secret", destination["id"])
+        assert "delivered (204)" in vigil.vigil("destination", "test", destination["id"][:8]).stdout
+        assert hits[-1].signed_by(destination["secret"])
         assert hits[-1].signed_by(rotated["secret"])
         vigil.json("destination", "add", f"{url}/broken")
         broken = vigil.vigil("destination", "test", "broken")
@@ -65,13 +65,13 @@ def test_a_webhook_is_made_tried_stopped_and_removed(vigil: Installation) -> Non
     assert "paused" not in vigil.vigil("destination", "list").stdout
     vigil.vigil("destination", "pause", "/hook")
     assert "paused" in vigil.vigil("destination", "list").stdout
-    refused = vigil.vigil("destination", "test", "/hook")
-    assert (refused.returncode, "not active" in refused.stderr) == (1, True)
+    inactive = vigil.vigil("destination", "test", "/hook")
+    assert (inactive.returncode, "not active" in inactive.stderr) == (1, True)
     assert vigil.json("destination", "resume", "/hook")["active"]
-    several = vigil.vigil("destination", "show", "127.0.0.1")
-    assert (several.returncode, "several destinations" in several.stderr) == (1, True)
+    ambiguous = vigil.vigil("destination", "show", "127.0.0.1")
+    assert (ambiguous.returncode, "several destinations" in ambiguous.stderr) == (1, True)
     assert "no destination" in vigil.vigil("destination", "show", "elsewhere").stderr
-    assert made["secret"] not in vigil.vigil("destination", "show", "/hook", "--json").stdout
+    assert destination["secret"] not in vigil.vigil("destination", "show", "/hook", "--json").stdout
     assert vigil.json("destination", "retry", "broken")
     mail = vigil.vigil("destination", "add", "you@example.org")
     assert (mail.returncode, "VIGIL_SMTP_URL" in mail.stderr) == (1, True)
@@ -80,10 +80,10 @@ def test_a_webhook_is_made_tried_stopped_and_removed(vigil: Installation) -> Non
     assert vigil.json("destination", "list") == []
 
 
-def test_by_default_no_webhook_reaches_this_machine(tmp_path: Path) -> None:
+def test_by_default_a_webhook_to_loopback_is_refused(tmp_path: Path) -> None:
     hits: list[Hit] = []
     with installed(tmp_path) as vigil, receiving(hits) as url:
         vigil.up()
-        refused = vigil.vigil("destination", "add", f"{url}/hook")
-        assert (refused.returncode, "is not allowed" in refused.stderr) == (1, True)
+        result = vigil.vigil("destination", "add", f"{url}/hook")
+        assert (result.returncode, "is not allowed" in result.stderr) == (1, True)
     assert hits == []

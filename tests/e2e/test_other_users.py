@@ -1,4 +1,4 @@
-"""`vigil up` on a machine with other users: they get in nowhere, and its own services can do no more than their work."""
+"""`vigil up` on a machine with other users: they have no access, and each service has only its own privileges."""
 
 import json
 import os
@@ -30,25 +30,25 @@ from tests.support.e2e.installation import MISSION, Installation, installed
 
 REPOSITORY = Path(__file__).parents[2]
 TRUSTING = "local all all trust\nhost all all 127.0.0.1/32 trust\n"
-"""As `vigil up` of earlier versions had it."""
+"""The pg_hba.conf of earlier versions of `vigil up`."""
 SERVICES_WITH_ROLES = [service.name for service in SERVICES if service.has_database_role]
 
 
 @pytest.fixture(scope="module")
 def home() -> Iterator[Path]:
-    """Where every user may come by, and with no umask: what is closed, Vigil has closed."""
-    made = Path(tempfile.mkdtemp(prefix="vigil-open-", dir="/tmp"))
-    made.chmod(0o755)
+    """A directory open to every user, without a umask: permissions are those that Vigil sets."""
+    directory = Path(tempfile.mkdtemp(prefix="vigil-open-", dir="/tmp"))
+    directory.chmod(0o755)
     before = os.umask(0)
-    yield made
+    yield directory
     os.umask(before)
-    shutil.rmtree(made)
+    shutil.rmtree(directory)
 
 
 @pytest.fixture(scope="module")
 def vigil(home: Path) -> Iterator[Installation]:
     with installed(home) as installation:
-        installation.data.root.mkdir(mode=0o755)  # as somebody may have made it for --data
+        installation.data.root.mkdir(mode=0o755)  # as a user may have created it for --data
         installation.up()
         yield installation
 
@@ -64,25 +64,29 @@ def login(vigil: Installation, service: str) -> dict[str, str]:
 
 
 def listening(vigil: Installation) -> tuple[list[int], list[str]]:
-    """TCP ports and Unix sockets of every process, all on loopback."""
+    """TCP ports and Unix sockets of every process; all ports must be on loopback."""
     ports: set[int] = set()
     sockets: set[str] = set()
     for process in vigil.processes():
-        for each in process.net_connections(kind="inet"):
-            if each.status == psutil.CONN_LISTEN:
-                assert each.laddr.ip == "127.0.0.1", each
-                ports.add(each.laddr.port)
-        sockets |= {str(each.laddr) for each in process.net_connections(kind="unix") if each.laddr}
+        for connection in process.net_connections(kind="inet"):
+            if connection.status == psutil.CONN_LISTEN:
+                assert connection.laddr.ip == "127.0.0.1", connection
+                ports.add(connection.laddr.port)
+        sockets |= {
+            str(connection.laddr)
+            for connection in process.net_connections(kind="unix")
+            if connection.laddr
+        }
     return sorted(ports), sorted(sockets)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_another_user_gets_in_nowhere(vigil: Installation) -> None:
+def test_another_user_has_no_access(vigil: Installation) -> None:
     data, running = vigil.data, vigil.running
     ports, sockets = listening(vigil)
     assert set(running.ports.values()) == set(ports)
     assert any("PGSQL" in path for path in sockets)
-    told = intrude(
+    report = intrude(
         ports=ports,
         sockets=sockets,
         paths=[str(path) for path in (data.root, *data.root.rglob("*"))],
@@ -90,37 +94,42 @@ def test_another_user_gets_in_nowhere(vigil: Installation) -> None:
         roles=["postgres", *map(role_name, SERVICES_WITH_ROLES)],
         users=[service.name for service in SERVICES if service.has_nats_user],
     )
-    assert (told["uid"], told["readable"], told["sockets"], told["postgres"]) == (65534, [], [], [])
-    assert [port for port, answers in told["nats"].items() if answers] == [
+    assert (report["uid"], report["readable"], report["sockets"], report["postgres"]) == (
+        65534,
+        [],
+        [],
+        [],
+    )
+    assert [port for port, answers in report["nats"].items() if answers] == [
         str(running.ports["nats"])
     ]
-    answers = told["nats"][str(running.ports["nats"])]
+    answers = report["nats"][str(running.ports["nats"])]
     assert len(answers) > 2 * len(SERVICES_WITH_ROLES)
     assert {answer for _, answer in answers} == {"-ERR 'Authorization Violation'"}
-    api = {(path, host): code for path, host, code in told["http"].pop(str(running.ports["api"]))}
+    api = {(path, host): code for path, host, code in report["http"].pop(str(running.ports["api"]))}
     assert api["/api/v1/agents", "127.0.0.1"] == 401
     assert api["/api/v1/agents", "evil.example"] != 200
-    assert {code for _, _, code in told["http"].pop(str(running.ports["sandbox"]))} == {401}
-    # NATS's own client port answers no HTTP at all; the services' ports know only their health.
-    assert {code for found in told["http"].values() for _, _, code in found} == {404}
+    assert {code for _, _, code in report["http"].pop(str(running.ports["sandbox"]))} == {401}
+    # NATS's client port answers no HTTP; the services' ports serve only health checks.
+    assert {code for responses in report["http"].values() for _, _, code in responses} == {404}
 
 
-def intrude(**asked: Any) -> dict[str, Any]:
-    done = subprocess.run(
+def intrude(**targets: Any) -> dict[str, Any]:
+    result = subprocess.run(
         [sys.executable, "-m", "tests.support.e2e.intruder"],
-        input=json.dumps(asked),
+        input=json.dumps(targets),
         capture_output=True,
         text=True,
         cwd=REPOSITORY,
         timeout=300,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout)
-    return told
+    assert result.returncode == 0, result.stderr
+    report: dict[str, Any] = json.loads(result.stdout)
+    return report
 
 
-def test_all_that_is_kept_is_its_users_alone(vigil: Installation) -> None:
+def test_the_data_directory_is_accessible_to_its_user_only(vigil: Installation) -> None:
     modes = {path: stat.S_IMODE(path.lstat().st_mode) for path in vigil.data.root.rglob("*")}
     modes[vigil.data.root] = stat.S_IMODE(vigil.data.root.stat().st_mode)
     assert {path for path, mode in modes.items() if mode & 0o077} == set()
@@ -130,7 +139,7 @@ def test_all_that_is_kept_is_its_users_alone(vigil: Installation) -> None:
     assert {path.stat().st_uid for path in keys} == {os.geteuid()}
 
 
-def test_passwords_stand_in_their_files_and_nowhere_else(vigil: Installation) -> None:
+def test_passwords_appear_only_in_their_files(vigil: Installation) -> None:
     secrets = {
         login(vigil, service.name)[name]
         for service in SERVICES
@@ -140,28 +149,30 @@ def test_passwords_stand_in_their_files_and_nowhere_else(vigil: Installation) ->
     assert len(secrets) > len(SERVICES_WITH_ROLES)
     lines = [" ".join(process.cmdline()) for process in vigil.processes()]
     logs = [file.read_text(errors="replace") for file in vigil.data.logs.glob("*.log")]
-    said = "\n".join([*lines, *logs, vigil.said])
-    assert [secret for secret in secrets if secret in said] == []
+    output = "\n".join([*lines, *logs, vigil.output])
+    assert [secret for secret in secrets if secret in output] == []
 
 
-def test_services_are_no_superusers(vigil: Installation, owner: psycopg.Connection) -> None:
+def test_services_are_not_superusers(vigil: Installation, owner: psycopg.Connection) -> None:
     roles = owner.execute(
         "select rolname, rolsuper or rolcreaterole or rolcreatedb or rolbypassrls or rolreplication"
         " from pg_roles where rolname like 'vigil\\_%'"
     ).fetchall()
     assert dict(roles) == {role_name(name): False for name in SERVICES_WITH_ROLES}
-    working = owner.execute(
+    sessions = owner.execute(
         "select distinct substring(application_name from 'vigil-(\\w+)@'), usename"
         " from pg_stat_activity where application_name like 'vigil-%@%'"
     ).fetchall()
-    assert len(working) > 5
-    assert [(name, role) for name, role in working if role != role_name(name)] == []
+    assert len(sessions) > 5
+    assert [(name, role) for name, role in sessions if role != role_name(name)] == []
 
 
 @pytest.mark.parametrize("service", SERVICES_WITH_ROLES)
-def test_no_service_runs_programs_or_is_another(vigil: Installation, service: str) -> None:
-    shown = login(vigil, service)
-    role, password = shown["database_user"], shown["database_password"]
+def test_a_service_cannot_run_programs_or_assume_another_role(
+    vigil: Installation, service: str
+) -> None:
+    credentials = login(vigil, service)
+    role, password = credentials["database_user"], credentials["database_password"]
     url = with_login(vigil.running.database_url, role=role, password=password)
     with psycopg.connect(url, autocommit=True) as connection:
         for forbidden in (
@@ -179,20 +190,22 @@ def test_no_service_runs_programs_or_is_another(vigil: Installation, service: st
 
 
 async def test_a_service_publishes_its_own_subjects_only(vigil: Installation) -> None:
-    shown = login(vigil, "researcher")
+    credentials = login(vigil, "researcher")
     client = await nats.connect(
         vigil.running.nats_url,
-        user=shown["nats_user"],
-        password=shown["nats_password"],
+        user=credentials["nats_user"],
+        password=credentials["nats_password"],
         inbox_prefix="_INBOX_researcher",
     )
-    with pytest.raises(NatsTimeoutError):  # NATS is silent to what it forbids
+    with pytest.raises(NatsTimeoutError):  # NATS does not answer a forbidden publish
         await client.jetstream(timeout=1).publish("iteration.completed", b"{}")
     await client.close()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="limits of another process are Linux's to tell")
-def test_processes_have_many_files_and_outlive_a_client_that_hangs_up(vigil: Installation) -> None:
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux shows the limits of another process"
+)
+def test_processes_have_a_high_file_limit_and_ignore_sigpipe(vigil: Installation) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
     for process in vigil.processes():
@@ -207,16 +220,16 @@ def _ignores_sigpipe(pid: int) -> bool:
 
 
 @pytest.mark.slow
-def test_commands_reach_its_engines(vigil: Installation, tmp_path: Path) -> None:
-    (told, *_) = vigil.vigil("top", "--once", "--json").stdout.splitlines()
-    assert {each["actor"]: each["replicas"] for each in json.loads(told)}["researcher"] == 1
+def test_commands_connect_to_the_installations_engines(vigil: Installation, tmp_path: Path) -> None:
+    (line, *_) = vigil.vigil("top", "--once", "--json").stdout.splitlines()
+    assert {row["actor"]: row["replicas"] for row in json.loads(line)}["researcher"] == 1
     migrated = vigil.vigil("migrate")
     assert migrated.returncode == 0, migrated.stderr
     assert vigil.vigil("whoami").returncode == 0
     link = vigil.vigil("sign-in-link", "--database")
     assert link.stdout.startswith(vigil.running.api_url), link.stderr
-    made = vigil.vigil("agent", "create", MISSION, "--name", "Batteries", "--interval", "1d")
-    assert made.returncode == 0, made.stderr
+    creation = vigil.vigil("agent", "create", MISSION, "--name", "Batteries", "--interval", "1d")
+    assert creation.returncode == 0, creation.stderr
     graph = tmp_path / "graph.jsonl"
     assert vigil.vigil("export", "Batteries", "-o", str(graph)).returncode == 0
     imported = vigil.vigil("import", str(graph), "--name", "Again")
@@ -224,7 +237,7 @@ def test_commands_reach_its_engines(vigil: Installation, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_data_of_a_trusting_version_is_closed_and_kept(tmp_path: Path) -> None:
+def test_data_of_a_version_without_passwords_is_secured_and_kept(tmp_path: Path) -> None:
     with installed(tmp_path) as vigil:
         vigil.up()
         vigil.json("agent", "create", MISSION, "--name", "Batteries", "--interval", "1d")
@@ -248,7 +261,7 @@ def test_data_of_a_trusting_version_is_closed_and_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_data_of_a_newer_version_is_refused_in_a_line(tmp_path: Path) -> None:
+def test_data_of_a_newer_version_is_refused_in_one_line(tmp_path: Path) -> None:
     with installed(tmp_path) as vigil:
         vigil.up()
         url = vigil.running.database_url
@@ -257,15 +270,15 @@ def test_data_of_a_newer_version_is_refused_in_a_line(tmp_path: Path) -> None:
         migrated = vigil.vigil("migrate")
         vigil.end()
         started = vigil.vigil("up", "--corpus", "tests/corpus")
-        for told in (migrated, started):
-            assert told.returncode == 1
-            assert len(told.stderr.splitlines()) == 1
-            assert all(words in told.stderr for words in ("revision 9999", "Nothing was changed"))
+        for result in (migrated, started):
+            assert result.returncode == 1
+            assert len(result.stderr.splitlines()) == 1
+            assert all(words in result.stderr for words in ("revision 9999", "Nothing was changed"))
         version = vigil.data.postgres / "PG_VERSION"
-        ours = version.read_text()
+        version_text = version.read_text()
         version.write_text("99\n")
         other = vigil.vigil("up", "--corpus", "tests/corpus")
         assert (other.returncode, len(other.stderr.splitlines())) == (1, 1)
         assert "made by PostgreSQL 99" in other.stderr
         assert "newer version of Vigil" in other.stderr
-        version.write_text(ours)
+        version.write_text(version_text)

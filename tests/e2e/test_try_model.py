@@ -1,4 +1,4 @@
-"""`vigil try-model` as an owner uses it: real processes and engines, and model servers of every kind."""
+"""The `vigil try-model` command with real processes and engines, and various model servers."""
 
 import json
 import os
@@ -13,8 +13,8 @@ import pytest
 
 from cli.local.ports import free_port
 from tests.support.e2e.installation import Installation, installed
-from tests.support.stand_in import Said, as_stream, completion, said, standing_in
-from tests.support.waiting import waited_for
+from tests.support.scripted_server import Reply, as_stream, completion, json_reply, serve_model
+from tests.support.waiting import wait_for
 
 INTERRUPTED = 130
 KEY = "sk-of-the-owner"
@@ -23,10 +23,10 @@ NONSENSE = "The moon is made of green cheese."
 
 @pytest.fixture
 def scratch(tmp_path: Path) -> Path:
-    """Where throwaway installations are made, and nothing may be left."""
-    made = tmp_path / "scratch"
-    made.mkdir()
-    return made
+    """The directory of temporary installations, which must be empty afterwards."""
+    directory = tmp_path / "scratch"
+    directory.mkdir()
+    return directory
 
 
 @pytest.fixture
@@ -37,28 +37,28 @@ def vigil(tmp_path: Path, scratch: Path) -> Iterator[Installation]:
 
 @contextmanager
 def nonsense(until: threading.Event | None = None) -> Iterator[str]:
-    """A server that answers everything with the same words; once configuring begins, not before `until`."""
+    """A server that answers everything with the same text; configuration requests not before `until` is set."""
 
-    def answer(path: str, body: Mapping[str, Any]) -> Said:
+    def answer(path: str, body: Mapping[str, Any]) -> Reply:
         if path.endswith("/models"):
-            return said({"data": [{"id": "cheese"}]})
+            return json_reply({"data": [{"id": "cheese"}]})
         schema = body.get("response_format", {}).get("json_schema", {}).get("name")
         if until is not None and schema == "agent_configuration":
             until.wait(120)
-        return as_stream(NONSENSE) if body.get("stream") else said(completion(NONSENSE))
+        return as_stream(NONSENSE) if body.get("stream") else json_reply(completion(NONSENSE))
 
-    with standing_in(answer) as url:
+    with serve_model(answer) as url:
         yield url
 
 
-def test_the_sandbox_is_tried_where_no_server_is_configured(
+def test_the_sandbox_is_used_if_no_server_is_configured(
     vigil: Installation, scratch: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "report.json"
-    told = vigil.vigil("try-model", "--json", "--output", str(file))
-    assert told.returncode == 0, told.stdout + told.stderr
-    assert "No model server is configured" in told.stderr
-    report = json.loads(told.stdout)
+    result = vigil.vigil("try-model", "--json", "--output", str(file))
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "No model server is configured" in result.stderr
+    report = json.loads(result.stdout)
     assert report == json.loads(file.read_text())
     assert report["report_version"] == 1
     assert report["server"] == {
@@ -68,13 +68,13 @@ def test_the_sandbox_is_tried_where_no_server_is_configured(
     }
     assert report["run"]["ended"] == "finished"
     assert report["run"]["iterations_completed"] == 1
-    for can in ("streaming", "tool_calls", "structured_output"):
-        assert report["preflight"][can]["works"], report["preflight"]
-    reached = {each["phase"]: each for each in report["phases"]}
-    for phase in ("configuration", "observer", "knowledge_acquisition", "graph_construction"):
-        assert reached[phase]["status"] == "worked", reached[phase]
-        assert reached[phase]["output_tokens"] > 0
-        assert reached[phase]["seconds"] > 0
+    for capability in ("streaming", "tool_calls", "structured_output"):
+        assert report["preflight"][capability]["works"], report["preflight"]
+    phases = {phase["phase"]: phase for phase in report["phases"]}
+    for name in ("configuration", "observer", "knowledge_acquisition", "graph_construction"):
+        assert phases[name]["status"] == "worked", phases[name]
+        assert phases[name]["output_tokens"] > 0
+        assert phases[name]["seconds"] > 0
     assert report["facts"]["right"] > 10
     assert report["facts"]["wrong"] == 0, report["facts"]["wrong_examples"]
     assert report["graph"]["nodes"] > 0
@@ -87,9 +87,9 @@ def test_the_sandbox_is_tried_where_no_server_is_configured(
     assert report["costs"]["spent_usd"] <= report["costs"]["budget_usd"] == 0.5
     assert os.listdir(scratch) == []
 
-    compared = vigil.vigil("try-model", "--compare", str(file), "--compare", str(file))
-    assert compared.returncode == 0, compared.stderr
-    assert compared.stdout.count("sandbox-reader") == 2
+    comparison = vigil.vigil("try-model", "--compare", str(file), "--compare", str(file))
+    assert comparison.returncode == 0, comparison.stderr
+    assert comparison.stdout.count("sandbox-reader") == 2
 
 
 @pytest.mark.slow
@@ -98,34 +98,36 @@ def test_a_model_that_answers_nonsense_is_not_usable(
 ) -> None:
     file = tmp_path / "report.json"
     with nonsense() as url:
-        told = vigil.vigil(
+        result = vigil.vigil(
             *("try-model", "--url", url, "--key-env", "THE_KEY", "--output", str(file)),
             *("--time-limit", "90s"),
         )
-    assert told.returncode == 1, told.stdout + told.stderr
-    assert "not usable" in told.stdout
-    assert str(file) in told.stdout
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert "not usable" in result.stdout
+    assert str(file) in result.stdout
     report = json.loads(file.read_text())
     assert (report["server"]["url"], report["server"]["model"]) == (url, "cheese")
     assert report["verdict"]["word"] == "not usable"
     assert not report["preflight"]["tool_calls"]["works"]
     assert report["costs"]["price"]["source"] == "own_server"
-    assert KEY not in file.read_text() + told.stdout + told.stderr
+    assert KEY not in file.read_text() + result.stdout + result.stderr
     assert os.listdir(scratch) == []
 
 
-def test_a_server_that_cannot_be_used_is_told_before_anything_is_started(
+def test_an_unusable_server_is_reported_before_anything_is_started(
     vigil: Installation, scratch: Path
 ) -> None:
     url = f"http://127.0.0.1:{free_port()}/v1"
-    told = vigil.vigil("try-model", "--url", url, "--model", "m")
-    assert (told.returncode, f"{url} does not answer" in told.stderr) == (2, True), told.stderr
-    page = Said(200, b"<html><title>Welcome</title></html>", "text/html")
-    with standing_in(lambda *_: page) as url:
-        told = vigil.vigil("try-model", "--url", url, "--model", "m", "--json")
-        assert (told.returncode, told.stdout) == (2, "")
-        assert all(word in told.stderr for word in (url, "web page titled 'Welcome'"))
-    for wrong in (
+    result = vigil.vigil("try-model", "--url", url, "--model", "m")
+    assert (result.returncode, f"{url} does not answer" in result.stderr) == (2, True), (
+        result.stderr
+    )
+    page = Reply(200, b"<html><title>Welcome</title></html>", "text/html")
+    with serve_model(lambda *_: page) as url:
+        result = vigil.vigil("try-model", "--url", url, "--model", "m", "--json")
+        assert (result.returncode, result.stdout) == (2, "")
+        assert all(word in result.stderr for word in (url, "web page titled 'Welcome'"))
+    for arguments in (
         ("--url", "host"),
         ("--model", "m"),
         ("--key-env", "NO_SUCH_VARIABLE"),
@@ -134,45 +136,45 @@ def test_a_server_that_cannot_be_used_is_told_before_anything_is_started(
         ("--output", "/no/such/directory/report.json"),
         ("--compare", "/no/such/report.json"),
     ):
-        assert vigil.vigil("try-model", *wrong).returncode == 2, wrong
+        assert vigil.vigil("try-model", *arguments).returncode == 2, arguments
     assert os.listdir(scratch) == []
 
 
 @pytest.mark.slow
-def test_the_time_limit_and_ctrl_c_end_it_with_a_report(
+def test_the_time_limit_and_ctrl_c_end_the_run_with_a_report(
     vigil: Installation, scratch: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "report.json"
     go_on = threading.Event()
     with nonsense(go_on) as url:
-        tried = ("try-model", "--url", url, "--output", str(file))
-        told = vigil.vigil(*tried, "--time-limit", "1s")
-        assert told.returncode == 1, told.stdout + told.stderr
-        assert "not finished: the time limit was reached" in told.stdout
+        command = ("try-model", "--url", url, "--output", str(file))
+        result = vigil.vigil(*command, "--time-limit", "1s")
+        assert result.returncode == 1, result.stdout + result.stderr
+        assert "not finished: the time limit was reached" in result.stdout
         assert json.loads(file.read_text())["run"]["ended"] == "time_limit"
         file.unlink()
 
-        vigil.begin(*tried)
-        waited_for(lambda: "Watch electricity" in vigil.said or None, "the agent to be made")
+        vigil.begin(*command)
+        wait_for(lambda: "Watch electricity" in vigil.output or None, "the agent to be created")
         assert vigil.end(signal.SIGINT) == INTERRUPTED
         go_on.set()
     report = json.loads(file.read_text())
     assert report["run"]["ended"] == "interrupted"
     assert report["verdict"]["sentence"] == "not finished: it was interrupted"
-    assert "not finished: it was interrupted" in vigil.said
+    assert "not finished: it was interrupted" in vigil.output
     assert os.listdir(scratch) == []
 
 
 @pytest.mark.slow
-def test_a_budget_that_is_used_up_ends_it_with_a_report(
+def test_an_exhausted_budget_ends_the_run_with_a_report(
     vigil: Installation, tmp_path: Path
 ) -> None:
     file = tmp_path / "report.json"
-    capped = ("--budget-usd", "0.05", "--price", "0.75,4.50")
-    told = vigil.vigil("try-model", "--output", str(file), *capped)
-    assert told.returncode == 1, told.stdout + told.stderr
+    budget = ("--budget-usd", "0.05", "--price", "0.75,4.50")
+    result = vigil.vigil("try-model", "--output", str(file), *budget)
+    assert result.returncode == 1, result.stdout + result.stderr
     report = json.loads(file.read_text())
     assert report["run"]["ended"] == "budget"
     assert 0 < report["costs"]["spent_usd"] <= 0.05
     assert report["costs"]["output_limit_tokens"] < 16_000
-    assert "not finished: the budget is used up" in told.stdout
+    assert "not finished: the budget is used up" in result.stdout

@@ -1,4 +1,4 @@
-"""All actors in one process, for tests that watch the whole loop."""
+"""All actors in one process, for tests of the whole loop."""
 
 import asyncio
 from collections import Counter
@@ -25,7 +25,7 @@ from shared.runtime.background import raise_if_cancelled
 from shared.runtime.bus import Bus
 from shared.runtime.consumer import ConsumerLostError, MessageConsumer
 from shared.runtime.settings import Settings
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 BUILDERS: dict[str, Callable[[Settings], MessageConsumer]] = {
     "scheduler": scheduler.build,
@@ -40,15 +40,20 @@ BUILDERS: dict[str, Callable[[Settings], MessageConsumer]] = {
 
 
 @asynccontextmanager
-async def running(
+async def running_actors(
     settings: Settings | Mapping[str, Settings], names: Sequence[str] = tuple(BUILDERS)
 ) -> AsyncIterator[None]:
-    """The named actors, each with its own settings where there are several.
+    """Run the named actors, with one or with separate settings.
 
-    One that breaks fails the test when the block ends.
+    An actor that fails makes the test fail at the end of the block.
     """
-    of_each = dict.fromkeys(names, settings) if isinstance(settings, Settings) else settings
-    tasks = [asyncio.create_task(BUILDERS[name](of_each[name]).run(), name=name) for name in names]
+    settings_by_name = (
+        dict.fromkeys(names, settings) if isinstance(settings, Settings) else settings
+    )
+    tasks = [
+        asyncio.create_task(BUILDERS[name](settings_by_name[name]).run(), name=name)
+        for name in names
+    ]
     try:
         yield
     finally:
@@ -60,25 +65,25 @@ async def running(
 
 
 @asynccontextmanager
-async def supervised(
+async def supervised_actors(
     settings: Settings, names: Sequence[str] = tuple(BUILDERS)
 ) -> AsyncIterator[Counter[str]]:
-    """The named actors, each started again where it lost the bus, as a supervisor does; counts by name how often."""
-    lost: Counter[str] = Counter()
+    """Run the named actors; restart those that lose the bus, as a supervisor does. Yields restart counts by name."""
+    restarts: Counter[str] = Counter()
 
-    async def keep(name: str) -> None:
+    async def run_forever(name: str) -> None:
         while True:
             try:
-                # A task of its own for each life, as a process would be: Python 3.11 leaves a task that held a broken
-                # TaskGroup counted as being cancelled.
+                # A new task for each start: Python 3.11 leaves a task whose TaskGroup failed counted as being
+                # cancelled.
                 await asyncio.create_task(BUILDERS[name](settings).run(), name=name)
             except ConsumerLostError:
-                lost[name] += 1
+                restarts[name] += 1
                 raise_if_cancelled()
 
-    tasks = [asyncio.create_task(keep(name), name=name) for name in names]
+    tasks = [asyncio.create_task(run_forever(name), name=name) for name in names]
     try:
-        yield lost
+        yield restarts
     finally:
         for task in tasks:
             task.cancel()
@@ -90,7 +95,7 @@ async def supervised(
 async def ended_iteration(
     database: Database, agent: Agent, number: int, *, seconds: float = 60
 ) -> Iteration:
-    """The agent's iteration of that number, once it has ended."""
+    """Wait for the agent's iteration of that number to end; return it."""
 
     async def look() -> Iteration | None:
         async with database.transaction() as session:
@@ -102,19 +107,19 @@ async def ended_iteration(
                 )
             )
 
-    found = await until(look, what=f"iteration {number} to end", seconds=seconds)
-    assert found is not None
-    return found
+    iteration = await wait_until(look, what=f"iteration {number} to end", seconds=seconds)
+    assert iteration is not None
+    return iteration
 
 
-async def idle(bus: Bus, name: str) -> bool:
-    """Whether that actor has heard and acked all there is for it."""
-    found = await bus.jetstream.consumer_info(STREAM, name)
-    return not found.num_ack_pending and not found.num_pending
+async def is_idle(bus: Bus, name: str) -> bool:
+    """Whether that actor has acknowledged all its messages."""
+    info = await bus.jetstream.consumer_info(STREAM, name)
+    return not info.num_ack_pending and not info.num_pending
 
 
-async def told(bus: Bus) -> list[Event]:
-    """Every message on the stream, in its order, as the event that it is."""
+async def list_events(bus: Bus) -> list[Event]:
+    """Decode all events on the stream, in order."""
     last = (await bus.jetstream.stream_info(STREAM)).state.last_seq
     messages = [await bus.jetstream.get_msg(STREAM, number) for number in range(1, last + 1)]
     return [decode(message.data or b"") for message in messages]

@@ -1,4 +1,4 @@
-"""Whether the books agree with the calls: what tests ask when all has ended, and in between."""
+"""Check that the budget ledger agrees with the calls."""
 
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -7,17 +7,17 @@ from shared.billing.reservations import INSTALLATION
 
 
 async def faults(session: AsyncSession) -> list[str]:
-    """Where what is reserved is not the sum of what open attempts hold, in words."""
+    """Describe every difference between the reserved amounts and the sums of the open attempts."""
     rows = await session.execute(_DIFFERENCES, {"installation": INSTALLATION})
     return [
-        f"{row.scope} on {row.day}: {row.kept_usd} USD for {row.kept_calls} calls are reserved, open attempts hold"
+        f"{row.scope} on {row.day}: {row.kept_usd} USD for {row.kept_calls} calls are reserved, open attempts reserve"
         f" {row.held_usd} for {row.held_calls}"
         for row in rows
     ]
 
 
 async def reserved(session: AsyncSession) -> int:
-    """How many attempts hold something."""
+    """Number of attempts with a reservation."""
     return int((await session.execute(_RESERVED)).scalar_one())
 
 

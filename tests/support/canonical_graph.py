@@ -1,4 +1,4 @@
-"""A graph in canonical form, free of ids and times: equal knowledge is equal text."""
+"""A graph in canonical form, without ids and times: equal knowledge gives equal text."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,118 +16,126 @@ from shared.graph.scope import GraphScope
 from shared.graph.types import RESERVED_TYPES, EdgeType, NodeType, list_edge_types, list_node_types
 from shared.graph.verification.loader import EDGES_IN_ORDER, NODES_IN_ORDER, load_current_ids
 from shared.tools import Json
-from tests.support.canonical_grounds import grounds_of, listed
+from tests.support.canonical_evidence import evidence_json, load_evidence
 from tests.support.spelling import Name, Names, one_json, plain
-from tests.support.unordered import UnorderedHash
+from tests.support.unordered_locks import UnorderedHash
 
 BATCH_ROWS: Final = 2000
 _GENERATED_AT = "generated_at"
-"""The one property of a conclusion that says when and not what."""
+"""The property of a conclusion with its time, which is left out."""
 
 
 async def canonical_hash(session: AsyncSession, scope: GraphScope) -> str:
-    """Of the canonical form, in hex: of each of its types, nodes and edges as JSON, whatever their order.
+    """Hash the canonical form, in hex: its types, nodes and edges as JSON, in any order.
 
-    It is made batch by batch, so that it takes no more memory for a million nodes than for ten. Where others write
-    meanwhile, give it a transaction of repeatable reads.
+    Reads in batches, so that memory does not grow with the graph. With concurrent writers, use a transaction of
+    repeatable reads.
     """
     hashed = UnorderedHash()
     for kind, types in (await _types(session, scope)).items():
-        for told in types:
-            hashed.add(one_json([kind, told]))
+        for type_ in types:
+            hashed.add(one_json([kind, type_]))
     async for node in _nodes(session, scope):
-        hashed.add(one_json(["nodes", node.told]))
+        hashed.add(one_json(["nodes", node.content]))
     async for edge in _edges(session, scope):
-        hashed.add(one_json(["edges", edge.told]))
+        hashed.add(one_json(["edges", edge.content]))
     return hashed.hexdigest()
 
 
 async def canonical(session: AsyncSession, scope: GraphScope) -> Json:
-    """The agent's types, nodes and edges, sorted: equal where two agents know the same, whoever wrote it, and when.
+    """The agent's types, nodes and edges, sorted: equal for two agents with the same knowledge, however it was written.
 
-    A node is named by its type and name, an edge by its type and ends, where texts cite them too. What they rest on
-    counts: which bytes of which page, what they say and for which time. Left out are ids, when anything was fetched,
-    learned or written, and by which phase, step or iteration. Numbers that PostgreSQL holds to be equal read the same.
+    A node is named by its type and name, an edge by its type and ends, in citations too. Evidence is included: the
+    span of the page, its claims and their validity. Left out are ids, all times of writing, and the phase, step and
+    iteration. Numbers that PostgreSQL considers equal are written in the same way.
 
-    Reads the whole graph into memory. Where others write meanwhile, give it a transaction of repeatable reads.
+    Reads the whole graph into memory. With concurrent writers, use a transaction of repeatable reads.
     """
-    nodes = [each async for each in _nodes(session, scope)]
-    edges = [each async for each in _edges(session, scope)]
+    nodes = [element async for element in _nodes(session, scope)]
+    edges = [element async for element in _edges(session, scope)]
     return {
         **await _types(session, scope),
-        "nodes": [each.told for each in sorted(nodes, key=_called)],
-        "edges": [each.told for each in sorted(edges, key=_called)],
+        "nodes": [element.content for element in sorted(nodes, key=_name_key)],
+        "edges": [element.content for element in sorted(edges, key=_name_key)],
     }
 
 
 @dataclass(frozen=True)
-class _Told:
-    called: Name
-    told: Json
+class _Element:
+    name: Name
+    content: Json
 
 
-def _called(each: _Told) -> Name:
-    return each.called
+def _name_key(element: _Element) -> Name:
+    return element.name
 
 
 async def _types(session: AsyncSession, scope: GraphScope) -> dict[str, list[Json]]:
     return {
-        "node_types": [_node_type(each) for each in await list_node_types(session, scope)],
-        "edge_types": [_edge_type(each) for each in await list_edge_types(session, scope)],
+        "node_types": [_node_type(type_) for type_ in await list_node_types(session, scope)],
+        "edge_types": [_edge_type(type_) for type_ in await list_edge_types(session, scope)],
     }
 
 
-async def _nodes(session: AsyncSession, scope: GraphScope) -> AsyncIterator[_Told]:
+async def _nodes(session: AsyncSession, scope: GraphScope) -> AsyncIterator[_Element]:
     async for rows in iterate_batches(session, _all_nodes(scope), NODES_IN_ORDER, BATCH_ROWS):
-        known = [_Node(*row) for row in rows]
-        for each in await _with_grounds(session, scope, Evidence.node_id, known):
-            yield each
+        nodes = [_Node(*row) for row in rows]
+        for element in await _with_evidence(session, scope, Evidence.node_id, nodes):
+            yield element
 
 
-async def _edges(session: AsyncSession, scope: GraphScope) -> AsyncIterator[_Told]:
+async def _edges(session: AsyncSession, scope: GraphScope) -> AsyncIterator[_Element]:
     async for rows in iterate_batches(session, _all_edges(scope), EDGES_IN_ORDER, BATCH_ROWS):
-        known = [_Edge(*row) for row in rows]
-        for each in await _with_grounds(session, scope, Evidence.edge_id, known):
-            yield each
+        edges = [_Edge(*row) for row in rows]
+        for element in await _with_evidence(session, scope, Evidence.edge_id, edges):
+            yield element
 
 
-async def _with_grounds(
+async def _with_evidence(
     session: AsyncSession,
     scope: GraphScope,
-    thing: InstrumentedAttribute[UUID | None],
-    known: "Sequence[_Node | _Edge]",
-) -> list[_Told]:
-    names = await _names(session, scope, {each for row in known for each in _cited(row.properties)})
-    grounds = await grounds_of(session, scope, thing, [row.id for row in known])
+    evidence_column: InstrumentedAttribute[UUID | None],
+    elements: "Sequence[_Node | _Edge]",
+) -> list[_Element]:
+    names = await _names(
+        session, scope, {citation for row in elements for citation in _citations(row.properties)}
+    )
+    evidence = await load_evidence(session, scope, evidence_column, [row.id for row in elements])
     return [
-        _Told(
-            row.called,
-            row.told(names) | {"evidence": listed(grounds.get(row.id, ()), names)},
+        _Element(
+            row.key,
+            row.content(names) | {"evidence": evidence_json(evidence.get(row.id, ()), names)},
         )
-        for row in known
+        for row in elements
     ]
 
 
 async def _names(session: AsyncSession, scope: GraphScope, cited: set[Citation]) -> Names:
-    """Of what is cited and there, as it is now."""
+    """Names of the cited elements that exist, under their current ids."""
     if not cited:
         return {}
-    current = await load_current_ids(session, scope, {each.id for each in cited})
-    wanted = set(current.values())
-    nodes = await session.execute(_all_nodes(scope).where(GraphNode.id.in_(wanted)))
-    edges = await session.execute(_all_edges(scope).where(GraphEdge.id.in_(wanted)))
-    called = {Citation(Kind.NODE, row.id): _Node(*row).called for row in nodes}
-    called |= {Citation(Kind.EDGE, row.id): _Edge(*row).called for row in edges}
-    now = {each: Citation(each.kind, current[each.id]) for each in cited}
-    return {each: called[there] for each, there in now.items() if there in called}
+    current = await load_current_ids(session, scope, {citation.id for citation in cited})
+    ids = set(current.values())
+    nodes = await session.execute(_all_nodes(scope).where(GraphNode.id.in_(ids)))
+    edges = await session.execute(_all_edges(scope).where(GraphEdge.id.in_(ids)))
+    names = {Citation(Kind.NODE, row.id): _Node(*row).key for row in nodes}
+    names |= {Citation(Kind.EDGE, row.id): _Edge(*row).key for row in edges}
+    current_citations = {
+        citation: Citation(citation.kind, current[citation.id]) for citation in cited
+    }
+    return {
+        citation: names[current_citation]
+        for citation, current_citation in current_citations.items()
+        if current_citation in names
+    }
 
 
-def _cited(value: Any) -> Iterator[Citation]:
+def _citations(value: Any) -> Iterator[Citation]:
     if isinstance(value, str):
         yield from parse_citations(value).citations
     elif isinstance(value, dict | list):
         for inner in value.values() if isinstance(value, dict) else value:
-            yield from _cited(inner)
+            yield from _citations(inner)
 
 
 @dataclass(frozen=True)
@@ -138,14 +146,14 @@ class _Node:
     properties: Json
 
     @property
-    def called(self) -> Name:
+    def key(self) -> Name:
         return [self.type, self.name]
 
-    def told(self, names: Names) -> Json:
-        known = self.properties
+    def content(self, names: Names) -> Json:
+        properties = self.properties
         if self.type in RESERVED_TYPES:
-            known = {key: value for key, value in known.items() if key != _GENERATED_AT}
-        return {"type": self.type, "name": self.name, "properties": plain(known, names)}
+            properties = {key: value for key, value in properties.items() if key != _GENERATED_AT}
+        return {"type": self.type, "name": self.name, "properties": plain(properties, names)}
 
 
 @dataclass(frozen=True)
@@ -159,15 +167,15 @@ class _Edge:
     target_name: str
 
     @property
-    def called(self) -> Name:
+    def key(self) -> Name:
         return [
             self.type,
             [self.source_type, self.source_name],
             [self.target_type, self.target_name],
         ]
 
-    def told(self, names: Names) -> Json:
-        type_name, source, target = self.called
+    def content(self, names: Names) -> Json:
+        type_name, source, target = self.key
         return {
             "type": type_name,
             "source": source,
@@ -200,21 +208,21 @@ def _all_edges(scope: GraphScope) -> Select[UUID, str, Json, str, str, str, str]
     )
 
 
-def _node_type(known: NodeType) -> Json:
+def _node_type(node_type: NodeType) -> Json:
     return {
-        "name": known.name,
-        "description": known.description,
-        "properties_schema": plain(known.properties_schema, {}),
-        "example_properties": plain(known.example_properties, {}),
+        "name": node_type.name,
+        "description": node_type.description,
+        "properties_schema": plain(node_type.properties_schema, {}),
+        "example_properties": plain(node_type.example_properties, {}),
     }
 
 
-def _edge_type(known: EdgeType) -> Json:
+def _edge_type(edge_type: EdgeType) -> Json:
     return {
-        "name": known.name,
-        "description": known.description,
-        "properties_schema": plain(known.properties_schema, {}),
-        "example_properties": plain(known.example_properties, {}),
-        "source_types": sorted(known.source_types),
-        "target_types": sorted(known.target_types),
+        "name": edge_type.name,
+        "description": edge_type.description,
+        "properties_schema": plain(edge_type.properties_schema, {}),
+        "example_properties": plain(edge_type.example_properties, {}),
+        "source_types": sorted(edge_type.source_types),
+        "target_types": sorted(edge_type.target_types),
     }

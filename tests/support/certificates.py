@@ -1,4 +1,4 @@
-"""A certificate authority of one test's own, and what it has signed."""
+"""A certificate authority for one test, and certificates that it signs."""
 
 import subprocess
 from dataclasses import dataclass
@@ -21,8 +21,8 @@ def authority(home: Path, name: str = "ca") -> Pair:
     return pair
 
 
-def signed(home: Path, ca: Pair, name: str, *, called: str = "IP:127.0.0.1") -> Pair:
-    """For a server that is `called` so by its clients (DNS:… or IP:…), or a client."""
+def sign(home: Path, ca: Pair, name: str, *, called: str = "IP:127.0.0.1") -> Pair:
+    """A certificate for a server with the subject name `called` (DNS:… or IP:…), or for a client."""
     pair = Pair(home / f"{name}.pem", home / f"{name}.key")
     request = home / f"{name}.csr"
     extensions = home / f"{name}.ext"
@@ -39,12 +39,14 @@ def signed(home: Path, ca: Pair, name: str, *, called: str = "IP:127.0.0.1") -> 
     return pair
 
 
-def certified(home: Path, *, nats: str = "DNS:nats", postgres: str = "DNS:postgres") -> Path:
-    """`home`, with all that a cluster is given for TLS; each server is called as its clients are to call it."""
+def write_certificates(
+    home: Path, *, nats: str = "DNS:nats", postgres: str = "DNS:postgres"
+) -> Path:
+    """Write all certificates of a cluster to `home`; `nats` and `postgres` are the servers' subject names."""
     home.mkdir(exist_ok=True)
     ca = authority(home)
-    signed(home, ca, "nats", called=nats)
-    signed(home, ca, "postgres", called=postgres)
+    sign(home, ca, "nats", called=nats)
+    sign(home, ca, "postgres", called=postgres)
     return home
 
 

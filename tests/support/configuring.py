@@ -1,4 +1,4 @@
-"""Agents that wait to be configured, and what became of them."""
+"""Agents whose configuration is requested, and the results."""
 
 from typing import Any
 from uuid import UUID
@@ -14,11 +14,11 @@ from shared.enums import Phase, StepStatus
 from shared.events.envelope import Event
 from shared.graph import types
 from shared.graph.scope import GraphScope
-from tests.support.making import MISSION, make_owner
-from tests.support.waiting import until
+from tests.support.factories import MISSION, make_owner
+from tests.support.waiting import wait_until
 
 NAME = "Battery Makers Lithium Supply"
-"""What the sandbox makes of `MISSION`."""
+"""The name that the sandbox gives an agent with `MISSION`."""
 
 
 async def order_agent(
@@ -29,7 +29,7 @@ async def order_agent(
     mission: str = MISSION,
     active: bool = False,
 ) -> tuple[Agent, Event]:
-    """A new agent, and the event that asks for its configuration; without a name it has a provisional one."""
+    """A new agent and the event that requests its configuration; without `name` it has a provisional one."""
     owner_id = await make_owner(database, owner)
     async with database.transaction() as session:
         agent = await agents.create_agent(
@@ -40,8 +40,10 @@ async def order_agent(
             interval_seconds=3600,
         )
         agent.active = active
-        wanted = ConfigurationInput(mission=mission, provisional_name=None if name else agent.name)
-        step = await configuration.request_configuration(session, agent, wanted)
+        configuration_input = ConfigurationInput(
+            mission=mission, provisional_name=None if name else agent.name
+        )
+        step = await configuration.request_configuration(session, agent, configuration_input)
         return agent, derived_events.agent_task_event(step)
 
 
@@ -54,21 +56,21 @@ async def order_again(
 ) -> Event:
     async with database.transaction() as session:
         agent = await agents.lock_agent(session, agent_id)
-        wanted = ConfigurationInput(
+        configuration_input = ConfigurationInput(
             mission=mission, keep=keep, prompts_version=agent.prompts_version
         )
         return derived_events.agent_task_event(
-            await configuration.request_configuration(session, agent, wanted)
+            await configuration.request_configuration(session, agent, configuration_input)
         )
 
 
-async def reread(database: Database, agent: Agent) -> Agent:
+async def reload_agent(database: Database, agent: Agent) -> Agent:
     async with database.transaction() as session:
         return await session.get_one(Agent, agent.id)
 
 
-async def configured(database: Database, agent: Agent) -> Step:
-    """The step that was ordered last, once it has ended."""
+async def wait_until_configured(database: Database, agent: Agent) -> Step:
+    """Wait for the newest configuration step to end; return it."""
 
     async def look() -> Step | None:
         async with database.transaction() as session:
@@ -76,9 +78,9 @@ async def configured(database: Database, agent: Agent) -> Step:
             ended = Step.status.in_((StepStatus.COMPLETED, StepStatus.FAILED))
             return await session.scalar(select(Step).where(Step.id == step_id, ended))
 
-    found = await until(look, what=f"{agent.name} to be configured")
-    assert found is not None
-    return found
+    step = await wait_until(look, what=f"{agent.name} to be configured")
+    assert step is not None
+    return step
 
 
 async def step_is(database: Database, step_id: Any, status: str) -> Step:
@@ -88,20 +90,20 @@ async def step_is(database: Database, step_id: Any, status: str) -> Step:
                 select(Step).where(Step.id == step_id, Step.status == status)
             )
 
-    found = await until(look, what=f"the step to be {status}")
-    assert found is not None
-    return found
+    step = await wait_until(look, what=f"the step to be {status}")
+    assert step is not None
+    return step
 
 
 async def step_of(database: Database, agent: Agent, kind: str, status: str) -> Step:
     async def look() -> Step | None:
         async with database.transaction() as session:
-            wanted = select(Step).where(Step.agent_id == agent.id, Step.kind == kind)
-            return await session.scalar(wanted.where(Step.status == status))
+            query = select(Step).where(Step.agent_id == agent.id, Step.kind == kind)
+            return await session.scalar(query.where(Step.status == status))
 
-    found = await until(look, what=f"a step of kind {kind} to be {status}")
-    assert found is not None
-    return found
+    step = await wait_until(look, what=f"a step of kind {kind} to be {status}")
+    assert step is not None
+    return step
 
 
 async def types_of(
@@ -114,7 +116,7 @@ async def types_of(
         )
 
 
-def says(**answer: Any) -> dict[str, Any]:
+def configuration_response(**answer: Any) -> dict[str, Any]:
     return {"phase": "configuration", **answer}
 
 

@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 
 from tests.support.engines import Postgres
-from tests.support.waiting import waited_for
+from tests.support.waiting import wait_for
 
 TEMPLATE: Final = "vigil_template"
 MAX_TABLE_BYTES: Final = 1_000_000
@@ -63,7 +63,7 @@ class DatabasePool:
         self._server.close()
 
     def take(self) -> str:
-        """The name of a database that is as the template. It never had that name before."""
+        """The name of a database equal to the template. The name was never used before."""
         name = f"test_{uuid4().hex}"
         if self._free:
             self._rename(self._free.pop(), name)
@@ -109,7 +109,7 @@ class DatabasePool:
             sql.Identifier(old), sql.Identifier(new)
         )
 
-        def renamed() -> bool | None:
+        def rename() -> bool | None:
             try:
                 self._server.execute(query)
             except psycopg.errors.ObjectInUse:
@@ -117,7 +117,7 @@ class DatabasePool:
                 return None
             return True
 
-        waited_for(renamed, f"the connections to {old} to end")
+        wait_for(rename, f"the connections to {old} to end")
 
 
 def _select_all(table: str) -> sql.Composed:

@@ -24,7 +24,7 @@ START_SECONDS: Final = 60
 class Postgres(Protocol):
     @property
     def dsn(self) -> str:
-        """The maintenance database, as a user that may do everything."""
+        """URL of the maintenance database, as the superuser."""
 
     def url(self, database: str) -> str: ...
 
@@ -35,7 +35,7 @@ class Nats(Protocol):
 
 
 def chosen() -> str:
-    """Which engines $VIGIL_TEST_ENGINES asks for. Raises ValueError where there are none of that name."""
+    """The engines that $VIGIL_TEST_ENGINES selects. Raises ValueError for an unknown name."""
     choice = os.environ.get(CHOICE) or EMBEDDED
     if choice not in (EMBEDDED, DOCKER):
         raise ValueError(f"{CHOICE} is {choice!r}; there are {EMBEDDED!r} and {DOCKER!r}")
@@ -44,10 +44,10 @@ def chosen() -> str:
 
 @contextmanager
 def postgres_of(choice: str, home: Path) -> Iterator[Postgres]:
-    """It need not survive a power cut."""
+    """A PostgreSQL server without durability."""
     if choice == DOCKER:
-        with _postgres_container() as contained:
-            yield contained
+        with _postgres_container() as container:
+            yield container
         return
     server = EmbeddedPostgres(home / "data", home / "postgres.log", durable=False)
     server.start()
@@ -58,8 +58,8 @@ def postgres_of(choice: str, home: Path) -> Iterator[Postgres]:
 @contextmanager
 def nats_of(choice: str, home: Path) -> Iterator[Nats]:
     if choice == DOCKER:
-        with _nats_container() as contained:
-            yield contained
+        with _nats_container() as container:
+            yield container
         return
     server = EmbeddedNats(home / "data", free_port(), home / "nats.log", durable=False)
     server.start()
@@ -87,35 +87,35 @@ class _Nats:
 
 @contextmanager
 def _postgres_container() -> Iterator[_Postgres]:
-    _without_reaper()
+    _disable_reaper()
     from testcontainers.core.container import DockerContainer
     from testcontainers.core.wait_strategies import ExecWaitStrategy
 
     password = secrets.token_urlsafe(16)
-    asked = ["pg_isready", "-q", "-h", "127.0.0.1", "-U", "postgres"]
+    readiness_check = ["pg_isready", "-q", "-h", "127.0.0.1", "-U", "postgres"]
     container = (
         DockerContainer(POSTGRES_IMAGE, env={"POSTGRES_PASSWORD": password}, ports=[5432])
         .with_command("postgres -c fsync=off -c max_connections=200")
-        .waiting_for(ExecWaitStrategy(asked).with_startup_timeout(START_SECONDS))
+        .waiting_for(ExecWaitStrategy(readiness_check).with_startup_timeout(START_SECONDS))
     )
-    with container as started:
-        host, port = started.get_container_host_ip(), started.get_exposed_port(5432)
+    with container as running:
+        host, port = running.get_container_host_ip(), running.get_exposed_port(5432)
         yield _Postgres(f"{host}:{port}", password)
 
 
 @contextmanager
 def _nats_container() -> Iterator[_Nats]:
-    _without_reaper()
+    _disable_reaper()
     from testcontainers.core.container import DockerContainer
     from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
     ready = LogMessageWaitStrategy("Server is ready").with_startup_timeout(START_SECONDS)
     container = DockerContainer(NATS_IMAGE, ports=[4222]).with_command("--jetstream")
-    with container.waiting_for(ready) as started:
-        host, port = started.get_container_host_ip(), started.get_exposed_port(4222)
+    with container.waiting_for(ready) as running:
+        host, port = running.get_container_host_ip(), running.get_exposed_port(4222)
         yield _Nats(f"nats://{host}:{port}")
 
 
-def _without_reaper() -> None:
-    """Before testcontainers is imported, which then decides. Its reaper is one more image; ours end with their block."""
+def _disable_reaper() -> None:
+    """Call before importing testcontainers. Its reaper needs another image; the containers here end with their block."""
     os.environ.setdefault("TESTCONTAINERS_RYUK_DISABLED", "true")

@@ -1,9 +1,9 @@
-"""Values that break what is not prepared for them: numbers, dates, texts and JSON from whoever may send some."""
+"""Hostile input values: numbers, dates, texts and JSON."""
 
 from typing import Final
 
 MANY_DIGITS: Final = "9" * 5_000
-"""More than Python converts to a number (4,300)."""
+"""More digits than Python converts to a number (4,300)."""
 NUMBERS: Final = (
     "0", "-0", "-1", "1.5", "1e400", "-1e400", "1e-400", "1e308", "NaN", "nan", "Infinity", "-inf",
     MANY_DIGITS, f"-{MANY_DIGITS}", "9" * 400, "99999999999999999999", "2147483648", "-2147483649",
@@ -28,7 +28,7 @@ TEXTS: Final = (
     "http://a:99999999/", "=", ",", ";" * 1_000, "*", "\\", "$(id)", "`id`", "|", "#1", "--help",
 )  # fmt: skip
 UNSTORABLE: Final = ("\x00", "a\x00b", "\ud800", "a\udfffb", "\udcff")
-"""What neither PostgreSQL nor UTF-8 can hold."""
+"""Texts that PostgreSQL or UTF-8 cannot store."""
 STRINGS: Final = (*NUMBERS, *DATES, *TEXTS, *UNSTORABLE)
 
 JSON: Final = (
@@ -39,4 +39,4 @@ JSON: Final = (
     b"[" + b"1," * 100_000 + b"1]", b'"' + b"x" * 500_000 + b'"', b"<html></html>", b"\x00", b"[1e308, -1e308]",
     b'{"__proto__": {"a": 1}}', b'{"$ref": "#"}', b" " * 100_000 + b"{}",
 )  # fmt: skip
-"""Documents that are JSON in form or nearly."""
+"""Documents that are JSON or almost."""

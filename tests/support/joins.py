@@ -1,4 +1,4 @@
-"""Iterations whose steps are planned and ended by hand, and what the aggregator tells of them."""
+"""Iterations whose steps a test plans and ends, and the events of the aggregator."""
 
 from shared import derived_events
 from shared.database.engine import Database
@@ -7,7 +7,7 @@ from shared.enums import StepKind
 from shared.events.envelope import Event
 from shared.workflow import iterations, leases, steps
 from shared.workflow.leases import Claimed
-from tests.support.making import make_agent, make_iteration
+from tests.support.factories import make_agent, make_iteration
 
 QUERY = {"objective": "a", "reasoning": "b", "search_hints": []}
 
@@ -15,13 +15,13 @@ QUERY = {"objective": "a", "reasoning": "b", "search_hints": []}
 INSIGHT = {"observation": "a", "relevant_node_ids": [], "synthesis_direction": "b"}
 
 
-async def planned(database: Database, *, queries: int = 0, insights: int = 0) -> Iteration:
-    """An iteration whose Observer has just ended its step with such a plan."""
-    made = await make_iteration(database, await make_agent(database))
+async def plan_iteration(database: Database, *, queries: int = 0, insights: int = 0) -> Iteration:
+    """An iteration whose Observer has just ended its step with a plan of that size."""
+    start = await make_iteration(database, await make_agent(database))
     async with database.transaction() as session:
-        claim = await leases.claim(session, made.observe.id, "observer")
+        claim = await leases.claim(session, start.observe.id, "observer")
         assert isinstance(claim, Claimed)
-        iteration = await session.get_one(Iteration, made.iteration.id)
+        iteration = await session.get_one(Iteration, start.iteration.id)
         await iterations.plan_steps(
             session, iteration, queries=[QUERY] * queries, insights=[INSIGHT] * insights
         )
@@ -29,14 +29,14 @@ async def planned(database: Database, *, queries: int = 0, insights: int = 0) ->
         return iteration
 
 
-async def told(database: Database, iteration: Iteration, kind: StepKind) -> list[Event]:
-    """What the workers of that kind say when they have ended."""
+async def end_events(database: Database, iteration: Iteration, kind: StepKind) -> list[Event]:
+    """The events that the steps of that kind publish at their end."""
     async with database.transaction() as session:
-        ended = await steps.list_steps(session, iteration.id, kind)
-        return [(await derived_events.events_after_step(session, step))[0] for step in ended]
+        ended_steps = await steps.list_steps(session, iteration.id, kind)
+        return [(await derived_events.events_after_step(session, step))[0] for step in ended_steps]
 
 
-async def now(database: Database, iteration: Iteration) -> Iteration:
+async def reload_iteration(database: Database, iteration: Iteration) -> Iteration:
     async with database.transaction() as session:
         return await session.get_one(Iteration, iteration.id)
 

@@ -1,4 +1,4 @@
-"""A mission whose every answer is written beforehand, so that only the bus can make two runs of it differ."""
+"""A mission with scripted model responses, so that two runs can differ only because of the bus."""
 
 from typing import Any
 from uuid import UUID
@@ -7,13 +7,13 @@ from shared.database import ids
 from shared.database.engine import Database
 from shared.database.tables import Agent
 from shared.enums import ANALYSIS_TYPE
-from tests.support.committing import COMMITTED
-from tests.support.levers import Sandbox
-from tests.support.making import make_agent
+from tests.support.factories import make_agent
+from tests.support.forecast_terms import ADVICE_TERMS
+from tests.support.sandbox_control import Sandbox
 
 MAKERS = ("Orran", "Halden")
 DEAD_END = "what nobody has written down"
-_SAID = {
+_QUOTES = {
     "Orran": (
         "https://corpus.local/orran.txt",
         "Orran Mining extracts lithium in Western Australia.",
@@ -23,7 +23,7 @@ _SAID = {
         "Halden Energy depends on Orran Mining for lithium hydroxide.",
     ),
 }
-"""By maker where the search's pages speak of it, and how."""
+"""Source URL and quote by maker."""
 _PROPERTIES = {
     "type": "object",
     "properties": {"summary": {"type": "string"}},
@@ -32,58 +32,62 @@ _PROPERTIES = {
 
 
 class Mission:
-    """One agent of this mission. `tag` is in all that it asks, so that no other's request is the very same."""
+    """One agent with this mission. All its requests contain `tag`, so that they differ from those of others."""
 
     def __init__(self, agent: Agent, tag: str) -> None:
         self.agent = agent
         self.tag = tag
 
     @classmethod
-    async def begin(cls, database: Database, levers: Sandbox, tag: str) -> "Mission":
-        """An agent that is due at once, its answers put into the model's mouth."""
+    async def begin(cls, database: Database, sandbox_control: Sandbox, tag: str) -> "Mission":
+        """Create an agent that is due at once, and script its model responses."""
         agent = await make_agent(database, name=tag, mission=f"Watch lithium ({tag})")
         mission = cls(agent, tag)
-        levers.script(*mission._script())
+        sandbox_control.script(*mission._script())
         return mission
 
     def _script(self) -> list[dict[str, Any]]:
-        objectives = [*MAKERS, DEAD_END]
+        topics = [*MAKERS, DEAD_END]
         plan = {
             "queries": [
-                {"objective": self._asks(each), "reasoning": "", "searchHints": []}
-                for each in objectives
+                {"objective": self._topic_text(topic), "reasoning": "", "searchHints": []}
+                for topic in topics
             ],
             "insights": [
-                {"observation": self._asks(each), "relevantNodeIds": [], "synthesisDirection": ""}
-                for each in objectives
+                {
+                    "observation": self._topic_text(topic),
+                    "relevantNodeIds": [],
+                    "synthesisDirection": "",
+                }
+                for topic in topics
             ],
         }
         return [
-            _says("observer", self.agent.mission, content=plan),
-            *(said for maker in MAKERS for said in self._researched(maker)),
-            # Refused with tool_choice, and without it.
-            _says(
+            _response("observer", self.agent.mission, content=plan),
+            *(response for maker in MAKERS for response in self._research(maker)),
+            # Refused with and without tool_choice.
+            _response(
                 "knowledge_acquisition",
-                f"Objective: {self._asks(DEAD_END)}",
+                f"Objective: {self._topic_text(DEAD_END)}",
                 status=400,
                 times=2,
             ),
-            *(said for maker in MAKERS for said in self._analyzed(maker)),
-            _says(
+            *(response for maker in MAKERS for response in self._analysis(maker)),
+            _response(
                 "analysis_generation",
-                f"Observation: {self._asks(DEAD_END)}",
+                f"Observation: {self._topic_text(DEAD_END)}",
                 content="MISSING: all of it",
             ),
-            *self._advised(),
+            *self._advice(),
         ]
 
-    def _asks(self, about: str) -> str:
+    def _topic_text(self, about: str) -> str:
         return f"{about} ({self.tag})"
 
-    def _researched(self, maker: str) -> list[dict[str, Any]]:
-        """A search, then a node of its own, one that all share and add to, and an edge between them."""
-        objective = f"Objective: {self._asks(maker)}"
-        searched = _call("tavilySearch", query=f"lithium {self._asks(maker)}")
+    def _research(self, maker: str) -> list[dict[str, Any]]:
+        """A search, then a node, a node shared by all makers, and an edge between them."""
+        objective = f"Objective: {self._topic_text(maker)}"
+        search = _call("tavilySearch", query=f"lithium {self._topic_text(maker)}")
         types = [
             _call(
                 "createNodeType",
@@ -95,7 +99,7 @@ class Mission:
             )
             for name in ("Maker", "Metal")
         ]
-        written = [
+        writes = [
             _call(
                 "createEdgeType",
                 name="buys",
@@ -126,15 +130,15 @@ class Mission:
             evidence=_evidence(maker),
         )
         return [
-            _says("knowledge_acquisition", objective, tool_calls=[searched]),
-            _says("knowledge_acquisition", objective, content=f"# {maker} buys lithium"),
-            _says("graph_construction", objective, tool_calls=[*types, *written]),
-            _says("graph_construction", objective, tool_calls=[edge]),
-            _says("graph_construction", objective, content="Written."),
+            _response("knowledge_acquisition", objective, tool_calls=[search]),
+            _response("knowledge_acquisition", objective, content=f"# {maker} buys lithium"),
+            _response("graph_construction", objective, tool_calls=[*types, *writes]),
+            _response("graph_construction", objective, tool_calls=[edge]),
+            _response("graph_construction", objective, content="Written."),
         ]
 
-    def _analyzed(self, maker: str) -> list[dict[str, Any]]:
-        observation = f"Observation: {self._asks(maker)}"
+    def _analysis(self, maker: str) -> list[dict[str, Any]]:
+        observation = f"Observation: {self._topic_text(maker)}"
         buyer, metal = self._node("Maker", maker), self._node("Metal", "Lithium")
         buys = ids.edge_id(self.agent.id, "buys", buyer, metal)
         analysis = _call(
@@ -146,11 +150,11 @@ class Mission:
             confidence=0.5,
         )
         return [
-            _says("analysis_generation", observation, tool_calls=[analysis]),
-            _says("analysis_generation", observation, content="It buys."),
+            _response("analysis_generation", observation, tool_calls=[analysis]),
+            _response("analysis_generation", observation, content="It buys."),
         ]
 
-    def _advised(self) -> list[dict[str, Any]]:
+    def _advice(self) -> list[dict[str, Any]]:
         advice = [
             _call(
                 "addAgentAdviceNode",
@@ -158,13 +162,13 @@ class Mission:
                 action=action,
                 summary="Now.",
                 content=f"It buys [node:{self._node(ANALYSIS_TYPE, f'{maker} buys')}].",
-                **COMMITTED,
+                **ADVICE_TERMS,
             )
             for action, maker in (("BUY", "Orran"), ("SELL", "Halden"))
         ]
         return [
-            _says("advice_generation", self.agent.mission, tool_calls=advice),
-            _says("advice_generation", self.agent.mission, content="Both are plain."),
+            _response("advice_generation", self.agent.mission, tool_calls=advice),
+            _response("advice_generation", self.agent.mission, content="Both are plain."),
         ]
 
     def _node(self, type_name: str, name: str) -> UUID:
@@ -172,12 +176,12 @@ class Mission:
 
 
 def _evidence(maker: str) -> list[dict[str, Any]]:
-    url, quote = _SAID[maker]
+    url, quote = _QUOTES[maker]
     return [{"sourceUrl": url, "quote": quote}]
 
 
-def _says(phase: str, asked: str, **answer: Any) -> dict[str, Any]:
-    return {"phase": phase, "contains": asked, **answer}
+def _response(phase: str, contains: str, **answer: Any) -> dict[str, Any]:
+    return {"phase": phase, "contains": contains, **answer}
 
 
 def _call(tool: str, /, **arguments: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A model server on loopback that answers whatever a test wants, byte by byte."""
+"""A model server on loopback whose responses a test controls byte by byte."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ REQUEST = ChatRequest("m", ({"role": "user", "content": "Go on."},), max_output_
 
 
 class Connection:
-    """One request, and what is written in answer to it."""
+    """One request, and the connection for its response."""
 
     def __init__(self, writer: asyncio.StreamWriter, path: str, body: Json) -> None:
         self._writer = writer
@@ -35,15 +35,15 @@ class Connection:
     ) -> None:
         kind = kind or ("text/event-stream" if self.streams else "application/json")
         lines = {"Content-Type": kind, "Connection": "close", **(headers or {})}
-        told = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-        await self.send(f"HTTP/1.1 {status} OK\r\n{told}\r\n".encode())
+        header_text = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        await self.send(f"HTTP/1.1 {status} OK\r\n{header_text}\r\n".encode())
 
     async def send(self, piece: bytes) -> None:
         self._writer.write(piece)
         await self._writer.drain()
 
     def reset(self) -> None:
-        """Breaks the connection off instead of closing it."""
+        """Abort the connection instead of closing it."""
         self._writer.transport.abort()
 
 
@@ -52,7 +52,7 @@ Respond = Callable[[Connection], Awaitable[None]]
 
 @dataclass
 class ModelStandIn:
-    """Answers every request by `respond`."""
+    """Answers every request with `respond`."""
 
     respond: Respond
     requests: list[Json] = field(default_factory=list)
@@ -66,16 +66,16 @@ class ModelStandIn:
             lines = [line.partition(": ") for line in head.split("\r\n")]
             headers = {name.lower(): value for name, _, value in lines}
             body = await reader.readexactly(int(headers.get("content-length", "0")))
-            sent: Json = json.loads(body or b"{}")
-            self.requests.append(sent)
+            request: Json = json.loads(body or b"{}")
+            self.requests.append(request)
             self.keys.append(headers.get("idempotency-key", ""))
-            await self.respond(Connection(writer, head.split(" ")[1], sent))
+            await self.respond(Connection(writer, head.split(" ")[1], request))
             writer.close()
 
 
 @asynccontextmanager
 async def model_server(respond: Respond) -> AsyncIterator[ModelStandIn]:
-    """Until the block ends, on a free port of loopback."""
+    """Serve on a free port of loopback during the block."""
     stand_in = ModelStandIn(respond)
     server = await asyncio.start_server(stand_in._serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
@@ -86,12 +86,12 @@ async def model_server(respond: Respond) -> AsyncIterator[ModelStandIn]:
         server.close()
 
 
-def canned(body: bytes, status: int = 200, kind: str = "", **headers: str) -> Respond:
-    """Always these bytes."""
+def fixed_response(body: bytes, status: int = 200, kind: str = "", **headers: str) -> Respond:
+    """Always respond with these bytes."""
 
     async def respond(connection: Connection) -> None:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        await connection.head(status, named, kind)
+        response_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        await connection.head(status, response_headers, kind)
         await connection.send(body)
 
     return respond
@@ -108,27 +108,27 @@ def chunk(delta: Any, finish: Any = None, **more: Any) -> Json:
 
 
 def events(*chunks: Any, done: bool = True) -> bytes:
-    """Chunks as server-sent events; texts stand as they are."""
-    told = [each if isinstance(each, str) else f"data: {json.dumps(each)}" for each in chunks]
-    return "".join(f"{each}\n\n" for each in (*told, *(["data: [DONE]"] if done else []))).encode()
+    """Chunks as server-sent events; texts are sent unchanged."""
+    lines = [item if isinstance(item, str) else f"data: {json.dumps(item)}" for item in chunks]
+    return "".join(f"{line}\n\n" for line in (*lines, *(["data: [DONE]"] if done else []))).encode()
 
 
 @asynccontextmanager
-async def speaking(
+async def provider_for(
     stand_in: ModelStandIn,
     *,
     stream: Stream = "auto",
     limits: Limits | None = None,
     warnings: list[str] | None = None,
 ) -> AsyncIterator[ChatProvider]:
-    """Who asks that server."""
-    told: list[str] = [] if warnings is None else warnings
+    """A chat provider for that server."""
+    messages: list[str] = [] if warnings is None else warnings
     server = ModelServer(
         api_key="k",
         base_url=stand_in.url,
         limits=limits or Limits(),
         stream=stream,
-        warn=told.append,
+        warn=messages.append,
     )
     try:
         yield ChatProvider(server)
@@ -136,25 +136,25 @@ async def speaking(
         await server.close()
 
 
-def in_flight(
+def make_resumable_call(
     attempts: list[BaseException | None] | None = None,
     progressed: Callable[[int], Awaitable[None]] | None = None,
 ) -> ResumableCall:
-    """A call without a ledger; `attempts` gets what came of each sending."""
+    """A call without a ledger; the error of each attempt, or None, is added to `attempts`."""
 
-    async def keep(reference: str) -> None:
+    async def store_reference(reference: str) -> None:
         raise AssertionError(f"nothing has a reference here: {reference}")
 
     @asynccontextmanager
-    async def sending() -> AsyncIterator[None]:
+    async def attempt() -> AsyncIterator[None]:
         error: BaseException | None = None
         try:
             yield
-        except BaseException as raised:
-            error = raised
+        except BaseException as caught:
+            error = caught
             raise
         finally:
             if attempts is not None:
                 attempts.append(error)
 
-    return ResumableCall("key", None, keep, sending, progressed)
+    return ResumableCall("key", None, store_reference, attempt, progressed)

@@ -1,4 +1,4 @@
-"""Actors as processes of their own."""
+"""Actors in their own processes."""
 
 import asyncio
 import sys
@@ -13,8 +13,8 @@ async def nothing(lease: Lease, step: Step) -> StepResult:
     return StepResult({"queries": 0, "insights": 0})
 
 
-async def ready(working: actor_module.MessageConsumer) -> bool:
-    return await working.fault() is None
+async def ready(consumer: actor_module.MessageConsumer) -> bool:
+    return await consumer.fault() is None
 
 
 async def observer_process(environment: dict[str, str], port: int) -> asyncio.subprocess.Process:

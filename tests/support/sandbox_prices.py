@@ -1,4 +1,4 @@
-"""Prices for the sandbox, where a test looks at what calls cost."""
+"""Prices for the sandbox, for tests of costs."""
 
 from pathlib import Path
 from typing import Final

@@ -1,4 +1,4 @@
-"""Rows that were written some time ago, and what the scheduler makes of them."""
+"""Rows with times in the past, and what the reconciler republishes for them."""
 
 from datetime import timedelta
 from typing import Any
@@ -11,19 +11,19 @@ from shared.database.tables import Agent, Iteration, Step
 from shared.events.envelope import Event
 from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
-from tests.support.making import make_agent, make_iteration
+from tests.support.factories import make_agent, make_iteration
 
 GRACE_SECONDS = 15.0
 
 
-async def said_again(database: Database) -> list[tuple[Event, int]]:
-    """What a look leads to, each with its number, once all of it is said and counted."""
+async def republished_events(database: Database) -> list[tuple[Event, int]]:
+    """The events of one reconciliation, each with its republish number; counts them."""
     reconciler = Reconciler(database, resend_after_seconds=GRACE_SECONDS)
-    said = []
-    for lost in await reconciler.find_missed():
-        said += [(event, lost.number) for event in await reconciler.events(lost)]
-        await reconciler.count(lost)
-    return said
+    events = []
+    for missed in await reconciler.find_missed():
+        events += [(event, missed.number) for event in await reconciler.events(missed)]
+        await reconciler.count(missed)
+    return events
 
 
 async def change(database: Database, row: Agent | Step | Iteration, **values: Any) -> None:
@@ -36,29 +36,29 @@ def ago(seconds: float) -> Any:
     return func.clock_timestamp() - timedelta(seconds=seconds)
 
 
-async def lost(database: Database, step: Step, **values: Any) -> None:
-    """`step` was asked for so long ago that the bus must have lost it."""
+async def mark_missed(database: Database, step: Step, **values: Any) -> None:
+    """Date the step's request so far back that its message counts as missed."""
     await change(database, step, requested_at=ago(GRACE_SECONDS + 1), **values)
 
 
-async def resent(bus: Bus) -> list[str]:
-    """The ids on the bus, as far as they are those of republish_count."""
+async def republished_ids(bus: Bus) -> list[str]:
+    """Ids of the republished messages on the bus."""
     last = (await bus.jetstream.stream_info(STREAM)).state.last_seq
     messages = [await bus.jetstream.get_msg(STREAM, number) for number in range(1, last + 1)]
     ids = [(message.headers or {})["Nats-Msg-Id"] for message in messages]
-    return [each for each in ids if ":r" in each]
+    return [message_id for message_id in ids if ":r" in message_id]
 
 
-async def another_lost_one(database: Database) -> None:
-    made = await make_iteration(database, await make_agent(database, name="another"))
-    await lost(database, made.observe)
+async def add_missed_step(database: Database) -> None:
+    start = await make_iteration(database, await make_agent(database, name="another"))
+    await mark_missed(database, start.observe)
 
 
 async def overdue(database: Database, name: str) -> Iteration:
     iteration = (await make_iteration(database, await make_agent(database, name=name))).iteration
     async with database.transaction() as session:
         day_ago = ago(24 * 3600)
-        began = {"started_at": day_ago, "stage_changed_at": day_ago, "deadline_at": day_ago}
-        await session.execute(update(Iteration).values(began))
+        times = {"started_at": day_ago, "stage_changed_at": day_ago, "deadline_at": day_ago}
+        await session.execute(update(Iteration).values(times))
         await session.execute(update(Step).values(first_requested_at=day_ago))
     return iteration

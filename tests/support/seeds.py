@@ -1,4 +1,4 @@
-"""Where random tests begin: told when they fail, and settable, so that what failed once can be made to fail again."""
+"""Seeds of random tests: printed on failure and settable, so that a failure can be reproduced."""
 
 import os
 import secrets
@@ -11,19 +11,19 @@ SEEDS: Final = "VIGIL_TEST_SEEDS"
 
 
 def first_seed() -> int:
-    """What $VIGIL_TEST_SEED says, or a fresh one. Raises ValueError where it is no whole number."""
+    """$VIGIL_TEST_SEED, or a random seed. Raises ValueError if it is not an integer."""
     return int(os.environ.get(SEED) or secrets.randbelow(10**9))
 
 
 def seed_count() -> int | None:
-    """How many seeds $VIGIL_TEST_SEEDS asks for; None leaves it to the test. Raises ValueError as above."""
-    given = os.environ.get(SEEDS)
-    return int(given) if given else None
+    """$VIGIL_TEST_SEEDS, or None to leave it to the test. Raises ValueError if it is not an integer."""
+    value = os.environ.get(SEEDS)
+    return int(value) if value else None
 
 
 @contextmanager
 def repeatable(seed: int) -> Iterator[None]:
-    """Whatever goes wrong inside says how to repeat it: the run of this seed comes first then."""
+    """Add a note to errors on how to repeat them: the run with this seed then comes first."""
     try:
         yield
     except Exception as error:

@@ -39,22 +39,22 @@ def single_users(graph: grimp.ImportGraph) -> dict[str, str]:
         for module in graph.modules
         if module.startswith("shared.") and not graph.find_children(module)
     }
-    return {module: "".join(found) for module, found in users.items() if len(found) < 2}
+    return {module: "".join(names) for module, names in users.items() if len(names) < 2}
 
 
-def faults(found: Mapping[str, str]) -> list[str]:
-    """What to do about the modules of `found`, in words; nothing of those that stay."""
+def faults(single: Mapping[str, str]) -> list[str]:
+    """What to do about the modules of `single`; nothing of those that stay."""
     lines = [
         f"{module} is used by {user} alone: move it there, or say in STAY why it stays"
         if user
         else f"{module} is used by no service: delete it, or say in NOT_IMPORTED who runs it"
-        for module, user in sorted(found.items())
+        for module, user in sorted(single.items())
         if module not in STAY and not module.startswith(NOT_IMPORTED)
     ]
     stale = [
         f"{module} has several users or is gone: take it out of STAY"
         for module in STAY
-        if module not in found
+        if module not in single
     ]
     return lines + stale
 
@@ -65,10 +65,10 @@ def _user(module: str) -> str:
 
 
 def main() -> None:
-    found = faults(single_users(grimp.build_graph("services", "shared", "cli", cache_dir=None)))
-    for fault in found:
+    messages = faults(single_users(grimp.build_graph("services", "shared", "cli", cache_dir=None)))
+    for fault in messages:
         print(fault, file=sys.stderr)
-    sys.exit(bool(found))
+    sys.exit(bool(messages))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 PAUSE_SECONDS = 0.05
-"""Between two tokens of the slow server: an answer takes several seconds."""
+"""Pause between two tokens: a response takes several seconds."""
 
 
 WORDS = " ".join(f"word{number}" for number in range(70))
@@ -21,10 +21,10 @@ WORDS = " ".join(f"word{number}" for number in range(70))
 
 @dataclass
 class SlowServer:
-    """Speaks chat completions one token at a time; without streaming an answer comes whole, after the same time."""
+    """Streams chat completions token by token; without streaming the response takes the same time."""
 
     asked: Counter[str] = field(default_factory=Counter)
-    """Requests by what was asked."""
+    """Number of requests by messages."""
     answered: int = 0
 
     @property
@@ -39,9 +39,9 @@ class SlowServer:
     async def _complete(self, request: Request) -> Response:
         body = await request.json()
         self.asked[json.dumps(body["messages"])] += 1
-        text = _answer_to(body)
+        text = _response_text(body)
         if body.get("stream"):
-            return StreamingResponse(self._streamed(text), media_type="text/event-stream")
+            return StreamingResponse(self._stream(text), media_type="text/event-stream")
         for _ in _tokens(text):
             await asyncio.sleep(PAUSE_SECONDS)
         self.answered += 1
@@ -50,7 +50,7 @@ class SlowServer:
         usage = {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}
         return JSONResponse(_object("chat.completion", choices=[choice], usage=usage))
 
-    async def _streamed(self, text: str) -> AsyncIterator[str]:
+    async def _stream(self, text: str) -> AsyncIterator[str]:
         for token in _tokens(text):
             await asyncio.sleep(PAUSE_SECONDS)
             yield _chunk([{"index": 0, "delta": {"content": token}, "finish_reason": None}])
@@ -65,7 +65,7 @@ async def _healthy(_: Request) -> Response:
     return Response()
 
 
-def _answer_to(body: dict[str, Any]) -> str:
+def _response_text(body: dict[str, Any]) -> str:
     system = body["messages"][0]["content"]
     if system.startswith("You plan"):
         query = {"objective": f"Find out {WORDS}", "reasoning": "", "searchHints": []}

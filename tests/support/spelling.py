@@ -1,4 +1,4 @@
-"""Values as the canonical form spells them: with names for ids, and each number in one way."""
+"""Values in canonical form: with names for ids, and each number in one notation."""
 
 import json
 from collections.abc import Mapping
@@ -8,12 +8,12 @@ from typing import Any
 from shared.graph.conclusions.citations import Citation, replace_citations
 
 Name = list[Any]
-"""What stands for an id: a node's type and name, an edge's type and the names of its two ends."""
+"""The replacement of an id: a node's type and name, an edge's type and the names of its two ends."""
 Names = Mapping[Citation, Name]
 
 
 def plain(value: Any, names: Names) -> Any:
-    """`value` with names in its citations, and each number in one spelling."""
+    """`value` with names in its citations, and each number in one notation."""
     if isinstance(value, dict):
         return {key: plain(inner, names) for key, inner in value.items()}
     if isinstance(value, list):
@@ -26,11 +26,11 @@ def plain(value: Any, names: Names) -> Any:
 
 
 def _with_names(text: str, names: Names) -> str:
-    """`text` with what its citations name in place of ids: `[node:["Country","Ghana"]]`. What names nothing stays."""
+    """`text` with names for the ids in its citations: `[node:["Country","Ghana"]]`. Unknown ids are kept."""
 
     def name_of(citation: Citation) -> str | None:
-        known = names.get(citation)
-        return None if known is None else f"[{citation.kind}:{one_json(known)}]"
+        name = names.get(citation)
+        return None if name is None else f"[{citation.kind}:{one_json(name)}]"
 
     return replace_citations(text, name_of)
 

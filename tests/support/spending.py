@@ -1,4 +1,4 @@
-"""Calls that are reserved for and settled, without a model, and what the books say of them."""
+"""Reservations for calls without a model, and the budget ledger's entries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from shared.llm import phase_run_store
 from shared.workflow import leases
 from shared.workflow.leases import Claimed, Lease
 from tests.support import budget_audit as audit
-from tests.support.making import make_agent, make_iteration
+from tests.support.factories import make_agent, make_iteration
 
 TODAY = date(2026, 3, 1)
 TOMORROW = date(2026, 3, 2)
@@ -33,23 +33,23 @@ def usd(amount: Amount) -> Decimal:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """What stands on one day: USD and calls."""
+class LedgerDay:
+    """The ledger of one day: USD and calls."""
 
     spent: tuple[Decimal, int]
     reserved: tuple[Decimal, int]
 
 
-NOTHING = Kept((Decimal(0), 0), (Decimal(0), 0))
+NOTHING = LedgerDay((Decimal(0), 0), (Decimal(0), 0))
 
 
-def kept(spent: Amount = 0, calls: int = 0, reserved: Amount = 0, held: int = 0) -> Kept:
-    return Kept((usd(spent), calls), (usd(reserved), held))
+def ledger_day(spent: Amount = 0, calls: int = 0, reserved: Amount = 0, held: int = 0) -> LedgerDay:
+    return LedgerDay((usd(spent), calls), (usd(reserved), held))
 
 
 @dataclass(frozen=True)
 class Spender:
-    """An agent with a step that somebody works on."""
+    """An agent with a leased step."""
 
     database: Database
     agent: Agent
@@ -58,14 +58,14 @@ class Spender:
     @classmethod
     async def of(cls, database: Database, name: str = "Battery watch") -> "Spender":
         agent = await make_agent(database, name=name)
-        made = await make_iteration(database, agent)
+        start = await make_iteration(database, agent)
         async with database.transaction() as session:
-            claim = await leases.claim(session, made.observe.id, "test")
+            claim = await leases.claim(session, start.observe.id, "test")
         assert isinstance(claim, Claimed)
         return cls(database, agent, claim.lease)
 
     async def call(self, name: str = "a") -> UUID:
-        """The record of a call that was not sent yet."""
+        """Record a call that is not sent yet; return its id."""
         async with self.database.transaction() as session:
             interaction = await phase_run_store.open_or_resume(
                 session, self.lease, Phase.OBSERVER, model="m", system_prompt="", request={}
@@ -80,26 +80,26 @@ class Spender:
             return (await call_ledger.open_call(session, row)).id
 
     async def reserve(
-        self, bound: Amount, *names: str, day: date | None = TODAY
+        self, max_cost: Amount, *names: str, day: date | None = TODAY
     ) -> Sequence[Attempt] | None:
-        bounds = {await self.call(name): usd(bound) for name in names or ("a",)}
+        max_costs = {await self.call(name): usd(max_cost) for name in names or ("a",)}
         async with self.database.transaction() as session:
-            return await reservations.reserve(session, self.agent.id, bounds, day=day)
+            return await reservations.reserve(session, self.agent.id, max_costs, day=day)
 
     async def reserved(
-        self, bound: Amount, name: str = "a", *, day: date | None = TODAY
+        self, max_cost: Amount, name: str = "a", *, day: date | None = TODAY
     ) -> Attempt:
-        found = await self.reserve(bound, name, day=day)
-        assert found is not None, "no cap is in the way"
-        return found[0]
+        attempts = await self.reserve(max_cost, name, day=day)
+        assert attempts is not None, "no cap prevents the reservation"
+        return attempts[0]
 
-    async def settle(self, sending: Attempt, cost: Amount | None) -> None:
+    async def settle(self, attempt: Attempt, cost: Amount | None) -> None:
         async with self.database.transaction() as session:
-            await reservations.settle(session, sending, None if cost is None else usd(cost))
+            await reservations.settle(session, attempt, None if cost is None else usd(cost))
 
-    async def release(self, sending: Attempt) -> None:
+    async def release(self, attempt: Attempt) -> None:
         async with self.database.transaction() as session:
-            await reservations.release(session, sending)
+            await reservations.release(session, attempt)
 
     async def row(self, call_id: UUID) -> Call:
         async with self.database.transaction() as session:
@@ -109,7 +109,7 @@ class Spender:
         async with self.database.transaction() as session:
             await budgets.cap_agent(session, self.agent.id, caps(dollars, calls))
 
-    async def day(self, day: date = TODAY) -> Kept:
+    async def day(self, day: date = TODAY) -> LedgerDay:
         return await day_of(self.database, self.agent.id, day)
 
 
@@ -124,16 +124,16 @@ async def cap_all(
         await budgets.cap_installation(session, caps(dollars, calls))
 
 
-async def day_of(database: Database, scope: UUID, day: date = TODAY) -> Kept:
+async def day_of(database: Database, scope: UUID, day: date = TODAY) -> LedgerDay:
     async with database.transaction() as session:
         row = await session.get(BudgetDay, (scope, day))
     if row is None:
         return NOTHING
-    return Kept((row.spent_usd, row.spent_calls), (row.reserved_usd, row.reserved_calls))
+    return LedgerDay((row.spent_usd, row.spent_calls), (row.reserved_usd, row.reserved_calls))
 
 
-async def whole_day(database: Database, day: date = TODAY) -> Kept:
-    """Of the installation."""
+async def whole_day(database: Database, day: date = TODAY) -> LedgerDay:
+    """The ledger of the installation."""
     return await day_of(database, INSTALLATION, day)
 
 
@@ -142,7 +142,7 @@ async def all_days(database: Database) -> list[BudgetDay]:
         return list(await session.scalars(select(BudgetDay)))
 
 
-async def book_faults(database: Database) -> list[str]:
+async def ledger_faults(database: Database) -> list[str]:
     async with database.transaction() as session:
         return await audit.faults(session)
 

@@ -1,4 +1,4 @@
-"""Steps that are asked for on the bus, the actor that works on them, and what becomes of them."""
+"""Steps requested on the bus, the actor that runs them, and their results."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,12 +15,12 @@ from shared.runtime.bus import Bus
 from shared.runtime.consumer import MessageConsumer
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import StepHandler, step_consumer
-from tests.support.actors import told
-from tests.support.making import make_agent, make_iteration
+from tests.support.actors import list_events
+from tests.support.factories import make_agent, make_iteration
 
 
 @asynccontextmanager
-async def running(actor: MessageConsumer) -> AsyncIterator[None]:
+async def running_actor(actor: MessageConsumer) -> AsyncIterator[None]:
     task = asyncio.create_task(actor.run())
     try:
         yield
@@ -35,26 +35,26 @@ def observer(settings: Settings, work: StepHandler) -> MessageConsumer:
     return step_consumer("observer", settings, database, {StepKind.OBSERVE: work}, slots=2)
 
 
-async def started(database: Database, bus: Bus) -> Step:
-    """An observe step that was asked for on the bus."""
-    made = await make_iteration(database, await make_agent(database))
-    await bus.publish(derived_events.iteration_step_event(made.iteration, made.observe))
-    return made.observe
+async def request_observe_step(database: Database, bus: Bus) -> Step:
+    """An observe step that was requested on the bus."""
+    start = await make_iteration(database, await make_agent(database))
+    await bus.publish(derived_events.iteration_step_event(start.iteration, start.observe))
+    return start.observe
 
 
-async def step_now(database: Database, step: Step) -> Step:
+async def reload_step(database: Database, step: Step) -> Step:
     async with database.transaction() as session:
         return await session.get_one(Step, step.id)
 
 
-async def status_is(database: Database, step: Step, *wanted: StepStatus) -> bool:
-    return (await step_now(database, step)).status in wanted
+async def status_is(database: Database, step: Step, *statuses: StepStatus) -> bool:
+    return (await reload_step(database, step)).status in statuses
 
 
-async def subjects_told(bus: Bus) -> list[str]:
-    return [event.subject for event in await told(bus)]
+async def published_subjects(bus: Bus) -> list[str]:
+    return [event.subject for event in await list_events(bus)]
 
 
-async def settled(bus: Bus) -> bool:
-    found: ConsumerInfo = await bus.jetstream.consumer_info(STREAM, "observer")
-    return not found.num_ack_pending and not found.num_pending
+async def observer_is_idle(bus: Bus) -> bool:
+    info: ConsumerInfo = await bus.jetstream.consumer_info(STREAM, "observer")
+    return not info.num_ack_pending and not info.num_pending

@@ -1,4 +1,4 @@
-"""Listening to an api that really listens: over a socket, as answers without end need it."""
+"""Clients of an API on a real socket, for endless responses."""
 
 import asyncio
 import json
@@ -20,8 +20,8 @@ from services.api.app import build
 from shared.events.models import InsightCompleted, QueryCompleted
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.api.signed_in import token_of
-from tests.support.waiting import until
+from tests.support.api.signed_in import create_token
+from tests.support.waiting import wait_until
 
 GAP, END = "gap", "end"
 
@@ -32,7 +32,7 @@ class Reachable(Protocol):
 
     @property
     def token(self) -> str:
-        """By which its owner comes in."""
+        """The owner's token."""
         ...
 
 
@@ -43,21 +43,23 @@ class Serving:
     token: str
 
     def client(self, **options: Any) -> httpx.AsyncClient:
-        """Its owner's."""
-        headers = {**shown(self), **options.pop("headers", {})}
+        """A client with the owner's token."""
+        headers = {**auth_headers(self), **options.pop("headers", {})}
         base = f"{self.url}/api/v1"
-        return httpx.AsyncClient(base_url=base, headers=headers, trust_env=False, **options)
+        return httpx.AsyncClient(
+            base_url=base, headers=headers, verify=False, trust_env=False, **options
+        )
 
 
 class OwnersApi(ApiProcess):
-    """One of its own process."""
+    """An API in its own process."""
 
     def __init__(self, settings: Settings, log: Path, token: str) -> None:
         super().__init__(settings, log)
         self.token = token
 
 
-def shown(api: Reachable) -> dict[str, str]:
+def auth_headers(api: Reachable) -> dict[str, str]:
     return {"Authorization": f"Bearer {api.token}"}
 
 
@@ -65,9 +67,9 @@ def shown(api: Reachable) -> dict[str, str]:
 async def serving(
     settings: Settings, *, port: int = 0, user: str | None = None
 ) -> AsyncIterator[Serving]:
-    """The api on loopback, in this process, for its owner or `user`; ended with its listeners."""
+    """Serve the API on loopback in this process, for its owner or `user`; stops with its listeners."""
     app = build(settings)
-    token = await token_of(settings, user)
+    token = await create_token(settings, user)
     server = uvicorn.Server(
         uvicorn.Config(
             app, port=port, log_config=None, access_log=False, timeout_graceful_shutdown=2
@@ -78,7 +80,7 @@ async def serving(
     async def started() -> bool:
         return server.started or task.done()
 
-    await until(started, what="the api to listen")
+    await wait_until(started, what="the api to listen")
     port = server.servers[0].sockets[0].getsockname()[1]
     try:
         yield Serving(f"http://127.0.0.1:{port}", app, token)
@@ -89,66 +91,72 @@ async def serving(
 
 
 @dataclass
-class Ear:
-    """What one listener was sent."""
+class EventListener:
+    """The events that one listener received."""
 
-    told: list[ServerSentEvent] = field(default_factory=list)
+    received: list[ServerSentEvent] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
     is_over: bool = False
 
     @property
-    def place(self) -> str:
-        """What a browser sends back as Last-Event-ID."""
-        return next((each.id for each in reversed(self.told) if each.id), "")
+    def last_event_id(self) -> str:
+        """The Last-Event-ID that a browser would send."""
+        return next((event.id for event in reversed(self.received) if event.id), "")
 
     @property
     def numbers(self) -> list[int]:
-        """Of the events, as `publish` numbered them."""
-        return [json.loads(each.data).get("nodes", -1) for each in self.events]
+        """The numbers that `publish` gave the events."""
+        return [json.loads(event.data).get("nodes", -1) for event in self.events]
 
     @property
     def events(self) -> list[ServerSentEvent]:
-        return [each for each in self.told if each.data and each.event not in (GAP, END)]
+        return [event for event in self.received if event.data and event.event not in (GAP, END)]
 
     def of(self, name: str) -> list[dict[str, Any]]:
-        return [json.loads(each.data) for each in self.told if each.event == name]
+        return [json.loads(event.data) for event in self.received if event.event == name]
 
-    async def hears(self, *numbers: int) -> None:
-        """Fails unless these are the events, all of them, at the deadline."""
+    async def wait_for_numbers(self, *numbers: int) -> None:
+        """Wait for exactly the events with these numbers."""
         await eventually(lambda: len(self.numbers) >= len(numbers), f"{len(numbers)} events")
         assert self.numbers == list(numbers)
 
-    async def has_place(self) -> None:
-        await eventually(lambda: bool(self.place), "the listener to have a place")
+    async def wait_for_event_id(self) -> None:
+        await eventually(lambda: bool(self.last_event_id), "the listener to have a place")
 
-    async def ends(self) -> None:
+    async def wait_for_end(self) -> None:
         await eventually(lambda: self.is_over, "the stream to end")
 
 
 @asynccontextmanager
-async def listening(api: Reachable, path: str = "/events", **headers: str) -> AsyncIterator[Ear]:
-    """Listens while the block runs. Fails where the api refuses."""
-    ear = Ear()
+async def listening(
+    api: Reachable, path: str = "/events", **headers: str
+) -> AsyncIterator[EventListener]:
+    """Listen during the block. Fails if the API refuses."""
+    ear = EventListener()
     opened = asyncio.Event()
-    given = shown(api) | {name.replace("_", "-"): value for name, value in headers.items()}
+    request_headers = auth_headers(api) | {
+        name.replace("_", "-"): value for name, value in headers.items()
+    }
 
     async def listen() -> None:
         async with (
-            httpx.AsyncClient(timeout=None, trust_env=False) as client,
-            aconnect_sse(client, "GET", f"{api.url}/api/v1{path}", headers=given) as source,
+            httpx.AsyncClient(timeout=None, verify=False, trust_env=False) as client,
+            aconnect_sse(
+                client, "GET", f"{api.url}/api/v1{path}", headers=request_headers
+            ) as source,
         ):
             source.response.raise_for_status()
             ear.headers = dict(source.response.headers)
             opened.set()
-            with suppress(httpx.RemoteProtocolError):  # cut off in the middle
-                async for sent in source.aiter_sse():
-                    ear.told.append(sent)
+            with suppress(httpx.RemoteProtocolError):  # aborted in the middle
+                async for event in source.aiter_sse():
+                    ear.received.append(event)
         ear.is_over = True
 
     task = asyncio.create_task(listen())
-    waiting = asyncio.create_task(opened.wait())
-    await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
-    waiting.cancel()
+    open_task = asyncio.create_task(opened.wait())
+    await asyncio.wait({task, open_task}, return_when=asyncio.FIRST_COMPLETED)
+    open_task.cancel()
     if task.done():
         task.result()
     try:
@@ -160,15 +168,15 @@ async def listening(api: Reachable, path: str = "/events", **headers: str) -> As
 
 
 async def publish(bus: Bus, agent_id: UUID, *numbers: int) -> None:
-    """An event for each number, which it tells as its count of nodes."""
-    await bus.publish_all(learned(agent_id, number) for number in numbers)
+    """Publish an event for each number, with the number as its count of nodes."""
+    await bus.publish_all(query_completed(agent_id, number) for number in numbers)
 
 
-def learned(agent_id: UUID, number: int) -> QueryCompleted:
+def query_completed(agent_id: UUID, number: int) -> QueryCompleted:
     return QueryCompleted.of(nodes=number, edges=0, **_about(agent_id))
 
 
-def concluded(agent_id: UUID, *missing: str) -> InsightCompleted:
+def insight_completed(agent_id: UUID, *missing: str) -> InsightCompleted:
     return InsightCompleted.of(analyses=1, missing=list(missing), **_about(agent_id))
 
 
@@ -181,12 +189,12 @@ def _about(agent_id: UUID) -> dict[str, Any]:
     }
 
 
-async def eventually(is_so: Callable[[], bool], what: str) -> None:
+async def eventually(condition: Callable[[], bool], what: str) -> None:
     async def look() -> bool:
-        return is_so()
+        return condition()
 
-    await until(look, what=what)
+    await wait_until(look, what=what)
 
 
-def ids_of(told: Sequence[ServerSentEvent]) -> list[int]:
-    return [int(each.id) for each in told]
+def ids_of(events: Sequence[ServerSentEvent]) -> list[int]:
+    return [int(event.id) for event in events]

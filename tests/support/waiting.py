@@ -1,4 +1,4 @@
-"""Waiting for a state, with a deadline; never for a time."""
+"""Waiting for a condition with a deadline, never for a fixed time."""
 
 import asyncio
 import time
@@ -11,24 +11,26 @@ LOOK_AGAIN_SECONDS = 0.02
 DEADLINE_SECONDS = 30.0
 
 
-async def until(
+async def wait_until(
     look: Callable[[], Awaitable[T]], *, what: str, seconds: float = DEADLINE_SECONDS
 ) -> T:
-    """What `look` returns once that is true-ish. Fails the test, saying what it waited for, at the deadline."""
+    """Poll `look` until its result is truthy; return it. At the deadline fail with `what`."""
     deadline = time.monotonic() + seconds
     while True:
-        found = await look()
-        if found:
-            return found
+        result = await look()
+        if result:
+            return result
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {seconds:.0f} s in vain for {what}; last seen: {found!r}")
+            raise AssertionError(
+                f"waited {seconds:.0f} s in vain for {what}; last seen: {result!r}"
+            )
         await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
 
-def waited_for(look: Callable[[], T | None], what: str, seconds: float = 2 * DEADLINE_SECONDS) -> T:
-    """The same for tests that wait for processes: what `look` finds, once it finds something."""
+def wait_for(look: Callable[[], T | None], what: str, seconds: float = 2 * DEADLINE_SECONDS) -> T:
+    """The same without asyncio: poll `look` until its result is not None; return it."""
     deadline = time.monotonic() + seconds
-    while (found := look()) is None:
+    while (result := look()) is None:
         assert time.monotonic() < deadline, f"waited {seconds:.0f} s in vain for {what}"
         time.sleep(LOOK_AGAIN_SECONDS)
-    return found
+    return result

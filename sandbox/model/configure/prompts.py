@@ -14,19 +14,19 @@ WATCH = "Watch"
 
 def agent_name(mission: str) -> str:
     """An agent's name: two to four words of the mission's terms, as far as they fit."""
-    chosen: list[str] = []
+    selection: list[str] = []
     for term in parse_mission(mission).terms():
         term_words = [word[:1].upper() + word[1:] for word in words(term) if is_significant(word)]
-        new_words = [word for word in term_words if word not in chosen][:MAX_NAME_WORDS]
-        if _fits([*chosen, *new_words]):
-            chosen += new_words
-    if not chosen:
+        new_words = [word for word in term_words if word not in selection][:MAX_NAME_WORDS]
+        if _fits([*selection, *new_words]):
+            selection += new_words
+    if not selection:
         return "Sandbox Watch"
-    return " ".join(chosen if len(chosen) > 1 else [*chosen, WATCH])
+    return " ".join(selection if len(selection) > 1 else [*selection, WATCH])
 
 
-def _fits(chosen: list[str]) -> bool:
-    return len(chosen) <= MAX_NAME_WORDS and len(" ".join(chosen)) <= MAX_NAME_CHARS
+def _fits(selection: list[str]) -> bool:
+    return len(selection) <= MAX_NAME_WORDS and len(" ".join(selection)) <= MAX_NAME_CHARS
 
 
 MAX_SUBJECT_CHARS = 200

@@ -147,11 +147,11 @@ def choose_types(request: ChatRequest, search: Search) -> Answer:
     edge_types = list(
         dict.fromkeys([*edges[: MAX_EDGE_TYPES - len(GENERAL_EDGES)], *GENERAL_EDGES])
     )
-    chosen = {
+    selection = {
         "nodeTypes": [_node_type(name, described[name], foreseen) for name in names],
         "edgeTypes": [_edge_type(name, foreseen, names) for name in edge_types],
     }
-    return Answer(json.dumps(chosen, ensure_ascii=False))
+    return Answer(json.dumps(selection, ensure_ascii=False))
 
 
 def _node_types(mission: str, foreseen: ExpectedTypes) -> Iterator[tuple[str, str]]:

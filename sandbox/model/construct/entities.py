@@ -61,14 +61,14 @@ def _source(title: str, body: str) -> Source:
     address = SOURCE.search(body) or ADDRESS.search(body)
     published = PUBLISHED.search(body)
     text = PUBLISHED.sub("", SOURCE.sub("", body))
-    kept_sentences = tuple(
+    sentences_to_keep = tuple(
         sentence for sentence in sentences(text) if not _is_empty_sentence(sentence)
     )
     return Source(
         title,
         address.group(address.lastindex or 0) if address else "",
         published.group(1).strip() if published else "",
-        kept_sentences,
+        sentences_to_keep,
     )
 
 
@@ -194,17 +194,23 @@ def find_candidates(sources: list[Source]) -> dict[str, Candidate]:
                 candidates[fold(subject)].mentions.append(Mention(source, sentence, line))
     for candidate in candidates.values():
         candidate.longer_names |= _longer_names(
-            candidate.name, (other.name for other in candidates.values())
+            candidate.name, (longer.name for longer in candidates.values())
         )
-    named = {key: other for key, other in candidates.items() if other.named_mentions()}
-    short = {_initials(other.name) for other in named.values()} | _surnames(named.values())
+    named_candidates = {
+        key: candidate for key, candidate in candidates.items() if candidate.named_mentions()
+    }
+    short = {_initials(candidate.name) for candidate in named_candidates.values()} | _surnames(
+        named_candidates.values()
+    )
     return {
-        key: other for key, other in named.items() if other.is_subject or other.name not in short
+        key: candidate
+        for key, candidate in named_candidates.items()
+        if candidate.is_subject or candidate.name not in short
     }
 
 
 def _longer_names(name: str, names: Iterable[str]) -> frozenset[str]:
-    return frozenset(other for other in names if name in other and name != other)
+    return frozenset(longer for longer in names if name in longer and name != longer)
 
 
 def _initials(name: str) -> str:
@@ -229,14 +235,14 @@ def _subject(source: Source, finder: NameFinder) -> str:
     """The subject of a source: from the title, else the first name in the title or at the start."""
     if source.stated_subject:
         return source.stated_subject
-    named = [
+    with_name = [
         (source.title.find(name.text), -len(name.text), name.text)
         for sentence in source.sentences
         for name in finder.find(sentence)
         if name.text in source.title
     ]
-    if named:
-        return min(named)[2]
+    if with_name:
+        return min(with_name)[2]
     if _is_short(source.title) and any(source.title in sentence for sentence in source.sentences):
         return source.title
     opening = [name for name in finder.find(source.sentences[0]) if name.start == 0]

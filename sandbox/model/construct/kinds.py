@@ -137,13 +137,13 @@ DESCRIPTIONS = {
 }
 
 
-def classify(candidates: dict[str, Candidate], known: Mapping[str, str]) -> dict[str, Kind]:
-    """Classify the candidates by key; `known` are the types of existing nodes.
+def classify(candidates: dict[str, Candidate], known_kinds: Mapping[str, str]) -> dict[str, Kind]:
+    """Classify the candidates by key; `known_kinds` are the types of existing nodes.
 
     Names listed as peers of a subject, or enumerated with a name of known type, have that type.
     """
     kinds = {
-        key: _kind(known[key]) if key in known else _by_cues(candidate)
+        key: _kind(known_kinds[key]) if key in known_kinds else _by_cues(candidate)
         for key, candidate in candidates.items()
     }
     for key, candidate in candidates.items():
@@ -166,7 +166,7 @@ def _by_peers(
         line = mention.line
         if line and mention.is_listed and lists_peers(line.key) and candidate.name[0].isupper():
             return next(
-                (kinds[key] for key, other in candidates.items() if other.name == line.subject),
+                (kinds[key] for key, subject in candidates.items() if subject.name == line.subject),
                 None,
             )
     return None
@@ -176,19 +176,19 @@ def _by_neighbours(
     candidate: Candidate, candidates: dict[str, Candidate], kinds: Mapping[str, Kind | None]
 ) -> Kind | None:
     for mention in candidate.named_mentions():
-        for key, other in candidates.items():
+        for key, neighbour in candidates.items():
             if (
                 (kind := kinds[key])
                 and kind.name in ENUMERABLE
-                and _is_enumerated(mention.sentence, candidate.name, other.name)
+                and _is_enumerated(mention.sentence, candidate.name, neighbour.name)
             ):
                 return kind
     return None
 
 
-def _is_enumerated(sentence: str, name: str, other: str) -> bool:
-    start, end = sorted((sentence.find(name), sentence.find(other)))
-    first = name if sentence.find(name) == start else other
+def _is_enumerated(sentence: str, name: str, other_name: str) -> bool:
+    start, end = sorted((sentence.find(name), sentence.find(other_name)))
+    first = name if sentence.find(name) == start else other_name
     return start >= 0 and ENUMERATION.match(sentence[start + len(first) : end]) is not None
 
 
@@ -232,21 +232,21 @@ def _sentence_votes(name: str, mention: Mention) -> dict[str, int]:
         return {ORGANIZATION: CLEAR}
     if mention.is_listed or start < 0:
         return {}
-    before, after = mention.sentence[:start].rstrip(), mention.sentence[start + len(name) :]
+    left, right = mention.sentence[:start].rstrip(), mention.sentence[start + len(name) :]
     votes: dict[str, int] = {}
     if mention.has_title:
         votes[PERSON] = CERTAIN
-    elif " " in name and (PERSON_ROLE.match(after) or ROLE_BEFORE.search(before)):
+    elif " " in name and (PERSON_ROLE.match(right) or ROLE_BEFORE.search(left)):
         votes[PERSON] = STRONG
-    is_aside = before.rpartition(" ")[2] in {"of", "in", "from"}
-    acts = (after.split() or [""])[0].strip(",") in ORGANIZATION_VERBS
-    if ORGANIZATION_IS.match(after) and not mention.has_title:
+    is_aside = left.rpartition(" ")[2] in {"of", "in", "from"}
+    acts = (right.split() or [""])[0].strip(",") in ORGANIZATION_VERBS
+    if ORGANIZATION_IS.match(right) and not mention.has_title:
         votes[ORGANIZATION] = CLEAR
     elif acts and not mention.has_title and not is_aside:
         votes[ORGANIZATION] = HINT if " " in name else LIKELY
-    if NATION_CUE.search(before) or COUNTRY_IS.match(after):
+    if NATION_CUE.search(left) or COUNTRY_IS.match(right):
         votes[COUNTRY] = CLEAR
-    elif before.rpartition(" ")[2].lower() in {"in", "near", "at", "outside", "off"}:
+    elif left.rpartition(" ")[2].lower() in {"in", "near", "at", "outside", "off"}:
         votes[PLACE] = HINT
     return votes
 

@@ -153,14 +153,14 @@ def _candidates_to_write(
 ) -> list[tuple[str, Candidate, Kind]]:
     candidates = find_candidates(sources)
     kinds = classify(candidates, existing.kinds)
-    telling = {
+    specific = {
         key: candidate
         for key, candidate in candidates.items()
         if _is_specific(candidate, kinds[key], key in existing.nodes)
     }
     return [
         (key, candidates[key], kinds[key])
-        for key in _select_keys(telling, topic_stems(objective))
+        for key in _select_keys(specific, topic_stems(objective))
         if candidates[key].is_subject or key not in existing.nodes
     ]
 
@@ -177,18 +177,16 @@ def _is_specific(candidate: Candidate, kind: Kind, is_known: bool) -> bool:
 def _plan_node(
     key: str, candidate: Candidate, kind: Kind, topic: frozenset[str], existing: ExistingGraph
 ) -> PlannedNode | None:
-    known = existing.nodes.get(key)
-    kind = Kind(known.type, kind.description) if known else kind
-    name = known.name if known else candidate.name
-    property_values = with_evidence(node_properties(candidate, topic, is_known=known is not None))
+    node = existing.nodes.get(key)
+    kind = Kind(node.type, kind.description) if node else kind
+    name = node.name if node else candidate.name
+    property_values = with_evidence(node_properties(candidate, topic, is_known=node is not None))
     if not property_values:
         return None
     schema = existing.node_types.get(kind.name)
     if not schema:
         return PlannedNode(key, name, kind, property_values)
-    fitting = fit_to_schema(
-        plain_values(property_values), schema, known.properties if known else {}
-    )
+    fitting = fit_to_schema(plain_values(property_values), schema, node.properties if node else {})
     return (
         PlannedNode(key, name, kind, select_values(property_values, fitting)) if fitting else None
     )
@@ -203,13 +201,13 @@ def _select_keys(candidates: dict[str, Candidate], topic: frozenset[str]) -> lis
     sources = {candidate.mentions[0].source for candidate in candidates.values()}
     max_per_source = max(MAX_NODES_PER_SOURCE, MAX_NODES // (len(sources) or 1))
     count_by_source: Counter[Source] = Counter()
-    chosen: list[str] = []
+    selection: list[str] = []
     for key in order:
         source = candidates[key].mentions[0].source
-        if count_by_source[source] < max_per_source and len(chosen) < MAX_NODES:
+        if count_by_source[source] < max_per_source and len(selection) < MAX_NODES:
             count_by_source[source] += 1
-            chosen.append(key)
-    return chosen
+            selection.append(key)
+    return selection
 
 
 def _weight(candidate: Candidate, topic: frozenset[str]) -> float:

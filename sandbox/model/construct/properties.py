@@ -60,21 +60,21 @@ def example_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fit_to_schema(
-    properties: Mapping[str, Any], schema: Mapping[str, Any], known: Mapping[str, Any]
+    properties: Mapping[str, Any], schema: Mapping[str, Any], existing: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """The properties that an existing type allows; None if they are invalid together with the known ones."""
-    allowed = schema.get("properties") or {}
+    schemas = schema.get("properties") or {}
     allowed_properties = dict(properties)
     if schema.get("additionalProperties") is False:
         allowed_properties = {
-            key: value for key, value in allowed_properties.items() if key in allowed
+            key: value for key, value in allowed_properties.items() if key in schemas
         }
     allowed_properties = {
         key: value
         for key, value in allowed_properties.items()
-        if key not in allowed or _is_valid(value, allowed[key])
+        if key not in schemas or _is_valid(value, schemas[key])
     }
-    return allowed_properties if _is_valid({**known, **allowed_properties}, schema) else None
+    return allowed_properties if _is_valid({**existing, **allowed_properties}, schema) else None
 
 
 def _is_valid(value: Any, schema: Mapping[str, Any]) -> bool:
@@ -96,8 +96,10 @@ def _weight(
 
 
 def _definition_of(candidate: Candidate) -> PropertyValue | None:
-    definitions = (PropertyValue(_definition(candidate, one), one) for one in candidate.mentions)
-    return next((one for one in definitions if one.value), None)
+    definitions = (
+        PropertyValue(_definition(candidate, mention), mention) for mention in candidate.mentions
+    )
+    return next((definition for definition in definitions if definition.value), None)
 
 
 def _summary(best: Mention) -> str:

@@ -180,12 +180,12 @@ def construct(request: ChatRequest) -> Answer:
         lambda: duplicate_decisions(request),
         lambda: edge_calls(plan, _node_ids(request, plan), existing),
     ]
-    answered = {_identity(exchange.name, exchange.arguments) for exchange in request.exchanges}
+    finished = {_identity(exchange.name, exchange.arguments) for exchange in request.exchanges}
     for stage in stages:
         open_calls = [
             call
             for call in stage()
-            if _identity(call.name, json.loads(call.arguments)) not in answered
+            if _identity(call.name, json.loads(call.arguments)) not in finished
         ]
         callable_now = tuple(call for call in open_calls if call.name in request.callable_tools)
         if callable_now:
@@ -216,8 +216,8 @@ def _report(request: ChatRequest) -> str:
         if exchange.result and not exchange.error and exchange.result.get("created", True)
     )
     names = [
-        f"{counts[tool]} {thing}"
-        for tool, thing in (
+        f"{counts[tool]} {label}"
+        for tool, label in (
             ("addGraphNode", "new nodes"),
             ("addGraphEdge", "new edges"),
             ("createNodeType", "new node types"),
@@ -225,14 +225,14 @@ def _report(request: ChatRequest) -> str:
         )
         if counts[tool]
     ]
-    refused = [
+    errors = [
         f"{exchange.name} was refused: {exchange.error}"
         for exchange in request.exchanges
         if exchange.error
     ]
-    written = (
+    summary = (
         f"Wrote {join_with_and(names)} from the document."
         if names
         else "Nothing of the document was new to the graph."
     )
-    return "\n".join([written, *refused])
+    return "\n".join([summary, *errors])

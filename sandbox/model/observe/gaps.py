@@ -77,25 +77,25 @@ FEW_NODES = 10
 
 def unknown_terms(mission: str, subject: Subject, view: GraphView) -> Iterator[Gap]:
     """Topics and scopes of the mission that no node mentions; in an empty graph, all of them."""
-    known = topic_stems(" ".join(node.text for node in view.nodes))
+    known_stems = topic_stems(" ".join(node.text for node in view.nodes))
     why_missing = "No node that is shown speaks of it" if view.nodes else EMPTY
     for scope in subject.scopes:
-        if scope.is_kind and not topic_stems(scope.text) <= known:
+        if scope.is_kind and not topic_stems(scope.text) <= known_stems:
             why = f"{why_missing}, so it is not known whom the mission is about"
             yield Gap(f"Find out which {scope.text} stand out, and for what", why, (scope.text,))
     for topic in subject.topics:
-        yield from _unknown_topic(topic, subject, known, why_missing)
+        yield from _unknown_topic(topic, subject, known_stems, why_missing)
     if not view.nodes:
         yield from _mission_gaps(mission, subject)
 
 
 def _unknown_topic(
-    topic: str, subject: Subject, known: frozenset[str], why_missing: str
+    topic: str, subject: Subject, known_stems: frozenset[str], why_missing: str
 ) -> Iterator[Gap]:
     """One gap per scope: several names are several searches."""
     for scope in subject.scopes:
         stems = topic_stems(topic)
-        if not (stems <= known and (scope.is_kind or topic_stems(scope.text) <= known)):
+        if not (stems <= known_stems and (scope.is_kind or topic_stems(scope.text) <= known_stems)):
             scoped_topic = subject.within(topic, scope)
             hint = (
                 f"{without_article(topic)} {scope.text}"
@@ -103,7 +103,7 @@ def _unknown_topic(
                 else without_article(topic)
             )
             yield Gap(f"Find out what is reported about {scoped_topic}", why_missing, (hint,))
-    if not subject.scopes and not topic_stems(topic) <= known:
+    if not subject.scopes and not topic_stems(topic) <= known_stems:
         yield Gap(
             f"Find out what is reported about {topic}", why_missing, (without_article(topic),)
         )
@@ -130,10 +130,10 @@ def single_word_gaps(subject: Subject, view: GraphView) -> Iterator[Gap]:
     """Single words of each term, after queries that found little."""
     if not view.lines("recently asked") or len(view.nodes) >= FEW_NODES:
         return
-    known = topic_stems(" ".join(node.text for node in view.nodes))
+    known_stems = topic_stems(" ".join(node.text for node in view.nodes))
     for term in map(without_article, subject.terms()):
         for word in words(term):
-            if is_significant(word) and not topic_stems(word) <= known:
+            if is_significant(word) and not topic_stems(word) <= known_stems:
                 why = f"Too little was found on “{term}” as a whole, and no node speaks of “{word}”"
                 yield Gap(f"Find out what there is on “{word}” alone", why, (word,))
 
@@ -218,10 +218,10 @@ def undescribed_nodes(
         and node.type not in VAGUE_TYPES
         if degrees.get(node.id, 0) >= MIN_DEGREE
     ]
-    ordered = sorted(
+    by_rank = sorted(
         bare, key=lambda node: (node.type == LAST_TYPE, -near[node.id], -degrees[node.id])
     )
-    for node in ordered[:MAX_SUBJECTS]:
+    for node in by_rank[:MAX_SUBJECTS]:
         edges = count_noun(degrees[node.id], "edge")
         why = f"{node.name} has {edges} in the graph, but nothing is told of it itself"
         topic = nearest_topic(subject, str(node.properties.get("quote", "")))
@@ -232,9 +232,9 @@ def undescribed_nodes(
 
 def _scope_nodes(subject: Subject, view: GraphView) -> list[ViewNode]:
     """The nodes that match the scope best, then the best connected."""
-    named = _named_scopes(subject, view)
-    if named or len(subject.scopes) > 1:
-        return named
+    named_nodes = _named_scopes(subject, view)
+    if named_nodes or len(subject.scopes) > 1:
+        return named_nodes
     scope = topic_stems(subject.scopes[0].text)
     within = {node.id: len(scope & topic_stems(node.text)) for node in view.nodes}
     max_words = max(within.values(), default=0)
@@ -262,13 +262,15 @@ MIN_SHARED_WORDS = 2
 def unknown_neighbours(view: GraphView, topic_words: frozenset[str]) -> list[tuple[str, list[str]]]:
     """Names without a node, each with at most three nodes whose relevant quotes contain it."""
     quotes = list(_quotes(view))
-    finder = NameFinder((quote for _, quote in quotes), known=(node.name for node in view.nodes))
-    known = {fold(node.name) for node in [*view.nodes, *view.analyses]}
+    finder = NameFinder(
+        (quote for _, quote in quotes), known_names=(node.name for node in view.nodes)
+    )
+    known_names = {fold(node.name) for node in [*view.nodes, *view.analyses]}
     mentions: dict[str, list[str]] = {}
     nearness: dict[str, int] = {}
     for holder, quote in quotes:
         for name in finder.find(quote):
-            if not _is_known(fold(name.text), known):
+            if not _is_known(fold(name.text), known_names):
                 holders = mentions.setdefault(name.text, [])
                 if holder not in holders:
                     holders.append(holder)
@@ -276,8 +278,8 @@ def unknown_neighbours(view: GraphView, topic_words: frozenset[str]) -> list[tup
                     nearness.get(name.text, 0), len(topic_words & topic_stems(quote))
                 )
     near = [name for name in mentions if nearness[name] >= min(MIN_SHARED_WORDS, len(topic_words))]
-    ordered = sorted(near, key=lambda name: (-nearness[name], -len(mentions[name])))
-    return [(name, mentions[name][:MAX_MENTIONS]) for name in ordered]
+    by_rank = sorted(near, key=lambda name: (-nearness[name], -len(mentions[name])))
+    return [(name, mentions[name][:MAX_MENTIONS]) for name in by_rank]
 
 
 def _quotes(view: GraphView) -> Iterator[tuple[str, str]]:
@@ -294,10 +296,11 @@ def _uncut(quote: str) -> str:
     return quote.rstrip("…").rpartition(" ")[0] if quote.endswith("…") else quote
 
 
-def _is_known(name: str, known: set[str]) -> bool:
+def _is_known(name: str, known_names: set[str]) -> bool:
     """Whether the name is known as a whole, as a part of a longer name, or as its extension."""
-    return name in known or any(
-        f" {name} " in f" {other} " or f" {other} " in f" {name} " for other in known
+    return name in known_names or any(
+        f" {name} " in f" {known_name} " or f" {known_name} " in f" {name} "
+        for known_name in known_names
     )
 
 
@@ -314,8 +317,8 @@ def single_figures(view: GraphView, topic_words: frozenset[str]) -> Iterator[Gap
         for figure in figures_of(node)
         if figure.key[:1].isupper()
     }
-    ordered = sorted(stated, key=lambda key: -len(topic_words & topic_stems(key)))
-    for key in ordered[:MAX_KEYS]:
+    by_relevance = sorted(stated, key=lambda key: -len(topic_words & topic_stems(key)))
+    for key in by_relevance[:MAX_KEYS]:
         why = f"Of all nodes only {stated[key]} states it, so that it compares with nothing"
         yield Gap(f"Find out who else states a figure for “{key}”", why, (key,))
 
@@ -343,13 +346,15 @@ def find_gaps(mission: str, subject: Subject, view: GraphView, max_gaps: int) ->
     # If the graph is partial, a node that is not shown may mention a term: then terms come last.
     (secondary if view.is_partial else primary).insert(0, terms)
     objectives = [line.partition(": ")[2] or line for line in view.lines("recently asked")]
-    chosen: list[Gap] = []
+    selection: list[Gap] = []
     for gap in chain.from_iterable((*zip_longest(*primary), *zip_longest(*secondary))):
-        if gap and not gap.was_asked([*objectives, *(other.objective for other in chosen)]):
-            chosen.append(gap)
-        if len(chosen) == max_gaps:
+        if gap and not gap.was_asked(
+            [*objectives, *(gap_before.objective for gap_before in selection)]
+        ):
+            selection.append(gap)
+        if len(selection) == max_gaps:
             break
-    return chosen
+    return selection
 
 
 def _requested_data(view: GraphView) -> Iterator[Gap]:

@@ -42,9 +42,9 @@ class Pattern:
         """Whether an analysis covers half of the theme's words and two thirds of the nodes."""
         theme = topic_stems(self.theme)
         for text in texts:
-            named = sum(fold(node.name) in fold(text) for node in self.nodes)
+            mentions = sum(fold(node.name) in fold(text) for node in self.nodes)
             shared = len(theme & topic_stems(text))
-            if shared * 2 >= len(theme) and named * 3 >= len(self.nodes) * 2:
+            if shared * 2 >= len(theme) and mentions * 3 >= len(self.nodes) * 2:
                 return True
         return False
 
@@ -59,12 +59,14 @@ def find_patterns(subject: Subject, view: GraphView) -> list[Pattern]:
         *_hub_patterns(subject, view),
         *_shared_edge_patterns(view),
     ]
-    ordered = sorted(patterns, key=lambda pattern: _rank(pattern, topic_words))
-    chosen: list[Pattern] = []
-    for pattern in ordered:
-        if not pattern.is_covered([*texts, *(other.observation for other in chosen)]):
-            chosen.append(pattern)
-    return chosen
+    by_rank = sorted(patterns, key=lambda pattern: _rank(pattern, topic_words))
+    selection: list[Pattern] = []
+    for pattern in by_rank:
+        if not pattern.is_covered(
+            [*texts, *(pattern_before.observation for pattern_before in selection)]
+        ):
+            selection.append(pattern)
+    return selection
 
 
 def _rank(pattern: Pattern, topic_words: frozenset[str]) -> tuple[int, int]:

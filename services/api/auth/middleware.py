@@ -411,10 +411,10 @@ def address_digest(user_id: UUID, address: str) -> bytes:
 def require_scope(caller: Caller, scope: AccessScope) -> None:
     """Raises ForbiddenError where the caller's credential does not have `scope`."""
     if scope not in caller.scopes:
-        allowed = ", ".join(sorted(caller.scopes)) or "nothing"
+        scopes = ", ".join(sorted(caller.scopes)) or "nothing"
         raise ForbiddenError(
             "insufficient-scope",
-            f"This needs the scope {scope.value!r}, and the credential that was shown allows {allowed}.",
+            f"This needs the scope {scope.value!r}, and the credential that was shown allows {scopes}.",
             headers={
                 "WWW-Authenticate": f'Bearer realm="vigil", error="insufficient_scope", scope="{scope.value}"'
             },

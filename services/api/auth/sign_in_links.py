@@ -19,7 +19,7 @@ from shared.database.tables import SignInLink, User
 from shared.errors import TransientError, VigilError
 from shared.notifications.smtp import Mailer
 from shared.runtime.settings import Settings
-from shared.schemas.accounts import SignInLinkView
+from shared.schemas.accounts import SignInLinkResponse
 
 LIFETIME_MINUTES: Final = credentials.LINK_LIFETIME // timedelta(minutes=1)
 MAX_LINKS_PER_ADDRESS: Final = 10
@@ -56,13 +56,13 @@ class SignInLinks:
         self._of_strangers = AttemptLimiter(MAX_LINKS_FROM_UNKNOWN, window_seconds=window_seconds)
         self._users = ValidityCheck(database, credentials.find_active_references)
 
-    async def make(self, session: AsyncSession, user_id: UUID) -> SignInLinkView:
+    async def make(self, session: AsyncSession, user_id: UUID) -> SignInLinkResponse:
         """Creates a link for an authenticated caller.
 
         It does not count towards the limits of unauthenticated requests.
         """
         link, secret = await credentials.create_link(session, user_id)
-        return SignInLinkView(url=self._url(secret), expires_at=link.expires_at)
+        return SignInLinkResponse(url=self._url(secret), expires_at=link.expires_at)
 
     async def bring(self, reference: str, address: str) -> None:
         """Delivers a link to the user with that name or mail address, if there is one and the

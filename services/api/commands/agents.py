@@ -56,7 +56,7 @@ _TOKEN: Final = re.compile(rf"{_WORD.pattern}|[^\w\s]")
 
 
 def name_from_mission(mission: str) -> str:
-    """Returns a name of two to four significant words of the mission in title case, fewer where it has no more."""
+    """Returns a name of two to four significant words of the mission in title case, or fewer."""
     words: list[str] = []
     for phrase in _phrases(mission):
         fresh = [word for word in phrase if word.lower() not in map(str.lower, words)]
@@ -101,7 +101,7 @@ Models = fields.Models
 
 
 class NewAgent(BaseModel):
-    """What a new agent is made from. Without a name it is given one, at first of words of its mission."""
+    """A new agent. Without a name it gets one, at first from words of its mission."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -115,9 +115,9 @@ class NewAgent(BaseModel):
 
 
 class ChangedAgent(BaseModel):
-    """What is given is changed, the rest stays.
+    """Changes of an agent; missing fields stay.
 
-    The mission is not among it: the six prompts speak of it, and are made anew with it or not at all.
+    The mission is not among them, because the six prompts depend on it: use `configure`.
     """
 
     model_config = ConfigDict(extra="forbid")

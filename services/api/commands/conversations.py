@@ -18,7 +18,7 @@ from shared.agents.memories import TooManyMemoriesError
 from shared.database import ids
 from shared.database.tables import DeadLetter, Memory, Step
 from shared.enums import MemoryKind
-from shared.schemas.conversation import MemoryView, MessageView, TurnView
+from shared.schemas.conversation import ConversationTurn, MemoryResponse, MessageResponse
 from shared.workflow import dead_letters
 from shared.workflow.dead_letters import MODEL_RESPONSE_CODES
 from shared.workflow.iterations import database_time
@@ -44,7 +44,7 @@ def _memory(text: str) -> str:
 
 
 class NewMessage(BaseModel):
-    """What is said to the agent."""
+    """A message to the agent."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -52,7 +52,7 @@ class NewMessage(BaseModel):
 
 
 class NewMemory(BaseModel):
-    """What the agent is to remember: a wish bears on what it plans, a fact on what it takes for known."""
+    """A memory of the agent: a wish influences its plans, a fact is background knowledge."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -60,7 +60,7 @@ class NewMemory(BaseModel):
     content: Annotated[str, AfterValidator(_memory), length_in_schema(1, memories.MAX_MEMORY_CHARS)]
 
 
-async def ask_question(access: AgentAccess, content: str) -> tuple[TurnView, Step]:
+async def ask_question(access: AgentAccess, content: str) -> tuple[ConversationTurn, Step]:
     """Adds a turn to the conversation.
 
     Returns the turn, and the step that will answer it. Raises ProblemError.
@@ -76,10 +76,10 @@ async def ask_question(access: AgentAccess, content: str) -> tuple[TurnView, Ste
         )
     question = await get_message(access, ids.question_id(agent_id, step.index))
     answer = await get_message(access, ids.answer_id(agent_id, step.index))
-    return TurnView(question=question, answer=answer), step
+    return ConversationTurn(question=question, answer=answer), step
 
 
-async def get_message(access: AgentAccess, message_id: UUID) -> MessageView:
+async def get_message(access: AgentAccess, message_id: UUID) -> MessageResponse:
     """Returns the message. Raises NotFoundError."""
     message = await reading.find_message(
         access.session, access.owner_id, access.agent.id, message_id
@@ -89,7 +89,7 @@ async def get_message(access: AgentAccess, message_id: UUID) -> MessageView:
     return message
 
 
-async def retry_answer(access: AgentAccess, message_id: UUID) -> MessageView:
+async def retry_answer(access: AgentAccess, message_id: UUID) -> MessageResponse:
     """Requests a retry of a failed answer. The scheduler starts it, as it does for dead letters.
 
     Responses that were received and paid for are reused. Raises ProblemError.
@@ -125,7 +125,7 @@ async def _request_step_retry(session: AsyncSession, step_id: UUID) -> bool:
     return wished is not None
 
 
-async def add_memory(access: AgentAccess, new_memory: NewMemory) -> MemoryView:
+async def add_memory(access: AgentAccess, new_memory: NewMemory) -> MemoryResponse:
     """Stores a memory. Raises ConflictError where the limit of memories is reached."""
     try:
         memory_id = await memories.remember(
@@ -137,7 +137,7 @@ async def add_memory(access: AgentAccess, new_memory: NewMemory) -> MemoryView:
             f"{memories.MAX_ACTIVE} memories are kept already: forget one of them first.",
         ) from error
     row = await access.session.get_one(Memory, memory_id, populate_existing=True)
-    return MemoryView.model_validate(row)
+    return MemoryResponse.model_validate(row)
 
 
 async def forget_memory(access: AgentAccess, memory_id: UUID) -> None:

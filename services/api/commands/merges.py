@@ -12,7 +12,7 @@ from services.api.queries import entity_resolution as merge_queries
 from services.api.queries import graph
 from shared.graph import entity_resolution
 from shared.graph.entity_resolution import MergeRefusedError
-from shared.schemas.graph import MergeView
+from shared.schemas.graph import MergeResponse
 
 MAX_REASON_CHARS: Final = 500
 
@@ -39,7 +39,7 @@ class NewMerge(BaseModel):
     reason: Reason
 
 
-async def merge_nodes(access: AgentAccess, new_merge: NewMerge) -> MergeView:
+async def merge_nodes(access: AgentAccess, new_merge: NewMerge) -> MergeResponse:
     """Merges two nodes.
 
     Raises NotFoundError for an unknown node, and ConflictError where the two cannot be merged.
@@ -61,7 +61,7 @@ async def merge_nodes(access: AgentAccess, new_merge: NewMerge) -> MergeView:
     return await get_merge(access, merge_id.id)
 
 
-async def undo_merge(access: AgentAccess, merge_id: UUID) -> MergeView:
+async def undo_merge(access: AgentAccess, merge_id: UUID) -> MergeResponse:
     """Undoes a merge. Raises NotFoundError, and ConflictError where later merges build on it."""
     try:
         await entity_resolution.undo_merge(access.session, access.scope, merge_id)
@@ -70,7 +70,7 @@ async def undo_merge(access: AgentAccess, merge_id: UUID) -> MergeView:
     return await get_merge(access, merge_id)
 
 
-async def get_merge(access: AgentAccess, merge_id: UUID) -> MergeView:
+async def get_merge(access: AgentAccess, merge_id: UUID) -> MergeResponse:
     """Returns the merge. Raises NotFoundError."""
     view = await merge_queries.find_merge(
         access.session, access.owner_id, access.agent.id, merge_id

@@ -16,7 +16,7 @@ from shared.database.engine import Database
 from shared.graph.retraction import retractions
 from shared.graph.retraction.propagation import propagate_retractions, resolve_doubts
 from shared.runtime.background import log_and_continue
-from shared.schemas.provenance import RetractionView
+from shared.schemas.provenance import RetractionResponse
 
 POLL_SECONDS: Final = 2.0
 MAX_REFERENCE_CHARS: Final = 4_000
@@ -67,11 +67,11 @@ class RetractionWorker:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._asked = asyncio.Event()
+        self._wakeup = asyncio.Event()
 
-    def ask(self) -> None:
-        """Wakes the task. A lost signal is made up for by the next poll."""
-        self._asked.set()
+    def wake(self) -> None:
+        """Wakes the task. If a signal is lost, the next poll finds the work."""
+        self._wakeup.set()
 
     async def run(self) -> None:
         """Runs until cancelled."""
@@ -83,10 +83,10 @@ class RetractionWorker:
                 partial(resolve_doubts, self._database),
                 "doubts to be lifted wait for the next look",
             )
-            self._asked.clear()
+            self._wakeup.clear()
             try:
                 async with asyncio.timeout(POLL_SECONDS):
-                    await self._asked.wait()
+                    await self._wakeup.wait()
             except TimeoutError:
                 continue
 
@@ -99,13 +99,13 @@ class WakeAfterCommit:
         self._tasks = tasks
 
     def work(self) -> None:
-        self._tasks.add_task(self._retracting.ask)
+        self._tasks.add_task(self._retracting.wake)
 
 
 RetractionWakeup = Annotated[WakeAfterCommit, Depends()]
 
 
-async def retract_source(access: AgentAccess, new_retraction: NewRetraction) -> RetractionView:
+async def retract_source(access: AgentAccess, new_retraction: NewRetraction) -> RetractionResponse:
     """Retracts a source, or all sources at a URL. Raises NotFoundError where there is none."""
     try:
         retraction = await retractions.retract_source(
@@ -116,13 +116,13 @@ async def retract_source(access: AgentAccess, new_retraction: NewRetraction) -> 
     return await get_retraction(access, retraction)
 
 
-async def restore_source(access: AgentAccess, retraction_id: UUID) -> RetractionView:
+async def restore_source(access: AgentAccess, retraction_id: UUID) -> RetractionResponse:
     if not await retractions.restore_source(access.session, access.scope, retraction_id):
         raise NotFoundError("retraction", retraction_id)
     return await get_retraction(access, retraction_id)
 
 
-async def get_retraction(access: AgentAccess, retraction_id: UUID) -> RetractionView:
+async def get_retraction(access: AgentAccess, retraction_id: UUID) -> RetractionResponse:
     view = await reading.find_retraction(
         access.session, access.owner_id, access.agent.id, retraction_id
     )

@@ -13,7 +13,7 @@ from shared.errors import TransientError
 from shared.events.envelope import Event
 from shared.runtime.bus import Bus
 from shared.runtime.logging import logger
-from shared.schemas.base import LARGEST_PAGE, PAGE_SIZE, Page, Wanted
+from shared.schemas.base import LARGEST_PAGE, PAGE_SIZE, Page, PageRequest
 
 __all__ = ["Page", "Paging"]
 
@@ -26,11 +26,11 @@ def _page_request(
         str | None,
         Query(description="`next` of the page before; without it, the list from its beginning"),
     ] = None,
-) -> Wanted:
-    return Wanted(limit, cursor)
+) -> PageRequest:
+    return PageRequest(limit, cursor)
 
 
-Paging = Annotated[Wanted, Depends(_page_request)]
+Paging = Annotated[PageRequest, Depends(_page_request)]
 
 
 log = logger(__name__)

@@ -59,8 +59,8 @@ class IdempotentRequest:
         if self.key is None:
             return _created_response((await make()).model_dump_json().encode(), headers)
         await self._refuse_meanwhile(self.key)
-        if (before := await self._before(self.key)) is not None:
-            return before
+        if (earlier := await self._stored_response(self.key)) is not None:
+            return earlier
         body = (await make()).model_dump_json().encode()
         self.access.session.add(
             IdempotencyKey(
@@ -83,7 +83,7 @@ class IdempotentRequest:
                 "A request with this Idempotency-Key is at it: ask again in a second.",
             )
 
-    async def _before(self, key: str) -> Response | None:
+    async def _stored_response(self, key: str) -> Response | None:
         row = await self.access.session.get(IdempotencyKey, (self.access.owner_id, key))
         if row is None:
             return None

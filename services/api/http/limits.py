@@ -47,12 +47,12 @@ class BodyLimit:
             refusal = problem_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, None, detail)
             await refusal(scope, receive, send)
             return
-        await self._app(scope, self._counted(receive), send)
+        await self._app(scope, self._limit_bytes(receive), send)
 
-    def _counted(self, receive: Receive) -> Receive:
+    def _limit_bytes(self, receive: Receive) -> Receive:
         arrived_bytes = 0
 
-        async def counted() -> Message:
+        async def receive_limited() -> Message:
             nonlocal arrived_bytes
             message = await receive()
             arrived_bytes += len(message.get("body", b""))
@@ -61,7 +61,7 @@ class BodyLimit:
                 raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return message
 
-        return counted
+        return receive_limited
 
 
 async def validate_request(request: Request) -> None:
@@ -116,14 +116,14 @@ def _walk_values(body: Any) -> Iterator[tuple[Any, int]]:
 
     Iterative, because the depth is what is checked.
     """
-    waiting = [(body, 1)]
-    while waiting:
-        value, depth = waiting.pop()
+    pending = [(body, 1)]
+    while pending:
+        value, depth = pending.pop()
         yield value, depth
         if isinstance(value, dict):
-            waiting += ((item, depth + 1) for pair in value.items() for item in pair)
+            pending += ((item, depth + 1) for pair in value.items() for item in pair)
         elif isinstance(value, list):
-            waiting += ((row, depth + 1) for row in value)
+            pending += ((row, depth + 1) for row in value)
 
 
 def _is_storable(text: str) -> bool:
@@ -183,11 +183,11 @@ class Buckets:
             self._of.popitem(last=False)
         refilled = bucket.tokens + (now - bucket.at) * self._per_second
         bucket.tokens, bucket.at = min(self.burst, refilled), now
-        allowed = bucket.tokens >= 1
-        if allowed:
+        is_allowed = bucket.tokens >= 1
+        if is_allowed:
             bucket.tokens -= 1
         wait = 0.0 if bucket.tokens >= 1 else (1 - bucket.tokens) / self._per_second
-        return RateLimitDecision(allowed, int(bucket.tokens), ceil(wait))
+        return RateLimitDecision(is_allowed, int(bucket.tokens), ceil(wait))
 
 
 class RateLimit:
@@ -213,28 +213,28 @@ class RateLimit:
         if scope["type"] != "http" or scope["path"].startswith(UNLIMITED_PATHS):
             await self._app(scope, receive, send)
             return
-        turn = self._buckets.take(self._caller_of(scope))
-        headers = self._told(turn)
-        if not turn.allowed:
+        decision = self._buckets.take(self._caller_of(scope))
+        headers = self._headers(decision)
+        if not decision.allowed:
             refusal = problem_response(
                 HTTPStatus.TOO_MANY_REQUESTS,
                 "too-fast",
-                f"You ask faster than this api answers one caller: go on in {turn.wait_seconds} s.",
-                headers={**headers, "Retry-After": str(turn.wait_seconds)},
+                f"You ask faster than this api answers one caller: go on in {decision.wait_seconds} s.",
+                headers={**headers, "Retry-After": str(decision.wait_seconds)},
             )
             await refusal(scope, receive, send)
             return
 
-        async def tell(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(headers)
             await send(message)
 
-        await self._app(scope, receive, tell)
+        await self._app(scope, receive, send_with_headers)
 
-    def _told(self, turn: RateLimitDecision) -> dict[str, str]:
+    def _headers(self, decision: RateLimitDecision) -> dict[str, str]:
         return {
             "RateLimit-Limit": str(self._buckets.burst),
-            "RateLimit-Remaining": str(turn.left),
-            "RateLimit-Reset": str(turn.wait_seconds),
+            "RateLimit-Remaining": str(decision.left),
+            "RateLimit-Reset": str(decision.wait_seconds),
         }

@@ -173,8 +173,8 @@ def problem_response(
 
 def add_problem_handlers(app: FastAPI) -> None:
     """Registers handlers that turn every error of `app` into a problem."""
-    app.add_exception_handler(ProblemError, _answered)
-    app.add_exception_handler(TransientError, _answered)
+    app.add_exception_handler(ProblemError, _problem_response)
+    app.add_exception_handler(TransientError, _problem_response)
     app.add_exception_handler(InvalidCursorError, _bad_cursor)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
@@ -194,7 +194,7 @@ def response_to(error: ProblemError | TransientError) -> Response:
     )
 
 
-async def _answered(_: Request, error: Exception) -> Response:
+async def _problem_response(_: Request, error: Exception) -> Response:
     assert isinstance(error, ProblemError | TransientError)
     return response_to(error)
 

@@ -19,17 +19,22 @@ from shared.agents.configuration import newest_step_id
 from shared.database.pagination import Keyset, paginate
 from shared.database.tables import Agent, BudgetDay, InboxItem, Iteration, PromptVersion, Step
 from shared.enums import IterationStatus, Phase, StepStatus
-from shared.schemas.agents import ConfigurationDetails, PromptedPhase, PromptsView, PromptView
+from shared.schemas.agents import (
+    ConfigurationDetails,
+    PromptedPhase,
+    PromptResponse,
+    PromptsResponse,
+)
 from shared.schemas.base import (
     AgentDetails,
-    AgentView,
-    ConfigurationView,
-    IterationView,
+    AgentResponse,
+    ConfigurationResponse,
+    IterationSummary,
     Page,
+    PageRequest,
     Trouble,
-    Wanted,
 )
-from shared.schemas.base import Wanted as WantedPage
+from shared.schemas.base import PageRequest as WantedPage
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,7 @@ class DashboardCounters:
     unread: int = 0
     """Unread advice and notices."""
     spent_usd: float = 0.0
-    """Spent today (UTC)."""
+    """CallUsage today (UTC)."""
 
 
 async def dashboard_counters(
@@ -49,9 +54,9 @@ async def dashboard_counters(
     """
     ids = {"agents": list(agent_ids)}
     unread: dict[UUID, int] = dict((await session.execute(_UNREAD, ids)).all())
-    spent = {agent: float(usd) for agent, usd in await session.execute(_SPENT, ids)}
+    usd_by_agent = {agent: float(usd) for agent, usd in await session.execute(_SPENT, ids)}
     return {
-        agent_id: DashboardCounters(unread.get(agent_id, 0), spent.get(agent_id, 0.0))
+        agent_id: DashboardCounters(unread.get(agent_id, 0), usd_by_agent.get(agent_id, 0.0))
         for agent_id in agent_ids
     }
 
@@ -70,7 +75,7 @@ _SPENT: Final = select(BudgetDay.scope, BudgetDay.spent_usd).where(
 _HISTORY = Keyset("prompt_versions", (PromptVersion.version, PromptVersion.phase))
 
 
-async def newest_configuration(session: AsyncSession, agent: Agent) -> ConfigurationView | None:
+async def newest_configuration(session: AsyncSession, agent: Agent) -> ConfigurationResponse | None:
     step = await _newest_step(session, agent)
     return None if step is None else _configuration_view(step)
 
@@ -93,7 +98,7 @@ async def newest_configuration_details(
     )
 
 
-async def current_prompts(session: AsyncSession, agent_id: UUID) -> PromptsView:
+async def current_prompts(session: AsyncSession, agent_id: UUID) -> PromptsResponse:
     """Returns the current prompts in the order of the phases."""
     agent = await session.get_one(Agent, agent_id, populate_existing=True)
     rows = await session.scalars(
@@ -107,12 +112,12 @@ async def current_prompts(session: AsyncSession, agent_id: UUID) -> PromptsView:
         _prompt(rows_by_phase[phase]) if phase in rows_by_phase else _unrecorded(phase, prompt)
         for phase, prompt in configuration.prompts_by_phase(agent).items()
     ]
-    return PromptsView(version=agent.prompts_version, items=items)
+    return PromptsResponse(version=agent.prompts_version, items=items)
 
 
 async def list_prompt_versions(
     session: AsyncSession, agent_id: UUID, phase: PromptedPhase | None, page_request: WantedPage
-) -> Page[PromptView]:
+) -> Page[PromptResponse]:
     """Lists prompt versions, newest first; with `phase`, those of one phase."""
     rows = select(PromptVersion).where(PromptVersion.agent_id == agent_id)
     if phase is not None:
@@ -125,8 +130,8 @@ async def _newest_step(session: AsyncSession, agent: Agent) -> Step | None:
     return None if step_id is None else await session.get(Step, step_id, populate_existing=True)
 
 
-def _configuration_view(step: Step) -> ConfigurationView:
-    return ConfigurationView(
+def _configuration_view(step: Step) -> ConfigurationResponse:
+    return ConfigurationResponse(
         step_id=step.id,
         status=step.status,
         error=step.error,
@@ -138,12 +143,14 @@ def _configuration_view(step: Step) -> ConfigurationView:
     )
 
 
-def _prompt(row: PromptVersion) -> PromptView:
-    return PromptView.model_validate(row)
+def _prompt(row: PromptVersion) -> PromptResponse:
+    return PromptResponse.model_validate(row)
 
 
-def _unrecorded(phase: Phase, prompt: str) -> PromptView:
-    return PromptView(phase=phase.value, version=0, made_by=None, created_at=None, prompt=prompt)
+def _unrecorded(phase: Phase, prompt: str) -> PromptResponse:
+    return PromptResponse(
+        phase=phase.value, version=0, made_by=None, created_at=None, prompt=prompt
+    )
 
 
 _BEING_TRIED = (StepStatus.PENDING, StepStatus.RUNNING)
@@ -172,11 +179,11 @@ class AgentState(StrEnum):
 async def list_agents(
     session: AsyncSession,
     owner_id: UUID,
-    page_request: Wanted,
+    page_request: PageRequest,
     *,
     state: AgentState | None = None,
     search: str | None = None,
-) -> Page[AgentView]:
+) -> Page[AgentResponse]:
     """Lists agents by name; with `state` and `search`, those in that state whose names contain all the words."""
     statement = _select_agents(owner_id)
     if state is not None:
@@ -274,7 +281,7 @@ def _select_agents(owner_id: UUID) -> Select[Agent, Iteration]:
 
 async def _views(
     session: AsyncSession, rows: Sequence[tuple[Agent, Iteration | None]]
-) -> list[AgentView]:
+) -> list[AgentResponse]:
     troubles = await _troubles(session, [agent.id for agent, _ in rows])
     return [_view(agent, iteration, troubles[agent.id]) for agent, iteration in rows]
 
@@ -310,8 +317,8 @@ async def _troubles(
     return troubles
 
 
-def _view(agent: Agent, iteration: Iteration | None, trouble: list[Trouble]) -> AgentView:
-    return AgentView(
+def _view(agent: Agent, iteration: Iteration | None, trouble: list[Trouble]) -> AgentResponse:
+    return AgentResponse(
         id=agent.id,
         name=agent.name,
         mission=agent.mission,
@@ -329,7 +336,7 @@ def _view(agent: Agent, iteration: Iteration | None, trouble: list[Trouble]) -> 
         updated_at=agent.updated_at,
         budget_usd_per_day=_number(agent.budget_usd_per_day),
         budget_calls_per_day=agent.budget_calls_per_day,
-        last_iteration=None if iteration is None else IterationView.model_validate(iteration),
+        last_iteration=None if iteration is None else IterationSummary.model_validate(iteration),
         trouble=trouble,
     )
 

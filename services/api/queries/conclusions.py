@@ -12,11 +12,11 @@ from shared.database.tables import Agent, GraphNode, InvestigationRequest
 from shared.graph.conclusions.queries import VERDICT_PROPERTIES
 from shared.graph.retraction import doubts
 from shared.graph.scope import GraphScope
-from shared.schemas.base import Page, View, Wanted
-from shared.schemas.conclusions import InvestigationRequestView
+from shared.schemas.base import Page, PageRequest, ResponseModel
+from shared.schemas.conclusions import InvestigationRequestResponse
 
 
-class LatestView(View):
+class LatestConclusion(ResponseModel):
     """`word` is the verdict:
 
     `observation` or `pattern` of an analysis, `BUY`, `SELL` or `HOLD` of advice.
@@ -41,7 +41,7 @@ COLUMNS: Final = (
 
 async def newest_conclusions(
     session: AsyncSession, scope: GraphScope, limit: int
-) -> list[LatestView]:
+) -> list[LatestConclusion]:
     """Returns the newest advice and analyses. Each type is queried by itself, to use its index."""
     of_kinds = [
         select(*COLUMNS)
@@ -51,12 +51,12 @@ async def newest_conclusions(
         .subquery()
         for kind in VERDICT_PROPERTIES
     ]
-    both = union_all(*(select(of_kind) for of_kind in of_kinds)).subquery()
-    newest = select(both).order_by(both.c.updated_at.desc(), both.c.id.desc()).limit(limit)
+    united = union_all(*(select(of_kind) for of_kind in of_kinds)).subquery()
+    newest = select(united).order_by(united.c.updated_at.desc(), united.c.id.desc()).limit(limit)
     rows = (await session.execute(newest)).all()
     doubted_since = await doubts.doubted_since(session, [row.id for row in rows]) if rows else {}
     return [
-        LatestView(
+        LatestConclusion(
             id=row.id,
             word=row.properties[VERDICT_PROPERTIES[row.type]],
             name=row.name,
@@ -80,10 +80,10 @@ async def list_investigation_requests(
     session: AsyncSession,
     owner_id: UUID,
     agent_id: UUID,
-    page_request: Wanted,
+    page_request: PageRequest,
     *,
     is_open: bool | None = None,
-) -> Page[InvestigationRequestView]:
+) -> Page[InvestigationRequestResponse]:
     """Lists investigation requests, newest first; with `is_open`, the open or the closed ones.
 
     Raises BadCursorError.
@@ -94,4 +94,4 @@ async def list_investigation_requests(
     if is_open is not None:
         statement = statement.where(_IS_OPEN if is_open else not_(_IS_OPEN))
     page_slice = await paginate(session, statement, _NEWEST, page_request)
-    return page_slice.page(InvestigationRequestView.model_validate)
+    return page_slice.page(InvestigationRequestResponse.model_validate)

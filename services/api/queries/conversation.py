@@ -12,8 +12,13 @@ from shared.database import ids
 from shared.database.pagination import Keyset, paginate
 from shared.database.tables import Agent, Conversation, Memory, Message, Step
 from shared.enums import Role, StepKind, StepStatus
-from shared.schemas.base import CitationView, Page, Wanted
-from shared.schemas.conversation import MemoryView, MessageStatus, MessageView, ToolUseView
+from shared.schemas.base import CitationResponse, Page, PageRequest
+from shared.schemas.conversation import (
+    MemoryResponse,
+    MessageResponse,
+    MessageStatus,
+    ToolUseResponse,
+)
 from shared.workflow.leases import is_retry_requested
 
 _MESSAGES = Keyset("messages", (Message.created_at, Message.id))
@@ -32,8 +37,8 @@ LOST: Final = "the work on this answer is not there any more; ask again"
 
 
 async def list_messages(
-    session: AsyncSession, owner_id: UUID, agent_id: UUID, page_request: Wanted
-) -> Page[MessageView]:
+    session: AsyncSession, owner_id: UUID, agent_id: UUID, page_request: PageRequest
+) -> Page[MessageResponse]:
     """Lists messages, newest first. Raises BadCursorError."""
     statement = select(Message).where(_owned_conversation(owner_id, agent_id))
     page_slice = await paginate(session, statement, _MESSAGES, page_request)
@@ -43,7 +48,7 @@ async def list_messages(
 
 async def find_message(
     session: AsyncSession, owner_id: UUID, agent_id: UUID, message_id: UUID
-) -> MessageView | None:
+) -> MessageResponse | None:
     """Returns the message, or None where the owner's agent has no such message."""
     row = await session.scalar(
         select(Message)
@@ -54,8 +59,13 @@ async def find_message(
 
 
 async def list_memories(
-    session: AsyncSession, owner_id: UUID, agent_id: UUID, page_request: Wanted, *, forgotten: bool
-) -> Page[MemoryView]:
+    session: AsyncSession,
+    owner_id: UUID,
+    agent_id: UUID,
+    page_request: PageRequest,
+    *,
+    forgotten: bool,
+) -> Page[MemoryResponse]:
     """Lists memories, newest first: the active or the forgotten ones. Raises BadCursorError."""
     owned_agent = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
     forgotten_at = Memory.forgotten_at
@@ -64,7 +74,7 @@ async def list_memories(
         forgotten_at.is_not(None) if forgotten else forgotten_at.is_(None),
     )
     page_slice = await paginate(session, statement, _MEMORIES, page_request)
-    return page_slice.page(MemoryView.model_validate)
+    return page_slice.page(MemoryResponse.model_validate)
 
 
 def step_id_of_turn(agent_id: UUID, turn: int) -> UUID:
@@ -95,7 +105,7 @@ def _owned_conversation(owner_id: UUID, agent_id: UUID) -> ColumnElement[bool]:
 
 async def _views(
     session: AsyncSession, agent_id: UUID, rows: Sequence[Message]
-) -> list[MessageView]:
+) -> list[MessageResponse]:
     turns = {row.id: row.turn for row in rows if row.turn and row.role == Role.AGENT}
     steps = await _steps(session, [step_id_of_turn(agent_id, turn) for turn in turns.values()])
     return [
@@ -110,7 +120,7 @@ async def _views(
 class _StepFacts:
     """The columns of a step that its answer shows."""
 
-    standing: str | None
+    status: str | None
     error: str | None
 
 
@@ -121,23 +131,23 @@ async def _steps(session: AsyncSession, step_ids: Sequence[UUID]) -> dict[UUID, 
     rows = await session.execute(
         select(Step.id, step_status(), Step.error).where(Step.id.in_(step_ids))
     )
-    return {step_id: _StepFacts(stands, error) for step_id, stands, error in rows}
+    return {step_id: _StepFacts(status, error) for step_id, status, error in rows}
 
 
-def _view(row: Message, step: _StepFacts | None) -> MessageView:
+def _view(row: Message, step: _StepFacts | None) -> MessageResponse:
     """Builds the view of a message. `step` is None for messages that are no answers."""
     is_complete = step is None or row.completed_at is not None
     kind = "answer" if step else "advice" if row.role == Role.AGENT else "question"
-    return MessageView.model_validate(
+    return MessageResponse.model_validate(
         {
             "id": row.id,
             "kind": kind,
             "role": row.role,
             "turn": row.turn,
-            "status": answer_status(is_complete=is_complete, step=step.standing if step else None),
+            "status": answer_status(is_complete=is_complete, step=step.status if step else None),
             "content": row.content,
-            "tool_uses": [ToolUseView.model_validate(item) for item in row.tool_uses],
-            "citations": [CitationView.model_validate(citation) for citation in row.citations],
+            "tool_uses": [ToolUseResponse.model_validate(item) for item in row.tool_uses],
+            "citations": [CitationResponse.model_validate(citation) for citation in row.citations],
             "error": None if is_complete or step is None else step.error,
             "node_id": row.node_id,
             "created_at": row.created_at,

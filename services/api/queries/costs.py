@@ -32,21 +32,29 @@ from shared.database.pagination import Keyset, paginate
 from shared.database.tables import Agent, Call, Step
 from shared.database.text import storable
 from shared.enums import CallKind, Phase, StepStatus
-from shared.schemas.base import CallGroup, CallsView, CallTotals, Page, RunningCall, View, Wanted
+from shared.schemas.base import (
+    CallGroup,
+    CallsSummary,
+    CallTotals,
+    Page,
+    PageRequest,
+    ResponseModel,
+    RunningCall,
+)
 from shared.schemas.costs import (
-    AllowanceView,
-    BudgetView,
+    BudgetResponse,
+    BudgetUsage,
     CostGroup,
     CostsBy,
-    CostsView,
+    CostsResponse,
     CostTotals,
 )
-from shared.schemas.iterations import CallView
+from shared.schemas.iterations import CallResponse
 
 _NEWEST = Keyset("calls", (Call.started_at, Call.id))
 
 
-async def agent_call_totals(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> CallsView:
+async def agent_call_totals(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> CallsSummary:
     """Returns the totals of all calls that are still in the ledger."""
     owned_agent = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
     return await _count_calls(session, Call.agent_id == owned_agent.scalar_subquery())
@@ -56,11 +64,11 @@ async def list_calls(
     session: AsyncSession,
     owner_id: UUID,
     agent_id: UUID,
-    page_request: Wanted,
+    page_request: PageRequest,
     *,
     kind: CallKind | None = None,
     phase: Phase | None = None,
-) -> Page[CallView]:
+) -> Page[CallResponse]:
     """Lists calls, newest first; with `kind` and `phase`, those only."""
     owned_agent = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
     statement = select(Call).where(Call.agent_id == owned_agent.scalar_subquery())
@@ -71,10 +79,10 @@ async def list_calls(
     page_slice = await paginate(
         session, statement.options(defer(Call.answer)), _NEWEST, page_request
     )
-    return page_slice.page(CallView.model_validate)
+    return page_slice.page(CallResponse.model_validate)
 
 
-async def iteration_call_totals(session: AsyncSession, iteration_id: UUID) -> CallsView:
+async def iteration_call_totals(session: AsyncSession, iteration_id: UUID) -> CallsSummary:
     """Returns the totals of an iteration. The caller has checked that it is the owner's."""
     return await _count_calls(session, Call.iteration_id == iteration_id)
 
@@ -126,7 +134,7 @@ async def _running_calls(
     return [RunningCall.model_validate(row) for row in rows]
 
 
-async def _count_calls(session: AsyncSession, condition: ColumnElement[bool]) -> CallsView:
+async def _count_calls(session: AsyncSession, condition: ColumnElement[bool]) -> CallsSummary:
     is_answered = Call.answered_at.is_not(None)
     rows = await session.execute(
         select(
@@ -145,7 +153,7 @@ async def _count_calls(session: AsyncSession, condition: ColumnElement[bool]) ->
         .order_by(Call.kind, Call.phase, Call.model)
     )
     groups = [CallGroup(**dict(zip(CallGroup.model_fields, row, strict=True))) for row in rows]
-    return CallsView(totals=_totals(groups), groups=groups)
+    return CallsSummary(totals=_totals(groups), groups=groups)
 
 
 def _totals(groups: Sequence[CallGroup]) -> CallTotals:
@@ -160,29 +168,29 @@ def _totals(groups: Sequence[CallGroup]) -> CallTotals:
     )
 
 
-async def agent_budget(session: AsyncSession, agent_id: UUID) -> BudgetView:
+async def agent_budget(session: AsyncSession, agent_id: UUID) -> BudgetResponse:
     row = await session.get_one(Agent, agent_id, populate_existing=True)
-    return BudgetView(
+    return BudgetResponse(
         agent_id=row.id,
         agent_name=row.name,
         suspended_until=row.suspended_until,
-        allowance=await agent_allowance(session, row.id),
+        usage=await agent_usage(session, row.id),
     )
 
 
-async def agent_allowance(session: AsyncSession, agent_id: UUID) -> AllowanceView:
+async def agent_usage(session: AsyncSession, agent_id: UUID) -> BudgetUsage:
     day = await budgets.today(session)
-    return _allowance(day, await budgets.load_agent_status(session, agent_id, day))
+    return _budget_usage(day, await budgets.load_agent_status(session, agent_id, day))
 
 
-async def installation_allowance(session: AsyncSession) -> AllowanceView:
+async def installation_usage(session: AsyncSession) -> BudgetUsage:
     day = await budgets.today(session)
-    return _allowance(day, await budgets.load_installation_status(session, day))
+    return _budget_usage(day, await budgets.load_installation_status(session, day))
 
 
-def _allowance(day: date, standing: BudgetStatus) -> AllowanceView:
-    usd, calls = standing.usd, standing.calls
-    return AllowanceView(
+def _budget_usage(day: date, status: BudgetStatus) -> BudgetUsage:
+    usd, calls = status.usd, status.calls
+    return BudgetUsage(
         day=day,
         usd_per_day=_number(usd.cap),
         spent_usd=float(usd.spent),
@@ -225,25 +233,27 @@ class TooManyDaysError(ValueError):
     """The requested range of days is empty, or longer than MOST_DAYS."""
 
 
-async def agent_costs(session: AsyncSession, agent_id: UUID, cost_query: CostQuery) -> CostsView:
+async def agent_costs(
+    session: AsyncSession, agent_id: UUID, cost_query: CostQuery
+) -> CostsResponse:
     """Returns the costs of an agent.
 
     The caller has checked that it is the owner's. Raises TooManyDaysError.
     """
     condition = Call.agent_id == agent_id
-    allowance = await agent_allowance(session, agent_id)
-    return await _costs_view(session, condition, cost_query, allowance)
+    usage = await agent_usage(session, agent_id)
+    return await _costs_view(session, condition, cost_query, usage)
 
 
 async def owner_costs(
     session: AsyncSession, owner_id: UUID, cost_query: CostQuery, *, is_operator: bool
-) -> CostsView:
+) -> CostsResponse:
     """Returns the costs of the owner's present agents; for operators with the installation's
     budget. Raises TooManyDaysError.
     """
     condition = calls_of_owner(owner_id)
-    allowance = await installation_allowance(session) if is_operator else None
-    return await _costs_view(session, condition, cost_query, allowance)
+    usage = await installation_usage(session) if is_operator else None
+    return await _costs_view(session, condition, cost_query, usage)
 
 
 def calls_of_owner(owner_id: UUID) -> ColumnElement[bool]:
@@ -254,8 +264,8 @@ async def _costs_view(
     session: AsyncSession,
     condition: ColumnElement[bool],
     cost_query: CostQuery,
-    allowance: AllowanceView | None,
-) -> CostsView:
+    usage: BudgetUsage | None,
+) -> CostsResponse:
     since, until = await day_range(session, cost_query)
     in_range = and_(condition, began_between(since, until))
     grouped = (
@@ -265,14 +275,14 @@ async def _costs_view(
     cost_groups = [CostGroup.model_validate(dict(row)) for row in rows if row["key"] is not None]
     groups = cost_groups[: cost_query.limit]
     totals = {name: rows[0][f"all_{name}"] for name in CostTotals.model_fields}
-    return CostsView(
+    return CostsResponse(
         since=since,
         until=until,
         by=cost_query.by,
         totals=CostTotals.model_validate(totals),
         groups=groups,
         next=groups[-1].key if len(cost_groups) > cost_query.limit else None,
-        allowance=allowance,
+        usage=usage,
     )
 
 
@@ -289,8 +299,8 @@ def _totals_and_page(grouped: Select[Any], cost_query: CostQuery) -> Select[Any]
     if cost_query.cursor is not None:
         statement = statement.where(groups.c.key > storable(cost_query.cursor))
     page = statement.subquery()
-    both = totals.outerjoin(page, true())
-    return select(totals, page).select_from(both).order_by(page.c.key)
+    joined = totals.outerjoin(page, true())
+    return select(totals, page).select_from(joined).order_by(page.c.key)
 
 
 def _by_key(key: ColumnElement[str], condition: ColumnElement[bool]) -> Select[Any]:
@@ -358,7 +368,7 @@ class CostRow(CostTotals):
     """Model calls of unknown cost: unanswered, or without token counts from the server."""
 
 
-class CostTables(View):
+class CostTables(ResponseModel):
     """Calls that began from the day `since` to the day `until` (UTC), both inclusive, without those
     of deleted agents.
     """
@@ -448,14 +458,14 @@ def _aggregated(condition: ColumnElement[bool]) -> Select[Any]:
 
 def _with_display_keys(sums: Select[Any]) -> Select[Any]:
     """Selects the aggregate with its keys in their displayed form."""
-    each = sums.subquery().c
+    columns = sums.subquery().c
     return select(
-        func.to_char(func.timezone("UTC", each.day), "YYYY-MM-DD").label("day"),
-        cast(each.agent_id, Text).label("agent"),
-        cast(each.phase, Text).label("phase"),
-        func.coalesce(each.model, cast(each.kind, Text)).label("model"),
-        cast(each.kind, Text).label("kind"),
-        *(each[name] for name in _SUMS),
+        func.to_char(func.timezone("UTC", columns.day), "YYYY-MM-DD").label("day"),
+        cast(columns.agent_id, Text).label("agent"),
+        cast(columns.phase, Text).label("phase"),
+        func.coalesce(columns.model, cast(columns.kind, Text)).label("model"),
+        cast(columns.kind, Text).label("kind"),
+        *(columns[name] for name in _SUMS),
     )
 
 

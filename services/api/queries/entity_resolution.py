@@ -22,8 +22,8 @@ from shared.graph.entity_resolution.candidates import (
 )
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import RESERVED_TYPES
-from shared.schemas.base import Page, Wanted
-from shared.schemas.graph import DuplicateView, MergeView, NodeRef
+from shared.schemas.base import Page, PageRequest
+from shared.schemas.graph import DuplicatePair, MergeResponse, NodeRef
 
 _TOUCHED: Final = Keyset("duplicates", (GraphNode.updated_at, GraphNode.id))
 
@@ -38,8 +38,8 @@ class _Candidate(NamedTuple):
 
 
 async def list_duplicate_candidates(
-    session: AsyncSession, scope: GraphScope, page_request: Wanted
-) -> Page[DuplicateView]:
+    session: AsyncSession, scope: GraphScope, page_request: PageRequest
+) -> Page[DuplicatePair]:
     """Lists each candidate pair once, from the most recently updated nodes.
 
     A page compares `limit` nodes, so it may be empty.
@@ -69,12 +69,12 @@ async def list_duplicate_candidates(
 
 
 def _most_similar(candidate: _Candidate, holders: dict[str, UUID]) -> Iterator[tuple[UUID, float]]:
-    others = {key: node_id for key, node_id in holders.items() if node_id != candidate.id}
-    yield from most_similar(candidate.key, others, DUPLICATE_THRESHOLD).items()
+    other_keys = {key: node_id for key, node_id in holders.items() if node_id != candidate.id}
+    yield from most_similar(candidate.key, other_keys, DUPLICATE_THRESHOLD).items()
 
 
-def _view(candidate: _Candidate, other_id: UUID, name: str, similarity: float) -> DuplicateView:
-    return DuplicateView(
+def _view(candidate: _Candidate, other_id: UUID, name: str, similarity: float) -> DuplicatePair:
+    return DuplicatePair(
         node=NodeRef(id=candidate.id, type=candidate.type, name=candidate.name),
         other=NodeRef(id=other_id, type=candidate.type, name=name),
         similarity=round(similarity, 2),
@@ -93,10 +93,10 @@ async def _neighbour_keys(
         "sorted_words_key": [sorted_words_key(member.key) for member in candidates],
     }
     result: defaultdict[UUID, dict[str, UUID]] = defaultdict(dict)
-    for asking, key, node_id in await _NEIGHBOUR_KEYS.rows(
+    for asking_id, key, node_id in await _NEIGHBOUR_KEYS.rows(
         session, {**scope.sql_params, **parameters}
     ):
-        result[asking][key] = node_id
+        result[asking_id][key] = node_id
     return result
 
 
@@ -125,8 +125,8 @@ _DROPPED = "$.edges[*] ? (@.to == null)"
 
 
 async def list_merges(
-    session: AsyncSession, owner_id: UUID, agent_id: UUID, page_request: Wanted
-) -> Page[MergeView]:
+    session: AsyncSession, owner_id: UUID, agent_id: UUID, page_request: PageRequest
+) -> Page[MergeResponse]:
     """Lists merges, newest first, including undone ones."""
     page_slice = await paginate(session, _merges(owner_id, agent_id), _NEWEST, page_request)
     return page_slice.page(_merge_view)
@@ -134,7 +134,7 @@ async def list_merges(
 
 async def find_merge(
     session: AsyncSession, owner_id: UUID, agent_id: UUID, merge_id: UUID
-) -> MergeView | None:
+) -> MergeResponse | None:
     """Returns the merge, or None where the agent has no such merge."""
     statement = _merges(owner_id, agent_id).where(GraphMerge.id == merge_id)
     row = (await session.execute(statement)).one_or_none()
@@ -171,5 +171,5 @@ def _count(jsonpath: str) -> ColumnElement[int]:
     return func.jsonb_array_length(GraphMerge.journal[jsonpath], type_=Integer)
 
 
-def _merge_view(*row: Any) -> MergeView:
-    return MergeView(**dict(zip(MergeView.model_fields, row, strict=True)))
+def _merge_view(*row: Any) -> MergeResponse:
+    return MergeResponse(**dict(zip(MergeResponse.model_fields, row, strict=True)))

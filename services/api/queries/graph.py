@@ -37,14 +37,14 @@ from shared.graph.retrieval.node_search import SearchCriteria, all_words_query
 from shared.graph.retrieval.traversal import edges_between, incident_edges
 from shared.graph.scope import IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import EdgeType, NodeType
-from shared.schemas.base import EdgeView, NodeView, Page, Wanted
+from shared.schemas.base import EdgeResponse, NodeResponse, Page, PageRequest
 from shared.schemas.graph import (
-    DrawingView,
     DrawnEdge,
     DrawnNode,
     EdgeDetails,
     EdgeTypeDetails,
-    NeighbourhoodView,
+    GraphLayout,
+    NeighbourhoodResponse,
     NodeDetails,
     NodeTypeDetails,
 )
@@ -76,8 +76,8 @@ class EdgeFilter:
 
 
 async def list_nodes(
-    session: AsyncSession, scope: GraphScope, page_request: Wanted, node_filter: NodeFilter
-) -> Page[NodeView]:
+    session: AsyncSession, scope: GraphScope, page_request: PageRequest, node_filter: NodeFilter
+) -> Page[NodeResponse]:
     """Lists nodes, most recently updated first."""
     statement = select(GraphNode).where(GraphNode.agent_id == scope.owned_agent_id())
     if node_filter.type_name is not None:
@@ -86,12 +86,14 @@ async def list_nodes(
         statement = statement.where(GraphNode.updated_at >= node_filter.updated_since)
     if node_filter.search is not None:
         statement = statement.where(_name_matches(node_filter.search))
-    return (await paginate(session, statement, _NODES, page_request)).page(NodeView.model_validate)
+    return (await paginate(session, statement, _NODES, page_request)).page(
+        NodeResponse.model_validate
+    )
 
 
 async def list_edges(
-    session: AsyncSession, scope: GraphScope, page_request: Wanted, edge_filter: EdgeFilter
-) -> Page[EdgeView]:
+    session: AsyncSession, scope: GraphScope, page_request: PageRequest, edge_filter: EdgeFilter
+) -> Page[EdgeResponse]:
     """Lists edges, most recently updated first."""
     conditions = list(_conditions(edge_filter))
     statement = select_edges(scope).where(*conditions)
@@ -118,7 +120,7 @@ def _incident_edges(
     scope: GraphScope,
     node_id: UUID,
     conditions: Sequence[ColumnElement[bool]],
-    page_request: Wanted,
+    page_request: PageRequest,
 ) -> Select[UUID]:
     """Selects the edges of a node: a full page of each direction, each from its own index.
 
@@ -165,9 +167,9 @@ async def find_node(session: AsyncSession, scope: GraphScope, node_id: UUID) -> 
     )
     if row is None:
         return None
-    edges_page = await list_edges(session, scope, Wanted(), EdgeFilter(node_id=node_id))
+    edges_page = await list_edges(session, scope, PageRequest(), EdgeFilter(node_id=node_id))
     return NodeDetails(
-        **dict(NodeView.model_validate(row)),
+        **dict(NodeResponse.model_validate(row)),
         iteration_id=row.iteration_id,
         step_id=row.step_id,
         names=[
@@ -175,7 +177,7 @@ async def find_node(session: AsyncSession, scope: GraphScope, node_id: UUID) -> 
         ],
         cited_by=await citation_index.list_citing_conclusions(session, scope, node_id),
         edges=edges_page,
-        evidence=await provenance.list_evidence_of_node(session, scope, node_id, Wanted()),
+        evidence=await provenance.list_evidence_of_node(session, scope, node_id, PageRequest()),
     )
 
 
@@ -189,12 +191,12 @@ async def find_edge(session: AsyncSession, scope: GraphScope, edge_id: UUID) -> 
         iteration_id=row[0].iteration_id,
         step_id=row[0].step_id,
         cited_by=await citation_index.list_citing_conclusions(session, scope, edge_id),
-        evidence=await provenance.list_evidence_of_edge(session, scope, edge_id, Wanted()),
+        evidence=await provenance.list_evidence_of_edge(session, scope, edge_id, PageRequest()),
     )
 
 
 async def list_node_types(
-    session: AsyncSession, scope: GraphScope, page_request: Wanted, name: str | None = None
+    session: AsyncSession, scope: GraphScope, page_request: PageRequest, name: str | None = None
 ) -> Page[NodeTypeDetails]:
     """Lists node types by name; with `name`, only that one."""
     statement = select(GraphNodeType).where(GraphNodeType.agent_id == scope.owned_agent_id())
@@ -205,7 +207,7 @@ async def list_node_types(
 
 
 async def list_edge_types(
-    session: AsyncSession, scope: GraphScope, page_request: Wanted, name: str | None = None
+    session: AsyncSession, scope: GraphScope, page_request: PageRequest, name: str | None = None
 ) -> Page[EdgeTypeDetails]:
     """Lists edge types by name; with `name`, only that one."""
     statement = select(GraphEdgeType).where(GraphEdgeType.agent_id == scope.owned_agent_id())
@@ -225,8 +227,8 @@ def select_edges(scope: GraphScope) -> Select[GraphEdge, str, str]:
     )
 
 
-def edge_view(edge: GraphEdge, source_name: str, target_name: str) -> EdgeView:
-    return EdgeView(
+def edge_view(edge: GraphEdge, source_name: str, target_name: str) -> EdgeResponse:
+    return EdgeResponse(
         id=edge.id,
         type=edge.type,
         source_id=edge.source_id,
@@ -266,28 +268,28 @@ class TypeCounts:
 
 async def count_by_type(session: AsyncSession, scope: GraphScope) -> TypeCounts:
     return TypeCounts(
-        await _counted(session, scope, _COUNTED_NODES),
-        await _counted(session, scope, _COUNTED_EDGES),
+        await _count_by_type(session, scope, _NODE_COUNTS),
+        await _count_by_type(session, scope, _EDGE_COUNTS),
     )
 
 
-async def _counted(
+async def _count_by_type(
     session: AsyncSession, scope: GraphScope, statement: CompiledStatement
 ) -> dict[str, int]:
     rows = await statement.rows(session, {**scope.sql_params, "most": MAX_COUNTED})
     return {row[0]: row[1] for row in rows}
 
 
-def _of(types: str, things: str) -> CompiledStatement:
+def _count_statement(types: str, elements: str) -> CompiledStatement:
     return CompiledStatement(
-        f"select name, (select count(*) from (select from {things}"
+        f"select name, (select count(*) from (select from {elements}"
         f" where agent_id = {types}.agent_id and type = {types}.name limit :most) counted) as count"
         f" from {types} where agent_id = {OWNED_AGENT_ID_SQL} order by name"
     )
 
 
-_COUNTED_NODES: Final = _of("graph_node_types", "graph_nodes")
-_COUNTED_EDGES: Final = _of("graph_edge_types", "graph_edges")
+_NODE_COUNTS: Final = _count_statement("graph_node_types", "graph_nodes")
+_EDGE_COUNTS: Final = _count_statement("graph_edge_types", "graph_edges")
 
 
 MAX_LIMIT = 1_000
@@ -334,7 +336,7 @@ async def types(session: AsyncSession, scope: GraphScope) -> Types:
 
 async def newest_nodes(
     session: AsyncSession, scope: GraphScope, *, type_name: str | None = None, limit: int = 100
-) -> list[NodeView]:
+) -> list[NodeResponse]:
     """Returns the most recently updated nodes, at most MAX_LIMIT."""
     statement = select(GraphNode).where(GraphNode.agent_id == scope.owned_agent_id())
     if type_name is not None:
@@ -344,12 +346,12 @@ async def newest_nodes(
         .limit(_bounded_limit(limit))
         .execution_options(populate_existing=True)
     )
-    return [NodeView.model_validate(row) for row in rows]
+    return [NodeResponse.model_validate(row) for row in rows]
 
 
 async def newest_edges(
     session: AsyncSession, scope: GraphScope, *, limit: int = 100
-) -> list[EdgeView]:
+) -> list[EdgeResponse]:
     """Returns the most recently updated edges, at most MAX_LIMIT."""
     rows = await session.execute(
         select_edges(scope)
@@ -372,7 +374,7 @@ MAX_EDGES_PER_NODE: Final = 4
 
 async def neighbourhood(
     session: AsyncSession, scope: GraphScope, node_id: UUID, *, depth: int, limit: int
-) -> NeighbourhoodView | None:
+) -> NeighbourhoodResponse | None:
     """Returns at most `limit` nodes around a node, nearest first, with their edges; None where
     there is no such node.
     """
@@ -391,7 +393,7 @@ async def neighbourhood(
         if not seen_ids:
             break
     among = await _edges_between(session, scope, nodes_by_id, limit * MAX_EDGES_PER_NODE + 1)
-    return NeighbourhoodView(
+    return NeighbourhoodResponse(
         depth=depth,
         nodes=list(nodes_by_id.values()),
         edges=among[: limit * MAX_EDGES_PER_NODE],
@@ -401,19 +403,19 @@ async def neighbourhood(
 
 async def _nodes(
     session: AsyncSession, scope: GraphScope, node_ids: Collection[UUID]
-) -> list[NodeView]:
+) -> list[NodeResponse]:
     rows = await session.scalars(
         select(GraphNode).where(
             GraphNode.agent_id == scope.owned_agent_id(), GraphNode.id.in_(node_ids)
         )
     )
-    by_id = {row.id: NodeView.model_validate(row) for row in rows}
+    by_id = {row.id: NodeResponse.model_validate(row) for row in rows}
     return [by_id[item] for item in node_ids if item in by_id]
 
 
 async def _edges_between(
     session: AsyncSession, scope: GraphScope, ids: Collection[UUID], limit: int
-) -> list[EdgeView]:
+) -> list[EdgeResponse]:
     within = await edges_between(session, scope, ids, ids, limit)
     newest = GraphEdge.updated_at.desc(), GraphEdge.id.desc()
     statement = select_edges(scope).where(GraphEdge.id.in_([edge.id for edge in within]))
@@ -443,7 +445,7 @@ class DrawingFilter:
 
 async def draw_newest(
     session: AsyncSession, scope: GraphScope, drawing_filter: DrawingFilter, limit: int
-) -> DrawingView:
+) -> GraphLayout:
     """Draws the most recently updated nodes."""
     order = GraphNode.updated_at.desc(), GraphNode.id.desc()
     rows = await session.execute(
@@ -455,7 +457,7 @@ async def draw_newest(
 
 async def draw_best_connected(
     session: AsyncSession, scope: GraphScope, drawing_filter: DrawingFilter, limit: int
-) -> DrawingView:
+) -> GraphLayout:
     """Draws the nodes with the most edges, among recently updated ones, and their neighbours."""
     max_hubs = max(1, limit // _NODES_PER_HUB)
     hubs = [item.id for item in await survey.best_connected(scope, max_hubs).answer(session)]
@@ -473,7 +475,7 @@ async def draw_search(
     words: str,
     drawing_filter: DrawingFilter,
     limit: int = MAX_SEARCH_NODES,
-) -> DrawingView:
+) -> GraphLayout:
     """Draws search results, best match first. Searches names and properties, as queryGraph does."""
     sought = SearchCriteria(words, list(drawing_filter.types), updated_since=drawing_filter.since)
     matches = await node_search.search_nodes(session, scope, sought, limit)
@@ -487,12 +489,12 @@ async def draw_search(
 
 async def draw_neighbourhood(
     session: AsyncSession, scope: GraphScope, node_id: UUID, *, depth: int, limit: int
-) -> DrawingView | None:
+) -> GraphLayout | None:
     """Draws a node and its neighbourhood; None where the agent has no such node."""
     near = await neighbourhood(session, scope, node_id, depth=depth, limit=limit)
     if near is None:
         return None
-    return DrawingView(
+    return GraphLayout(
         nodes=[
             DrawnNode(item.id, item.type, item.name, item.updated_at, item.unsupported_since)
             for item in near.nodes
@@ -524,9 +526,9 @@ def _is_any_of(ids: Collection[UUID]) -> ColumnElement[bool]:
 
 async def _with_edges(
     session: AsyncSession, scope: GraphScope, nodes: list[DrawnNode], *, cut: bool
-) -> DrawingView:
+) -> GraphLayout:
     edges = await _drawn_edges_between(session, scope, [node.id for node in nodes])
-    return DrawingView(nodes=nodes, edges=edges, cut=cut)
+    return GraphLayout(nodes=nodes, edges=edges, cut=cut)
 
 
 async def _drawn_edges_between(

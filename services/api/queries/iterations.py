@@ -34,13 +34,13 @@ from shared.database.tables import (
 )
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, IterationStatus, StepKind
 from shared.graph import labels
-from shared.schemas.base import IterationDetails, IterationView, Page, StepView, Wanted
+from shared.schemas.base import IterationDetails, IterationSummary, Page, PageRequest, StepResponse
 from shared.schemas.iterations import (
     IterationOutline,
-    PhaseRunView,
-    ProgressView,
-    Superseded,
-    Written,
+    IterationProgress,
+    PhaseRunResponse,
+    SupersededValue,
+    WrittenElement,
 )
 from shared.workflow import iterations
 from shared.workflow import steps as step_store
@@ -55,17 +55,17 @@ async def list_iterations(
     session: AsyncSession,
     owner_id: UUID,
     agent_id: UUID,
-    page_request: Wanted,
+    page_request: PageRequest,
     *,
     status: IterationStatus | None = None,
-) -> Page[IterationView]:
+) -> Page[IterationSummary]:
     """Lists iterations, newest first; with `status`, those only."""
     owned_agent = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
     statement = select(Iteration).where(Iteration.agent_id == owned_agent.scalar_subquery())
     if status is not None:
         statement = statement.where(Iteration.status == status)
     page_slice = await paginate(session, statement, _NEWEST, page_request)
-    return page_slice.page(IterationView.model_validate)
+    return page_slice.page(IterationSummary.model_validate)
 
 
 async def find_iteration(
@@ -86,10 +86,10 @@ async def find_by_number(
 
 async def find_head(
     session: AsyncSession, owner_id: UUID, agent_id: UUID, number: int
-) -> IterationView | None:
+) -> IterationSummary | None:
     """Returns the iteration without its steps and phase runs."""
     row = await _find_row(session, owner_id, *_has_number(agent_id, number))
-    return None if row is None else IterationView.model_validate(row[0])
+    return None if row is None else IterationSummary.model_validate(row[0])
 
 
 async def _find_row(
@@ -117,11 +117,11 @@ async def _details(
     rows = await _steps(session, iteration.id)
     order = {row.id: place for place, row in enumerate(rows)}
     return IterationDetails(
-        **dict(IterationView.model_validate(iteration)),
+        **dict(IterationSummary.model_validate(iteration)),
         agent_name=agent_name,
         plan=iteration.observer_plan,
         deadline_at=iteration.deadline_at,
-        steps=[StepView.model_validate(row) for row in rows],
+        steps=[StepResponse.model_validate(row) for row in rows],
         interactions=await transcripts.interactions_of_iteration(session, iteration.id, order),
         calls=(await costs.iteration_call_totals(session, iteration.id)).totals,
         running_calls=await costs.running_calls_of_iteration(session, iteration.id),
@@ -136,20 +136,22 @@ def _place(step: Step) -> tuple[int, int]:
     return LOOP_ORDER[StepKind(step.kind)], step.index
 
 
-async def iteration_progress(session: AsyncSession, iteration: IterationView) -> ProgressView:
+async def iteration_progress(
+    session: AsyncSession, iteration: IterationSummary
+) -> IterationProgress:
     """Returns the progress of an iteration. The caller has checked that it is the owner's."""
     rows = await _steps(session, iteration.id)
-    return ProgressView(
+    return IterationProgress(
         iteration=iteration,
         now=await iterations.database_time(session),
-        steps=[StepView.model_validate(row) for row in rows],
+        steps=[StepResponse.model_validate(row) for row in rows],
         runs=await _runs(session, _OF_ITERATION, iteration.id),
         calls=(await costs.iteration_call_totals(session, iteration.id)).totals,
         running_calls=await costs.running_calls_of_iteration(session, iteration.id),
     )
 
 
-async def list_runs_of_step(session: AsyncSession, step_id: UUID) -> Sequence[PhaseRunView]:
+async def list_runs_of_step(session: AsyncSession, step_id: UUID) -> Sequence[PhaseRunResponse]:
     """Returns the phase runs of a step without an iteration.
 
     The caller has checked that it is the owner's.
@@ -159,9 +161,9 @@ async def list_runs_of_step(session: AsyncSession, step_id: UUID) -> Sequence[Ph
 
 async def _runs(
     session: AsyncSession, statement: Select[*tuple[object, ...]], owner_of_runs: UUID
-) -> list[PhaseRunView]:
+) -> list[PhaseRunResponse]:
     rows = await session.execute(statement, {"wanted": owner_of_runs})
-    return [PhaseRunView.model_validate(row) for row in rows]
+    return [PhaseRunResponse.model_validate(row) for row in rows]
 
 
 _IS_ANSWER: Final = cast('$[*] ? (@.type == "answer")', JSONPATH)
@@ -184,16 +186,16 @@ MAX_WRITTEN: Final = 200
 """The limit of nodes and of edges."""
 
 
-async def written_in_iteration(session: AsyncSession, iteration_id: UUID) -> list[Written]:
+async def written_in_iteration(session: AsyncSession, iteration_id: UUID) -> list[WrittenElement]:
     """Returns conclusions, then nodes, then edges.
 
     The caller has checked that the iteration is the owner's.
     """
-    written: list[Written] = []
+    elements: list[WrittenElement] = []
     for statement in (_nodes(iteration_id), _edges(iteration_id)):
         rows = (await session.execute(statement.limit(MAX_WRITTEN))).mappings()
-        written += [Written.model_validate(dict(row)) for row in rows]
-    return written
+        elements += [WrittenElement.model_validate(dict(row)) for row in rows]
+    return elements
 
 
 def _nodes(iteration_id: UUID) -> Select[*tuple[Any, ...]]:
@@ -246,10 +248,10 @@ async def find_outline(
     rows = sorted(await step_store.list_steps(session, iteration.id), key=_outline_place)
     sums = await usage.sum_iterations(session, [iteration.id])
     return IterationOutline(
-        **dict(IterationView.model_validate(iteration)),
+        **dict(IterationSummary.model_validate(iteration)),
         plan=iteration.observer_plan,
         deadline_at=iteration.deadline_at,
-        steps=[StepView.model_validate(row) for row in rows],
+        steps=[StepResponse.model_validate(row) for row in rows],
         runs=await transcripts.runs_of_iteration(session, iteration.id),
         sums=sums[iteration.id],
         written=await written_in_iteration(session, iteration.id),
@@ -263,7 +265,7 @@ def _outline_place(step: Step) -> tuple[int, int, int, int]:
 
 async def list_superseded(
     session: AsyncSession, owner_id: UUID, agent_id: UUID, iteration_id: UUID, *, most: int
-) -> list[Superseded]:
+) -> list[SupersededValue]:
     """Returns superseded property values, at most `most` of nodes and of edges.
 
     The caller has checked that the iteration is the owner's.
@@ -277,7 +279,7 @@ async def list_superseded(
     ids = [row.element_id for row in (*nodes, *edges)]
     names = await labels.load_labels(session, owner_id, agent_id, ids)
     return [
-        Superseded(
+        SupersededValue(
             kind=kind,
             id=row.element_id,
             name=names[row.element_id].name,
@@ -292,13 +294,13 @@ async def list_superseded(
 
 
 def _superseded_claims(
-    thing: InstrumentedAttribute[UUID | None], iteration_id: UUID
+    id_column: InstrumentedAttribute[UUID | None], iteration_id: UUID
 ) -> Select[Any]:
     """Selects claims of the iteration, each with the newest earlier claim of the same property,
     where the values differ.
     """
-    now, before = aliased(Evidence), aliased(Evidence)
-    now_thing, before_thing = getattr(now, thing.key), getattr(before, thing.key)
+    now, earlier_row = aliased(Evidence), aliased(Evidence)
+    element, earlier_element = getattr(now, id_column.key), getattr(earlier_row, id_column.key)
     steps = select(Step.id).where(Step.iteration_id == iteration_id)
     claim = (
         func.jsonb_each(now.claims)
@@ -306,21 +308,21 @@ def _superseded_claims(
         .render_derived()
     )
     earlier = (
-        select(before.claims[claim.c.key].label("value"))
+        select(earlier_row.claims[claim.c.key].label("value"))
         .where(
-            before_thing == now_thing,
-            before.as_of <= now.as_of,
-            before.learned_at < now.learned_at,
-            or_(before.step_id.is_(None), before.step_id.not_in(steps)),
-            before.claims.has_key(claim.c.key),
+            earlier_element == element,
+            earlier_row.as_of <= now.as_of,
+            earlier_row.learned_at < now.learned_at,
+            or_(earlier_row.step_id.is_(None), earlier_row.step_id.not_in(steps)),
+            earlier_row.claims.has_key(claim.c.key),
         )
-        .order_by(before.as_of.desc(), before.learned_at.desc())
+        .order_by(earlier_row.as_of.desc(), earlier_row.learned_at.desc())
         .limit(1)
         .lateral()
     )
     return (
         select(
-            now_thing.label("element_id"),
+            element.label("element_id"),
             claim.c.key.label("property"),
             earlier.c.value.label("before"),
             claim.c.value.label("after"),
@@ -329,5 +331,5 @@ def _superseded_claims(
         .join(claim, true())
         .join(earlier, true())
         .where(now.step_id.in_(steps), earlier.c.value != claim.c.value)
-        .order_by(now_thing, claim.c.key)
+        .order_by(element, claim.c.key)
     )

@@ -13,8 +13,8 @@ from shared.database.pagination import Keyset, paginate
 from shared.database.tables import Agent, Delivery, Destination, GraphNode, InboxItem
 from shared.enums import DeliveryStatus
 from shared.graph.conclusions.conclusions import database_date, forecast_fields
-from shared.schemas.base import InboxItemView, Json, Page, Wanted
-from shared.schemas.notifications import DeliveryView, DestinationDetails, DestinationView
+from shared.schemas.base import InboxItemResponse, Json, Page, PageRequest
+from shared.schemas.notifications import DeliveryResponse, DestinationDetails, DestinationResponse
 
 _NEWEST = Keyset("inbox", (InboxItem.created_at, InboxItem.id))
 _UNREAD = (
@@ -27,11 +27,11 @@ _UNREAD = (
 async def list_inbox_items(
     session: AsyncSession,
     owner_id: UUID,
-    page_request: Wanted,
+    page_request: PageRequest,
     *,
     unread_only: bool = False,
     agent_id: UUID | None = None,
-) -> Page[InboxItemView]:
+) -> Page[InboxItemResponse]:
     """Lists inbox items, newest first; with `agent_id`, those of one agent."""
     statement = _items(owner_id)
     if unread_only:
@@ -44,13 +44,15 @@ async def list_inbox_items(
 
 async def find_inbox_item(
     session: AsyncSession, owner_id: UUID, item_id: UUID
-) -> InboxItemView | None:
+) -> InboxItemResponse | None:
     """Returns the item, or None where the owner has none of that id."""
     row = (await session.execute(_items(owner_id).where(InboxItem.id == item_id))).one_or_none()
     return None if row is None else _inbox_view(await database_date(session), *row)
 
 
-async def mark_read(session: AsyncSession, owner_id: UUID, item_id: UUID) -> InboxItemView | None:
+async def mark_read(
+    session: AsyncSession, owner_id: UUID, item_id: UUID
+) -> InboxItemResponse | None:
     """Marks the item as read and returns it; None where the owner has none of that id.
 
     A second call keeps the first time.
@@ -64,7 +66,9 @@ async def mark_read(session: AsyncSession, owner_id: UUID, item_id: UUID) -> Inb
     return await find_inbox_item(session, owner_id, item_id)
 
 
-async def mark_unread(session: AsyncSession, owner_id: UUID, item_id: UUID) -> InboxItemView | None:
+async def mark_unread(
+    session: AsyncSession, owner_id: UUID, item_id: UUID
+) -> InboxItemResponse | None:
     """Marks the item as unread and returns it; None where the owner has none of that id."""
     await session.execute(
         update(InboxItem)
@@ -103,8 +107,10 @@ def _items(owner_id: UUID) -> Select[InboxItem, str, Json | None]:
     )
 
 
-def _inbox_view(day: date, item: InboxItem, agent_name: str, advice: Json | None) -> InboxItemView:
-    return InboxItemView(
+def _inbox_view(
+    day: date, item: InboxItem, agent_name: str, advice: Json | None
+) -> InboxItemResponse:
+    return InboxItemResponse(
         id=item.id,
         kind=item.kind,
         agent_id=item.agent_id,
@@ -126,8 +132,8 @@ NEWEST_DELIVERIES: Final = Keyset("deliveries", (Delivery.created_at, Delivery.i
 
 
 async def list_destinations(
-    session: AsyncSession, owner_id: UUID, page_request: Wanted
-) -> Page[DestinationView]:
+    session: AsyncSession, owner_id: UUID, page_request: PageRequest
+) -> Page[DestinationResponse]:
     """Lists destinations, newest first. Raises BadCursorError."""
     page_slice = await paginate(session, _destinations(owner_id), BY_AGE, page_request)
     return page_slice.page(_view)
@@ -145,13 +151,17 @@ async def find_destination(
     ).one_or_none()
     if row is None:
         return None
-    recent = await list_deliveries(session, destination_id, Wanted(RECENT_DELIVERIES))
+    recent = await list_deliveries(session, destination_id, PageRequest(RECENT_DELIVERIES))
     return DestinationDetails(**dict(_view(*row)), deliveries=recent.items)
 
 
 async def list_deliveries(
-    session: AsyncSession, destination_id: UUID, page_request: Wanted, *, status: str | None = None
-) -> Page[DeliveryView]:
+    session: AsyncSession,
+    destination_id: UUID,
+    page_request: PageRequest,
+    *,
+    status: str | None = None,
+) -> Page[DeliveryResponse]:
     """Lists deliveries, newest first; with `status`, those only. Raises BadCursorError."""
     statement = _deliveries(destination_id)
     if status is not None:
@@ -162,7 +172,7 @@ async def list_deliveries(
 
 async def find_delivery(
     session: AsyncSession, destination_id: UUID, delivery_id: UUID
-) -> DeliveryView | None:
+) -> DeliveryResponse | None:
     row = (
         await session.execute(
             _deliveries(destination_id)
@@ -204,8 +214,8 @@ def _deliveries(destination_id: UUID) -> Select[Delivery, str]:
 
 def _view(
     destination: Destination, agent_name: str | None, last: Delivery | None, title: str | None
-) -> DestinationView:
-    return DestinationView(
+) -> DestinationResponse:
+    return DestinationResponse(
         id=destination.id,
         kind=destination.kind,
         address=destination.address,
@@ -218,9 +228,9 @@ def _view(
     )
 
 
-def _delivery_view(delivery: Delivery, title: str | None) -> DeliveryView:
+def _delivery_view(delivery: Delivery, title: str | None) -> DeliveryResponse:
     rests = delivery.status == DeliveryStatus.PENDING and delivery.lease_owner is None
-    return DeliveryView(
+    return DeliveryResponse(
         id=delivery.id,
         destination_id=delivery.destination_id,
         inbox_item_id=delivery.inbox_item_id,

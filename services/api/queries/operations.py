@@ -13,8 +13,8 @@ from shared.accounts.authentication import Caller
 from shared.database.pagination import Keyset, paginate
 from shared.database.tables import Agent, DeadLetter, Iteration, Step
 from shared.enums import IterationStatus, StepKind, StepStatus
-from shared.schemas.base import Page, Wanted
-from shared.schemas.operations import DeadLetterDetails, DeadLetterView, LetterStepView
+from shared.schemas.base import Page, PageRequest
+from shared.schemas.operations import DeadLetterDetails, DeadLetterResponse, DeadLetterStep
 from shared.workflow.dead_letters import FailedStep, is_retry_requested, retry_refusal
 
 _NEWEST = Keyset("dead letters", (DeadLetter.stored_at, DeadLetter.id))
@@ -24,8 +24,8 @@ _DeadLetterRow = tuple[DeadLetter, bool, Step, Iteration, Agent]
 
 
 async def list_dead_letters(
-    session: AsyncSession, caller: Caller, page_request: Wanted, *, actor: str | None = None
-) -> Page[DeadLetterView]:
+    session: AsyncSession, caller: Caller, page_request: PageRequest, *, actor: str | None = None
+) -> Page[DeadLetterResponse]:
     """Lists dead letters, newest first; with `actor`, those of one service."""
     statement = _visible(caller)
     if actor is not None:
@@ -59,10 +59,10 @@ def _details(row: _DeadLetterRow) -> DeadLetterDetails:
     return DeadLetterDetails(**dict(_view(row)), payload=payload, text=_text(payload))
 
 
-def _view(row: _DeadLetterRow) -> DeadLetterView:
+def _view(row: _DeadLetterRow) -> DeadLetterResponse:
     letter, is_wished, failed_step, iteration, agent = row
     step = _step(failed_step, iteration, agent)
-    return DeadLetterView(
+    return DeadLetterResponse(
         id=letter.id,
         actor=letter.actor,
         subject=letter.subject,
@@ -72,17 +72,17 @@ def _view(row: _DeadLetterRow) -> DeadLetterView:
         created_at=letter.created_at,
         stored_at=letter.stored_at,
         retry_requested_at=letter.retry_requested_at if is_wished else None,
-        refusal=retry_refusal(letter.actor, letter.subject, letter.code, _failed(step)),
+        refusal=retry_refusal(letter.actor, letter.subject, letter.code, _failed_step(step)),
         step=step,
     )
 
 
 def _step(
     step: Step | None, iteration: Iteration | None, agent: Agent | None
-) -> LetterStepView | None:
+) -> DeadLetterStep | None:
     if step is None or iteration is None or agent is None:
         return None
-    return LetterStepView(
+    return DeadLetterStep(
         id=step.id,
         kind=step.kind,
         index=step.index,
@@ -95,7 +95,7 @@ def _step(
     )
 
 
-def _failed(step: LetterStepView | None) -> FailedStep | None:
+def _failed_step(step: DeadLetterStep | None) -> FailedStep | None:
     if step is None:
         return None
     return FailedStep(

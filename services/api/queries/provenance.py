@@ -35,15 +35,15 @@ from shared.graph.projection import list_claims
 from shared.graph.provenance.claims import Claim, current_claims
 from shared.graph.retraction.retractions import FIRST_CURSOR
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
-from shared.schemas.base import Page, View, Wanted
+from shared.schemas.base import Page, PageRequest, ResponseModel
 from shared.schemas.provenance import (
-    ClaimView,
-    EvidenceView,
-    MarksView,
-    MarkView,
-    RetractionView,
+    ClaimResponse,
+    EvidenceResponse,
+    QuoteHighlight,
+    QuoteHighlights,
+    RetractionResponse,
     SourceDetails,
-    SourceView,
+    SourceResponse,
 )
 
 _EVIDENCE = Keyset("evidence", (Evidence.as_of, Evidence.learned_at, Evidence.id))
@@ -67,15 +67,15 @@ SOURCE_COLUMNS = (
 
 
 async def list_evidence_of_node(
-    session: AsyncSession, scope: GraphScope, node_id: UUID, page_request: Wanted
-) -> Page[EvidenceView]:
+    session: AsyncSession, scope: GraphScope, node_id: UUID, page_request: PageRequest
+) -> Page[EvidenceResponse]:
     """Lists the evidence of a node, the latest valid time first."""
     return await _evidence(session, scope, Evidence.node_id, node_id, page_request)
 
 
 async def list_evidence_of_edge(
-    session: AsyncSession, scope: GraphScope, edge_id: UUID, page_request: Wanted
-) -> Page[EvidenceView]:
+    session: AsyncSession, scope: GraphScope, edge_id: UUID, page_request: PageRequest
+) -> Page[EvidenceResponse]:
     """Like `of_node`, for an edge."""
     return await _evidence(session, scope, Evidence.edge_id, edge_id, page_request)
 
@@ -83,11 +83,11 @@ async def list_evidence_of_edge(
 async def list_sources(
     session: AsyncSession,
     scope: GraphScope,
-    page_request: Wanted,
+    page_request: PageRequest,
     *,
     url: str | None = None,
     retracted: bool | None = None,
-) -> Page[SourceView]:
+) -> Page[SourceResponse]:
     """Lists sources, most recently fetched first; with `url`, the versions of that page."""
     statement = select(*SOURCE_COLUMNS).where(Source.agent_id == scope.owned_agent_id())
     if url is not None:
@@ -118,27 +118,27 @@ async def _evidence(
     session: AsyncSession,
     scope: GraphScope,
     element_id_column: InstrumentedAttribute[UUID | None],
-    thing: UUID,
-    page_request: Wanted,
-) -> Page[EvidenceView]:
+    element_id: UUID,
+    page_request: PageRequest,
+) -> Page[EvidenceResponse]:
     statement = (
         select(Evidence, Source.url, Source.title, Source.published, Source.fetched_at)
         .add_columns(Source.retracted_at, _QUOTE)
         .join(Source, Source.id == Evidence.source_id)
-        .where(Evidence.agent_id == scope.owned_agent_id(), element_id_column == thing)
+        .where(Evidence.agent_id == scope.owned_agent_id(), element_id_column == element_id)
     )
     page_slice = await paginate(session, statement, _EVIDENCE, page_request)
     claims = (
-        current_claims(await list_claims(session, element_id_column.key, thing))
+        current_claims(await list_claims(session, element_id_column.key, element_id))
         if page_slice.rows
         else {}
     )
     return Page(items=[_view(claims, *row) for row in page_slice.rows], next=page_slice.next)
 
 
-def _view(claims: Mapping[str, Claim], row: Evidence, *page: Any) -> EvidenceView:
+def _view(claims: Mapping[str, Claim], row: Evidence, *page: Any) -> EvidenceResponse:
     url, title, published, fetched_at, retracted_at, quote = page
-    return EvidenceView(
+    return EvidenceResponse(
         id=row.id,
         source_id=row.source_id,
         url=url,
@@ -151,7 +151,7 @@ def _view(claims: Mapping[str, Claim], row: Evidence, *page: Any) -> EvidenceVie
         # A span that was moved may begin inside a character.
         quote=quote.decode(errors="replace"),
         claims=[
-            ClaimView(
+            ClaimResponse(
                 property=name,
                 value=value,
                 holds=name in claims and claims[name].evidence_id == row.id,
@@ -165,15 +165,15 @@ def _view(claims: Mapping[str, Claim], row: Evidence, *page: Any) -> EvidenceVie
     )
 
 
-def source_view(*row: Any) -> SourceView:
+def source_view(*row: Any) -> SourceResponse:
     columns = dict(zip((column.key for column in SOURCE_COLUMNS), row, strict=True))
-    return SourceView(**{**columns, "sha256": columns["sha256"].hex()})
+    return SourceResponse(**{**columns, "sha256": columns["sha256"].hex()})
 
 
 MAX_MARKS: Final = 500
 
 
-async def list_marks(session: AsyncSession, scope: GraphScope, source_id: UUID) -> MarksView:
+async def list_marks(session: AsyncSession, scope: GraphScope, source_id: UUID) -> QuoteHighlights:
     """Returns the quotes of a source by position, at most MOST_TOLD."""
     rows = (
         await session.scalars(
@@ -183,26 +183,29 @@ async def list_marks(session: AsyncSession, scope: GraphScope, source_id: UUID) 
             .limit(MAX_MARKS + 1)
         )
     ).all()
-    shown_rows = rows[:MAX_MARKS]
-    things = [line.node_id or line.edge_id for line in shown_rows]
+    visible_rows = rows[:MAX_MARKS]
+    element_ids = [line.node_id or line.edge_id for line in visible_rows]
     names = await labels.load_labels(
-        session, scope.owner_id, scope.agent_id, [thing for thing in things if thing is not None]
+        session,
+        scope.owner_id,
+        scope.agent_id,
+        [element_id for element_id in element_ids if element_id is not None],
     )
     marks = [
-        MarkView(
+        QuoteHighlight(
             evidence_id=line.id,
             first_byte=line.first_byte,
             end_byte=line.end_byte,
             kind="edge" if line.node_id is None else "node",
-            element_id=thing,
-            type=names[thing].type,
-            name=names[thing].name,
+            element_id=element_id,
+            type=names[element_id].type,
+            name=names[element_id].name,
             claims=line.claims,
         )
-        for line, thing in zip(shown_rows, things, strict=True)
-        if thing is not None and thing in names
+        for line, element_id in zip(visible_rows, element_ids, strict=True)
+        if element_id is not None and element_id in names
     ]
-    return MarksView(items=marks, cut=len(rows) > MAX_MARKS)
+    return QuoteHighlights(items=marks, cut=len(rows) > MAX_MARKS)
 
 
 MAX_SEARCHED: Final = 5_000
@@ -214,7 +217,7 @@ MAX_COUNTED_QUOTES: Final = 1_000
 
 async def search_sources(
     session: AsyncSession, scope: GraphScope, part: str, *, retracted: bool | None = None
-) -> list[SourceView]:
+) -> list[SourceResponse]:
     """Returns sources that contain the words, most recently fetched first, at most TOLD_AT_MOST."""
     recent = (
         select(Source.id)
@@ -264,11 +267,11 @@ async def list_retractions(
     session: AsyncSession,
     owner_id: UUID,
     agent_id: UUID,
-    page_request: Wanted,
+    page_request: PageRequest,
     *,
     standing: bool | None = None,
     source: str | None = None,
-) -> Page[RetractionView]:
+) -> Page[RetractionResponse]:
     """Lists retractions, newest first. `source` is a URL or a source's id."""
     statement = _retractions(owner_id, agent_id)
     if standing is not None:
@@ -283,7 +286,7 @@ async def list_retractions(
 
 async def find_retraction(
     session: AsyncSession, owner_id: UUID, agent_id: UUID, retraction_id: UUID
-) -> RetractionView | None:
+) -> RetractionResponse | None:
     """Returns the retraction, or None where the agent has none of that id."""
     statement = _retractions(owner_id, agent_id).where(Retraction.id == retraction_id)
     row = (await session.execute(statement.execution_options(populate_existing=True))).one_or_none()
@@ -341,8 +344,8 @@ def _owned_agent_id(owner_id: UUID, agent_id: UUID) -> ScalarSelect[UUID]:
 
 def _retraction_view(
     row: Retraction, source_count: int, pending_count: int, analyses: int, advice: int
-) -> RetractionView:
-    return RetractionView(
+) -> RetractionResponse:
+    return RetractionResponse(
         id=row.id,
         url=row.url,
         source_id=row.source_id,
@@ -364,7 +367,7 @@ def _as_id(reference: str) -> UUID | None:
         return None
 
 
-class HashView(View):
+class HashesResponse(ResponseModel):
     """Hashes in hex."""
 
     seal: str | None
@@ -375,7 +378,7 @@ class HashView(View):
 
 async def hashes_of_links(
     session: AsyncSession, owner_id: UUID, agent_id: UUID, ids: Collection[UUID]
-) -> dict[UUID, HashView]:
+) -> dict[UUID, HashesResponse]:
     """Returns the hashes of those nodes, edges, quotes and sources that belong to the owner's agent."""
     nothing = null().cast(LargeBinary)
     owned_agent = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
@@ -394,10 +397,10 @@ async def hashes_of_links(
             Source.id.in_(ids), Source.agent_id == mine
         ),
     ]
-    hashes: dict[UUID, HashView] = {}
+    hashes: dict[UUID, HashesResponse] = {}
     for statement in statements:
         for link_id, seal, digest in await session.execute(statement):
-            hashes[link_id] = HashView(seal=_hex(seal), text_sha256=_hex(digest))
+            hashes[link_id] = HashesResponse(seal=_hex(seal), text_sha256=_hex(digest))
     return hashes
 
 

@@ -18,20 +18,20 @@ from shared.schemas.base import (
     AnswerEvent,
     FailedSending,
     InteractionEvent,
-    InteractionView,
+    InteractionResponse,
     Json,
     Page,
+    PageRequest,
     RepairEvent,
     ToolCall,
     ToolResultEvent,
-    Wanted,
 )
 from shared.schemas.iterations import (
+    CallUsage,
     InteractionDetails,
     InteractionHead,
+    ModelTurn,
     PhaseRun,
-    Saying,
-    Spent,
     ToolUse,
 )
 
@@ -42,7 +42,7 @@ _PHASE_ORDER = {phase: place for place, phase in enumerate(Phase)}
 
 async def interactions_of_iteration(
     session: AsyncSession, iteration_id: UUID, step_order: Mapping[UUID, int]
-) -> list[InteractionView]:
+) -> list[InteractionResponse]:
     """Returns the phase runs in the order of the phases, and of the steps within a phase."""
     scalars = await session.scalars(
         select(Interaction)
@@ -63,7 +63,7 @@ async def list_phase_runs(
     session: AsyncSession,
     owner_id: UUID,
     agent_id: UUID,
-    page_request: Wanted,
+    page_request: PageRequest,
     *,
     phase: Phase | None = None,
 ) -> Page[InteractionHead]:
@@ -90,7 +90,7 @@ async def find_phase_run(
 
 
 async def list_events(
-    session: AsyncSession, owner_id: UUID, interaction_id: UUID, page_request: Wanted
+    session: AsyncSession, owner_id: UUID, interaction_id: UUID, page_request: PageRequest
 ) -> Page[InteractionEvent] | None:
     """Lists the events of a phase run, oldest first; None where the owner has none of that id.
 
@@ -148,7 +148,9 @@ def _head(row: Interaction, event_count: int) -> InteractionHead:
     )
 
 
-async def list_phase_runs_of_step(session: AsyncSession, step_id: UUID) -> list[InteractionView]:
+async def list_phase_runs_of_step(
+    session: AsyncSession, step_id: UUID
+) -> list[InteractionResponse]:
     """Returns the phase runs of a step in the order of the phases."""
     scalars = await session.scalars(
         select(Interaction)
@@ -168,8 +170,8 @@ def _place(row: Interaction, step_order: Mapping[UUID, int]) -> tuple[int, int]:
     return _PHASE_ORDER[Phase(row.phase)], step
 
 
-def _view(row: Interaction, request: Json, answers: Mapping[UUID, Call]) -> InteractionView:
-    return InteractionView(
+def _view(row: Interaction, request: Json, answers: Mapping[UUID, Call]) -> InteractionResponse:
+    return InteractionResponse(
         id=row.id,
         step_id=row.step_id,
         phase=row.phase,
@@ -185,8 +187,10 @@ def _view(row: Interaction, request: Json, answers: Mapping[UUID, Call]) -> Inte
 
 def failures_of(calls: Iterable[Call]) -> list[FailedSending]:
     """Returns every attempt of `calls` without a usable response, oldest first."""
-    failed = [FailedSending.model_validate(failure) for call in calls for failure in call.failures]
-    return sorted(failed, key=lambda item: item.at)
+    failures = [
+        FailedSending.model_validate(failure) for call in calls for failure in call.failures
+    ]
+    return sorted(failures, key=lambda item: item.at)
 
 
 def _events(events: Sequence[Json], answers: Mapping[UUID, Call]) -> list[InteractionEvent]:
@@ -257,13 +261,15 @@ async def runs_of_iteration(session: AsyncSession, iteration_id: UUID) -> list[P
         .where(Call.iteration_id == iteration_id)
         .group_by(Call.interaction_id)
     )
-    spent = {row["interaction_id"]: Spent.model_validate(dict(row)) for row in sums.mappings()}
-    return [PhaseRun(**dict(row), spent=spent.get(row["id"], Spent())) for row in rows.mappings()]
+    costs = {row["interaction_id"]: CallUsage.model_validate(dict(row)) for row in sums.mappings()}
+    return [
+        PhaseRun(**dict(row), spent=costs.get(row["id"], CallUsage())) for row in rows.mappings()
+    ]
 
 
 async def list_answers(
     session: AsyncSession, owner_id: UUID, interaction_id: UUID
-) -> list[Saying] | None:
+) -> list[ModelTurn] | None:
     """Returns the model's answers with their tool uses, oldest first; None where the owner has no such phase run."""
     events = await session.scalar(
         select(Interaction.events)
@@ -276,7 +282,7 @@ async def list_answers(
     return _answers(events, {str(call.id): call for call in rows})
 
 
-def _answers(events: Sequence[Json], calls: Mapping[str, Call]) -> list[Saying]:
+def _answers(events: Sequence[Json], calls: Mapping[str, Call]) -> list[ModelTurn]:
     """Groups events by answer. Tool results come before the next request to the model."""
     rounds: list[tuple[str, list[Json]]] = []
     for event in events:
@@ -294,8 +300,8 @@ def _answers(events: Sequence[Json], calls: Mapping[str, Call]) -> list[Saying]:
     return [*(_answer_view(call_id, results, calls) for call_id, results in rounds), *failing]
 
 
-def _failed_answer(call: Call) -> Saying:
-    return Saying(
+def _failed_answer(call: Call) -> ModelTurn:
+    return ModelTurn(
         is_kept=True,
         text=None,
         tool_uses=[],
@@ -306,7 +312,7 @@ def _failed_answer(call: Call) -> Saying:
     )
 
 
-def _answer_view(call_id: str, results: Sequence[Json], calls: Mapping[str, Call]) -> Saying:
+def _answer_view(call_id: str, results: Sequence[Json], calls: Mapping[str, Call]) -> ModelTurn:
     call = calls.get(call_id)
     message: Json | None = ((call.answer if call else None) or {}).get("message")
     tool_calls: list[Json] = (message or {}).get("tool_calls") or []
@@ -318,7 +324,7 @@ def _answer_view(call_id: str, results: Sequence[Json], calls: Mapping[str, Call
         # Tool calls that the model wrote into its text, or that the phase made itself. Or the
         # answer has expired from the ledger, while the tool results are still in the phase run.
         uses = [_tool_use({"arguments": "", **result}, result, calls) for result in results]
-    return Saying(
+    return ModelTurn(
         is_kept=message is not None,
         text=(message or {}).get("content"),
         tool_uses=uses,
@@ -351,9 +357,9 @@ def _tool_use(function: Json, event: Json | None, calls: Mapping[str, Call]) -> 
     )
 
 
-def _spent(call: Call | None) -> Spent:
+def _spent(call: Call | None) -> CallUsage:
     if call is None:
-        return Spent()
+        return CallUsage()
     figures: dict[str, Any] = {
         "input_tokens": call.input_tokens or 0,
         "output_tokens": call.output_tokens or 0,
@@ -361,7 +367,7 @@ def _spent(call: Call | None) -> Spent:
         "assumed_usd": call.assumed_usd,
         "unpriced": int(call.kind == CallKind.LLM and call.cost_usd is None),
     }
-    return Spent(calls=1, **figures)
+    return CallUsage(calls=1, **figures)
 
 
 _COMPUTED_FIELDS = ("event_count", "spent")

@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.tables import Call, GraphEdge, GraphNode, Step
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, CallKind, StepKind, StepStatus
-from shared.schemas.iterations import Gained, IterationSums, Spent
+from shared.schemas.iterations import CallUsage, Gained, IterationSums
 
 SPENT: Final = (
     func.count().label("calls"),
@@ -26,13 +26,13 @@ async def sum_iterations(
 ) -> dict[UUID, IterationSums]:
     """Returns the sums of each iteration. The caller has checked that they are the owner's."""
     steps = await _rows_by_iteration(session, _steps(iteration_ids))
-    spent = await _rows_by_iteration(session, _calls(iteration_ids))
+    costs = await _rows_by_iteration(session, _calls(iteration_ids))
     nodes = await _rows_by_iteration(session, _nodes(iteration_ids))
     edges = await _rows_by_iteration(session, _edges(iteration_ids))
     return {
         iteration_id: IterationSums(
             **steps.get(iteration_id, {}),
-            spent=Spent.model_validate(spent.get(iteration_id, {})),
+            spent=CallUsage.model_validate(costs.get(iteration_id, {})),
             gained=Gained(**nodes.get(iteration_id, {}), **edges.get(iteration_id, {})),
         )
         for iteration_id in iteration_ids

@@ -44,13 +44,13 @@ from shared.errors import PermanentError
 from shared.notifications.smtp import parse_address
 from shared.runtime.settings import Settings
 from shared.schemas.accounts import (
-    CredentialView,
-    MeView,
-    NewTokenView,
-    SessionView,
-    SignInLinkView,
-    TokenView,
-    UserView,
+    CredentialResponse,
+    MeResponse,
+    NewTokenResponse,
+    SessionResponse,
+    SignInLinkResponse,
+    TokenResponse,
+    UserResponse,
 )
 
 access_router = APIRouter(tags=["access"])
@@ -69,12 +69,12 @@ def _token_name(text: str) -> str:
 
 
 class NewToken(BaseModel):
-    """What a token is to be good for."""
+    """The name, scopes and lifetime of a token."""
 
     model_config = ConfigDict(extra="forbid")
 
     name: Annotated[str, Field(min_length=1, max_length=80), AfterValidator(_token_name)]
-    """What the token is for, to recognize it when it is to be revoked."""
+    """What the token is for, so that it can be recognized later."""
     scopes: Annotated[frozenset[AccessScope], Field(min_length=1)] = credentials.DEFAULT_SCOPES
     expires_in_days: Annotated[int, Field(ge=1, le=MAX_TOKEN_DAYS)] | Literal["never"] = (
         credentials.TOKEN_LIFETIME.days
@@ -87,12 +87,12 @@ class NewToken(BaseModel):
 
 
 @access_router.get("/me", name="me")
-async def show_me(access: OwnedAccess) -> MeView:
-    """The user, and the credential that was shown."""
+async def show_me(access: OwnedAccess) -> MeResponse:
+    """The user and credential of this request."""
     caller = access.caller
-    return MeView(
+    return MeResponse(
         user=await account_queries.get_user(access.session, caller.user_id),
-        credential=CredentialView(
+        credential=CredentialResponse(
             kind=caller.kind,
             id=caller.credential_id,
             scopes=[scope for scope in AccessScope if scope in caller.scopes],
@@ -104,10 +104,10 @@ async def show_me(access: OwnedAccess) -> MeView:
 @access_router.post("/me/sign-in-links", name="make_link", status_code=HTTPStatus.CREATED)
 async def make_own_sign_in_link(
     request: Request, response: Response, access: OwnedAccess
-) -> SignInLinkView:
-    """A link by which a browser is signed in, once.
+) -> SignInLinkResponse:
+    """Creates a single-use link that signs in a browser.
 
-    A session may do all that its user may, so the credential that asks for one must, too.
+    A session has all scopes of its user, so this credential must have them too.
     """
     user = await account_queries.get_user(access.session, access.owner_id)
     for scope in sorted(allowed_scopes(operator=user.operator)):
@@ -118,28 +118,28 @@ async def make_own_sign_in_link(
 
 
 @access_router.get("/tokens")
-async def list_tokens(access: OwnedAccess, paging: Paging) -> Page[TokenView]:
-    """One's own, the newest first; what they are is not known any more."""
+async def list_tokens(access: OwnedAccess, paging: Paging) -> Page[TokenResponse]:
+    """Lists your tokens, newest first, without their values."""
     return await account_queries.list_tokens(access.session, access.owner_id, paging)
 
 
 @access_router.post(
     "/tokens",
     status_code=HTTPStatus.CREATED,
-    response_model=NewTokenView,
+    response_model=NewTokenResponse,
     responses=problems(HTTPStatus.CONFLICT),
 )
 async def make_token(
     access: OwnedAccess, once: Idempotent, body: Annotated[NewToken, Body()]
 ) -> Response:
-    """A token for a program, shown this once. It allows no more than the credential that asks for it."""
+    """Creates a token for a program; its value is shown only once. It has at most the scopes of this credential."""
     if beyond := body.scopes - access.caller.scopes:
         raise ForbiddenError(
             "insufficient-scope",
             f"A token with {', '.join(sorted(beyond))} cannot be made by a credential without it.",
         )
 
-    async def make() -> NewTokenView:
+    async def make() -> NewTokenResponse:
         row, token = await credentials.create_token(
             access.session,
             access.owner_id,
@@ -147,21 +147,21 @@ async def make_token(
             scopes=body.scopes,
             lifetime=body.lifetime,
         )
-        return NewTokenView(**dict(TokenView.model_validate(row)), token=token)
+        return NewTokenResponse(**dict(TokenResponse.model_validate(row)), token=token)
 
     return await once.answer(make, holds_secret=True)
 
 
 @access_router.delete("/tokens/{token_id}", status_code=HTTPStatus.NO_CONTENT)
 async def revoke_token(access: OwnedAccess, token_id: UUID) -> None:
-    """At once and for good; the one that asks may be the one that goes."""
+    """Revokes a token at once and permanently; it may be the token of this request."""
     if not await credentials.revoke_token(access.session, access.owner_id, token_id):
         raise NotFoundError("token", token_id)
 
 
 @access_router.get("/sessions")
-async def list_sessions(access: OwnedAccess, paging: Paging) -> Page[SessionView]:
-    """The browsers in which one is signed in, the newest first."""
+async def list_sessions(access: OwnedAccess, paging: Paging) -> Page[SessionResponse]:
+    """Lists the browsers that you are signed in with, newest first."""
     return await account_queries.list_sessions(
         access.session, access.owner_id, access.caller.credential_id, paging
     )
@@ -181,7 +181,7 @@ async def end_session(access: OwnedAccess, session_id: UUID) -> None:
     responses=problems(HTTPStatus.CONFLICT),
 )
 async def sign_out(request: Request, response: Response, access: OwnedAccess) -> None:
-    """Ends the session of the browser that asks."""
+    """Ends the session of this browser."""
     if access.caller.kind is not CredentialKind.SESSION:
         raise ConflictError(
             "no-session", "This was asked with a token, which is revoked by DELETE /tokens/{id}."
@@ -255,8 +255,8 @@ UserFromPath = Annotated[User, Depends(_find_user, scope="function")]
 
 
 @users_router.get("", name="list_all")
-async def list_users(access: OperatorAccess, paging: Paging) -> Page[UserView]:
-    """By name."""
+async def list_users(access: OperatorAccess, paging: Paging) -> Page[UserResponse]:
+    """Lists users by name."""
     return await account_queries.list_users(access.session, paging)
 
 
@@ -264,15 +264,15 @@ async def list_users(access: OperatorAccess, paging: Paging) -> Page[UserView]:
     "",
     name="create",
     status_code=HTTPStatus.CREATED,
-    response_model=UserView,
+    response_model=UserResponse,
     responses=problems(HTTPStatus.CONFLICT),
 )
 async def create_user(
     access: OperatorAccess, once: Idempotent, body: Annotated[NewUser, Body()]
 ) -> Response:
-    """Who comes in first by a sign-in link: asked for at `/sign-in`, or handed over by an operator."""
+    """Creates a user, who signs in with a link requested at `/sign-in` or created by an operator."""
 
-    async def make() -> UserView:
+    async def make() -> UserResponse:
         try:
             new_user = await credentials.create_user(
                 access.session, name=body.name, email=body.email, operator=body.operator
@@ -281,14 +281,14 @@ async def create_user(
             raise ConflictError(
                 "user-taken", "There is a user of that name or with that mail address already."
             ) from error
-        return UserView.model_validate(new_user)
+        return UserResponse.model_validate(new_user)
 
     return await once.answer(make)
 
 
 @users_router.get("/{user}", name="show")
-async def show_user(user: UserFromPath) -> UserView:
-    return UserView.model_validate(user)
+async def show_user(user: UserFromPath) -> UserResponse:
+    return UserResponse.model_validate(user)
 
 
 @users_router.delete(
@@ -298,22 +298,24 @@ async def show_user(user: UserFromPath) -> UserView:
     responses=problems(HTTPStatus.CONFLICT),
 )
 async def remove_user(request: Request, access: OperatorAccess, user: UserFromPath) -> None:
-    """With every agent of its and all that they know; its credentials are refused from now on."""
+    """Deletes a user with all agents and their data. The user's credentials stop working."""
     await _refuse_owner(request, user, "removed")
     await credentials.delete_user(access.session, user.id)
 
 
 @users_router.post("/{user}/disable", name="disable", responses=problems(HTTPStatus.CONFLICT))
-async def disable_user(request: Request, access: OperatorAccess, user: UserFromPath) -> UserView:
-    """Comes in by nothing any more, from now on; what its agents do goes on."""
+async def disable_user(
+    request: Request, access: OperatorAccess, user: UserFromPath
+) -> UserResponse:
+    """Disables a user: every credential is refused from now on. The user's agents continue."""
     await _refuse_owner(request, user, "disabled")
     await credentials.set_disabled(access.session, user.id, disabled=True)
     return await account_queries.get_user(access.session, user.id)
 
 
 @users_router.post("/{user}/enable", name="enable")
-async def enable_user(access: OperatorAccess, user: UserFromPath) -> UserView:
-    """Its tokens work again; its browsers have to sign in anew."""
+async def enable_user(access: OperatorAccess, user: UserFromPath) -> UserResponse:
+    """Enables a user: tokens work again, and browsers have to sign in again."""
     await credentials.set_disabled(access.session, user.id, disabled=False)
     return await account_queries.get_user(access.session, user.id)
 
@@ -326,10 +328,10 @@ async def enable_user(access: OperatorAccess, user: UserFromPath) -> UserView:
 )
 async def make_sign_in_link(
     request: Request, response: Response, access: OperatorAccess, user: UserFromPath
-) -> SignInLinkView:
-    """To be handed to that user, where no mail is sent.
+) -> SignInLinkResponse:
+    """Creates a sign-in link to pass to the user if no mail server is configured.
 
-    A session may do all that its user may, so the credential that asks for one must, too.
+    A session has all scopes of its user, so this credential must have them too.
     """
     for scope in AccessScope:
         require_scope(access.caller, scope)
@@ -368,9 +370,9 @@ class SignIn(BaseModel):
 async def request_sign_in_link(
     request: Request, body: Annotated[SignIn, Body()], after: BackgroundTasks
 ) -> dict[str, str]:
-    """Sends that user a sign-in link by mail; without a mail server it is printed to the api's log.
+    """Sends the user a sign-in link by mail; without a mail server it is printed to the API's log.
 
-    The answer is the same, as soon, whether there is such a user or not.
+    The response and its timing do not reveal whether the user exists.
     """
     refuse_cross_site(request.headers)
     _limit_link_requests(request, body.user)
@@ -383,11 +385,11 @@ async def request_sign_in_link(
     "/sign-in/link", name="look", response_class=HTMLResponse, responses={200: HTML}
 )
 async def show_link_page(request: Request, secret: Secret) -> HTMLResponse:
-    """A page with a button. To open it uses nothing up, and tells nothing of the link.
+    """Shows a page with a button. Opening it neither uses the link nor reveals whether it is valid.
 
-    Mail scanners open what they find in mails, but they press no buttons.
+    Mail scanners open links in mails, but do not press buttons.
     """
-    return _link_page(request, HTTPStatus.OK, used=False)
+    return _link_page(request, HTTPStatus.OK, is_used=False)
 
 
 @sign_in_router.post(
@@ -398,7 +400,7 @@ async def show_link_page(request: Request, secret: Secret) -> HTMLResponse:
     responses={303: {"description": "Signed in; on to the agents."}, 410: HTML},
 )
 async def open_link(request: Request, secret: Secret) -> Response:
-    """Uses the link up, signs this browser in, and leads it to the first page."""
+    """Uses the link, signs this browser in, and redirects to the first page."""
     refuse_cross_site(request.headers)
     session_secret = await _open_session(request, secret) if is_secret(secret) else None
     if session_secret is None:
@@ -407,7 +409,7 @@ async def open_link(request: Request, secret: Secret) -> Response:
         attempts.add(address_of(request))
         if wait_seconds > 0:
             raise TooManyError("Too many bad sign-in links came from this address.", wait_seconds)
-        return _link_page(request, HTTPStatus.GONE, used=True)
+        return _link_page(request, HTTPStatus.GONE, is_used=True)
     page = RedirectResponse(HOME, HTTPStatus.SEE_OTHER)
     settings: Settings = request.app.state.settings
     owner: BootstrapOwner = request.app.state.owner
@@ -422,10 +424,10 @@ async def open_link(request: Request, secret: Secret) -> Response:
     return page
 
 
-def _link_page(request: Request, status: HTTPStatus, *, used: bool) -> HTMLResponse:
+def _link_page(request: Request, status: HTTPStatus, *, is_used: bool) -> HTMLResponse:
     pages: Pages = request.app.state.pages
     return pages.answer(
-        "sign_in/enter.html", {"used": used}, status=status, headers=SECRET_PAGE_HEADERS
+        "sign_in/enter.html", {"used": is_used}, status=status, headers=SECRET_PAGE_HEADERS
     )
 
 

@@ -22,8 +22,13 @@ from shared.agents import configuration
 from shared.billing.budgets import Caps
 from shared.enums import Phase
 from shared.runtime.settings import Settings
-from shared.schemas.agents import ConfigurationDetails, PromptedPhase, PromptsView, PromptView
-from shared.schemas.base import AgentDetails, AgentView
+from shared.schemas.agents import (
+    ConfigurationDetails,
+    PromptedPhase,
+    PromptResponse,
+    PromptsResponse,
+)
+from shared.schemas.base import AgentDetails, AgentResponse
 
 agents_router = APIRouter(prefix="/agents", tags=["agents"])
 configuration_router = APIRouter(prefix="/agents/{agent}", tags=["configuration"])
@@ -43,7 +48,7 @@ async def create_agent(
     body: Annotated[NewAgent, Body()],
     afterwards: EventAfterCommit,
 ) -> Response:
-    """A new agent. It is configured first, then runs at once, and from then on at its interval."""
+    """Creates an agent. It is configured, runs once immediately, and then at its interval."""
     settings: Settings = request.app.state.settings
     caps = Caps(settings.budget_usd_per_day, settings.budget_calls_per_day)
 
@@ -63,8 +68,8 @@ async def list_agents(
     search: Annotated[
         str | None, Query(max_length=200, description="Words, or parts of them, of the name")
     ] = None,
-) -> Page[AgentView]:
-    """By name."""
+) -> Page[AgentResponse]:
+    """Lists agents by name."""
     return await agent_queries.list_agents(
         access.session, access.owner_id, paging, state=state, search=search
     )
@@ -88,7 +93,7 @@ async def change_agent(
     request: Request,
     if_match: IfMatch = None,
 ) -> Response:
-    """What is given is changed; with `If-Match`, only where nobody changed the agent meanwhile. Its work does not count."""
+    """Changes the given fields; with `If-Match`, only if the agent's settings have not changed since."""
     agent = await agent_commands.change_agent(
         access.session, access.owner_id, access.agent.id, body, if_match
     )
@@ -97,13 +102,13 @@ async def change_agent(
 
 @agents_router.delete("/{agent}", name="delete", status_code=HTTPStatus.NO_CONTENT)
 async def delete_agent(access: OwnedAgent) -> None:
-    """With everything it knows. What it is doing ends with it."""
+    """Deletes an agent with its graph. Its running work ends."""
     await agent_store.delete_agent(access.session, access.agent.id)
 
 
 @agents_router.post("/{agent}/pause", name="pause")
 async def pause_agent(access: OwnedAgent) -> AgentDetails:
-    """No iteration is started by the clock any more; one that runs is let end."""
+    """Pauses the schedule: no more iterations are started by it. A running iteration continues."""
     return await agent_commands.set_active(
         access.session, access.owner_id, access.agent.id, active=False
     )
@@ -123,9 +128,9 @@ async def resume_agent(access: OwnedAgent) -> AgentDetails:
     responses=problems(HTTPStatus.CONFLICT),
 )
 async def run_agent(access: OwnedAgent) -> AgentDetails:
-    """Asks for an iteration now, or as soon as the present one has ended; asking twice asks for one.
+    """Requests an iteration now, or after the running one. Repeated requests count once.
 
-    An agent that rests because a budget is used up is not asked, nor one that could not be configured.
+    Refused for an agent that is suspended by its budget or whose configuration failed.
     """
     return await agent_commands.request_run(access.session, access.owner_id, access.agent.id)
 
@@ -146,8 +151,8 @@ async def configure(
     afterwards: EventAfterCommit,
     body: Annotated[NewConfiguration, Body()] = NewConfiguration(),  # noqa: B008  never changed
 ) -> AgentDetails:
-    """Has prompts and types made anew, of another mission where one is given. The agent goes on with those it has
-    until the new ones are there; one that could not be configured is tried again. Asked twice, the last wish counts.
+    """Generates prompts and types again, from another mission if one is given. The agent keeps its present ones until
+    then. A failed configuration is retried. If requested twice, the last request counts.
     """
     result = await agent_commands.configure_agent(
         access.session, access.owner_id, access.agent.id, body
@@ -158,7 +163,7 @@ async def configure(
 
 @configuration_router.get("/configuration", name="show")
 async def show_configuration(access: OwnedAgent) -> ConfigurationDetails:
-    """The last time that it was to be configured, with what was said to the model and what it answered."""
+    """The last configuration, with the conversation with the model."""
     configuration_details = await agent_queries.newest_configuration_details(
         access.session, access.agent.id
     )
@@ -167,9 +172,9 @@ async def show_configuration(access: OwnedAgent) -> ConfigurationDetails:
     return configuration_details
 
 
-@configuration_router.get("/prompts", response_model=PromptsView, responses=UNCHANGED)
+@configuration_router.get("/prompts", response_model=PromptsResponse, responses=UNCHANGED)
 async def show_prompts(access: OwnedAgent, request: Request) -> Response:
-    """The six system prompts as they are now. The ETag says their version, for If-Match."""
+    """The six current system prompts. The ETag is their version, for If-Match."""
     prompts = await agent_queries.current_prompts(access.session, access.agent.id)
     return etag_response(request, prompts, version=str(prompts.version))
 
@@ -177,14 +182,14 @@ async def show_prompts(access: OwnedAgent, request: Request) -> Response:
 @configuration_router.get("/prompts/history")
 async def list_versions(
     access: OwnedAgent, paging: Paging, phase: PromptedPhase | None = None
-) -> Page[PromptView]:
-    """Every prompt that there was, the newest version first."""
+) -> Page[PromptResponse]:
+    """Lists all versions of a prompt, newest first."""
     return await agent_queries.list_prompt_versions(access.session, access.agent.id, phase, paging)
 
 
 @configuration_router.put(
     "/prompts/{phase}",
-    response_model=PromptsView,
+    response_model=PromptsResponse,
     responses=problems(HTTPStatus.CONFLICT, HTTPStatus.PRECONDITION_FAILED),
 )
 async def edit_prompt(
@@ -194,7 +199,7 @@ async def edit_prompt(
     request: Request,
     if_match: IfMatch = None,
 ) -> Response:
-    """Replaces one prompt. What runs goes on with the one it began with; the next run of the phase has the new one."""
+    """Replaces a prompt. Running phases keep the previous one; the next run of the phase uses the new one."""
     await agent_commands.edit_prompt(
         access.session, access.agent.id, Phase(phase), body.prompt, versions=if_match
     )

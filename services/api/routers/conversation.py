@@ -30,12 +30,12 @@ from shared import derived_events
 from shared.database.engine import Database
 from shared.enums import StepStatus
 from shared.schemas.conversation import (
-    MemoryView,
-    MessageView,
+    ConversationTurn,
+    MemoryResponse,
+    MessageResponse,
     Restart,
     TextPiece,
-    ToolUseView,
-    TurnView,
+    ToolUseResponse,
 )
 
 router = APIRouter(prefix="/agents/{agent}", tags=["conversation"])
@@ -47,12 +47,12 @@ STREAM_SECONDS: Final = 60.0
 The client reconnects, is authenticated again, and continues at its position.
 """
 RECONNECT_MILLISECONDS: Final = 500
-_NAMES: Final = {ToolUseView: "tool", Restart: "restart", TextPiece: "text"}
+_NAMES: Final = {ToolUseResponse: "tool", Restart: "restart", TextPiece: "text"}
 
 
 @router.get("/conversation/messages")
-async def list_messages(access: OwnedAgent, paging: Paging) -> Page[MessageView]:
-    """The newest first: questions, answers as far as they have come, and advice."""
+async def list_messages(access: OwnedAgent, paging: Paging) -> Page[MessageResponse]:
+    """Lists messages, newest first: questions, answers as far as they are written, and advice."""
     return await conversation_queries.list_messages(
         access.session, access.owner_id, access.agent.id, paging
     )
@@ -61,7 +61,7 @@ async def list_messages(access: OwnedAgent, paging: Paging) -> Page[MessageView]
 @router.post(
     "/conversation/messages",
     status_code=HTTPStatus.CREATED,
-    response_model=TurnView,
+    response_model=ConversationTurn,
     responses=problems(HTTPStatus.CONFLICT),
 )
 async def send_message(
@@ -70,12 +70,12 @@ async def send_message(
     body: Annotated[NewMessage, Body()],
     afterwards: EventAfterCommit,
 ) -> Response:
-    """The question, and the answer that is to come; follow it by its `stream`.
+    """Sends a question and requests its answer; follow the answer at its `stream`.
 
-    It is made whether anybody follows or not. Answers of one conversation are made one after another, in order.
+    The answer is written even if no client follows it. The answers of a conversation are written one at a time, in order.
     """
 
-    async def make() -> TurnView:
+    async def make() -> ConversationTurn:
         turn, step = await conversations.ask_question(access, body.content)
         if step.status == StepStatus.PENDING:
             afterwards.tell(derived_events.agent_task_event(step))
@@ -85,7 +85,7 @@ async def send_message(
 
 
 @router.get("/conversation/messages/{message_id}")
-async def show_message(access: OwnedAgent, message_id: UUID) -> MessageView:
+async def show_message(access: OwnedAgent, message_id: UUID) -> MessageResponse:
     return await conversations.get_message(access, message_id)
 
 
@@ -94,8 +94,8 @@ async def show_message(access: OwnedAgent, message_id: UUID) -> MessageView:
     status_code=HTTPStatus.ACCEPTED,
     responses=problems(HTTPStatus.CONFLICT),
 )
-async def retry_message(access: OwnedAgent, message_id: UUID) -> MessageView:
-    """Has a failed answer tried again; it may take a second to begin. Asking twice asks for one."""
+async def retry_message(access: OwnedAgent, message_id: UUID) -> MessageResponse:
+    """Retries a failed answer; it may take a second to start. Repeated requests count once."""
     return await conversations.retry_answer(access, message_id)
 
 
@@ -139,10 +139,10 @@ async def stream_message(
     request: Request,
     subscription: Annotated[AnswerSubscription, Depends(_subscription, scope="function")],
 ) -> AsyncIterator[ServerSentEvent]:
-    """An answer while it is written, as Server-Sent Events; afterwards the whole of it at once.
+    """Streams an answer as Server-Sent Events while it is written; a complete answer is sent at once.
 
-    `text` (a piece, with its offset), `restart` (it is begun anew: forget what you have), `tool` (what the agent looks
-    at), and at the end `complete` or `failed` with the message. Come back with `Last-Event-ID` to go on where you were.
+    The events are `text` (a piece, with its offset), `restart` (discard the text so far), `tool` (a tool call), and at
+    the end `complete` or `failed` with the message. Reconnect with `Last-Event-ID` to continue.
     """
     answers: AnswerStreams = request.app.state.answers
     database: Database = request.app.state.database
@@ -163,10 +163,10 @@ async def stream_message(
 
 
 def _server_sent_event(piece: StreamChunk) -> ServerSentEvent:
-    return ServerSentEvent(data=piece.what, event=_NAMES[type(piece.what)], id=str(piece.place))
+    return ServerSentEvent(data=piece.data, event=_NAMES[type(piece.data)], id=str(piece.place))
 
 
-async def _message(database: Database, subscription: AnswerSubscription) -> MessageView | None:
+async def _message(database: Database, subscription: AnswerSubscription) -> MessageResponse | None:
     async with database.transaction() as session:
         return await conversation_queries.find_message(
             session, subscription.owner_id, subscription.agent_id, subscription.message_id
@@ -176,8 +176,8 @@ async def _message(database: Database, subscription: AnswerSubscription) -> Mess
 @router.get("/memories")
 async def list_memories(
     access: OwnedAgent, paging: Paging, forgotten: bool = False
-) -> Page[MemoryView]:
-    """The newest first; with `forgotten` those that were forgotten."""
+) -> Page[MemoryResponse]:
+    """Lists memories, newest first; with `forgotten`, the forgotten ones."""
     return await conversation_queries.list_memories(
         access.session, access.owner_id, access.agent.id, paging, forgotten=forgotten
     )
@@ -186,15 +186,15 @@ async def list_memories(
 @router.post(
     "/memories",
     status_code=HTTPStatus.CREATED,
-    response_model=MemoryView,
+    response_model=MemoryResponse,
     responses=problems(HTTPStatus.CONFLICT),
 )
 async def add_memory(
     access: OwnedAgent, once: Idempotent, body: Annotated[NewMemory, Body()]
 ) -> Response:
-    """The next plan heeds it. The same thing told twice is one memory."""
+    """Adds a memory, which the next plan takes into account. A repeated memory is stored once."""
 
-    async def make() -> MemoryView:
+    async def make() -> MemoryResponse:
         return await conversations.add_memory(access, body)
 
     return await once.answer(make)
@@ -202,5 +202,5 @@ async def add_memory(
 
 @router.delete("/memories/{memory_id}", status_code=HTTPStatus.NO_CONTENT)
 async def forget_memory(access: OwnedAgent, memory_id: UUID) -> None:
-    """No plan heeds it any more."""
+    """Removes a memory from later plans."""
     await conversations.forget_memory(access, memory_id)

@@ -17,9 +17,9 @@ from shared.billing import budgets as billing_budgets
 from shared.billing.budgets import Caps
 from shared.enums import CallKind, Phase
 from shared.runtime.settings import MAX_CALLS_PER_DAY, MAX_USD_PER_DAY
-from shared.schemas.base import CallsView
-from shared.schemas.costs import AllowanceView, BudgetView, CostsBy, CostsView
-from shared.schemas.iterations import CallView
+from shared.schemas.base import CallsSummary
+from shared.schemas.costs import BudgetResponse, BudgetUsage, CostsBy, CostsResponse
+from shared.schemas.iterations import CallResponse
 
 costs_router = APIRouter(tags=["costs"])
 budgets_router = APIRouter(tags=["budgets"])
@@ -52,10 +52,10 @@ CostQueryParams = Annotated[CostQuery, Depends(_cost_query)]
 
 
 @costs_router.get("/costs", name="show")
-async def show_costs(access: OwnedAccess, cost_query: CostQueryParams) -> CostsView:
-    """Of all your agents, by day, agent, phase or model; of the last thirty days unless others are asked for.
+async def show_costs(access: OwnedAccess, cost_query: CostQueryParams) -> CostsResponse:
+    """Costs of all your agents by day, agent, phase or model; by default of the last thirty days.
 
-    What the whole installation may spend today is told to operators.
+    Operators also get today's budget of the installation.
     """
     is_operator = access.caller.is_operator
     try:
@@ -67,8 +67,8 @@ async def show_costs(access: OwnedAccess, cost_query: CostQueryParams) -> CostsV
 
 
 @costs_router.get("/agents/{agent}/costs", name="show_of_agent")
-async def show_agent_costs(access: OwnedAgent, cost_query: CostQueryParams) -> CostsView:
-    """The same of one agent."""
+async def show_agent_costs(access: OwnedAgent, cost_query: CostQueryParams) -> CostsResponse:
+    """Costs of one agent."""
     try:
         return await costs.agent_costs(access.session, access.agent.id, cost_query)
     except TooManyDaysError as error:
@@ -80,7 +80,7 @@ def _too_many(error: TooManyDaysError) -> ProblemError:
 
 
 class NewBudget(BaseModel):
-    """Caps of a day (UTC). What is left out, or null, has no cap."""
+    """Daily caps (UTC). A missing or null field means no cap."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -93,44 +93,46 @@ class NewBudget(BaseModel):
 
 
 @budgets_router.get("/agents/{agent}/budget", name="show_of_agent")
-async def show_agent_budget(access: OwnedAgent) -> BudgetView:
-    """The agent's caps, what is spent and reserved today, and until when it rests."""
+async def show_agent_budget(access: OwnedAgent) -> BudgetResponse:
+    """The agent's caps, today's spent and reserved amounts, and until when it is suspended."""
     return await costs.agent_budget(access.session, access.agent.id)
 
 
 @budgets_router.put("/agents/{agent}/budget", name="set_of_agent")
-async def set_agent_budget(access: OwnedAgent, body: Annotated[NewBudget, Body()]) -> BudgetView:
-    """Counts at once, for calls that are not yet sent. Where it leaves something to spend, the agent's rest ends."""
+async def set_agent_budget(
+    access: OwnedAgent, body: Annotated[NewBudget, Body()]
+) -> BudgetResponse:
+    """Sets the agent's caps, for all calls not yet sent. If they allow further calls, a suspended agent resumes."""
     await billing_budgets.cap_agent(access.session, access.agent.id, body.caps)
     return await costs.agent_budget(access.session, access.agent.id)
 
 
 @budgets_router.get("/budget", name="show_of_installation")
-async def show_installation_budget(access: OperatorAccess) -> AllowanceView:
-    """The caps of the whole installation, and what all agents have spent and reserved today."""
-    return await costs.installation_allowance(access.session)
+async def show_installation_budget(access: OperatorAccess) -> BudgetUsage:
+    """The caps of the installation, and the amounts spent and reserved by all agents today."""
+    return await costs.installation_usage(access.session)
 
 
 @budgets_router.put("/budget", name="set_of_installation")
 async def set_installation_budget(
     access: OperatorAccess, body: Annotated[NewBudget, Body()]
-) -> AllowanceView:
-    """Counts at once for every agent. Those that rest and have something to spend again wake."""
+) -> BudgetUsage:
+    """Sets the caps of the installation at once. Suspended agents that may spend again resume."""
     await billing_budgets.cap_installation(access.session, body.caps)
-    return await costs.installation_allowance(access.session)
+    return await costs.installation_usage(access.session)
 
 
 @calls_router.get("", name="list_of_agent")
 async def list_calls(
     access: OwnedAgent, paging: Paging, kind: CallKind | None = None, phase: Phase | None = None
-) -> Page[CallView]:
-    """One by one, the newest first."""
+) -> Page[CallResponse]:
+    """Lists calls, newest first."""
     return await costs.list_calls(
         access.session, access.owner_id, access.agent.id, paging, kind=kind, phase=phase
     )
 
 
 @calls_router.get("/summary", name="summary")
-async def summarize_calls(access: OwnedAgent) -> CallsView:
-    """How often the model and the search service were asked, and what is known of the cost."""
+async def summarize_calls(access: OwnedAgent) -> CallsSummary:
+    """Counts calls of the model and the search service, with their known cost."""
     return await costs.agent_call_totals(access.session, access.owner_id, access.agent.id)

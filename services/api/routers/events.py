@@ -69,19 +69,19 @@ StreamStart = Annotated[StartAt, Depends(_stream_start)]
 async def follow_all(
     request: Request,
     access: OwnedAccess,
-    standing: SessionRevalidation,
+    session_check: SessionRevalidation,
     begin: StreamStart,
     patterns: Patterns = (),
     agent: Annotated[str | None, Query(description="Of one agent, by id or name.")] = None,
 ) -> Response:
-    """The events of all agents, from now on or from any point that is still kept; never ends by itself."""
+    """Streams the events of all agents, from now on or from any stored position, without end."""
     agent_id: UUID | None = None
     if agent is not None:
         agent_view = await agents.find_agent(access.session, access.owner_id, agent)
         if agent_view is None:
             raise NotFoundError("agent", agent)
         agent_id = agent_view.id
-    return _stream(request, EventFilter(access.owner_id, agent_id, patterns), begin, standing)
+    return _stream(request, EventFilter(access.owner_id, agent_id, patterns), begin, session_check)
 
 
 @router.get(
@@ -93,21 +93,21 @@ async def follow_all(
 async def follow_agent(
     request: Request,
     access: OwnedAgent,
-    standing: SessionRevalidation,
+    session_check: SessionRevalidation,
     begin: StreamStart,
     patterns: Patterns = (),
 ) -> Response:
-    """The events of one agent."""
+    """Streams the events of one agent."""
     return _stream(
-        request, EventFilter(access.owner_id, access.agent.id, patterns), begin, standing
+        request, EventFilter(access.owner_id, access.agent.id, patterns), begin, session_check
     )
 
 
 def _stream(
-    request: Request, event_filter: EventFilter, begin: StartAt, standing: SessionCheck
+    request: Request, event_filter: EventFilter, begin: StartAt, session_check: SessionCheck
 ) -> Response:
-    """Opens the stream. It starts after the request's transaction has ended, and holds none."""
+    """Opens the stream. It starts after the request's transaction, and holds none."""
     hub: EventHub = request.app.state.hub
     if hub.listeners >= hub.most_listeners:
         raise TransientError(f"{hub.listeners} listen to events already, which is as many as may")
-    return EventStream(hub, Listener(hub, event_filter, begin, standing))
+    return EventStream(hub, Listener(hub, event_filter, begin, session_check))

@@ -20,24 +20,24 @@ from services.api.queries.graph import EdgeFilter, NodeFilter
 from shared.events.envelope import Utc
 from shared.graph.entity_resolution.redirects import resolve_redirects
 from shared.schemas.base import (
-    CountsView,
-    EdgeTypeView,
-    EdgeView,
-    GraphView,
-    NodeTypeView,
-    NodeView,
-    Wanted,
+    EdgeResponse,
+    EdgeTypeResponse,
+    GraphCounts,
+    GraphResponse,
+    NodeResponse,
+    NodeTypeResponse,
+    PageRequest,
 )
 from shared.schemas.graph import (
-    DuplicateView,
+    DuplicatePair,
     EdgeDetails,
     EdgeTypeDetails,
-    MergeView,
-    NeighbourhoodView,
+    MergeResponse,
+    NeighbourhoodResponse,
     NodeDetails,
     NodeTypeDetails,
 )
-from shared.schemas.provenance import EvidenceView
+from shared.schemas.provenance import EvidenceResponse
 
 router = APIRouter(prefix="/agents/{agent}", tags=["graph"])
 
@@ -50,24 +50,24 @@ async def show_graph(
     access: OwnedAgent,
     limit: Limit = 100,
     type_name: Annotated[str | None, Query(alias="type")] = None,
-) -> GraphView:
-    """Counts and types of all; the nodes (of one type, where asked for) and edges touched last, `limit` of each.
+) -> GraphResponse:
+    """Counts and types of the whole graph, and the `limit` most recently changed nodes (optionally of one type) and edges.
 
-    Of a type no more than some thousands are counted; `has_more` says where that is so.
+    Counts per type are limited to some thousands; then `has_more` is set.
     """
     session, scope = access.session, access.scope
     types = await graph_queries.types(session, scope)
     by_type = await graph_queries.count_by_type(session, scope)
-    return GraphView(
-        counts=CountsView.model_validate(graph_queries.total_counts(by_type)),
+    return GraphResponse(
+        counts=GraphCounts.model_validate(graph_queries.total_counts(by_type)),
         node_types=[
-            NodeTypeView(
+            NodeTypeResponse(
                 name=node.name, description=node.description, nodes=by_type.nodes.get(node.name, 0)
             )
             for node in types.nodes
         ],
         edge_types=[
-            EdgeTypeView(
+            EdgeTypeResponse(
                 name=edge.name, description=edge.description, edges=by_type.edges.get(edge.name, 0)
             )
             for edge in types.edges
@@ -99,15 +99,15 @@ async def list_nodes(
         str | None,
         Query(min_length=1, max_length=200, description="Beginnings of words of the name"),
     ] = None,
-) -> Page[NodeView]:
-    """Those touched last first."""
+) -> Page[NodeResponse]:
+    """Lists nodes, most recently changed first."""
     node_filter = NodeFilter(type_name, updated_since, search)
     return await graph_queries.list_nodes(access.session, access.scope, paging, node_filter)
 
 
 @router.get("/nodes/{node_id}", response_model=NodeDetails, responses=UNCHANGED)
 async def show_node(access: OwnedAgent, node_id: NodeId, request: Request) -> Response:
-    """With the first pages of its edges and of what it rests on. One that was merged into another answers with that."""
+    """A node with the first pages of its edges and evidence. For a merged node, the node it was merged into."""
     node = await graph_queries.find_node(access.session, access.scope, node_id)
     if node is None:
         raise NotFoundError("node", node_id)
@@ -117,8 +117,8 @@ async def show_node(access: OwnedAgent, node_id: NodeId, request: Request) -> Re
 @router.get("/nodes/{node_id}/edges")
 async def list_edges_of_node(
     access: OwnedAgent, paging: Paging, node_id: NodeId, type_name: OfType = None
-) -> Page[EdgeView]:
-    """Those that begin or end at it, those touched last first."""
+) -> Page[EdgeResponse]:
+    """Lists the edges that start or end at the node, most recently changed first."""
     if not await graph_queries.has_node(access.session, access.scope, node_id):
         raise NotFoundError("node", node_id)
     edge_filter = EdgeFilter(type_name=type_name, node_id=node_id)
@@ -128,8 +128,8 @@ async def list_edges_of_node(
 @router.get("/nodes/{node_id}/evidence")
 async def list_evidence_of_node(
     access: OwnedAgent, paging: Paging, node_id: UUID
-) -> Page[EvidenceView]:
-    """What pages say of it: what is true latest first."""
+) -> Page[EvidenceResponse]:
+    """Lists evidence from pages, by the date of validity, newest first."""
     if not await graph_queries.has_node(access.session, access.scope, node_id):
         raise NotFoundError("node", node_id)
     return await provenance.list_evidence_of_node(access.session, access.scope, node_id, paging)
@@ -143,8 +143,8 @@ async def show_neighbourhood(
     limit: Annotated[
         int, Query(ge=1, le=graph_queries.MAX_NODES, description="How many nodes to tell at most")
     ] = 50,
-) -> NeighbourhoodView:
-    """What lies within one or two edges of it."""
+) -> NeighbourhoodResponse:
+    """Nodes and edges within one or two edges of the node."""
     neighbourhood_view = await graph_queries.neighbourhood(
         access.session, access.scope, node_id, depth=depth, limit=limit
     )
@@ -162,15 +162,15 @@ async def list_edges(
     source_id: Annotated[UUID | None, Query(description="Beginning at this node")] = None,
     target_id: Annotated[UUID | None, Query(description="Ending at this node")] = None,
     node_id: Annotated[UUID | None, Query(description="With this node at either end")] = None,
-) -> Page[EdgeView]:
-    """Those touched last first."""
+) -> Page[EdgeResponse]:
+    """Lists edges, most recently changed first."""
     edge_filter = EdgeFilter(type_name, updated_since, source_id, target_id, node_id)
     return await graph_queries.list_edges(access.session, access.scope, paging, edge_filter)
 
 
 @router.get("/edges/{edge_id}", response_model=EdgeDetails, responses=UNCHANGED)
 async def show_edge(access: OwnedAgent, edge_id: UUID, request: Request) -> Response:
-    """The id of one that a merge has moved answers with where it is now."""
+    """An edge with its first page of evidence. For an edge moved by a merge, the present edge."""
     [edge_id] = await resolve_redirects(access.session, access.scope, [edge_id])
     edge = await graph_queries.find_edge(access.session, access.scope, edge_id)
     if edge is None:
@@ -181,8 +181,8 @@ async def show_edge(access: OwnedAgent, edge_id: UUID, request: Request) -> Resp
 @router.get("/edges/{edge_id}/evidence")
 async def list_evidence_of_edge(
     access: OwnedAgent, paging: Paging, edge_id: UUID
-) -> Page[EvidenceView]:
-    """What pages say of it: what is true latest first."""
+) -> Page[EvidenceResponse]:
+    """Lists evidence from pages, by the date of validity, newest first."""
     if not await graph_queries.has_edge(access.session, access.scope, edge_id):
         raise NotFoundError("edge", edge_id)
     return await provenance.list_evidence_of_edge(access.session, access.scope, edge_id, paging)
@@ -190,7 +190,7 @@ async def list_evidence_of_edge(
 
 @router.get("/node-types", response_model=Page[NodeTypeDetails], responses=UNCHANGED)
 async def list_node_types(access: OwnedAgent, paging: Paging, request: Request) -> Response:
-    """By name, each with the JSON Schema of its properties and an example."""
+    """Lists node types by name, with the JSON Schema of their properties and an example."""
     return etag_response(
         request, await graph_queries.list_node_types(access.session, access.scope, paging)
     )
@@ -199,7 +199,7 @@ async def list_node_types(access: OwnedAgent, paging: Paging, request: Request) 
 @router.get("/node-types/{node_type}", response_model=NodeTypeDetails, responses=UNCHANGED)
 async def show_node_type(access: OwnedAgent, node_type: str, request: Request) -> Response:
     node_types_page = await graph_queries.list_node_types(
-        access.session, access.scope, Wanted(1), node_type
+        access.session, access.scope, PageRequest(1), node_type
     )
     if not node_types_page.items:
         raise NotFoundError("node type", node_type)
@@ -208,7 +208,7 @@ async def show_node_type(access: OwnedAgent, node_type: str, request: Request) -
 
 @router.get("/edge-types", response_model=Page[EdgeTypeDetails], responses=UNCHANGED)
 async def list_edge_types(access: OwnedAgent, paging: Paging, request: Request) -> Response:
-    """By name, each with the types of nodes that it may lead from and to."""
+    """Lists edge types by name, with their allowed source and target types."""
     return etag_response(
         request, await graph_queries.list_edge_types(access.session, access.scope, paging)
     )
@@ -217,7 +217,7 @@ async def list_edge_types(access: OwnedAgent, paging: Paging, request: Request) 
 @router.get("/edge-types/{edge_type}", response_model=EdgeTypeDetails, responses=UNCHANGED)
 async def show_edge_type(access: OwnedAgent, edge_type: str, request: Request) -> Response:
     edge_types_page = await graph_queries.list_edge_types(
-        access.session, access.scope, Wanted(1), edge_type
+        access.session, access.scope, PageRequest(1), edge_type
     )
     if not edge_types_page.items:
         raise NotFoundError("edge type", edge_type)
@@ -225,14 +225,14 @@ async def show_edge_type(access: OwnedAgent, edge_type: str, request: Request) -
 
 
 @router.get("/duplicates", name="list_duplicates")
-async def list_duplicate_candidates(access: OwnedAgent, paging: Paging) -> Page[DuplicateView]:
-    """Nodes that may be one thing, among those touched last first; a page looks at `limit` nodes, and may find none."""
+async def list_duplicate_candidates(access: OwnedAgent, paging: Paging) -> Page[DuplicatePair]:
+    """Lists pairs of possible duplicates. A page checks `limit` nodes, most recently changed first, and may be empty."""
     return await entity_resolution.list_duplicate_candidates(access.session, access.scope, paging)
 
 
 @router.get("/merges")
-async def list_merges(access: OwnedAgent, paging: Paging) -> Page[MergeView]:
-    """The newest first, undone ones too."""
+async def list_merges(access: OwnedAgent, paging: Paging) -> Page[MergeResponse]:
+    """Lists merges, newest first, including undone ones."""
     return await entity_resolution.list_merges(
         access.session, access.owner_id, access.agent.id, paging
     )
@@ -241,26 +241,26 @@ async def list_merges(access: OwnedAgent, paging: Paging) -> Page[MergeView]:
 @router.post(
     "/merges",
     status_code=HTTPStatus.CREATED,
-    response_model=MergeView,
+    response_model=MergeResponse,
     responses=problems(HTTPStatus.CONFLICT),
 )
 async def make_merge(
     access: OwnedAgent, once: Idempotent, body: Annotated[NewMerge, Body()]
 ) -> Response:
-    """One node gets the names, evidence and edges of the other, which is found under its id from then on."""
+    """Merges two nodes: one gets the names, evidence and edges of the other, whose id redirects to it."""
 
-    async def make() -> MergeView:
+    async def make() -> MergeResponse:
         return await merge_commands.merge_nodes(access, body)
 
     return await once.answer(make)
 
 
 @router.get("/merges/{merge_id}")
-async def show_merge(access: OwnedAgent, merge_id: UUID) -> MergeView:
+async def show_merge(access: OwnedAgent, merge_id: UUID) -> MergeResponse:
     return await merge_commands.get_merge(access, merge_id)
 
 
 @router.post("/merges/{merge_id}/undo", responses=problems(HTTPStatus.CONFLICT))
-async def undo_merge(access: OwnedAgent, merge_id: UUID) -> MergeView:
-    """Both are there again as they were; what was learned since stays with the one that was kept. Twice is once."""
+async def undo_merge(access: OwnedAgent, merge_id: UUID) -> MergeResponse:
+    """Undoes a merge: both nodes exist again. Later evidence stays with the kept node. Repeated requests count once."""
     return await merge_commands.undo_merge(access, merge_id)

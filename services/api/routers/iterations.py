@@ -13,7 +13,7 @@ from services.api.http.problem_details import NotFoundError
 from services.api.queries import iterations as iteration_queries
 from services.api.queries import transcripts
 from shared.enums import IterationStatus, Phase
-from shared.schemas.base import InteractionEvent, IterationDetails, IterationView
+from shared.schemas.base import InteractionEvent, IterationDetails, IterationSummary
 from shared.schemas.iterations import InteractionDetails, InteractionHead
 
 iterations_router = APIRouter(tags=["iterations"])
@@ -26,8 +26,8 @@ Number = Annotated[int, Path(ge=1, le=2**31 - 1, description="The iteration's nu
 @iterations_router.get("/agents/{agent}/iterations", name="list_of_agent")
 async def list_iterations(
     access: OwnedAgent, paging: Paging, status: IterationStatus | None = None
-) -> Page[IterationView]:
-    """The newest first."""
+) -> Page[IterationSummary]:
+    """Lists iterations, newest first."""
     return await iteration_queries.list_iterations(
         access.session, access.owner_id, access.agent.id, paging, status=status
     )
@@ -42,7 +42,7 @@ async def list_iterations(
 async def show_iteration_by_number(
     access: OwnedAgent, number: Number, request: Request
 ) -> Response:
-    """The same as by its id."""
+    """An iteration by its number."""
     agent = access.agent
     by_number = await iteration_queries.find_by_number(
         access.session, access.owner_id, agent.id, number
@@ -54,7 +54,7 @@ async def show_iteration_by_number(
     "/iterations/{iteration_id}", name="show", response_model=IterationDetails, responses=UNCHANGED
 )
 async def show_iteration(access: OwnedAccess, iteration_id: UUID, request: Request) -> Response:
-    """The plan, the steps, and every phase's conversation with the model as far as it has come."""
+    """An iteration with its plan, steps, and each phase's conversation with the model so far."""
     iteration = await iteration_queries.find_iteration(
         access.session, access.owner_id, iteration_id
     )
@@ -71,7 +71,7 @@ def _response(request: Request, iteration: IterationDetails | None, reference: o
 async def list_phase_runs(
     access: OwnedAgent, paging: Paging, phase: Phase | None = None
 ) -> Page[InteractionHead]:
-    """The newest first; of one phase, where it is given."""
+    """Lists phase runs, newest first; optionally of one phase."""
     return await transcripts.list_phase_runs(
         access.session, access.owner_id, access.agent.id, paging, phase=phase
     )
@@ -79,7 +79,7 @@ async def list_phase_runs(
 
 @interactions_router.get("/interactions/{interaction_id}", name="show")
 async def show_phase_run(access: OwnedAccess, interaction_id: UUID) -> InteractionDetails:
-    """What the model was told first; what came then are its events."""
+    """A phase run with its first messages; the later ones are its events."""
     phase_run = await transcripts.find_phase_run(access.session, access.owner_id, interaction_id)
     if phase_run is None:
         raise NotFoundError("interaction", interaction_id)
@@ -90,7 +90,7 @@ async def show_phase_run(access: OwnedAccess, interaction_id: UUID) -> Interacti
 async def list_phase_run_events(
     access: OwnedAccess, paging: Paging, interaction_id: UUID
 ) -> Page[InteractionEvent]:
-    """The oldest first: each answer with its text and tool calls, each tool's result."""
+    """Lists events, oldest first: answers with text and tool calls, and tool results."""
     events_page = await transcripts.list_events(
         access.session, access.owner_id, interaction_id, paging
     )

@@ -17,13 +17,13 @@ from services.api.queries import notifications
 from shared.enums import DeliveryStatus, DestinationKind
 from shared.notifications import deliveries, destinations
 from shared.runtime.settings import Settings
-from shared.schemas.base import InboxItemView
+from shared.schemas.base import InboxItemResponse
 from shared.schemas.iterations import Marked
 from shared.schemas.notifications import (
     CreatedDestination,
-    DeliveryView,
+    DeliveryResponse,
     DestinationDetails,
-    DestinationView,
+    DestinationResponse,
     NewSecret,
 )
 
@@ -34,8 +34,8 @@ destinations_router = APIRouter(prefix="/destinations", tags=["destinations"])
 @inbox_router.get("", name="list_all")
 async def list_inbox_items(
     access: OwnedAccess, paging: Paging, unread: bool = False, agent_id: UUID | None = None
-) -> Page[InboxItemView]:
-    """The newest first; of one agent, where its id is given."""
+) -> Page[InboxItemResponse]:
+    """Lists inbox items, newest first; optionally of one agent."""
     return await notifications.list_inbox_items(
         access.session, access.owner_id, paging, unread_only=unread, agent_id=agent_id
     )
@@ -43,34 +43,34 @@ async def list_inbox_items(
 
 @inbox_router.post("/read")
 async def mark_all_read(access: OwnedAccess) -> Marked:
-    """Everything that is in the inbox now."""
+    """Marks every present inbox item as read."""
     return Marked(marked=await notifications.mark_all_read(access.session, access.owner_id))
 
 
 @inbox_router.get("/{item_id}", name="show")
-async def show_inbox_item(access: OwnedAccess, item_id: UUID) -> InboxItemView:
-    """Looking at it does not mark it."""
+async def show_inbox_item(access: OwnedAccess, item_id: UUID) -> InboxItemResponse:
+    """An inbox item; it is not marked as read."""
     return _item_or_404(
         await notifications.find_inbox_item(access.session, access.owner_id, item_id), item_id
     )
 
 
 @inbox_router.post("/{item_id}/read")
-async def mark_read(access: OwnedAccess, item_id: UUID) -> InboxItemView:
-    """The first reading counts."""
+async def mark_read(access: OwnedAccess, item_id: UUID) -> InboxItemResponse:
+    """Marks an inbox item as read; a second call keeps the first time."""
     return _item_or_404(
         await notifications.mark_read(access.session, access.owner_id, item_id), item_id
     )
 
 
 @inbox_router.post("/{item_id}/unread")
-async def mark_unread(access: OwnedAccess, item_id: UUID) -> InboxItemView:
+async def mark_unread(access: OwnedAccess, item_id: UUID) -> InboxItemResponse:
     return _item_or_404(
         await notifications.mark_unread(access.session, access.owner_id, item_id), item_id
     )
 
 
-def _item_or_404(item: InboxItemView | None, item_id: UUID) -> InboxItemView:
+def _item_or_404(item: InboxItemResponse | None, item_id: UUID) -> InboxItemResponse:
     if item is None:
         raise NotFoundError("inbox item", item_id)
     return item
@@ -86,8 +86,8 @@ DestinationFromPath = Annotated[DestinationDetails, Depends(_find_destination, s
 
 
 @destinations_router.get("", name="list_all")
-async def list_destinations(access: OwnedAccess, paging: Paging) -> Page[DestinationView]:
-    """The newest first, each with its last delivery."""
+async def list_destinations(access: OwnedAccess, paging: Paging) -> Page[DestinationResponse]:
+    """Lists destinations, newest first, with their last delivery."""
     return await notifications.list_destinations(access.session, access.owner_id, paging)
 
 
@@ -104,7 +104,7 @@ async def create_destination(
     once: Idempotent,
     body: Annotated[NewDestination, Body()],
 ) -> Response:
-    """A webhook's secret is told here, and never again. What is in the inbox already is not sent there."""
+    """Creates a destination. A webhook's secret is shown only here. Existing inbox items are not sent."""
     settings: Settings = request.app.state.settings
 
     async def make() -> CreatedDestination:
@@ -117,7 +117,7 @@ async def create_destination(
 
 @destinations_router.get("/{destination_id}", name="show")
 async def show_destination(destination: DestinationFromPath) -> DestinationDetails:
-    """With its newest deliveries."""
+    """A destination with its newest deliveries."""
     return destination
 
 
@@ -127,7 +127,7 @@ async def change_destination(
     destination: DestinationFromPath,
     body: Annotated[DestinationChange, Body()],
 ) -> DestinationDetails:
-    """While it is not active nothing is sent there, or put aside for it."""
+    """Changes a destination. An inactive one receives nothing, now or later."""
     await destinations.set_active(access.session, destination.id, active=body.active)
     return await destination_commands.get_destination(
         access.session, access.owner_id, destination.id
@@ -136,7 +136,7 @@ async def change_destination(
 
 @destinations_router.delete("/{destination_id}", name="delete", status_code=HTTPStatus.NO_CONTENT)
 async def delete_destination(access: OwnedAccess, destination: DestinationFromPath) -> None:
-    """With the record of its deliveries. What is being sent just now may still arrive."""
+    """Deletes a destination and its deliveries. A delivery in progress may still arrive."""
     await destinations.delete(access.session, destination.id)
 
 
@@ -146,8 +146,10 @@ async def delete_destination(access: OwnedAccess, destination: DestinationFromPa
     status_code=HTTPStatus.ACCEPTED,
     responses=problems(HTTPStatus.CONFLICT),
 )
-async def test_destination(access: OwnedAccess, destination: DestinationFromPath) -> DeliveryView:
-    """Asks for a delivery that says it is a test. It is tried once, as any other; read it again to see what became of it."""
+async def test_destination(
+    access: OwnedAccess, destination: DestinationFromPath
+) -> DeliveryResponse:
+    """Requests a test delivery. It is tried once; read the delivery again for its result."""
     if not destination.active:
         raise ConflictError(
             "not-active", "It is not active, so nothing is sent there: activate it."
@@ -160,7 +162,7 @@ async def test_destination(access: OwnedAccess, destination: DestinationFromPath
     "/{destination_id}/rotate-secret", responses=problems(HTTPStatus.CONFLICT)
 )
 async def rotate_secret(access: OwnedAccess, destination: DestinationFromPath) -> NewSecret:
-    """A new secret, told here once. For a day deliveries carry a signature by the old one too."""
+    """Creates a new secret, shown only here. For a day deliveries are signed with the old one too."""
     return await destination_commands.rotate_secret(access.session, destination)
 
 
@@ -170,8 +172,8 @@ async def list_deliveries(
     destination: DestinationFromPath,
     paging: Paging,
     status: Annotated[DeliveryStatus | None, Query(description="Of this status only")] = None,
-) -> Page[DeliveryView]:
-    """The newest first."""
+) -> Page[DeliveryResponse]:
+    """Lists deliveries, newest first."""
     return await notifications.list_deliveries(
         access.session, destination.id, paging, status=status
     )
@@ -180,7 +182,7 @@ async def list_deliveries(
 @destinations_router.get("/{destination_id}/deliveries/{delivery_id}")
 async def show_delivery(
     access: OwnedAccess, destination: DestinationFromPath, delivery_id: UUID
-) -> DeliveryView:
+) -> DeliveryResponse:
     return await _find_delivery(access, destination, delivery_id)
 
 
@@ -192,8 +194,8 @@ async def show_delivery(
 )
 async def retry_delivery(
     access: OwnedAccess, destination: DestinationFromPath, delivery_id: UUID
-) -> DeliveryView:
-    """Asks that one which failed be tried again from the beginning, under the same id."""
+) -> DeliveryResponse:
+    """Retries a failed delivery from the beginning, under the same id."""
     delivery = await _find_delivery(access, destination, delivery_id)
     if not await deliveries.request_retry(access.session, delivery.id):
         raise ConflictError("not-failed", f"It has not failed, it is {delivery.status}.")
@@ -202,7 +204,7 @@ async def retry_delivery(
 
 async def _find_delivery(
     access: OwnedAccess, destination: DestinationDetails, delivery_id: UUID
-) -> DeliveryView:
+) -> DeliveryResponse:
     delivery = await notifications.find_delivery(access.session, destination.id, delivery_id)
     if delivery is None:
         raise NotFoundError("delivery", delivery_id)

@@ -1,4 +1,4 @@
-"""Operations: dead letters, metrics, health, and what this installation is."""
+"""Operations: dead letters, metrics, health, and the installation's providers."""
 
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -7,26 +7,41 @@ from fastapi import APIRouter, Depends, Path, Request
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
-from services.api.auth.dependencies import Access, AuthenticatedCaller, OwnedAccess
+from services.api.auth.dependencies import (
+    Access,
+    AuthenticatedCaller,
+    OperatorAccess,
+    OwnedAccess,
+)
 from services.api.auth.middleware import require_scope
 from services.api.auth.owner import BootstrapOwner
+from services.api.diagnostics import SERVICES
 from services.api.http.dependencies import Page, Paging
 from services.api.http.metrics import Metrics
 from services.api.http.problem_details import ConflictError, NotFoundError, problems
 from services.api.queries import operations
+from services.api.streaming.event_hub import EventHub
 from shared.database.engine import Database
 from shared.database.tables import DeadLetter
 from shared.enums import AccessScope
 from shared.errors import TransientError
+from shared.events.stream_admin import Queue
 from shared.runtime.logging import logger
 from shared.runtime.process import ready_check
 from shared.runtime.settings import Settings
-from shared.schemas.base import AboutView, OutsideView
-from shared.schemas.operations import DeadLetterDetails, DeadLetterView
+from shared.schemas.base import AboutResponse, ProvidersResponse
+from shared.schemas.operations import (
+    DeadLetterDetails,
+    DeadLetterResponse,
+    ServiceLoadResponse,
+    ServiceLoadsResponse,
+)
 from shared.version import vigil_version
 from shared.workflow import dead_letters as dead_letter_store
+from shared.workflow.iterations import database_time
 
 dead_letters_router = APIRouter(prefix="/dead-letters", tags=["dead letters"])
+services_router = APIRouter(tags=["services"])
 health_router = APIRouter(prefix="/health", tags=["health"])
 about_router = APIRouter(tags=["about"])
 providers_router = APIRouter(tags=["about"])
@@ -45,8 +60,8 @@ DeadLetterFromPath = Annotated[DeadLetterDetails, Depends(_dead_letter_from_path
 @dead_letters_router.get("", name="list_all")
 async def list_dead_letters(
     access: OwnedAccess, paging: Paging, actor: str | None = None
-) -> Page[DeadLetterView]:
-    """The newest first; of one actor, where it is given."""
+) -> Page[DeadLetterResponse]:
+    """Lists dead letters, newest first; optionally of one service."""
     return await operations.list_dead_letters(access.session, access.caller, paging, actor=actor)
 
 
@@ -61,10 +76,12 @@ async def show_dead_letter(dead_letter: DeadLetterFromPath) -> DeadLetterDetails
     status_code=HTTPStatus.ACCEPTED,
     responses=problems(HTTPStatus.CONFLICT),
 )
-async def retry_dead_letter(access: OwnedAccess, dead_letter: DeadLetterFromPath) -> DeadLetterView:
-    """Asks for the message to be published again, the failed step to be tried again.
+async def retry_dead_letter(
+    access: OwnedAccess, dead_letter: DeadLetterFromPath
+) -> DeadLetterResponse:
+    """Requests that the message is published again and the failed step retried.
 
-    The scheduler does it, and then the letter is gone; what fails again comes back. Asking twice asks for one.
+    The scheduler does it and deletes the dead letter; another failure stores it again. Repeated requests count once.
     """
     if dead_letter.refusal is not None:
         raise ConflictError("not-retried", f"Not retried: {dead_letter.refusal}.")
@@ -81,7 +98,7 @@ async def retry_dead_letter(access: OwnedAccess, dead_letter: DeadLetterFromPath
     responses=problems(HTTPStatus.CONFLICT),
 )
 async def discard_dead_letter(access: OwnedAccess, dead_letter: DeadLetterFromPath) -> None:
-    """Gone for good, with a retry that has not begun. A step that failed stays failed."""
+    """Deletes a dead letter permanently, with a retry that has not started. A failed step stays failed."""
     await dead_letter_store.discard(access.session, await _dead_letter_row(access, dead_letter))
 
 
@@ -116,7 +133,7 @@ metrics_router = APIRouter(tags=["metrics"], dependencies=[Depends(require_opera
 
 @metrics_router.get("/metrics", name="metrics", response_class=Response, responses=_PLAIN_TEXT)
 async def show_metrics(request: Request) -> Response:
-    """Requests, durations, connections, and what is open in the installation at this moment."""
+    """Metrics: requests, durations, connections, and open work."""
     of_api: Metrics = request.app.state.metrics
     database: Database = request.app.state.database
     of_api.tell_pool(database.pool_use())
@@ -126,6 +143,38 @@ async def show_metrics(request: Request) -> Response:
         # The API's own metrics matter most in this case; `vigil_database_up` reports the failure.
         log.warning("metrics without Postgres", reason=str(error))
     return Response(of_api.text(), media_type=CONTENT_TYPE_LATEST)
+
+
+@services_router.get("/services", name="load")
+async def show_service_loads(request: Request, access: OperatorAccess) -> ServiceLoadsResponse:
+    """The queue, replicas and leases of each service, for operators."""
+    hub: EventHub = request.app.state.hub
+    bus_fault: str | None = None
+    queues: dict[str, Queue] = {}
+    try:
+        queues = {queue.actor: queue for queue in await hub.queues()}
+    except TransientError as error:
+        bus_fault = str(error)
+    workforce = await operations.read_workforce(access.session)
+    services = [_service_load(queues.get(actor, Queue(actor)), workforce) for actor in SERVICES]
+    return ServiceLoadsResponse(
+        measured_at=await database_time(access.session), bus_fault=bus_fault, services=services
+    )
+
+
+def _service_load(queue: Queue, workforce: operations.Workforce) -> ServiceLoadResponse:
+    leases = workforce.leases.get(queue.actor, operations.Leases())
+    return ServiceLoadResponse(
+        actor=queue.actor,
+        replicas=workforce.replicas.get(queue.actor, 0),
+        lag=queue.lag,
+        in_flight=queue.in_flight,
+        idle_slots=queue.idle_slots,
+        delivered=queue.delivered,
+        leases=leases.held,
+        lapsed_leases=leases.lapsed,
+        workers=leases.workers,
+    )
 
 
 @health_router.get("/live", name="live")
@@ -140,16 +189,16 @@ async def show_readiness(request: Request) -> Response:
 
 
 @about_router.get("/about", name="about")
-async def show_version() -> AboutView:
-    """All that is told to whoever asks."""
-    return AboutView(version=vigil_version())
+async def show_version() -> AboutResponse:
+    """The version; needs no credential."""
+    return AboutResponse(version=vigil_version())
 
 
-@providers_router.get("/about/outside", name="outside")
-async def show_providers(request: Request) -> OutsideView:
-    """Who answers in place of the model and the search service; keys are never told, only whether they are set."""
+@providers_router.get("/about/providers", name="providers")
+async def show_providers(request: Request) -> ProvidersResponse:
+    """The configured model and search service; of keys only whether they are set."""
     settings: Settings = request.app.state.settings
-    return OutsideView(
+    return ProvidersResponse(
         model=settings.model,
         model_server=settings.openai_base_url,
         model_key_set=settings.openai_api_key is not None,

@@ -24,14 +24,14 @@ from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions import queries as conclusion_queries
 from shared.graph.verification import verifier
 from shared.graph.verification.verifier import MAX_PAGE_ROWS, PAGE_ROWS, check_page
-from shared.schemas.base import ConclusionView
-from shared.schemas.conclusions import InvestigationRequestView
+from shared.schemas.base import ConclusionResponse
+from shared.schemas.conclusions import InvestigationRequestResponse
 from shared.schemas.provenance import (
-    RetractionView,
+    RetractionResponse,
     SourceDetails,
-    SourceView,
+    SourceResponse,
     VerificationPage,
-    VerificationView,
+    VerificationResponse,
 )
 
 sources_router = APIRouter(prefix="/agents/{agent}", tags=["sources"])
@@ -50,8 +50,8 @@ async def list_sources(
     retracted: Annotated[
         bool | None, Query(description="Those that are retracted, or those that are not, only")
     ] = None,
-) -> Page[SourceView]:
-    """Those fetched last first, without their text. A page that changed is another source."""
+) -> Page[SourceResponse]:
+    """Lists sources by the time of fetching, newest first, without their text. A changed page is another source."""
     return await provenance.list_sources(
         access.session, access.scope, paging, url=url, retracted=retracted
     )
@@ -59,7 +59,7 @@ async def list_sources(
 
 @sources_router.get("/sources/{source_id}", response_model=SourceDetails, responses=UNCHANGED)
 async def show_source(access: OwnedAgent, source_id: UUID, request: Request) -> Response:
-    """With its text, as it was when it was fetched."""
+    """A source with its text as fetched."""
     source = await provenance.find_source(access.session, access.scope, source_id)
     if source is None:
         raise NotFoundError("source", source_id)
@@ -76,8 +76,8 @@ async def list_retractions(
     source: Annotated[
         str | None, Query(min_length=1, description="Of this URL, or of the source of this id")
     ] = None,
-) -> Page[RetractionView]:
-    """The newest first."""
+) -> Page[RetractionResponse]:
+    """Lists retractions, newest first."""
     return await provenance.list_retractions(
         access.session,
         access.owner_id,
@@ -89,17 +89,17 @@ async def list_retractions(
 
 
 @sources_router.get(
-    "/retractions/{retraction_id}", response_model=RetractionView, responses=UNCHANGED
+    "/retractions/{retraction_id}", response_model=RetractionResponse, responses=UNCHANGED
 )
 async def show_retraction(access: OwnedAgent, retraction_id: UUID, request: Request) -> Response:
-    """How far it has been gone through, and what is in doubt because of it."""
+    """A retraction with its progress, and the conclusions in doubt because of it."""
     return etag_response(request, await retraction_commands.get_retraction(access, retraction_id))
 
 
 @sources_router.post(
     "/retractions",
     status_code=HTTPStatus.CREATED,
-    response_model=RetractionView,
+    response_model=RetractionResponse,
     responses=problems(HTTPStatus.CONFLICT),
 )
 async def retract_source(
@@ -108,10 +108,10 @@ async def retract_source(
     afterwards: RetractionWakeup,
     body: Annotated[NewRetraction, Body()],
 ) -> Response:
-    """A page counts no more at once; what rests on it is gone through afterwards. Retracted twice, it is retracted once."""
+    """Retracts a page. It stops counting at once; the graph is re-evaluated afterwards. Repeated requests count once."""
     afterwards.work()
 
-    async def make() -> RetractionView:
+    async def make() -> RetractionResponse:
         return await retraction_commands.retract_source(access, body)
 
     return await once.answer(make)
@@ -120,15 +120,15 @@ async def retract_source(
 @sources_router.post("/retractions/{retraction_id}/restore")
 async def restore_source(
     access: OwnedAgent, afterwards: RetractionWakeup, retraction_id: UUID
-) -> RetractionView:
-    """The page is believed again, and all is as it was when that has been gone through. Once is enough."""
+) -> RetractionResponse:
+    """Undoes a retraction; the graph is re-evaluated afterwards. Repeated requests count once."""
     afterwards.work()
     return await retraction_commands.restore_source(access, retraction_id)
 
 
 @verification_router.get("/conclusions/{conclusion_id}/verification")
-async def verify_conclusion(access: OwnedSnapshot, conclusion_id: UUID) -> VerificationView:
-    """An analysis or advice of any of your agents, down to the bytes of the pages that it rests on."""
+async def verify_conclusion(access: OwnedSnapshot, conclusion_id: UUID) -> VerificationResponse:
+    """Verifies an analysis or advice of any of your agents, down to the bytes of its pages."""
     verification = await verifier.verify_conclusion(access.session, access.owner_id, conclusion_id)
     if verification is None:
         raise NotFoundError("conclusion", conclusion_id)
@@ -145,23 +145,23 @@ async def verify_all(
         str | None, Query(description="`next` of the page before; without it, from the beginning")
     ] = None,
 ) -> VerificationPage:
-    """All that the agent knows: what is broken of the pages, nodes and edges of this page, with all evidence of them.
+    """Verifies an agent's graph in pages of sources, nodes and edges, with all their evidence; returns the faults.
 
-    Ask for one page after the other until `next` is null.
+    Request pages until `next` is null.
     """
     return await check_page(access.session, access.scope, cursor=cursor, rows=limit)
 
 
 @conclusions_router.get("/analyses")
-async def list_analyses(access: OwnedAgent, paging: Paging) -> Page[ConclusionView]:
-    """The newest first, each with what it cites."""
+async def list_analyses(access: OwnedAgent, paging: Paging) -> Page[ConclusionResponse]:
+    """Lists analyses, newest first, with their citations."""
     return await conclusion_queries.list_conclusions(
         access.session, access.scope, ANALYSIS_TYPE, paging
     )
 
 
 @conclusions_router.get(
-    "/analyses/{analysis_id}", response_model=ConclusionView, responses=UNCHANGED
+    "/analyses/{analysis_id}", response_model=ConclusionResponse, responses=UNCHANGED
 )
 async def show_analysis(access: OwnedAgent, analysis_id: UUID, request: Request) -> Response:
     return etag_response(
@@ -170,14 +170,16 @@ async def show_analysis(access: OwnedAgent, analysis_id: UUID, request: Request)
 
 
 @conclusions_router.get("/advice")
-async def list_advice(access: OwnedAgent, paging: Paging) -> Page[ConclusionView]:
-    """The newest first, each with the analyses that it stands on."""
+async def list_advice(access: OwnedAgent, paging: Paging) -> Page[ConclusionResponse]:
+    """Lists advice, newest first, with the analyses it is based on."""
     return await conclusion_queries.list_conclusions(
         access.session, access.scope, ADVICE_TYPE, paging
     )
 
 
-@conclusions_router.get("/advice/{advice_id}", response_model=ConclusionView, responses=UNCHANGED)
+@conclusions_router.get(
+    "/advice/{advice_id}", response_model=ConclusionResponse, responses=UNCHANGED
+)
 async def show_advice(access: OwnedAgent, advice_id: UUID, request: Request) -> Response:
     return etag_response(
         request, await _conclusion_or_404(access, ADVICE_TYPE, advice_id, "advice")
@@ -186,7 +188,7 @@ async def show_advice(access: OwnedAgent, advice_id: UUID, request: Request) -> 
 
 async def _conclusion_or_404(
     access: AgentAccess, type_name: str, node_id: UUID, noun: str
-) -> ConclusionView:
+) -> ConclusionResponse:
     conclusion = await conclusion_queries.get_conclusion(
         access.session, access.scope, type_name, node_id
     )
@@ -202,8 +204,8 @@ async def list_investigation_requests(
     is_open: Annotated[
         bool | None, Query(alias="open", description="Those that are open, or are not, only")
     ] = None,
-) -> Page[InvestigationRequestView]:
-    """The newest first. Open ones stand before the Observer until a query answers them or they have grown old."""
+) -> Page[InvestigationRequestResponse]:
+    """Lists investigation requests, newest first. The observer sees open ones until a query answers them or they expire."""
     return await conclusions.list_investigation_requests(
         access.session, access.owner_id, access.agent.id, paging, is_open=is_open
     )

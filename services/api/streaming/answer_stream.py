@@ -33,7 +33,7 @@ from shared.database.engine import Database
 from shared.database.tables import Message, Step
 from shared.errors import VigilError
 from shared.runtime.background import cancel_and_wait, log_and_continue
-from shared.schemas.conversation import ENDED, MessageStatus, Restart, TextPiece, ToolUseView
+from shared.schemas.conversation import ENDED, MessageStatus, Restart, TextPiece, ToolUseResponse
 
 _POSITION: Final = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 
@@ -75,7 +75,7 @@ class AnswerState:
 
     draft: int
     content: str
-    tool_uses: tuple[ToolUseView, ...]
+    tool_uses: tuple[ToolUseResponse, ...]
     status: MessageStatus
 
     @property
@@ -88,15 +88,15 @@ class StreamChunk:
     """One event, with the position after it."""
 
     place: StreamPosition
-    what: ToolUseView | Restart | TextPiece
+    data: ToolUseResponse | Restart | TextPiece
 
 
 def chunks_after(place: StreamPosition, state: AnswerState) -> Sequence[StreamChunk]:
     """Returns the events of `state` after `place`: nothing twice and nothing left out, whatever states were missed."""
     chunks: list[StreamChunk] = []
-    for number, look in enumerate(state.tool_uses[place.tool_uses :], place.tool_uses + 1):
+    for number, tool_use in enumerate(state.tool_uses[place.tool_uses :], place.tool_uses + 1):
         place = StreamPosition(place.draft, place.offset, number)
-        chunks.append(StreamChunk(place, look))
+        chunks.append(StreamChunk(place, tool_use))
     if state.draft != place.draft:
         had_some = place.offset > 0
         place = StreamPosition(state.draft, 0, place.tool_uses)
@@ -114,7 +114,7 @@ def chunks_after(place: StreamPosition, state: AnswerState) -> Sequence[StreamCh
 def position_after(
     place: StreamPosition, chunks: Sequence[StreamChunk], state: AnswerState
 ) -> StreamPosition:
-    """Returns the position after `found`."""
+    """Returns the position after `chunks`."""
     return (
         chunks[-1].place if chunks else StreamPosition(state.draft, place.offset, place.tool_uses)
     )
@@ -127,7 +127,7 @@ COMPLETE: Final = "complete"
 DELETED: Final = "gone"
 """The step does not exist any more."""
 UNKNOWN: Final = ""
-_KNOWN_COLUMNS: Final[Mapping[str, TypeEngine[Any]]] = {
+_PARAMETER_COLUMNS: Final[Mapping[str, TypeEngine[Any]]] = {
     "answer_id": Uuid(),
     "step_id": Uuid(),
     "draft": Integer(),
@@ -135,7 +135,7 @@ _KNOWN_COLUMNS: Final[Mapping[str, TypeEngine[Any]]] = {
     "tool_uses": Integer(),
     "stands": Text(),
 }
-"""What was read of each answer before, one array parameter per column."""
+"""The state of each answer at the last poll, one array parameter per column."""
 
 
 @dataclass
@@ -143,12 +143,12 @@ class _Followed:
     step_id: UUID
     followers: int = 0
     state: AnswerState | None = None
-    stands: str = ""
-    """The status at the last poll: that of its step, COMPLETE or GONE."""
+    status: str = ""
+    """The status at the last poll: that of its step, COMPLETE or DELETED."""
     is_gone: bool = False
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Wakes the streams that wait for a change."""
         self.changed.set()
         self.changed = asyncio.Event()
@@ -160,13 +160,13 @@ class AnswerStreams:
     One instance per process; without clients it does not poll.
     """
 
-    def __init__(self, database: Database, *, look_seconds: float = POLL_SECONDS) -> None:
+    def __init__(self, database: Database, *, poll_seconds: float = POLL_SECONDS) -> None:
         self._database = database
-        self._look_seconds = look_seconds
+        self._poll_seconds = poll_seconds
         self._followed: dict[UUID, _Followed] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
         self._is_closed = False
-        self._has_looked = False
+        self._has_polled = False
         self._changed = _changed_answers_query()
 
     async def follow(
@@ -180,7 +180,7 @@ class AnswerStreams:
         deadline = asyncio.get_running_loop().time() + seconds
         followed = self._followed.setdefault(answer_id, _Followed(step_id))
         followed.followers += 1
-        self._look_now()
+        self._start_polling()
         last_state: AnswerState | None = None
         try:
             while not (followed.is_gone or self._is_closed):
@@ -202,39 +202,39 @@ class AnswerStreams:
         """Ends every stream; clients reconnect."""
         self._is_closed = True
         for followed in self._followed.values():
-            followed.tell()
+            followed.notify()
 
     async def close(self) -> None:
         self.stop()
-        if self._looking is not None:
-            await cancel_and_wait(self._looking)
+        if self._polling is not None:
+            await cancel_and_wait(self._polling)
 
-    def _look_now(self) -> None:
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look_for_ever())
+    def _start_polling(self) -> None:
+        if self._polling is None or self._polling.done():
+            self._polling = asyncio.create_task(self._poll_until_unused())
 
-    async def _look_for_ever(self) -> None:
+    async def _poll_until_unused(self) -> None:
         while self._followed:
-            self._has_looked = False
-            await log_and_continue(self._look, "answers are looked at again in a second")
-            await asyncio.sleep(self._look_seconds if self._has_looked else RETRY_SECONDS)
+            self._has_polled = False
+            await log_and_continue(self._poll, "answers are looked at again in a second")
+            await asyncio.sleep(self._poll_seconds if self._has_polled else RETRY_SECONDS)
 
-    async def _look(self) -> None:
-        asked = dict(self._followed)
-        if not asked:
+    async def _poll(self) -> None:
+        followed_answers = dict(self._followed)
+        if not followed_answers:
             return
-        columns = zip(*(_known_values(*item) for item in asked.items()), strict=True)
-        parameters = dict(zip(_KNOWN_COLUMNS, map(list, columns), strict=True))
+        columns = zip(*(_parameter_values(*item) for item in followed_answers.items()), strict=True)
+        parameters = dict(zip(_PARAMETER_COLUMNS, map(list, columns), strict=True))
         async with self._database.transaction() as session:
             row = (await session.execute(self._changed, parameters)).all()
-        for answer_id, draft, *rest in row:
-            followed = asked[answer_id]
+        for answer_id, draft, *columns_of_state in row:
+            followed = followed_answers[answer_id]
             if draft is None:
                 followed.is_gone = True
             else:
-                followed.state = _state(followed, draft, *rest)
-            followed.tell()
-        self._has_looked = True
+                followed.state = _state(followed, draft, *columns_of_state)
+            followed.notify()
+        self._has_polled = True
 
 
 async def _status_condition(event: asyncio.Event, deadline: float) -> bool:
@@ -247,53 +247,54 @@ async def _status_condition(event: asyncio.Event, deadline: float) -> bool:
 
 
 def _changed_answers_query() -> Select[Any]:
-    """Returns the statement for answers that differ from what is known, without a draft where they
-    are deleted.
+    """Returns the statement for answers that differ from the last poll; deleted ones have no draft.
 
-    Text that is known is not read again. It is built once, because building it takes longer than
+    Text of earlier polls is not read again. The statement is built once, because building it takes longer than
     running it.
     """
-    parameters = [bindparam(name, type_=ARRAY(kind)) for name, kind in _KNOWN_COLUMNS.items()]
-    columns = [column(name, kind) for name, kind in _KNOWN_COLUMNS.items()]
-    known = func.unnest(*parameters).table_valued(*columns, name="known").render_derived()
+    parameters = [bindparam(name, type_=ARRAY(kind)) for name, kind in _PARAMETER_COLUMNS.items()]
+    columns = [column(name, kind) for name, kind in _PARAMETER_COLUMNS.items()]
+    previous = func.unnest(*parameters).table_valued(*columns, name="known").render_derived()
     is_complete = Message.completed_at.is_not(None)
-    stands = func.coalesce(case((is_complete, COMPLETE), else_=reading.step_status()), DELETED)
-    length = case((Message.draft == known.c.draft, known.c.length), else_=0)
+    status = func.coalesce(case((is_complete, COMPLETE), else_=reading.step_status()), DELETED)
+    length = case((Message.draft == previous.c.draft, previous.c.length), else_=0)
     is_news = or_(
         Message.id.is_(None),
-        Message.draft != known.c.draft,
-        func.length(Message.content) != known.c.length,
-        func.jsonb_array_length(Message.tool_uses) != known.c.tool_uses,
-        stands != known.c.stands,
+        Message.draft != previous.c.draft,
+        func.length(Message.content) != previous.c.length,
+        func.jsonb_array_length(Message.tool_uses) != previous.c.tool_uses,
+        status != previous.c.stands,
     )
     return (
         select(
-            known.c.answer_id,
+            previous.c.answer_id,
             Message.draft,
             length,
             func.substr(Message.content, length + 1),
             Message.tool_uses,
-            stands,
+            status,
         )
-        .select_from(known)
-        .outerjoin(Message, Message.id == known.c.answer_id)
-        .outerjoin(Step, Step.id == known.c.step_id)
+        .select_from(previous)
+        .outerjoin(Message, Message.id == previous.c.answer_id)
+        .outerjoin(Step, Step.id == previous.c.step_id)
         .where(is_news)
     )
 
 
-def _known_values(answer_id: UUID, followed: _Followed) -> tuple[UUID, UUID, int, int, int, str]:
+def _parameter_values(
+    answer_id: UUID, followed: _Followed
+) -> tuple[UUID, UUID, int, int, int, str]:
     state = followed.state
     if state is None:
         return answer_id, followed.step_id, 0, 0, 0, UNKNOWN
-    standing = followed.stands
+    status = followed.status
     return (
         answer_id,
         followed.step_id,
         state.draft,
         len(state.content),
         len(state.tool_uses),
-        standing,
+        status,
     )
 
 
@@ -303,11 +304,11 @@ def _state(
     length: int,
     text: str,
     tool_uses: list[dict[str, Any]],
-    stands: str,
+    step_status: str,
 ) -> AnswerState:
-    followed.stands = stands
-    before = followed.state.content[:length] if followed.state else ""
-    step = None if stands in (COMPLETE, DELETED) else stands
-    status = reading.answer_status(is_complete=stands == COMPLETE, step=step)
-    looks = tuple(ToolUseView.model_validate(item) for item in tool_uses)
-    return AnswerState(draft, before + text, looks, status)
+    followed.status = step_status
+    beginning = followed.state.content[:length] if followed.state else ""
+    step = None if step_status in (COMPLETE, DELETED) else step_status
+    status = reading.answer_status(is_complete=step_status == COMPLETE, step=step)
+    uses = tuple(ToolUseResponse.model_validate(item) for item in tool_uses)
+    return AnswerState(draft, beginning + text, uses, status)

@@ -25,8 +25,8 @@ from shared.errors import TransientError
 from shared.events.credentials import Credentials
 from shared.events.stream_admin import Queue
 from shared.events.stream_reader import (
-    History,
     StoredEvent,
+    StreamHistory,
     StreamState,
     connect_reader,
     read_batches,
@@ -44,7 +44,7 @@ class OwnerCache:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: dict[UUID, UUID] = {}
+        self._cache: dict[UUID, UUID] = {}
 
     async def of(self, agent_ids: Iterable[UUID]) -> dict[UUID, UUID]:
         """Returns agent id to owner id, without deleted agents.
@@ -52,7 +52,7 @@ class OwnerCache:
         Raises TransientError while PostgreSQL is unavailable.
         """
         unique_ids = set(agent_ids)
-        owners = {agent_id: self._known[agent_id] for agent_id in unique_ids & self._known.keys()}
+        owners = {agent_id: self._cache[agent_id] for agent_id in unique_ids & self._cache.keys()}
         if unknown := unique_ids - owners.keys():
             async with self._database.transaction() as session:
                 owners |= (looked_up := await agents.owners_by_agent(session, unknown))
@@ -60,9 +60,9 @@ class OwnerCache:
         return owners
 
     def _remember(self, owners: dict[UUID, UUID]) -> None:
-        self._known |= owners
-        for oldest in list(islice(self._known, max(0, len(self._known) - MAX_CACHED_OWNERS))):
-            del self._known[oldest]
+        self._cache |= owners
+        for oldest in list(islice(self._cache, max(0, len(self._cache) - MAX_CACHED_OWNERS))):
+            del self._cache[oldest]
 
 
 RETRY_MILLISECONDS: Final = 1000
@@ -128,9 +128,9 @@ class EventHub:
         self._url = url
         self._credentials = credentials
         self._owners = owners
-        self._history: History | None = None
+        self._history: StreamHistory | None = None
         self._made_at: datetime | None = None
-        self._told_away: str | None = None
+        self._logged_outage: str | None = None
         self._reading_back = asyncio.Semaphore(MAX_READING_BACK)
 
     async def run(self) -> None:
@@ -142,7 +142,7 @@ class EventHub:
     def stop(self) -> None:
         """Disconnects every listener; they reconnect."""
         self.stopping = True
-        self._tell()
+        self._notify()
 
     async def wait_for(self, news: asyncio.Event, seconds: float) -> None:
         """Waits for `news`, or `seconds`."""
@@ -150,9 +150,9 @@ class EventHub:
             async with asyncio.timeout(seconds):
                 await news.wait()
 
-    async def held(self) -> StreamState:
+    async def stream_state(self) -> StreamState:
         """Returns the state of the stream. Raises TransientError while that is unknown."""
-        state = await self._stream().held()
+        state = await self._stream().state()
         if state is None:
             raise TransientError(f"there is no stream {STREAM}: run `vigil migrate`")
         return state
@@ -163,20 +163,20 @@ class EventHub:
 
     async def last_before(self, moment: datetime) -> int:
         """Returns the position for events since `moment`. Raises TransientError."""
-        before = await self._stream().last_before(moment)
-        return (await self.held()).last if before is None else before
+        position = await self._stream().last_before(moment)
+        return (await self.stream_state()).last if position is None else position
 
     async def read_back(self, sequence: int) -> StreamChunk | None:
         """Returns the next chunk of the stream after `sequence`. Raises TransientError."""
         async with self._reading_back:
-            batch = await self._stream().after(
+            batch = await self._stream().read_after(
                 sequence, max_events=CHUNK_EVENTS, max_bytes=CHUNK_BYTES
             )
             if not batch:
                 return None
-            return StreamChunk(batch[0].sequence, batch[-1].sequence, await self._heard(batch))
+            return StreamChunk(batch[0].sequence, batch[-1].sequence, await self._parse(batch))
 
-    def _stream(self) -> History:
+    def _stream(self) -> StreamHistory:
         if self._history is None:
             raise TransientError(f"NATS at {self._url} is away")
         return self._history
@@ -186,18 +186,18 @@ class EventHub:
         try:
             await self._follow()
         except TransientError as error:
-            if str(error) != self._told_away:
-                self._told_away = str(error)
-                log.warning("no events for the time being", reason=self._told_away)
+            if str(error) != self._logged_outage:
+                self._logged_outage = str(error)
+                log.warning("no events for the time being", reason=self._logged_outage)
 
     async def _follow(self) -> None:
         """Runs until NATS or PostgreSQL is unavailable or the stream was recreated; each raises TransientError."""
         async with connect_reader(self._url, self._credentials, name="api") as client:
-            self._history = History(client)
+            self._history = StreamHistory(client)
             try:
-                state = await self.held()
+                state = await self.stream_state()
                 self._begin(state)
-                self._told_away = None
+                self._logged_outage = None
                 async with aclosing(
                     read_batches(client, start_at_sequence(self.window.last + 1))
                 ) as subscription:
@@ -214,14 +214,14 @@ class EventHub:
         """
         before_first = state.first - 1
         if not self._continues(state):
-            after = max(before_first, state.last - self.window.most_events)
-            self.window.begin(after, new_stream_from=before_first)
+            position = max(before_first, state.last - self.window.most_events)
+            self.window.begin(position, new_stream_from=before_first)
             self._made_at, self.is_live = state.made_at, False
         elif self.window.last < before_first:
             self.window.begin(before_first)
         if self.window.last >= state.last:
             self._go_live()
-        self._tell()
+        self._notify()
 
     def _continues(self, state: StreamState) -> bool:
         """Returns whether this is the stream that the buffer was filled from, without a gap."""
@@ -229,15 +229,15 @@ class EventHub:
 
     def _go_live(self) -> None:
         self.is_live = True
-        self._tell()
+        self._notify()
 
     async def _take(self, batch: Sequence[StoredEvent]) -> None:
         if batch:
-            events = await self._heard(batch)
+            events = await self._parse(batch)
             self.window.extend(events, batch[0].sequence, batch[-1].sequence)
-            self._tell()
+            self._notify()
 
-    async def _heard(self, batch: Sequence[StoredEvent]) -> list[BufferedEvent]:
+    async def _parse(self, batch: Sequence[StoredEvent]) -> list[BufferedEvent]:
         """Parses a batch. Leaves out messages that are no events, and events of deleted agents."""
         about = [(event, event.agent_id) for event in batch]
         owners = await self._owners.of(agent_id for _, agent_id in about if agent_id is not None)
@@ -249,7 +249,7 @@ class EventHub:
             if agent_id is not None and agent_id in owners
         ]
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         self.news.set()
         self.news = asyncio.Event()
 

@@ -68,7 +68,7 @@ class Listener:
         still_allowed: Callable[[], Awaitable[bool]],
     ) -> None:
         self._hub = hub
-        self._wanted = event_filter
+        self._filter = event_filter
         self._from = begin
         self._still_allowed = still_allowed
         self._cursor: Cursor | None = None
@@ -80,7 +80,7 @@ class Listener:
         """Yields frames until the client is disconnected; the last frame says why."""
         yield event_hub.OPENING
         while (why := await self._end()) is None:
-            news = self._hub.news  # before the look: what comes after it is heard
+            news = self._hub.news  # read before the events, so that no change is missed
             frames = await self._look()
             if frames:
                 self._sent_at = self._now()
@@ -105,7 +105,7 @@ class Listener:
                 if not await self._still_allowed():
                     return NOT_ALLOWED
             except TransientError:
-                return None  # whoever would have to say so is away
+                return None  # the check is not possible now
         return None
 
     def _was_slow(self) -> bool:
@@ -135,14 +135,14 @@ class Listener:
                 case events:
                     return await self._of_window(events)
         except TransientError:
-            return None  # NATS or Postgres is away; the listener is kept
+            return None  # NATS or PostgreSQL is unavailable; the listener stays connected
 
     async def _of_window(self, events: Sequence[BufferedEvent]) -> bytes | None:
         if not events:
             return None
         await asyncio.sleep(
             0
-        )  # what is not for this listener is passed by without a wait, and may be much
+        )  # skipping events of other listeners never waits, and there can be many
         return self._joined(events)
 
     async def _read_back(self, cursor: Cursor) -> bytes | None:
@@ -150,7 +150,7 @@ class Listener:
         if past is None:
             # The stream is empty, unless the responding server lags behind: the first sequence is
             # certain.
-            before_first = min((await self._hub.held()).first - 1, self._hub.window.after)
+            before_first = min((await self._hub.stream_state()).first - 1, self._hub.window.after)
             gap = cursor.read(before_first + 1, before_first)
             return event_hub.gap_frame(gap) if gap else None
         gap = cursor.read(past.first, past.last)
@@ -174,16 +174,16 @@ class Listener:
             case int() as sequence:
                 return await self._take_place_ahead(sequence)
             case moment:
-                before = await self._hub.last_before(moment)
-                self._cursor = Cursor(before, window.stream)
-                return event_hub.position_frame(before)
+                position = await self._hub.last_before(moment)
+                self._cursor = Cursor(position, window.stream)
+                return event_hub.position_frame(position)
 
     async def _take_place_ahead(self, sequence: int) -> bytes:
         """Handles a position beyond the buffer.
 
         If it is beyond the stream too, it belongs to another stream.
         """
-        state = await self._hub.held()
+        state = await self._hub.stream_state()
         stream = self._hub.window.stream
         if sequence <= state.last:
             self._cursor = Cursor(sequence, stream)
@@ -192,7 +192,7 @@ class Listener:
         return event_hub.gap_frame(Gap("stream_made_anew", sequence + 1, None, state.first - 1))
 
     def _joined(self, events: Sequence[BufferedEvent]) -> bytes:
-        return b"".join(item.frame for item in events if self._wanted.includes(item))
+        return b"".join(item.frame for item in events if self._filter.includes(item))
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

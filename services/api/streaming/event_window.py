@@ -41,16 +41,16 @@ class ReplayBuffer:
         """A number for each stream that was found, since a recreated stream starts its sequences again. 0: none yet."""
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._heard: list[BufferedEvent] = []
-        self._given_up = 0
+        self._events: list[BufferedEvent] = []
+        self._evicted = 0
 
     def begin(self, after: int, *, new_stream_from: int | None = None) -> None:
         """Empties the buffer and starts it after `after`.
 
-        With `origin`, in another stream than before.
+        With `new_stream_from`, in another stream than before.
         """
         self.after = self.last = after
-        self._heard, self._given_up, self._bytes = [], 0, 0
+        self._events, self._evicted, self._bytes = [], 0, 0
         if new_stream_from is not None:
             self.origin = new_stream_from
             self.stream += 1
@@ -63,19 +63,18 @@ class ReplayBuffer:
         """
         if first > self.last + 1:
             self.begin(first - 1)
-        self._heard += events
+        self._events += events
         self._bytes += sum(len(item.frame) for item in events)
         self.last = last
         while self._is_too_large():
-            oldest = self._heard[self._given_up]
+            oldest = self._events[self._evicted]
             self.after = oldest.sequence
             self._bytes -= len(oldest.frame)
-            self._given_up += 1
-        # Removed in batches: one by one would move all others each time, and too late would waste
-        # memory.
-        if self._given_up > len(self._heard) // EVICTED_SHARE:
-            del self._heard[: self._given_up]
-            self._given_up = 0
+            self._evicted += 1
+        # Removed in batches: removing them singly would move all others each time.
+        if self._evicted > len(self._events) // EVICTED_SHARE:
+            del self._events[: self._evicted]
+            self._evicted = 0
 
     def behind(self, sequence: int) -> Sequence[BufferedEvent] | None:
         """Returns the oldest events after `sequence`, at most a chunk; None where some of them may
@@ -84,13 +83,13 @@ class ReplayBuffer:
         if sequence < self.after:
             return None
         start = bisect_right(
-            self._heard, sequence, lo=self._given_up, key=lambda event: event.sequence
+            self._events, sequence, lo=self._evicted, key=lambda event: event.sequence
         )
-        return chunk(self._heard[start : start + CHUNK_EVENTS])
+        return chunk(self._events[start : start + CHUNK_EVENTS])
 
     def _is_too_large(self) -> bool:
-        stored = len(self._heard) - self._given_up
-        return stored > self.most_events or (stored > 0 and self._bytes > self._most_bytes)
+        count = len(self._events) - self._evicted
+        return count > self.most_events or (count > 0 and self._bytes > self._most_bytes)
 
 
 def chunk(events: Sequence[BufferedEvent]) -> Sequence[BufferedEvent]:

@@ -42,7 +42,7 @@ def error_page(pages: Pages, scope: Scope, status: HTTPStatus, detail: str) -> R
     return pages.answer(template, context, status=status)
 
 
-_KEPT_HEADERS: Final = ("retry-after", "allow")
+_COPIED_HEADERS: Final = ("retry-after", "allow")
 
 
 class HtmlErrorMiddleware:
@@ -78,26 +78,26 @@ class _CapturedProblem:
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._held: Message | None = None
+        self._start: Message | None = None
         self._body = b""
         self.problem: tuple[HTTPStatus, str, Mapping[str, str]] | None = None
         self.has_begun = False
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start" and _is_problem(message):
-            self._held = message
-        elif self._held is None:
+            self._start = message
+        elif self._start is None:
             self.has_begun = True
             await self._send(message)
         elif message["type"] == "http.response.body":
             self._body += message.get("body", b"")
             if not message.get("more_body"):
-                self.problem = self._read(self._held)
+                self.problem = self._parse_problem(self._start)
 
-    def _read(self, start: Message) -> tuple[HTTPStatus, str, Mapping[str, str]]:
+    def _parse_problem(self, start: Message) -> tuple[HTTPStatus, str, Mapping[str, str]]:
         headers = Headers(raw=start["headers"])
-        kept_headers = {name: headers[name] for name in _KEPT_HEADERS if name in headers}
-        return HTTPStatus(start["status"]), json.loads(self._body)["detail"], kept_headers
+        problem_headers = {name: headers[name] for name in _COPIED_HEADERS if name in headers}
+        return HTTPStatus(start["status"]), json.loads(self._body)["detail"], problem_headers
 
 
 def _is_problem(start: Message) -> bool:

@@ -48,8 +48,8 @@ def duration(seconds: float | timedelta | None) -> str:
         (_DAY, "d", _HOUR, "h"),
     ):
         if rounded < unit * (60 if unit != _HOUR else 24) or unit == _DAY:
-            rest = rounded % unit // below
-            return f"{rounded // unit} {name}" + (f" {rest} {of_below}" if rest else "")
+            remainder = rounded % unit // below
+            return f"{rounded // unit} {name}" + (f" {remainder} {of_below}" if remainder else "")
     raise AssertionError("days have no end")
 
 

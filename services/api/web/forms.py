@@ -19,7 +19,7 @@ def _lines(text: object) -> object:
 
 
 Lines = BeforeValidator(_lines)
-UNLESS_BLANK: Final = BeforeValidator(lambda given: given or None)
+UNLESS_BLANK: Final = BeforeValidator(lambda text: text or None)
 """Forms send unselected options too, as empty strings."""
 Version = Annotated[str, Field(max_length=MAX_VERSION_CHARS)]
 """The version that the form was filled from, which prevents lost updates."""

@@ -116,7 +116,9 @@ _POLICY: Final = {
 }
 
 _WITHOUT_SCRIPTS: Final = {
-    of: what for of, what in _POLICY.items() if of not in ("script-src", "connect-src", "font-src")
+    of: source
+    for of, source in _POLICY.items()
+    if of not in ("script-src", "connect-src", "font-src")
 }
 
 PAGE_HEADERS: Final = {

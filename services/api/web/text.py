@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
 from shared.graph.conclusions.citations import Citation, Kind, parse_citations, replace_citations
-from shared.schemas.base import CitationView
+from shared.schemas.base import CitationResponse
 
 _TAGS: Final = frozenset(
     [
@@ -89,27 +89,29 @@ def element_address(
     return f"/agents/{agent_id}/{kind}s/{element_id}"
 
 
-def render_cited_markdown(text: str, citations: Iterable[CitationView], agent_id: UUID) -> Markup:
+def render_cited_markdown(
+    text: str, citations: Iterable[CitationResponse], agent_id: UUID
+) -> Markup:
     """Renders Markdown of a model, with links to what it cites."""
     links = _links(citations, agent_id)
     return Markup("".join(_link_citations(_TAG.split(str(render_markdown(text))), links)))
 
 
-def render_cited_line(text: str, citations: Iterable[CitationView], agent_id: UUID) -> Markup:
+def render_cited_line(text: str, citations: Iterable[CitationResponse], agent_id: UUID) -> Markup:
     """Like `cited`, for plain text."""
     links = _links(citations, agent_id)
     return Markup(replace_citations(str(escape(text)), links.get))
 
 
-def _links(citations: Iterable[CitationView], agent_id: UUID) -> dict[Citation, str]:
+def _links(citations: Iterable[CitationResponse], agent_id: UUID) -> dict[Citation, str]:
     return {_key(citation): str(_link(citation, agent_id)) for citation in citations}
 
 
-def _key(view: CitationView) -> Citation:
+def _key(view: CitationResponse) -> Citation:
     return Citation(Kind(view.kind), view.id)
 
 
-def _link(view: CitationView, agent_id: UUID) -> Markup:
+def _link(view: CitationResponse, agent_id: UUID) -> Markup:
     if view.name is None:
         return Markup('<span class="cite" data-missing title="{}">{} {}</span>').format(
             f"The model cites {view.id}, which does not exist", view.kind, _UNKNOWN
@@ -203,19 +205,19 @@ def _by_words(before: str, after: str) -> Iterator[DiffRun]:
 
 async def find_citations(
     session: AsyncSession, owner_id: UUID, texts: Iterable[tuple[UUID, str]]
-) -> Mapping[UUID, list[CitationView]]:
+) -> Mapping[UUID, list[CitationResponse]]:
     """Returns the citations in texts by agent. Elements that do not exist any more have no name."""
     texts_by_agent: defaultdict[UUID, list[str]] = defaultdict(list)
     for agent_id, text in texts:
         texts_by_agent[agent_id].append(text)
-    result: dict[UUID, list[CitationView]] = {}
+    result: dict[UUID, list[CitationResponse]] = {}
     for agent_id, of_agent in texts_by_agent.items():
         citations = parse_citations(*of_agent).citations
         names = await labels.load_labels(
             session, owner_id, agent_id, [citation.id for citation in citations]
         )
         result[agent_id] = [
-            CitationView(
+            CitationResponse(
                 kind=citation.kind.value,
                 id=citation.id,
                 type=names[citation.id].type if citation.id in names else None,

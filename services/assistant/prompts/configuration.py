@@ -90,11 +90,11 @@ def system_prompt(interval_seconds: int) -> str:
 
 
 def user_message(
-    mission: str, *, name: str | None, kept: Mapping[Phase, str], existing: Sequence[str]
+    mission: str, *, name: str | None, prompts_to_keep: Mapping[Phase, str], existing: Sequence[str]
 ) -> str:
     """Returns the user message.
 
-    `name` is a name to keep, `kept` are prompts to keep, `existing` has a line for each existing
+    `name` is a name to keep, `prompts_to_keep` by phase, `existing` has a line for each existing
     type.
     """
     parts = [wrap_section("mission", mission)]
@@ -102,10 +102,12 @@ def user_message(
         parts.append(
             f"The agent is called {name!r}, and keeps that name: answer with it, or with your own."
         )
-    if kept:
-        kept_prompts = "\n\n".join(wrap_section(phase, prompt) for phase, prompt in kept.items())
+    if prompts_to_keep:
+        sections = "\n\n".join(
+            wrap_section(phase, prompt) for phase, prompt in prompts_to_keep.items()
+        )
         parts.append(
-            f"{kept_prompts}\n\nThese prompts stay as they are. Write all six; the others must fit these."
+            f"{sections}\n\nThese prompts stay as they are. Write all six; the others must fit these."
         )
     if existing:
         parts.append(

@@ -20,7 +20,7 @@ from shared.graph.entity_resolution import redirects
 from shared.graph.labels import Label
 from shared.graph.scope import GraphScope
 from shared.graph.types import RESERVED_TYPES
-from shared.schemas.provenance import CitingView
+from shared.schemas.provenance import CitingConclusion
 from shared.tools import Json
 
 BATCH_SIZE: Final = 500
@@ -43,11 +43,11 @@ async def store_citations(
 
 async def store_missing_citations(session: AsyncSession, agent_id: UUID) -> int:
     """Store the citations of conclusions that have none stored; returns the number of these conclusions."""
-    after, count = UUID(int=0), 0
-    while rows := await _conclusions_without_citations(session, agent_id, after):
+    last_id, count = UUID(int=0), 0
+    while rows := await _conclusions_without_citations(session, agent_id, last_id):
         for conclusion_id, properties in rows:
             await store_citations(session, conclusion_id, cited_ids(properties))
-        after, count = rows[-1][0], count + len(rows)
+        last_id, count = rows[-1][0], count + len(rows)
     return count
 
 
@@ -60,7 +60,7 @@ def cited_ids(properties: Json) -> list[UUID]:
 
 async def list_citing_conclusions(
     session: AsyncSession, scope: GraphScope, cited_id: UUID
-) -> list[CitingView]:
+) -> list[CitingConclusion]:
     """The newest MAX_CITING conclusions that cite the element, or an element merged into it."""
     earlier = (await redirects.earlier_ids(session, [cited_id])).get(cited_id, [])
     rows = await session.execute(
@@ -74,11 +74,11 @@ async def list_citing_conclusions(
         .order_by(GraphNode.created_at.desc(), GraphNode.id)
         .limit(MAX_CITING)
     )
-    return [CitingView(id=row.id, type=row.type, name=row.name) for row in rows]
+    return [CitingConclusion(id=row.id, type=row.type, name=row.name) for row in rows]
 
 
 async def _conclusions_without_citations(
-    session: AsyncSession, agent_id: UUID, after: UUID
+    session: AsyncSession, agent_id: UUID, last_id: UUID
 ) -> Sequence[tuple[UUID, Json]]:
     has_citations = exists().where(CitationRow.conclusion_id == GraphNode.id)
     rows = await session.execute(
@@ -86,7 +86,7 @@ async def _conclusions_without_citations(
         .where(
             GraphNode.agent_id == agent_id,
             GraphNode.type.in_(RESERVED_TYPES),
-            GraphNode.id > after,
+            GraphNode.id > last_id,
             ~has_citations,
         )
         .order_by(GraphNode.id)

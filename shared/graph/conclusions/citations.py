@@ -1,4 +1,4 @@
-"""Citations: what a conclusion must cite, decided from its text and from what exists (guarantee G9). Pure."""
+"""Citations: what a conclusion must cite, decided from its text and from what exists. Pure."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -167,15 +167,15 @@ def _refuse_retracted(content: str, summary: str, cited: CitedElements) -> Refus
 
 
 def _refuse_non_analyses(content: str, summary: str, cited: CitedElements) -> Refusal | None:
-    others = [
+    other_rows = [
         citation
         for citation in parse_citations(content, summary).citations
         if citation.kind == Kind.EDGE or cited.node_types[citation.id] != ANALYSIS_TYPE
     ]
-    if not others:
+    if not other_rows:
         return None
     listing = [
-        f"{citation} ({cited.node_types.get(citation.id, 'an edge')})" for citation in others
+        f"{citation} ({cited.node_types.get(citation.id, 'an edge')})" for citation in other_rows
     ]
     return Refusal(
         RefusalCode.NOT_AN_ANALYSIS,

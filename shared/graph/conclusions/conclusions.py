@@ -33,7 +33,7 @@ from shared.graph.prompt_format import format_utc
 from shared.graph.retraction.doubts import is_doubted
 from shared.graph.scope import OWNED_AGENT_ID, GraphScope, is_supported, take_shared_retraction_lock
 from shared.graph.validation import normalize_name, one_line, refuse_large, refuse_unstorable
-from shared.schemas.base import CommitmentView
+from shared.schemas.base import ForecastTerms
 from shared.tools import Json, ToolRefusalError
 from shared.workflow.iterations import database_time
 
@@ -201,10 +201,10 @@ async def database_date(session: AsyncSession) -> date:
 
 
 def forecast_fields(properties: Json | None, day: date) -> dict[str, Any]:
-    """The fields of CommitmentView on the given day; older conclusions have only some of them."""
+    """The fields of ForecastTerms on the given day; older conclusions have only some of them."""
     values = properties or {}
     horizon = _parse_date(values.get("horizon"))
-    return CommitmentView(
+    return ForecastTerms(
         confidence=values.get("confidence"),
         horizon=horizon,
         invalidation=values.get("invalidation"),

@@ -17,7 +17,7 @@ from shared.graph.conclusions.conclusions import database_date, forecast_fields
 from shared.graph.labels import Label
 from shared.graph.retraction import doubts
 from shared.graph.scope import GraphScope
-from shared.schemas.base import CitationView, ConclusionView, Page, Wanted
+from shared.schemas.base import CitationResponse, ConclusionResponse, Page, PageRequest
 
 VERDICT_PROPERTIES: Final = {ANALYSIS_TYPE: "type", ADVICE_TYPE: "action"}
 """The property that holds the verdict: `observation` or `pattern`; `BUY`, `SELL` or `HOLD`."""
@@ -26,8 +26,8 @@ _NEWEST = Keyset("conclusions", (GraphNode.updated_at, GraphNode.id))
 
 
 async def list_conclusions(
-    session: AsyncSession, scope: GraphScope, type_name: str, page_request: Wanted
-) -> Page[ConclusionView]:
+    session: AsyncSession, scope: GraphScope, type_name: str, page_request: PageRequest
+) -> Page[ConclusionResponse]:
     """List the conclusions of a type in WORD_OF, the newest first."""
     page_slice = await paginate(session, _select_of_type(scope, type_name), _NEWEST, page_request)
     nodes = [node for (node,) in page_slice.rows]
@@ -36,7 +36,7 @@ async def list_conclusions(
 
 async def get_conclusion(
     session: AsyncSession, scope: GraphScope, type_name: str, node_id: UUID
-) -> ConclusionView | None:
+) -> ConclusionResponse | None:
     """Load one conclusion; None if the agent has none of that id and type."""
     node = await session.scalar(_select_of_type(scope, type_name).where(GraphNode.id == node_id))
     return None if node is None else (await _views(session, scope, [node]))[0]
@@ -50,7 +50,7 @@ def _select_of_type(scope: GraphScope, type_name: str) -> Select[GraphNode]:
 
 async def _views(
     session: AsyncSession, scope: GraphScope, nodes: Sequence[GraphNode]
-) -> list[ConclusionView]:
+) -> list[ConclusionResponse]:
     citations = [parse_citations(node.properties["content"]).citations for node in nodes]
     cited = {citation.id for node_citations in citations for citation in node_citations}
     names = await labels.load_labels(session, scope.owner_id, scope.agent_id, cited)
@@ -68,9 +68,9 @@ def _view(
     names: dict[UUID, Label],
     day: date,
     doubted_since: datetime | None,
-) -> ConclusionView:
+) -> ConclusionResponse:
     properties = node.properties
-    return ConclusionView(
+    return ConclusionResponse(
         id=node.id,
         word=properties[VERDICT_PROPERTIES[node.type]],
         name=node.name,
@@ -84,8 +84,8 @@ def _view(
     )
 
 
-def _citation(citation: Citation, label: Label | None) -> CitationView:
-    return CitationView(
+def _citation(citation: Citation, label: Label | None) -> CitationResponse:
+    return CitationResponse(
         kind=citation.kind.value,
         id=citation.id,
         type=label.type if label else None,

@@ -87,7 +87,7 @@ def _node_types() -> CompiledStatement:
     of_type = and_(
         GraphNode.agent_id == GraphNodeType.agent_id, GraphNode.type == GraphNodeType.name
     )
-    counted = select(1).select_from(GraphNode).where(of_type).correlate(GraphNodeType)
+    rows_of_type = select(1).select_from(GraphNode).where(of_type).correlate(GraphNodeType)
     newest = (
         select(GraphNode.id, GraphNode.name.label("node_name"), GraphNode.updated_at)
         .where(of_type, is_supported(GraphNode))
@@ -100,7 +100,7 @@ def _node_types() -> CompiledStatement:
         select(
             GraphNodeType.name,
             GraphNodeType.description,
-            _at_most(counted, COUNT_LIMIT),
+            _at_most(rows_of_type, COUNT_LIMIT),
             newest.c.id,
             newest.c.node_name,
             newest.c.updated_at,
@@ -120,14 +120,14 @@ def edge_types(scope: GraphScope) -> BoundQuery[list[EdgeTypeFacts]]:
 
 @cache
 def _edge_types() -> CompiledStatement:
-    counted = (
+    edges_of_type = (
         select(1)
         .select_from(GraphEdge)
         .where(GraphEdge.agent_id == GraphEdgeType.agent_id, GraphEdge.type == GraphEdgeType.name)
         .correlate(GraphEdgeType)
     )
     return CompiledStatement(
-        select(GraphEdgeType.name, GraphEdgeType.description, _at_most(counted, COUNT_LIMIT))
+        select(GraphEdgeType.name, GraphEdgeType.description, _at_most(edges_of_type, COUNT_LIMIT))
         .where(GraphEdgeType.agent_id == OWNED_AGENT_ID)
         .order_by(GraphEdgeType.name)
         .limit(MAX_TYPES)

@@ -84,7 +84,7 @@ async def look_up_names(
     """Look up the names of one request; neighbouring keys only if `is_compared`."""
     type_name, key = main_key
     statement, key_params = expand_values(
-        _LOOK_UP_SQL, "key", [key, *(other for _, other in other_keys)]
+        _LOOK_UP_SQL, "key", [key, *(other_key for _, other_key in other_keys)]
     )
     params = {**neighbour_params(scope, type_name, key), "called": name, "is_compared": is_compared}
     rows = await statement.tuples(session, {**params, **key_params})

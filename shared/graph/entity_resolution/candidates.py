@@ -39,17 +39,17 @@ class SimilarKey:
     similarity: float
 
 
-def similar_keys(key: str, others: Iterable[str], threshold: float) -> Iterator[SimilarKey]:
-    """Those of `others` with at least this similarity to `key` and the same discriminators (numbers, dates)."""
+def similar_keys(key: str, other_keys: Iterable[str], threshold: float) -> Iterator[SimilarKey]:
+    """The `other_keys` with at least this similarity to `key` and the same discriminators (numbers, dates)."""
     trigrams, own_discriminators = _trigrams(key), discriminators(key)
     min_trigrams = int(threshold * len(trigrams))
-    for other in dict.fromkeys(others):
+    for other_key in dict.fromkeys(other_keys):
         # The cheapest check comes first. A key has at most one trigram more than characters.
-        if len(other) + 1 < min_trigrams or discriminators(other) != own_discriminators:
+        if len(other_key) + 1 < min_trigrams or discriminators(other_key) != own_discriminators:
             continue
-        value = _jaccard(trigrams, _trigrams(other))
+        value = _jaccard(trigrams, _trigrams(other_key))
         if value >= threshold:
-            yield SimilarKey(other, value)
+            yield SimilarKey(other_key, value)
 
 
 def _trigrams(key: str) -> set[str]:

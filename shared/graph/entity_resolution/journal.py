@@ -71,12 +71,12 @@ def as_json(row: Mapping[str, Any]) -> Json:
     return {name: _to_json(value) for name, value in row.items()}
 
 
-def as_row(table: Table, stored: Json) -> dict[str, Any]:
+def as_row(table: Table, row: Json) -> dict[str, Any]:
     """The journal row as values for the present columns of the table."""
     return {
-        column.name: _from_json(column.type.python_type, stored[column.name])
+        column.name: _from_json(column.type.python_type, row[column.name])
         for column in table.columns
-        if column.name in stored
+        if column.name in row
     }
 
 

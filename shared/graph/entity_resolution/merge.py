@@ -45,8 +45,8 @@ async def select_rows(
     return [dict(row) for row in result.mappings()]
 
 
-async def restore_row(session: AsyncSession, table: Table, stored: Json) -> None:
-    await session.execute(insert(table).values(as_row(table, stored)))
+async def restore_row(session: AsyncSession, table: Table, row: Json) -> None:
+    await session.execute(insert(table).values(as_row(table, row)))
 
 
 def previous_state(row: Row) -> PreviousState:
@@ -138,14 +138,14 @@ async def move_evidence(
         if not entry.was_there
     ]
     if changes:
-        changed: dict[str, Any] = {
+        columns: dict[str, Any] = {
             "id": bindparam("new"),
             column: bindparam("thing"),
             "seal": bindparam("sealed"),
         }
         connection = await session.connection()
         await connection.execute(
-            update(EVIDENCE).where(EVIDENCE.c.id == bindparam("old")).values(changed), changes
+            update(EVIDENCE).where(EVIDENCE.c.id == bindparam("old")).values(columns), changes
         )
     return moved
 

@@ -177,6 +177,6 @@ def _strip_legal_forms(words: list[str]) -> list[str]:
 
 
 def _strip_article(words: list[str]) -> list[str]:
-    rest = words[1:]
-    is_article = words[:1] == ["the"] and len("".join(rest)) >= _MIN_CHARS_WITHOUT_ARTICLE
-    return rest if is_article else words
+    following = words[1:]
+    is_article = words[:1] == ["the"] and len("".join(following)) >= _MIN_CHARS_WITHOUT_ARTICLE
+    return following if is_article else words

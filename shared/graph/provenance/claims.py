@@ -83,7 +83,7 @@ def apply_claims(
 ) -> PropertyChange:
     """Apply `new_claims` to `properties`, which follow from `claims`; both may contain the same claims."""
     all_claims = {claim.evidence_id: claim for claim in (*new_claims, *claims)}
-    after = project_properties(properties, all_claims.values())
+    projection = project_properties(properties, all_claims.values())
     winners_before, winners = current_claims(claims), current_claims(all_claims.values())
     values = {name: value for claim in new_claims for name, value in claim.values.items()}
     superseded = {
@@ -91,18 +91,18 @@ def apply_claims(
             properties[name], winners_before[name].as_of if name in winners_before else None
         )
         for name in values
-        if name in properties and not _is_equal(properties[name], after[name])
+        if name in properties and not _is_equal(properties[name], projection[name])
     }
     retained = {
-        name: PreviousValue(after[name], winners[name].as_of)
+        name: PreviousValue(projection[name], winners[name].as_of)
         for name, value in values.items()
-        if not _is_equal(value, after[name])
+        if not _is_equal(value, projection[name])
     }
-    return PropertyChange(after, tuple(all_claims), superseded, retained)
+    return PropertyChange(projection, tuple(all_claims), superseded, retained)
 
 
-def _is_equal(one: Any, other: Any) -> bool:
-    return canonical_json(one) == canonical_json(other)
+def _is_equal(value: Any, other_value: Any) -> bool:
+    return canonical_json(value) == canonical_json(other_value)
 
 
 _DATE_FORMATS: Final = ("%Y/%m/%d", "%B %d, %Y", "%b %d, %Y", "%d %B %Y", "%d %b %Y", "%B %Y")

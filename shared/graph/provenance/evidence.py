@@ -1,7 +1,7 @@
 """Evidence: quotes of stored pages, verified word for word before a fact is written."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -35,6 +35,14 @@ class EvidenceInput:
     valid_from: datetime | None = None
     valid_to: datetime | None = None
     """The first moment at which it is no longer true."""
+
+    def without(self, names: Container[str]) -> "EvidenceInput":
+        """The same quote for the other properties alone. One that named no others supports the element's existence."""
+        if self.properties is None:
+            return self
+        return replace(
+            self, properties=tuple(name for name in self.properties if name not in names)
+        )
 
 
 @dataclass(frozen=True)

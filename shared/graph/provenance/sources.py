@@ -107,15 +107,15 @@ async def store_pages(session: AsyncSession, scope: GraphScope, answer: Json) ->
     An extract has no publication dates: such a page takes the date of its newest version that has one.
     """
     transaction_cache(session).pop((_PAGES_AT_SQL, scope), None)
-    fetched = [
+    pages = [
         page for result in answer.get("results", ()) if (page := _parse_result(result)) is not None
     ]
-    if not fetched:
+    if not pages:
         return
     now, dates = await _load_dates(
-        session, scope, [page.url for page in fetched if not page.published]
+        session, scope, [page.url for page in pages if not page.published]
     )
-    rows = {row["id"]: row for row in (_source_row(scope, page, dates, now) for page in fetched)}
+    rows = {row["id"]: row for row in (_source_row(scope, page, dates, now) for page in pages)}
     rows_json = json.dumps(list(rows.values()), default=str)
     await _STORE.run(session, {**scope.sql_params, "of_step": scope.step_id, "rows": rows_json})
 
@@ -132,9 +132,9 @@ async def find_pages(
         (_PAGES_AT_SQL, scope), {}
     )
     if missing := [url for url in unique_urls if url not in cache]:
-        found_versions = await _find_versions(session, scope, missing)
+        new_versions = await _find_versions(session, scope, missing)
         now = time.monotonic()
-        cache |= {url: _CachedVersions(versions, now) for url, versions in found_versions.items()}
+        cache |= {url: _CachedVersions(versions, now) for url, versions in new_versions.items()}
     return {url: cache[url].as_of_now() for url in unique_urls if url in cache}
 
 

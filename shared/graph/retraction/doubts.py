@@ -35,7 +35,7 @@ from shared.database.tables import Citation, Doubt, GraphNode, Source
 from shared.graph.entity_resolution import redirects
 from shared.graph.projection import ElementClaims
 from shared.graph.provenance.claims import Claim, current_claims
-from shared.schemas.provenance import DoubtView
+from shared.schemas.provenance import DoubtResponse
 
 
 def invalidated_by(
@@ -104,7 +104,7 @@ async def doubted_since(
 
 async def list_doubts(
     session: AsyncSession, conclusions: Collection[UUID]
-) -> Mapping[UUID, list[DoubtView]]:
+) -> Mapping[UUID, list[DoubtResponse]]:
     """Why each conclusion is in doubt, the oldest reason first; those not in doubt are left out."""
     since = func.min(Doubt.since)
     rows = await session.execute(
@@ -114,10 +114,10 @@ async def list_doubts(
         .group_by(Doubt.conclusion_id, Source.id)
         .order_by(Doubt.conclusion_id, since, Source.id)
     )
-    by_conclusion: defaultdict[UUID, list[DoubtView]] = defaultdict(list)
+    by_conclusion: defaultdict[UUID, list[DoubtResponse]] = defaultdict(list)
     for conclusion, doubted_at, source, url, reason in rows:
         by_conclusion[conclusion].append(
-            DoubtView(since=doubted_at, source_id=source, url=url, reason=reason or "")
+            DoubtResponse(since=doubted_at, source_id=source, url=url, reason=reason or "")
         )
     return by_conclusion
 
@@ -180,11 +180,11 @@ async def resolve_doubts(
 
     Conclusions made after the retraction do not rest on the retracted sources.
     """
-    closed, remaining = await _close_unfounded(
+    closed_ids, remaining = await _close_unfounded(
         session, claims_by_element, _invalidations(claims_by_element)
     )
     await session.execute(_MARK_EVALUATED, {"ids": remaining})
-    return closed
+    return closed_ids
 
 
 async def close_doubts(session: AsyncSession, sources: Collection[UUID]) -> None:
@@ -210,13 +210,13 @@ async def _close_unfounded(
     session: AsyncSession, element_ids: Collection[UUID], invalidations: Invalidations
 ) -> tuple[list[UUID], list[UUID]]:
     """Close the doubts without cause; returns the ids of the closed and of the remaining doubts."""
-    closed: list[UUID] = []
+    closed_ids: list[UUID] = []
     remaining: list[UUID] = []
     for doubt in await lock_open_doubts(session, Doubt.element_id == any_(uuid_array(element_ids))):
         is_founded = doubt.source_id in invalidations.get(doubt.element_id, ())
-        (remaining if is_founded else closed).append(doubt.id)
-    await session.execute(_CLOSE, {"ids": closed})
-    return closed, remaining
+        (remaining if is_founded else closed_ids).append(doubt.id)
+    await session.execute(_CLOSE, {"ids": closed_ids})
+    return closed_ids, remaining
 
 
 def uuid_array(uuids: Collection[UUID]) -> ColumnElement[Any]:

@@ -190,12 +190,12 @@ class Sweep:
         if position is None or (self._model, *position) in self._known_positions:
             return
         values = {"model": self._model, "through_at": position[0], "through_id": position[1]}
-        stored = tuple_(EmbeddingSweep.model, EmbeddingSweep.through_at, EmbeddingSweep.through_id)
+        current = tuple_(EmbeddingSweep.model, EmbeddingSweep.through_at, EmbeddingSweep.through_id)
         await session.execute(
             insert(EmbeddingSweep)
             .values(agent_id=self._scope.agent_id, **values)
             .on_conflict_do_update(
-                index_elements=["agent_id"], set_=values, where=stored.in_(self._known_positions)
+                index_elements=["agent_id"], set_=values, where=current.in_(self._known_positions)
             )
         )
         self._known_positions.append((self._model, *position))
@@ -264,10 +264,10 @@ async def _load_position(
     session: AsyncSession, scope: GraphScope, embedding_search: EmbeddingSearch
 ) -> tuple[str, *SweepPosition]:
     """The stored sweep position and its model."""
-    stored = await session.get(EmbeddingSweep, scope.agent_id)
-    if stored is None:
+    sweep = await session.get(EmbeddingSweep, scope.agent_id)
+    if sweep is None:
         return embedding_search.model, *_BEGINNING
-    return stored.model, stored.through_at, stored.through_id
+    return sweep.model, sweep.through_at, sweep.through_id
 
 
 def _row_position(row: Row[Any]) -> SweepPosition | None:

@@ -72,8 +72,8 @@ def parse_terms(search_text: str) -> SearchTerms | None:
     if not words:
         return None
     distinct_words = dict.fromkeys(word[:_MAX_TEXT_CHARS].lower() for word in words)
-    whole = " ".join(clean[: 4 * _MAX_TEXT_CHARS].split())
-    return SearchTerms(whole[:_MAX_TEXT_CHARS], tuple(distinct_words))
+    phrase = " ".join(clean[: 4 * _MAX_TEXT_CHARS].split())
+    return SearchTerms(phrase[:_MAX_TEXT_CHARS], tuple(distinct_words))
 
 
 def all_words_query(words: Sequence[str]) -> ColumnElement[str]:

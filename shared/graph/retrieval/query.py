@@ -27,8 +27,8 @@ async def validate_request(
     if not ids and not types:
         return []
     values = {**scope.sql_params, "ids": list(ids), "types": list(types)}
-    is_moved, known_types = await _REQUEST_CHECK.row(session, values)
-    for type_name in (name for name in types if name not in known_types):
+    is_moved, type_names = await _REQUEST_CHECK.row(session, values)
+    for type_name in (name for name in types if name not in type_names):
         await get_node_type(session, scope, type_name)
     return await resolve_redirects(session, scope, ids) if is_moved else list(ids)
 
@@ -291,22 +291,22 @@ async def _expand(
     session: AsyncSession, scope: GraphScope, node_ids: Sequence[UUID], depth: int
 ) -> tuple[list[UUID], list[UUID], bool]:
     """`node_ids` and what is within `depth` edges, nearest first; the edges among all; and whether nothing was cut."""
-    reached, edges, is_all = dict.fromkeys(node_ids), dict[UUID, Link](), True
-    if len(reached) > 1:
-        among = await traversal.edges_between(session, scope, reached, reached, MAX_EDGES + 1)
+    visited, edges, is_all = dict.fromkeys(node_ids), dict[UUID, Link](), True
+    if len(visited) > 1:
+        among = await traversal.edges_between(session, scope, visited, visited, MAX_EDGES + 1)
         edges |= {edge.id: edge for edge in among}
-    farthest = list(reached)
+    farthest = list(visited)
     for _ in range(depth):
-        if len(reached) == MAX_NODES and len(edges) > MAX_EDGES:
+        if len(visited) == MAX_NODES and len(edges) > MAX_EDGES:
             break  # nothing more would be shown
         incident = await traversal.incident_edges(session, scope, farthest, MAX_EDGES + 1)
         edges |= {edge.id: edge for edge in incident}
         ends = dict.fromkeys(end for edge in incident for end in (edge.source_id, edge.target_id))
-        new_ids = [end for end in ends if end not in reached]
-        farthest = new_ids[: MAX_NODES - len(reached)]
+        new_ids = [end for end in ends if end not in visited]
+        farthest = new_ids[: MAX_NODES - len(visited)]
         is_all = is_all and len(farthest) == len(new_ids)
-        reached |= dict.fromkeys(farthest)
-    return list(reached), list(edges)[:MAX_EDGES], is_all and len(edges) <= MAX_EDGES
+        visited |= dict.fromkeys(farthest)
+    return list(visited), list(edges)[:MAX_EDGES], is_all and len(edges) <= MAX_EDGES
 
 
 async def _paths_between(session: AsyncSession, scope: GraphScope, ends: Sequence[UUID]) -> Json:

@@ -146,16 +146,16 @@ class _Frontier:
             self._onward = await incident_edges(session, scope, self.reached, _MAX_EDGES_FOLLOWED)
         return self._onward
 
-    def advance(self, edges: Iterable[Link], seen: set[UUID]) -> None:
+    def advance(self, edges: Iterable[Link], visited: set[UUID]) -> None:
         """Advance by one edge to nodes not seen before."""
         next_reached: dict[UUID, tuple[Path, ...]] = {}
         for edge, start, end in _both_directions(edges):
-            if start in self.reached and end not in seen:
+            if start in self.reached and end not in visited:
                 extended = (
                     Path((*path.nodes, end), (*path.edges, edge)) for path in self.reached[start]
                 )
                 next_reached[end] = (*next_reached.get(end, ()), *extended)[:MAX_PATHS]
-        seen.update(next_reached)
+        visited.update(next_reached)
         self.reached, self._onward = next_reached, None
 
 
@@ -167,7 +167,7 @@ async def shortest_paths(
     Edges are followed in both directions. Of a node with very many edges only the newest are followed, and those that
     lead directly to a node reached from the other end.
     """
-    forward, backward, seen = _Frontier(start), _Frontier(goal), {start, goal}
+    forward, backward, visited = _Frontier(start), _Frontier(goal), {start, goal}
     for length in range(1, MAX_PATH_EDGES + 1):
         links = await edges_between_either_way(
             session, scope, forward.reached, backward.reached, _MAX_MEETING_EDGES
@@ -181,9 +181,9 @@ async def shortest_paths(
         )
         # Advance the side with fewer edges, where all can be followed.
         if len(forward_links) <= len(backward_links):
-            forward.advance(forward_links, seen)
+            forward.advance(forward_links, visited)
         else:
-            backward.advance(backward_links, seen)
+            backward.advance(backward_links, visited)
     return []
 
 

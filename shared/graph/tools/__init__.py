@@ -1,4 +1,4 @@
-"""The graph tools that each phase offers to its model, and no others (guarantee G8)."""
+"""The graph tools that each phase offers to its model, and no others."""
 
 from typing import Any
 

@@ -20,7 +20,7 @@ from shared.tools import INTERPRETATIONS_KEY, Json, ToolRefusalError
 T = TypeVar("T")
 
 NodeReference = Annotated[
-    str, BeforeValidator(lambda given: str(given) if isinstance(given, UUID) else given)
+    str, BeforeValidator(lambda value: str(value) if isinstance(value, UUID) else value)
 ]
 """A tool argument that names a node: its id, or its name."""
 

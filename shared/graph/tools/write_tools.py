@@ -1,6 +1,6 @@
 """Tools that write facts: types, nodes and edges."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -26,7 +26,7 @@ from shared.graph.tools.references import (
     write_with_known_type,
 )
 from shared.graph.upsert import UpsertResult
-from shared.graph.validation import Validators
+from shared.graph.validation import InvalidPropertiesError, Validators
 from shared.tools import Arguments, Json, StateTool, ToolRefusalError
 
 _DATE: Final = "YYYY, YYYY-MM, YYYY-MM-DD or a full ISO 8601 time"
@@ -86,6 +86,64 @@ def _parse_moment(
         raise ToolRefusalError(
             f"{field}: {text[:40]!r} is no date; write {_DATE}, or leave it out."
         ) from error
+
+
+Write = Callable[[Json, Sequence[EvidenceInput]], Awaitable[UpsertResult]]
+
+
+async def _write_valid_properties(
+    write: Write, properties: Json, evidence: Sequence[EvidenceInput], interpretations: list[str]
+) -> UpsertResult:
+    """Calls `write`, and again without the properties whose values violate the type's schema.
+
+    A value that is wrapped in an object, as {"value": 3}, is unwrapped first. Every change is described in a sentence
+    added to `interpretations`. Raises the first ToolRefusalError if nothing remains, or if that is refused too.
+    """
+    refusal: InvalidPropertiesError | None = None
+    notes: list[str] = []
+    for repair in (_unwrap_values, _leave_out, None):
+        try:
+            result = await write(properties, evidence)
+        except InvalidPropertiesError as error:
+            refusal = refusal or error
+            if repair is None or not error.by_name:
+                raise refusal from None
+            properties, evidence = repair(properties, evidence, error.by_name, notes)
+            if not properties:
+                raise refusal from None
+            continue
+        interpretations += notes
+        return result
+    raise AssertionError("the last round returns or raises")
+
+
+def _unwrap_values(
+    properties: Json,
+    evidence: Sequence[EvidenceInput],
+    invalid: Mapping[str, str],
+    notes: list[str],
+) -> tuple[Json, Sequence[EvidenceInput]]:
+    unwrapped = {
+        name: value["value"]
+        for name in invalid
+        if isinstance(value := properties.get(name), dict) and "value" in value
+    }
+    notes += [f"properties.{name}: its inner value was taken." for name in unwrapped]
+    return properties | unwrapped, evidence
+
+
+def _leave_out(
+    properties: Json,
+    evidence: Sequence[EvidenceInput],
+    invalid: Mapping[str, str],
+    notes: list[str],
+) -> tuple[Json, Sequence[EvidenceInput]]:
+    notes += [
+        f"properties.{fault}; it was left out. To add it, call again with a value that fits."
+        for fault in invalid.values()
+    ]
+    remaining = {name: value for name, value in properties.items() if name not in invalid}
+    return remaining, [entry.without(invalid) for entry in evidence]
 
 
 _TYPE_CREATOR = Phase.GRAPH_CONSTRUCTION
@@ -244,17 +302,22 @@ def add_graph_node(
         evidence = evidence_inputs(arguments.evidence)
 
         async def write(type_name: str) -> UpsertResult:
-            return await nodes.add_node(
-                session,
-                scope,
-                validators,
-                type_name=type_name,
-                name=arguments.name,
-                properties=arguments.properties,
-                grounds=evidence,
-                aliases=arguments.aliases,
-                distinct_from=arguments.distinct_from,
-                duplicate_threshold=duplicate_threshold,
+            async def add(properties: Json, evidence: Sequence[EvidenceInput]) -> UpsertResult:
+                return await nodes.add_node(
+                    session,
+                    scope,
+                    validators,
+                    type_name=type_name,
+                    name=arguments.name,
+                    properties=properties,
+                    evidence=evidence,
+                    aliases=arguments.aliases,
+                    distinct_from=arguments.distinct_from,
+                    duplicate_threshold=duplicate_threshold,
+                )
+
+            return await _write_valid_properties(
+                add, arguments.properties, evidence, interpretations
             )
 
         result = await write_with_known_type(write, arguments.type, interpretations)
@@ -285,15 +348,20 @@ def add_graph_edge(scope: GraphScope, validators: Validators) -> StateTool[AddGr
         evidence = evidence_inputs(arguments.evidence)
 
         async def write(type_name: str) -> UpsertResult:
-            return await edges.add_edge(
-                session,
-                scope,
-                validators,
-                type_name=type_name,
-                source_id=source_id,
-                target_id=target_id,
-                properties=arguments.properties,
-                grounds=evidence,
+            async def add(properties: Json, evidence: Sequence[EvidenceInput]) -> UpsertResult:
+                return await edges.add_edge(
+                    session,
+                    scope,
+                    validators,
+                    type_name=type_name,
+                    source_id=source_id,
+                    target_id=target_id,
+                    properties=properties,
+                    evidence=evidence,
+                )
+
+            return await _write_valid_properties(
+                add, arguments.properties, evidence, interpretations
             )
 
         result = await write_with_known_type(write, arguments.type, interpretations)

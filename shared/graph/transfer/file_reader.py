@@ -115,11 +115,16 @@ class ExportedGraph:
 
     def _split_line(self, text: bytes) -> tuple[str, bytes]:
         """Split a line into kind and value: `{"node":{…}}`."""
-        opening, colon, rest = text.partition(b":")
+        opening, colon, remainder = text.partition(b":")
         kind = opening[2:-1].decode(errors="replace")
-        if not colon or opening[:2] != b'{"' or kind not in _ORDER or not rest.endswith(b"}\n"):
+        if (
+            not colon
+            or opening[:2] != b'{"'
+            or kind not in _ORDER
+            or not remainder.endswith(b"}\n")
+        ):
             raise BadFileError(f"line {self._number} has an unknown kind")
-        return kind, rest[:-2]
+        return kind, remainder[:-2]
 
     def _parse(self, model: type[T], body: bytes) -> T:
         try:

@@ -332,19 +332,21 @@ class GraphImport:
             nodes = [loader.node_row(*row) for row in rows]
             cited = {cited_id for node in nodes for cited_id in checks.cited_by(node).ids()}
             new_ids = await self._id_map.new_ids(cited)
-            changed, citations = Rows(), Rows()
+            rows_to_update, citations = Rows(), Rows()
             for node in nodes:
                 updated = node.model_copy(
                     update={"properties": file_reader.remap_citations(node.properties, new_ids)}
                 )
                 seal = updated.seal and updated.sealed(self._agent_id, [])
-                changed.append({"id": node.id, "properties": updated.properties, "seal": seal})
+                rows_to_update.append(
+                    {"id": node.id, "properties": updated.properties, "seal": seal}
+                )
                 cited_ids_now = set(cited_ids(updated.properties))
                 citations += [
                     {"conclusion_id": node.id, "cited_id": cited_id} for cited_id in cited_ids_now
                 ]
-            if changed:
-                await self._session.execute(update(GraphNode), changed)
+            if rows_to_update:
+                await self._session.execute(update(GraphNode), rows_to_update)
                 await copy_rows(self._session, Citation.__tablename__, citations)
 
 

@@ -67,7 +67,7 @@ class Limits:
                 _refuse_element(line)
 
 
-def _refuse_type(line: NodeTypeLine, known_types: set[str]) -> None:
+def _refuse_type(line: NodeTypeLine, type_names: set[str]) -> None:
     normalize_description(line.description)
     refuse_bad_justification(line.justification)
     if not 1 <= len(line.created_by) <= MAX_CREATOR_CHARS:
@@ -77,11 +77,11 @@ def _refuse_type(line: NodeTypeLine, known_types: set[str]) -> None:
         refuse_bad_schema(line.properties_schema)
     refuse_unstorable(line.example_properties, "example_properties")
     refuse_large(line.example_properties, "example_properties")
-    if line.name in known_types:
+    if line.name in type_names:
         raise ToolRefusalError(f"the type {line.name} is defined twice.")
-    known_types.add(line.name)
+    type_names.add(line.name)
     # System types do not count towards the limit.
-    if len(known_types) > MAX_TYPES + len(RESERVED_TYPES):
+    if len(type_names) > MAX_TYPES + len(RESERVED_TYPES):
         raise ToolRefusalError(f"an agent has at most {MAX_TYPES} such types.")
 
 
@@ -92,8 +92,8 @@ def _refuse_source(line: SourceLine) -> None:
         refuse_unstorable(getattr(line, name), name)
 
 
-def _refuse_unknown(type_name: str, type_kind: str, known_types: set[str]) -> None:
-    if type_name not in known_types:
+def _refuse_unknown(type_name: str, type_kind: str, type_names: set[str]) -> None:
+    if type_name not in type_names:
         raise ToolRefusalError(f"the file has no {type_kind} {type_name[:80]!r}.")
 
 

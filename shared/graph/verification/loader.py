@@ -254,20 +254,20 @@ def loaded_source(*columns: Any) -> LoadedSource:
 
 
 def source_row(*columns: Any) -> SourceRow:
-    return SourceRow.model_construct(**_named(SOURCE_COLUMNS, columns))
+    return SourceRow.model_construct(**_by_column_name(SOURCE_COLUMNS, columns))
 
 
 def evidence_row(*columns: Any) -> EvidenceRow:
-    return EvidenceRow.model_construct(**_named(EVIDENCE_COLUMNS, columns))
+    return EvidenceRow.model_construct(**_by_column_name(EVIDENCE_COLUMNS, columns))
 
 
 def node_row(*columns: Any) -> NodeRow:
-    return NodeRow.model_construct(**_named(NODE_COLUMNS, columns))
+    return NodeRow.model_construct(**_by_column_name(NODE_COLUMNS, columns))
 
 
 def edge_row(*columns: Any) -> EdgeRow:
-    return EdgeRow.model_construct(**_named(EDGE_COLUMNS, columns))
+    return EdgeRow.model_construct(**_by_column_name(EDGE_COLUMNS, columns))
 
 
-def _named(columns: Sequence[Any], values: Sequence[Any]) -> dict[str, Any]:
+def _by_column_name(columns: Sequence[Any], values: Sequence[Any]) -> dict[str, Any]:
     return {column.key: value for column, value in zip(columns, values, strict=True)}

@@ -33,17 +33,17 @@ from shared.graph.verification.checks import (
 )
 from shared.graph.verification.loader import LoadedSource
 from shared.schemas.provenance import (
-    BreakView,
-    CheckedView,
+    CheckedCounts,
     ConclusionLink,
-    DoubtView,
+    DoubtResponse,
+    ElementDoubt,
+    ElementFault,
+    ElementLink,
     EvidenceLink,
-    FoundBreak,
-    FoundDoubt,
+    LinkFault,
     SourceLink,
-    ThingLink,
     VerificationPage,
-    VerificationView,
+    VerificationResponse,
 )
 
 PAGE_ROWS: Final = 500
@@ -73,11 +73,11 @@ async def check_page(
 
 @dataclass(frozen=True)
 class _CheckedPage:
-    checked: CheckedView
+    checked: CheckedCounts
     faults: Sequence[FoundFault]
     next_key: str | None
     """Where the stage continues."""
-    doubts: Sequence[FoundDoubt] = ()
+    doubts: Sequence[ElementDoubt] = ()
 
 
 async def _check_sources(
@@ -90,7 +90,7 @@ async def _check_sources(
         for source in sources
         for fault in checks.check_source(scope.agent_id, source.row, source.text_sha256)
     ]
-    return _CheckedPage(CheckedView(sources=len(sources)), faults, page_slice.next)
+    return _CheckedPage(CheckedCounts(sources=len(sources)), faults, page_slice.next)
 
 
 async def _check_nodes(
@@ -109,7 +109,7 @@ async def _check_nodes(
         all_faults += _node_faults(node, node_faults)
     for conclusion in conclusions:
         all_faults += _node_faults(conclusion, checks.check_conclusion(conclusion, support))
-    checked = CheckedView(nodes=len(nodes), evidence=_count(evidence))
+    checked = CheckedCounts(nodes=len(nodes), evidence=_count(evidence))
     return _CheckedPage(
         checked, all_faults, page_slice.next, await _find_doubts(session, conclusions)
     )
@@ -133,16 +133,16 @@ async def _check_edges(
         faults = checks.check_edge(scope.agent_id, edge, evidence.get(edge.id, ()), existing_ends)
         all_faults += [FoundFault(Link.EDGE, edge.id, edge.type, fault) for fault in faults]
     return _CheckedPage(
-        CheckedView(edges=len(edges), evidence=_count(evidence)), all_faults, page_slice.next
+        CheckedCounts(edges=len(edges), evidence=_count(evidence)), all_faults, page_slice.next
     )
 
 
-async def _find_doubts(session: AsyncSession, conclusions: Sequence[NodeRow]) -> list[FoundDoubt]:
+async def _find_doubts(session: AsyncSession, conclusions: Sequence[NodeRow]) -> list[ElementDoubt]:
     doubts_by_conclusion = await doubts.list_doubts(
         session, [conclusion.id for conclusion in conclusions]
     )
     return [
-        FoundDoubt(
+        ElementDoubt(
             **doubt.model_dump(),
             link=link_of(conclusion.type),
             id=conclusion.id,
@@ -188,8 +188,8 @@ def _next_cursor(stage: int, key: str | None) -> str | None:
     return None if stage + 1 == len(_STAGES) else pagination.encode_cursor(_CURSOR, (stage + 1, ""))
 
 
-def _break_view(located: FoundFault) -> FoundBreak:
-    return FoundBreak(
+def _break_view(located: FoundFault) -> ElementFault:
+    return ElementFault(
         broken=located.fault.kind,
         message=located.fault.description,
         link=located.link,
@@ -214,7 +214,7 @@ class Chain:
     """By node or edge id."""
     sources: dict[UUID, LoadedSource] = field(default_factory=dict)
     faults: dict[UUID, list[Fault]] = field(default_factory=dict)
-    doubts: Mapping[UUID, list[DoubtView]] = field(default_factory=dict)
+    doubts: Mapping[UUID, list[DoubtResponse]] = field(default_factory=dict)
     """By conclusion."""
 
     def rests_on(self) -> dict[UUID, list[UUID]]:
@@ -314,7 +314,7 @@ def _batches(ids: Iterable[UUID]) -> Iterator[list[UUID]]:
 
 async def verify_conclusion(
     session: AsyncSession, owner_id: UUID, conclusion_id: UUID
-) -> VerificationView | None:
+) -> VerificationResponse | None:
     """Verify a conclusion of the owner; None if there is none of that id.
 
     Run it in a repeatable read transaction.
@@ -340,16 +340,16 @@ class _ReportBuilder:
         self._rests_on = chain.rests_on()
         self._unproven = find_unproven(self._rests_on, chain.faults)
 
-    def build(self, agent_id: UUID, root: UUID) -> VerificationView:
+    def build(self, agent_id: UUID, root: UUID) -> VerificationResponse:
         nodes = self._chain.nodes.values()
         elements: list[ThingRow] = [row for row in nodes if not is_conclusion(row)]
         elements += self._chain.edges.values()
-        return VerificationView(
+        return VerificationResponse(
             id=root,
             agent_id=agent_id,
             holds=root not in self._unproven,
             conclusions=[self._conclusion_link(row) for row in nodes if is_conclusion(row)],
-            things=[self._element_link(row) for row in elements],
+            elements=[self._element_link(row) for row in elements],
             evidence=[
                 link
                 for quotes in self._chain.evidence.values()
@@ -370,8 +370,8 @@ class _ReportBuilder:
             doubts=self._chain.doubts.get(row.id, []),
         )
 
-    def _element_link(self, row: ThingRow) -> ThingLink:
-        return ThingLink(
+    def _element_link(self, row: ThingRow) -> ElementLink:
+        return ElementLink(
             id=row.id,
             holds=self._is_proven(row.id),
             breaks=self._breaks(row.id),
@@ -433,6 +433,6 @@ class _ReportBuilder:
     def _is_proven(self, row_id: UUID) -> bool:
         return row_id not in self._unproven
 
-    def _breaks(self, row_id: UUID) -> list[BreakView]:
+    def _breaks(self, row_id: UUID) -> list[LinkFault]:
         faults = self._chain.faults.get(row_id, ())
-        return [BreakView(broken=fault.kind, message=fault.description) for fault in faults]
+        return [LinkFault(broken=fault.kind, message=fault.description) for fault in faults]

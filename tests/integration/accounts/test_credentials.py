@@ -1,4 +1,4 @@
-"""What is kept of credentials, and how seldom it is written."""
+"""How credentials are stored and how often their use is recorded."""
 
 from datetime import timedelta
 
@@ -12,7 +12,7 @@ from shared.database.tables import ApiToken, BrowserSession, SignInLink, User
 from shared.enums import AccessScope, CredentialKind
 from shared.runtime.provision import provision
 from shared.runtime.settings import Settings
-from tests.support.making import make_agent
+from tests.support.factories import make_agent
 
 
 async def test_no_table_holds_a_secret(database: Database) -> None:
@@ -21,18 +21,18 @@ async def test_no_table_holds_a_secret(database: Database) -> None:
         _, token = await credentials.create_token(
             session, anna, name="x", scopes=[AccessScope.READ]
         )
-        made = [await credentials.create_link(session, anna) for _ in range(2)]
-        opened = await credentials.open_session(session, made[0][1], "a browser")
-        assert opened is not None
+        links = [await credentials.create_link(session, anna) for _ in range(2)]
+        session_secret = await credentials.open_session(session, links[0][1], "a browser")
+        assert session_secret is not None
         rows = ""
         for table in ("users", "api_tokens", "sign_in_links", "sessions"):
-            found = await session.scalars(text(f"select to_jsonb(t)::text from {table} t"))
-            rows += "".join(found)
-    for secret in (token, token[4:], opened, made[0][1], made[1][1]):
+            table_rows = await session.scalars(text(f"select to_jsonb(t)::text from {table} t"))
+            rows += "".join(table_rows)
+    for secret in (token, token[4:], session_secret, links[0][1], links[1][1]):
         assert secret not in rows
 
 
-async def test_that_a_token_is_used_is_written_once_a_minute(database: Database) -> None:
+async def test_the_use_of_a_token_is_recorded_once_a_minute(database: Database) -> None:
     async with database.transaction() as session:
         anna = await agents.ensure_user(session, "anna")
         row, token = await credentials.create_token(
@@ -40,30 +40,30 @@ async def test_that_a_token_is_used_is_written_once_a_minute(database: Database)
         )
     statements: list[str] = []
     engine = database._engine.sync_engine
-    event.listen(engine, "before_cursor_execute", lambda *told: statements.append(told[2]))
+    event.listen(engine, "before_cursor_execute", lambda *args: statements.append(args[2]))
     for _ in range(5):
-        assert await _recognised(database, CredentialKind.TOKEN, token) is not None
-    assert sum(each.startswith("UPDATE") for each in statements) == 1
+        assert await _authenticate(database, CredentialKind.TOKEN, token) is not None
+    assert sum(statement.startswith("UPDATE") for statement in statements) == 1
     assert len(statements) == 6
     async with database.transaction() as session:
         a_minute_ago = func.clock_timestamp() - authentication.USE_UPDATE_INTERVAL
         await session.execute(update(ApiToken).values(last_used_at=a_minute_ago))
-    caller = await _recognised(database, CredentialKind.TOKEN, token)
+    caller = await _authenticate(database, CredentialKind.TOKEN, token)
     assert caller is not None
     assert (caller.credential_id, caller.scopes) == (row.id, frozenset({AccessScope.READ}))
     assert statements[-1].startswith("UPDATE")
 
 
-async def test_a_session_slides_until_its_cap(database: Database) -> None:
+async def test_a_session_is_extended_up_to_its_maximum_lifetime(database: Database) -> None:
     async with database.transaction() as session:
         anna = await agents.ensure_user(session, "anna")
-        made = await credentials.create_link(session, anna)
-        secret = await credentials.open_session(session, made[1], "x" * 1000)
+        _, link_secret = await credentials.create_link(session, anna)
+        secret = await credentials.open_session(session, link_secret, "x" * 1000)
         assert secret is not None
     nearly_idle = func.clock_timestamp() - credentials.IDLE_SESSION_LIFETIME + timedelta(minutes=1)
     async with database.transaction() as session:
         await session.execute(update(BrowserSession).values(last_used_at=nearly_idle))
-    assert await _recognised(database, CredentialKind.SESSION, secret) is not None
+    assert await _authenticate(database, CredentialKind.SESSION, secret) is not None
     async with database.transaction() as session:
         row = (await session.scalars(select(BrowserSession))).one()
         assert row.ends_at - row.created_at <= credentials.MAX_SESSION_LIFETIME + timedelta(
@@ -74,16 +74,16 @@ async def test_a_session_slides_until_its_cap(database: Database) -> None:
             select(BrowserSession.last_used_at > func.clock_timestamp() - timedelta(minutes=1))
         )
         await session.execute(update(BrowserSession).values(ends_at=func.clock_timestamp()))
-    assert await _recognised(database, CredentialKind.SESSION, secret) is None
-    assert await _recognised(database, CredentialKind.TOKEN, secret) is None
+    assert await _authenticate(database, CredentialKind.SESSION, secret) is None
+    assert await _authenticate(database, CredentialKind.TOKEN, secret) is None
 
 
-async def test_what_has_ended_is_taken_away(database: Database) -> None:
+async def test_expired_links_and_sessions_are_deleted(database: Database) -> None:
     async with database.transaction() as session:
         anna = await agents.ensure_user(session, "anna")
         for _ in range(2):
-            made = await credentials.create_link(session, anna)
-            await credentials.open_session(session, made[1], "a browser")
+            _, link_secret = await credentials.create_link(session, anna)
+            await credentials.open_session(session, link_secret, "a browser")
             await session.execute(update(BrowserSession).values(ends_at=func.clock_timestamp()))
             await credentials.create_link(session, anna)
             await session.execute(update(SignInLink).values(expires_at=func.clock_timestamp()))
@@ -92,13 +92,13 @@ async def test_what_has_ended_is_taken_away(database: Database) -> None:
             assert await session.scalar(select(func.count()).select_from(table)) == 1
 
 
-async def test_an_installation_has_one_token_of_its_own(settings: Settings) -> None:
+async def test_an_installation_has_one_owner_token(settings: Settings) -> None:
     database = Database(settings.database_url, name="test")
-    shown = [new_token(), new_token()]
-    for token in shown:
+    tokens = [new_token(), new_token()]
+    for token in tokens:
         await provision(Settings.model_validate({**settings.model_dump(), "owner_token": token}))
-    assert await _recognised(database, CredentialKind.TOKEN, shown[0]) is None
-    caller = await _recognised(database, CredentialKind.TOKEN, shown[1])
+    assert await _authenticate(database, CredentialKind.TOKEN, tokens[0]) is None
+    caller = await _authenticate(database, CredentialKind.TOKEN, tokens[1])
     assert caller is not None
     assert (caller.name, caller.is_operator, caller.expires_at) == ("owner", True, None)
     async with database.transaction() as session:
@@ -106,7 +106,7 @@ async def test_an_installation_has_one_token_of_its_own(settings: Settings) -> N
     await database.close()
 
 
-async def test_a_user_goes_with_all_that_is_theirs(database: Database) -> None:
+async def test_deleting_a_user_deletes_all_their_data(database: Database) -> None:
     agent = await make_agent(database)
     async with database.transaction() as session:
         await credentials.create_token(session, agent.owner_id, name="x", scopes=AccessScope)
@@ -115,10 +115,10 @@ async def test_a_user_goes_with_all_that_is_theirs(database: Database) -> None:
             assert await session.scalar(select(func.count()).select_from(table)) == 0
 
 
-async def _recognised(
+async def _authenticate(
     database: Database, kind: CredentialKind, secret: str
 ) -> authentication.Caller | None:
-    """As the door does it."""
+    """Authenticates as the authentication middleware does."""
     async with database.transaction() as session:
         caller = await authentication.authenticate(session, kind, hash_secret(secret))
     if caller is not None and caller.is_use_update_due:

@@ -1,4 +1,4 @@
-"""From a mission to an agent: what the model makes of it, what it may not, and what stays when it fails."""
+"""Configuring an agent from its mission: what the model may decide, and what remains when it fails."""
 
 import json
 from dataclasses import dataclass, replace
@@ -27,98 +27,98 @@ from shared.runtime.bus import Bus
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.workflow import dead_letters
-from tests.support.actors import ended_iteration, running, told
+from tests.support.actors import ended_iteration, list_events, running_actors
 from tests.support.assistant.making import configuration, edge_type, node_type
 from tests.support.assistant.making import types as typed
 from tests.support.configuring import (
     NAME,
-    configured,
+    configuration_response,
     order_again,
     order_agent,
-    reread,
-    says,
+    reload_agent,
     step_of,
     types_of,
+    wait_until_configured,
 )
-from tests.support.levers import Sandbox
-from tests.support.making import MISSION, make_agent
+from tests.support.factories import MISSION, make_agent
+from tests.support.sandbox_control import Sandbox
 
 
 @pytest.mark.usefixtures("assistant")
-async def test_an_agent_is_made_of_its_mission(
-    database: Database, bus: Bus, levers: Sandbox
+async def test_an_agent_is_configured_from_its_mission(
+    database: Database, bus: Bus, sandbox_control: Sandbox
 ) -> None:
-    ordered, asked = await order_agent(database)
-    await bus.publish(asked)
-    step = await configured(database, ordered)
-    agent = await reread(database, ordered)
+    agent_row, request = await order_agent(database)
+    await bus.publish(request)
+    step = await wait_until_configured(database, agent_row)
+    agent = await reload_agent(database, agent_row)
     assert (agent.status, agent.fault, agent.name) == ("ready", None, NAME)
-    made = agent_configuration.prompts_by_phase(agent)
-    assert list(made) == list(PROMPTED_PHASES)
-    assert len(set(made.values())) == 6
-    assert all(MISSION in prompt and NAME in prompt for prompt in made.values())
-    assert levers.billed()["llm"] == 2
+    prompts = agent_configuration.prompts_by_phase(agent)
+    assert list(prompts) == list(PROMPTED_PHASES)
+    assert len(set(prompts.values())) == 6
+    assert all(MISSION in prompt and NAME in prompt for prompt in prompts.values())
+    assert sandbox_control.billed()["llm"] == 2
 
     nodes, edges = await types_of(database, agent)
-    assert {"AgentAnalysis", "AgentAdvice", "BatteryMaker"} <= {each.name for each in nodes}
-    assert "about" in {each.name for each in edges}
-    by_maker = [each.name for each in nodes if each.created_by == "system"]
-    assert by_maker == ["AgentAdvice", "AgentAnalysis"]
-    every: list[types.NodeType | types.EdgeType] = [*nodes, *edges]
-    for each in (one for one in every if one.name != "about"):
-        Draft202012Validator.check_schema(each.properties_schema)
-        Draft202012Validator(each.properties_schema).validate(each.example_properties)
-        assert each.properties_schema["properties"]
-        assert each.example_properties
+    assert {"AgentAnalysis", "AgentAdvice", "BatteryMaker"} <= {node.name for node in nodes}
+    assert "about" in {edge.name for edge in edges}
+    system_types = [node.name for node in nodes if node.created_by == "system"]
+    assert system_types == ["AgentAdvice", "AgentAnalysis"]
+    all_types: list[types.NodeType | types.EdgeType] = [*nodes, *edges]
+    for graph_type in (item for item in all_types if item.name != "about"):
+        Draft202012Validator.check_schema(graph_type.properties_schema)
+        Draft202012Validator(graph_type.properties_schema).validate(graph_type.example_properties)
+        assert graph_type.properties_schema["properties"]
+        assert graph_type.example_properties
     assert step.result == {"name": NAME, "node_types": len(nodes) - 2, "edge_types": len(edges) - 1}
-    assert [event.subject for event in await told(bus)] == [
+    assert [event.subject for event in await list_events(bus)] == [
         "configuration.requested",
         "configuration.completed",
     ]
 
 
-async def test_it_runs_by_itself_as_soon_as_it_is_ready(
+async def test_an_agent_runs_as_soon_as_it_is_configured(
     database: Database, bus: Bus, sandbox_settings: Settings
 ) -> None:
-    ordered, asked = await order_agent(database, active=True)
+    agent_row, request = await order_agent(database, active=True)
     assert await Ticker(database, deadline_seconds=600).tick() == []
-    async with running(sandbox_settings):
-        await bus.publish(asked)
-        iteration = await ended_iteration(database, ordered, 1)
+    async with running_actors(sandbox_settings):
+        await bus.publish(request)
+        iteration = await ended_iteration(database, agent_row, 1)
     assert (iteration.status, iteration.why) == ("completed", "due")
-    step = await configured(database, ordered)
+    step = await wait_until_configured(database, agent_row)
     assert step.ended_at is not None
     assert step.ended_at <= iteration.started_at
 
 
-async def test_what_cannot_be_repaired_is_sent_back_once(
-    database: Database, bus: Bus, levers: Sandbox, assistant: None
+async def test_a_response_that_cannot_be_repaired_is_requested_once_more(
+    database: Database, bus: Bus, sandbox_control: Sandbox, assistant: None
 ) -> None:
-    levers.script(
-        says(content="I would call it Lithium Eye."),
-        says(content=configuration(name="Lithium Eye")),
-        says(content=typed(nodes=[])),
-        says(content=typed()),
+    sandbox_control.script(
+        configuration_response(content="I would call it Lithium Eye."),
+        configuration_response(content=configuration(name="Lithium Eye")),
+        configuration_response(content=typed(nodes=[])),
+        configuration_response(content=typed()),
     )
-    ordered, asked = await order_agent(database)
-    await bus.publish(asked)
-    assert (await configured(database, ordered)).status == "completed"
-    assert (await reread(database, ordered)).name == "Lithium Eye"
-    nodes, _ = await types_of(database, ordered)
+    agent_row, request = await order_agent(database)
+    await bus.publish(request)
+    assert (await wait_until_configured(database, agent_row)).status == "completed"
+    assert (await reload_agent(database, agent_row)).name == "Lithium Eye"
+    nodes, _ = await types_of(database, agent_row)
     assert len(nodes) == 8
-    (analysis,) = [each for each in nodes if each.name == "AgentAnalysis"]
+    (analysis,) = [node for node in nodes if node.name == "AgentAnalysis"]
     assert analysis.created_by == "system"
-    assert levers.billed()["llm"] == 4
+    assert sandbox_control.billed()["llm"] == 4
     async with database.transaction() as session:
         (interaction,) = await session.scalars(select(Interaction))
     assert (interaction.phase, len(interaction.events)) == ("configuration", 4)
     assert interaction.completed_at is not None
 
 
-async def test_what_code_can_repair_costs_no_second_answer_and_is_recorded(
-    database: Database, bus: Bus, levers: Sandbox, assistant: None
+async def test_a_response_that_code_can_repair_is_not_requested_again(
+    database: Database, bus: Bus, sandbox_control: Sandbox, assistant: None
 ) -> None:
-    """As a model of 1.5 billion parameters answered: capitals, a reserved name, five edge types, a broken list."""
+    """Errors of a model with 1.5 billion parameters: capitals, a reserved name, five edge types, a broken list."""
     nodes = [
         node_type("lithium mine", properties=[{"name": "output_tonnes", "type": "float"}]),
         node_type("BATTERY MAKERS"),
@@ -132,36 +132,36 @@ async def test_what_code_can_repair_costs_no_second_answer_and_is_recorded(
         edge_type("about"),
         *typed()["edgeTypes"][:4],
     ]
-    written = json.dumps({"node_types": nodes, "edge_types": edges})
-    levers.script(
-        says(content=configuration(name="Lithium", observerSystemPrompt="Plan.")),
-        says(content=f"Here are the types:\n```json\n{written[:-1]},}}\n```"),
+    types_json = json.dumps({"node_types": nodes, "edge_types": edges})
+    sandbox_control.script(
+        configuration_response(content=configuration(name="Lithium", observerSystemPrompt="Plan.")),
+        configuration_response(content=f"Here are the types:\n```json\n{types_json[:-1]},}}\n```"),
     )
-    ordered, asked = await order_agent(database)
-    await bus.publish(asked)
-    step = await configured(database, ordered)
-    assert (step.status, levers.billed()["llm"]) == ("completed", 2)
-    agent = await reread(database, ordered)
+    agent_row, request = await order_agent(database)
+    await bus.publish(request)
+    step = await wait_until_configured(database, agent_row)
+    assert (step.status, sandbox_control.billed()["llm"]) == ("completed", 2)
+    agent = await reload_agent(database, agent_row)
     assert (agent.status, agent.fault, agent.name) == ("ready", None, "Lithium")
     assert default_configuration.PROMPTS[Phase.OBSERVER] in agent.observer_system_prompt
     assert MISSION in agent.observer_system_prompt
-    made_nodes, made_edges = await types_of(database, agent)
-    assert {"LithiumMine", "BatteryMakers"} < {each.name for each in made_nodes}
-    (recycled,) = [each for each in made_edges if each.name == "recycled_by"]
+    stored_nodes, stored_edges = await types_of(database, agent)
+    assert {"LithiumMine", "BatteryMakers"} < {node.name for node in stored_nodes}
+    (recycled,) = [edge for edge in stored_edges if edge.name == "recycled_by"]
     assert (recycled.source_types, recycled.target_types) == (("LithiumMine",), ("BatteryMakers",))
     async with database.transaction() as session:
         (run,) = await session.scalars(select(Interaction))
-    noted = [event for event in run.events if event["type"] == "repair"]
-    assert [event["subject"] for event in noted] == ["configuration", "types"]
-    said = " ".join(each for event in noted for each in event["repairs"])
-    assert "The observer prompt was missing or too short; the built-in one is used." in said
-    assert "The node type AgentAnalysis is the system's own and was left out." in said
+    repairs = [event for event in run.events if event["type"] == "repair"]
+    assert [event["subject"] for event in repairs] == ["configuration", "types"]
+    repair_text = " ".join(repair for event in repairs for repair in event["repairs"])
+    assert "The observer prompt was missing or too short; the built-in one is used." in repair_text
+    assert "The node type AgentAnalysis is the system's own and was left out." in repair_text
     assert step.result is not None
-    assert step.result["repairs"] == sum(len(event["repairs"]) for event in noted)
+    assert step.result["repairs"] == sum(len(event["repairs"]) for event in repairs)
 
 
 @pytest.mark.parametrize(
-    ("answers", "built", "words"),
+    ("answers", "built_in", "words"),
     [
         (["I would rather not."] * 2, ["prompts"], ["agent_configuration", "asked twice"]),
         (
@@ -172,38 +172,38 @@ async def test_what_code_can_repair_costs_no_second_answer_and_is_recorded(
         (["No."] * 4, ["prompts", "types"], ["prompts and types", "agent_types"]),
     ],
 )
-async def test_nonsense_leaves_an_agent_that_works_and_tells_its_owner(
+async def test_unusable_responses_leave_a_working_agent_and_a_fault_for_its_owner(
     database: Database,
     bus: Bus,
-    levers: Sandbox,
+    sandbox_control: Sandbox,
     assistant: None,
     answers: list[Any],
-    built: list[str],
+    built_in: list[str],
     words: list[str],
 ) -> None:
-    levers.script(*(says(content=answer) for answer in answers))
-    ordered, asked = await order_agent(database, active=True)
-    await bus.publish(asked)
-    step = await configured(database, ordered)
-    assert (step.status, (step.result or {})["built_in"]) == ("completed", built)
-    agent = await reread(database, ordered)
+    sandbox_control.script(*(configuration_response(content=answer) for answer in answers))
+    agent_row, request = await order_agent(database, active=True)
+    await bus.publish(request)
+    step = await wait_until_configured(database, agent_row)
+    assert (step.status, (step.result or {})["built_in"]) == ("completed", built_in)
+    agent = await reload_agent(database, agent_row)
     assert agent.status == "ready"
     assert agent.fault is not None
     assert "could not be used, so it uses Vigil's built-in" in agent.fault
     assert all(word in agent.fault for word in (*words, "vigil agent configure"))
-    made = agent_configuration.prompts_by_phase(agent)
-    assert list(made) == list(PROMPTED_PHASES)
-    assert all(MISSION in prompt and agent.name in prompt for prompt in made.values())
+    prompts = agent_configuration.prompts_by_phase(agent)
+    assert list(prompts) == list(PROMPTED_PHASES)
+    assert all(MISSION in prompt and agent.name in prompt for prompt in prompts.values())
     nodes, edges = await types_of(database, agent)
-    assert ("Organisation" in {each.name for each in nodes}) is ("types" in built)
+    assert ("Organisation" in {node.name for node in nodes}) is ("types" in built_in)
     assert len(edges) > 3
     async with database.transaction() as session:
         assert list(await session.scalars(select(DeadLetter))) == []
         assert (await session.scalars(select(Interaction))).one().completed_at is not None
 
     await bus.publish(await order_again(database, agent.id))
-    assert (await configured(database, ordered)).status == "completed"
-    again = await reread(database, ordered)
+    assert (await wait_until_configured(database, agent_row)).status == "completed"
+    again = await reload_agent(database, agent_row)
     assert (again.status, again.fault) == ("ready", None)
 
 
@@ -211,7 +211,7 @@ async def test_nonsense_leaves_an_agent_that_works_and_tells_its_owner(
     ("kind", "status"),
     [(FailureKind.NO_ANSWER, "completed"), (FailureKind.UNUSABLE, "failed")],
 )
-async def test_a_model_that_only_refuses_leaves_what_is_built_in_and_a_broken_server_does_not(
+async def test_built_in_prompts_replace_a_refusing_model_but_not_a_broken_server(
     database: Database,
     bus: Bus,
     settings: Settings,
@@ -220,33 +220,33 @@ async def test_a_model_that_only_refuses_leaves_what_is_built_in_and_a_broken_se
     status: str,
 ) -> None:
     monkeypatch.setattr(work_module, "MIN_BACKOFF_SECONDS", 0.01)
-    provider = Refusing(kind)
+    provider = RefusingProvider(kind)
     monkeypatch.setattr(
         assistant_app,
         "create_model",
-        lambda *given: replace(create_model(*given), provider=provider),
+        lambda *args: replace(create_model(*args), provider=provider),
     )
-    ordered, asked = await order_agent(database)
-    async with running(settings, ["assistant"]):
-        await bus.publish(asked)
-        step = await configured(database, ordered)
+    agent_row, request = await order_agent(database)
+    async with running_actors(settings, ["assistant"]):
+        await bus.publish(request)
+        step = await wait_until_configured(database, agent_row)
     assert step.status == status
-    agent = await reread(database, ordered)
+    agent = await reload_agent(database, agent_row)
     assert agent.fault is not None
     assert "it has no time for this" in agent.fault
     is_of_model = kind is FailureKind.NO_ANSWER
-    each = MAX_WITHOUT_ANSWER if is_of_model else settings.max_attempts
-    built = ["prompts", "types"] if is_of_model else None
-    assert (step.result or {}).get("built_in") == built
+    attempts = MAX_WITHOUT_ANSWER if is_of_model else settings.max_attempts
+    built_in = ["prompts", "types"] if is_of_model else None
+    assert (step.result or {}).get("built_in") == built_in
     async with database.transaction() as session:
         calls = list(await session.scalars(select(Call)))
-    assert [len(call.failures or ()) for call in calls] == [each] * len(calls)
-    assert provider.attempts == each * len(calls) == each * len(built or [1])
+    assert [len(call.failures or ()) for call in calls] == [attempts] * len(calls)
+    assert provider.attempts == attempts * len(calls) == attempts * len(built_in or [1])
 
 
 @dataclass
-class Refusing:
-    """A provider whose every answer is paid for and of no use."""
+class RefusingProvider:
+    """A provider that bills every response and gives none that is usable."""
 
     kind: FailureKind
     attempts: int = 0
@@ -262,14 +262,17 @@ class Refusing:
         return
 
 
-async def test_types_that_cannot_be_used_leave_a_ready_agent_those_it_has(
-    database: Database, bus: Bus, levers: Sandbox, assistant: None
+async def test_a_ready_agent_keeps_its_types_when_the_new_ones_are_unusable(
+    database: Database, bus: Bus, sandbox_control: Sandbox, assistant: None
 ) -> None:
     agent = await make_agent(database)
-    levers.script(says(content=configuration()), says(content="No.", times=2))
+    sandbox_control.script(
+        configuration_response(content=configuration()),
+        configuration_response(content="No.", times=2),
+    )
     await bus.publish(await order_again(database, agent.id))
-    assert (await configured(database, agent)).status == "completed"
-    after = await reread(database, agent)
+    assert (await wait_until_configured(database, agent)).status == "completed"
+    after = await reload_agent(database, agent)
     assert after.fault is not None
     assert "it keeps the types it has" in after.fault
     assert agent_configuration.prompts_by_phase(after) != agent_configuration.prompts_by_phase(
@@ -277,81 +280,83 @@ async def test_types_that_cannot_be_used_leave_a_ready_agent_those_it_has(
     )
 
 
-async def test_a_dead_letter_that_is_retried_makes_the_agent(
-    database: Database, bus: Bus, levers: Sandbox, sandbox_settings: Settings
+async def test_retrying_the_dead_letter_configures_the_agent(
+    database: Database, bus: Bus, sandbox_control: Sandbox, sandbox_settings: Settings
 ) -> None:
-    levers.faults({"kind": "status", "status": 401, "phase": "configuration"})
-    ordered, asked = await order_agent(database)
-    async with running(sandbox_settings, ["assistant", "scheduler"]):
-        await bus.publish(asked)
-        assert (await configured(database, ordered)).status == "failed"
-        agent = await reread(database, ordered)
+    sandbox_control.faults({"kind": "status", "status": 401, "phase": "configuration"})
+    agent_row, request = await order_agent(database)
+    async with running_actors(sandbox_settings, ["assistant", "scheduler"]):
+        await bus.publish(request)
+        assert (await wait_until_configured(database, agent_row)).status == "failed"
+        agent = await reload_agent(database, agent_row)
         assert agent.fault is not None
         assert "OPENAI_API_KEY" in agent.fault
         async with database.transaction() as session:
             (letter,) = await session.scalars(select(DeadLetter))
             await dead_letters.request_retry(session, letter)
-        await step_of(database, ordered, "configure", "completed")
-    assert (await reread(database, ordered)).status == "ready"
+        await step_of(database, agent_row, "configure", "completed")
+    assert (await reload_agent(database, agent_row)).status == "ready"
 
 
-async def test_a_crash_between_the_answers_pays_for_none_again(
-    database: Database, bus: Bus, levers: Sandbox, sandbox_settings: Settings
+async def test_a_failure_between_two_responses_repeats_no_paid_call(
+    database: Database, bus: Bus, sandbox_control: Sandbox, sandbox_settings: Settings
 ) -> None:
-    levers.faults(
+    sandbox_control.faults(
         {"kind": "status", "status": 503, "phase": "configuration", "contains": "Now the node"}
     )
-    ordered, asked = await order_agent(database)
-    hasty = sandbox_settings.model_copy(update={"resend_after_seconds": 0.5})
-    async with running(hasty, ["assistant", "scheduler"]):
-        await bus.publish(asked)
-        assert (await configured(database, ordered)).status == "completed"
-    assert levers.billed()["llm"] == 2
-    assert levers.repeated() == 0
+    agent_row, request = await order_agent(database)
+    impatient = sandbox_settings.model_copy(update={"resend_after_seconds": 0.5})
+    async with running_actors(impatient, ["assistant", "scheduler"]):
+        await bus.publish(request)
+        assert (await wait_until_configured(database, agent_row)).status == "completed"
+    assert sandbox_control.billed()["llm"] == 2
+    assert sandbox_control.repeated() == 0
 
 
 @pytest.mark.usefixtures("assistant")
-async def test_names_are_the_owners_word_or_free(database: Database, bus: Bus) -> None:
-    made = [
+async def test_an_agent_gets_the_name_its_owner_chose_or_a_free_one(
+    database: Database, bus: Bus
+) -> None:
+    orders = [
         await order_agent(database),
         await order_agent(database),
         await order_agent(database, name="My watch"),
         await order_agent(database, owner="another"),
     ]
-    for _, asked in made:
-        await bus.publish(asked)
-    for ordered, _ in made:
-        await configured(database, ordered)
-    names = [(await reread(database, ordered)).name for ordered, _ in made]
+    for _, request in orders:
+        await bus.publish(request)
+    for agent_row, _ in orders:
+        await wait_until_configured(database, agent_row)
+    names = [(await reload_agent(database, agent_row)).name for agent_row, _ in orders]
     assert sorted(names[:2]) == [NAME, f"{NAME} 2"]
     assert names[2:] == ["My watch", NAME]
 
 
-async def test_a_name_that_is_taken_in_the_last_instant_is_tried_again(
+async def test_a_name_taken_just_before_the_write_is_replaced_by_another(
     database: Database, bus: Bus, assistant: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await make_agent(database, name=NAME)
-    believed = iter([NAME, f"{NAME} 2"])
+    free_names = iter([NAME, f"{NAME} 2"])
 
-    async def free(*_: Any, **__: Any) -> str:
-        return next(believed)
+    async def find_free_name(*_: Any, **__: Any) -> str:
+        return next(free_names)
 
-    monkeypatch.setattr("services.assistant.configure_agent.agents.find_free_name", free)
-    ordered, asked = await order_agent(database)
-    await bus.publish(asked)
-    assert (await configured(database, ordered)).attempts == 0
-    assert (await reread(database, ordered)).name == f"{NAME} 2"
+    monkeypatch.setattr("services.assistant.configure_agent.agents.find_free_name", find_free_name)
+    agent_row, request = await order_agent(database)
+    await bus.publish(request)
+    assert (await wait_until_configured(database, agent_row)).attempts == 0
+    assert (await reload_agent(database, agent_row)).name == f"{NAME} 2"
 
 
 async def test_an_agent_can_be_deleted_while_it_is_configured(
-    database: Database, bus: Bus, levers: Sandbox, assistant: None
+    database: Database, bus: Bus, sandbox_control: Sandbox, assistant: None
 ) -> None:
-    levers.faults({"kind": "latency", "phase": "configuration", "latency_seconds": 0.5})
-    ordered, asked = await order_agent(database)
-    await bus.publish(asked)
-    await step_of(database, ordered, "configure", "running")
+    sandbox_control.faults({"kind": "latency", "phase": "configuration", "latency_seconds": 0.5})
+    agent_row, request = await order_agent(database)
+    await bus.publish(request)
+    await step_of(database, agent_row, "configure", "running")
     async with database.transaction() as session:
-        await agents.delete_agent(session, ordered.id)
+        await agents.delete_agent(session, agent_row.id)
     async with database.transaction() as session:
         assert list(await session.scalars(select(Agent))) == []
         assert list(await session.scalars(select(Call))) == []

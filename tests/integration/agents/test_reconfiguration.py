@@ -1,4 +1,4 @@
-"""An agent made anew, or its prompts edited: what changes, what stays, and what a phase that runs has of it."""
+"""Reconfiguring an agent or editing its prompts: what changes, what stays, and what a running phase uses."""
 
 import pytest
 from sqlalchemy import delete, select
@@ -13,90 +13,95 @@ from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.workflow import leases
 from shared.workflow.leases import Claimed
-from tests.support.actors import ended_iteration, running
+from tests.support.actors import ended_iteration, running_actors
 from tests.support.configuring import (
     NAME,
-    configured,
+    configuration_response,
     order_again,
     order_agent,
-    reread,
-    says,
+    reload_agent,
     step_is,
     step_of,
     types_of,
+    wait_until_configured,
 )
-from tests.support.levers import Sandbox
-from tests.support.making import MISSION, make_agent, make_ready
+from tests.support.factories import MISSION, make_agent, make_ready
+from tests.support.sandbox_control import Sandbox
 
 
 @pytest.mark.usefixtures("assistant")
-async def test_made_anew_it_keeps_its_name_its_types_and_what_is_to_stay(
+async def test_reconfiguring_keeps_the_name_the_types_and_the_chosen_prompts(
     database: Database, bus: Bus
 ) -> None:
-    ordered, asked = await order_agent(database)
-    await bus.publish(asked)
-    await configured(database, ordered)
-    before = await reread(database, ordered)
+    agent_row, request = await order_agent(database)
+    await bus.publish(request)
+    await wait_until_configured(database, agent_row)
+    before = await reload_agent(database, agent_row)
     nodes_before, edges_before = await types_of(database, before)
-    another = "Watch the copper mines of Chile and who buys from them"
+    new_mission = "Watch the copper mines of Chile and who buys from them"
     await bus.publish(
-        await order_again(database, before.id, mission=another, keep=(Phase.OBSERVER,))
+        await order_again(database, before.id, mission=new_mission, keep=(Phase.OBSERVER,))
     )
-    await configured(database, ordered)
-    after = await reread(database, ordered)
-    assert (after.name, after.mission, after.prompts_version) == (NAME, another, 2)
-    then, now = configuration.prompts_by_phase(before), configuration.prompts_by_phase(after)
-    assert [phase for phase in PROMPTED_PHASES if then[phase] == now[phase]] == [Phase.OBSERVER]
-    assert another in now[Phase.CONVERSATION]
+    await wait_until_configured(database, agent_row)
+    after = await reload_agent(database, agent_row)
+    assert (after.name, after.mission, after.prompts_version) == (NAME, new_mission, 2)
+    prompts_before, prompts_after = (
+        configuration.prompts_by_phase(before),
+        configuration.prompts_by_phase(after),
+    )
+    assert [
+        phase for phase in PROMPTED_PHASES if prompts_before[phase] == prompts_after[phase]
+    ] == [Phase.OBSERVER]
+    assert new_mission in prompts_after[Phase.CONVERSATION]
     nodes, edges = await types_of(database, after)
-    assert {each.name for each in nodes_before} < {each.name for each in nodes}
-    assert [each for each in nodes if each in nodes_before] == nodes_before
-    assert [each for each in edges if each in edges_before] == edges_before
+    assert {node.name for node in nodes_before} < {node.name for node in nodes}
+    assert [node for node in nodes if node in nodes_before] == nodes_before
+    assert [edge for edge in edges if edge in edges_before] == edges_before
 
 
-async def test_what_its_owner_edits_meanwhile_stays(
+async def test_a_prompt_edited_during_configuration_is_kept(
     database: Database, bus: Bus, sandbox_settings: Settings
 ) -> None:
     agent = await make_agent(database, name="My watch")
-    asked = await order_again(database, agent.id)
+    request = await order_again(database, agent.id)
     async with database.transaction() as session:
         attached = await session.get_one(Agent, agent.id)
-        mine = {Phase.OBSERVER: "Plan as I say."}
-        await configuration.store_prompts(session, attached, mine, PromptMaker.OWNER)
-    async with running(sandbox_settings, ["assistant"]):
-        await bus.publish(asked)
-        await configured(database, agent)
-    made = configuration.prompts_by_phase(await reread(database, agent))
-    assert made[Phase.OBSERVER] == "Plan as I say."
-    assert MISSION in made[Phase.CONVERSATION]
+        edited = {Phase.OBSERVER: "Plan as I say."}
+        await configuration.store_prompts(session, attached, edited, PromptMaker.OWNER)
+    async with running_actors(sandbox_settings, ["assistant"]):
+        await bus.publish(request)
+        await wait_until_configured(database, agent)
+    prompts = configuration.prompts_by_phase(await reload_agent(database, agent))
+    assert prompts[Phase.OBSERVER] == "Plan as I say."
+    assert MISSION in prompts[Phase.CONVERSATION]
     async with database.transaction() as session:
-        kept = await session.execute(
+        versions = await session.execute(
             select(PromptVersion.version, PromptVersion.made_by, PromptVersion.phase)
         )
-    assert {(row.version, row.made_by) for row in kept} == {
+    assert {(row.version, row.made_by) for row in versions} == {
         (1, "configuration"),
         (2, "owner"),
         (3, "configuration"),
     }
 
 
-async def test_only_what_was_asked_for_last_counts(
-    database: Database, bus: Bus, levers: Sandbox, sandbox_settings: Settings
+async def test_only_the_latest_configuration_request_takes_effect(
+    database: Database, bus: Bus, sandbox_control: Sandbox, sandbox_settings: Settings
 ) -> None:
     agent = await make_agent(database, name="My watch")
     first = await order_again(database, agent.id, mission="Watch what nobody wants any more")
     last = await order_again(database, agent.id)
-    async with running(sandbox_settings, ["assistant"]):
+    async with running_actors(sandbox_settings, ["assistant"]):
         await bus.publish(first)
         await bus.publish(last)
-        await configured(database, agent)
+        await wait_until_configured(database, agent)
         step = await step_is(database, first.correlation_id, "completed")
     assert step.result == {"superseded": True}
-    assert (await reread(database, agent)).mission == MISSION
-    assert levers.billed()["llm"] == 2
+    assert (await reload_agent(database, agent)).mission == MISSION
+    assert sandbox_control.billed()["llm"] == 2
 
 
-async def test_what_was_asked_for_before_leaves_no_trace_even_if_it_ends_later(
+async def test_a_superseded_configuration_changes_nothing_even_if_it_ends_later(
     database: Database, sandbox_settings: Settings
 ) -> None:
     agent = await make_agent(database, name="My watch")
@@ -112,31 +117,31 @@ async def test_what_was_asked_for_before_leaves_no_trace_even_if_it_ends_later(
         assert outcome.write is not None
         await outcome.write(session)
         await configuration.record_failure(session, claim.step, "it failed besides")
-    after = await reread(database, agent)
+    after = await reload_agent(database, agent)
     assert outcome.result["superseded"] is True
     assert (after.mission, after.status, after.fault) == (MISSION, "ready", None)
     assert configuration.prompts_by_phase(after) == configuration.prompts_by_phase(agent)
 
 
-async def test_an_agent_that_fails_to_be_made_anew_goes_on_as_it_is(
-    database: Database, bus: Bus, levers: Sandbox, assistant: None
+async def test_a_failed_reconfiguration_leaves_the_agent_unchanged(
+    database: Database, bus: Bus, sandbox_control: Sandbox, assistant: None
 ) -> None:
     agent = await make_agent(database)
-    levers.script(*[says(content="No.")] * 2)
+    sandbox_control.script(*[configuration_response(content="No.")] * 2)
     await bus.publish(await order_again(database, agent.id))
-    assert (await configured(database, agent)).status == "failed"
-    after = await reread(database, agent)
+    assert (await wait_until_configured(database, agent)).status == "failed"
+    after = await reload_agent(database, agent)
     assert after.status == "ready"
     assert configuration.prompts_by_phase(after) == configuration.prompts_by_phase(agent)
     assert after.fault is not None
     assert "goes on with those it has" in after.fault
 
 
-async def test_every_interaction_keeps_the_prompt_it_used(
+async def test_every_phase_run_stores_the_prompt_it_used(
     database: Database, sandbox_settings: Settings
 ) -> None:
     agent = await make_agent(database)
-    async with running(sandbox_settings):
+    async with running_actors(sandbox_settings):
         await ended_iteration(database, agent, 1)
         async with database.transaction() as session:
             attached = await session.get_one(Agent, agent.id)
@@ -161,19 +166,19 @@ async def test_every_interaction_keeps_the_prompt_it_used(
     assert "You search for the agent." in unchanged
 
 
-async def test_made_anew_in_the_middle_of_an_iteration(
+async def test_reconfiguring_in_the_middle_of_an_iteration(
     database: Database, bus: Bus, sandbox_settings: Settings
 ) -> None:
-    """What has run used the old prompts, what comes after them the new ones; the iteration goes on."""
+    """Earlier phases used the old prompts, later ones use the new; the iteration continues."""
     agent = await make_agent(database)
-    async with running(sandbox_settings, ["scheduler", "observer", "assistant"]):
+    async with running_actors(sandbox_settings, ["scheduler", "observer", "assistant"]):
         await step_of(database, agent, "observe", "completed")
         await bus.publish(await order_again(database, agent.id))
-        assert (await configured(database, agent)).status == "completed"
-    async with running(sandbox_settings):
+        assert (await wait_until_configured(database, agent)).status == "completed"
+    async with running_actors(sandbox_settings):
         iteration = await ended_iteration(database, agent, 1)
     assert iteration.status == "completed"
-    after = await reread(database, agent)
+    after = await reload_agent(database, agent)
     async with database.transaction() as session:
         rows = await session.execute(select(Interaction.phase, Interaction.system_prompt))
         used = dict(rows.all())
@@ -185,8 +190,8 @@ async def test_made_anew_in_the_middle_of_an_iteration(
     assert MISSION in used["knowledge_acquisition"]
 
 
-async def test_older_prompts_become_the_first_of_the_history(database: Database) -> None:
-    """Those of an agent that was made before there was a history."""
+async def test_prompts_without_a_history_become_its_first_version(database: Database) -> None:
+    """The agent was created before prompts had a history."""
     agent = await make_agent(database)
     async with database.transaction() as session:
         await session.execute(delete(PromptVersion))
@@ -201,7 +206,7 @@ async def test_older_prompts_become_the_first_of_the_history(database: Database)
     assert (rows[-1].prompt, rows[-1].made_by) == ("Anew.", "owner")
 
 
-async def test_the_same_prompt_again_is_no_new_version(database: Database) -> None:
+async def test_storing_an_unchanged_prompt_makes_no_new_version(database: Database) -> None:
     agent = await make_agent(database)
     async with database.transaction() as session:
         attached = await session.get_one(Agent, agent.id)

@@ -1,4 +1,4 @@
-"""The api over one test's own database."""
+"""The API over the database of one test."""
 
 from collections.abc import AsyncIterator
 
@@ -6,10 +6,10 @@ import httpx
 import pytest
 
 from shared.runtime.settings import Settings
-from tests.support.api.asking import client_of
+from tests.support.api.clients import create_client
 
 
 @pytest.fixture
 async def api(database_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with client_of(Settings(database_url=database_url)) as client:
+    async with create_client(Settings(database_url=database_url)) as client:
         yield client

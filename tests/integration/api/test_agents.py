@@ -1,4 +1,4 @@
-"""Agents by HTTP: made, found, ordered about, and nobody else's."""
+"""Agents over HTTP: created, found, paused, run, deleted, and visible to their owner only."""
 
 from typing import Any
 from uuid import uuid4
@@ -8,12 +8,12 @@ import pytest
 
 from shared.database.engine import Database
 from shared.runtime.settings import Settings
-from tests.support.api.asking import MISSION, assert_problem, client_of, created
-from tests.support.api.rows import an_iteration
+from tests.support.api.clients import MISSION, assert_problem, create_agent, create_client
+from tests.support.api.rows import start_iteration
 
 
 async def test_an_agent_is_configuring_under_a_provisional_name(api: httpx.AsyncClient) -> None:
-    agent = await created(api)
+    agent = await create_agent(api)
     assert agent["name"] == "Lithium Supply"
     assert agent["interval_seconds"] == 300
     assert agent["active"] is True
@@ -21,14 +21,14 @@ async def test_an_agent_is_configuring_under_a_provisional_name(api: httpx.Async
     assert (agent["status"], agent["fault"]) == ("configuring", None)
     assert (agent["prompts"], agent["prompts_version"]) == ({}, 0)
     assert agent["configuration"]["status"] == "pending"
-    again = await created(api)
-    assert again["name"] == "Lithium Supply 2"
-    listed = (await api.get("/agents")).json()["items"]
-    assert [each["id"] for each in listed] == [agent["id"], again["id"]]
+    second = await create_agent(api)
+    assert second["name"] == "Lithium Supply 2"
+    agents = (await api.get("/agents")).json()["items"]
+    assert [row["id"] for row in agents] == [agent["id"], second["id"]]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "words"),
+    ("body", "words"),
     [
         ({"mission": "too short"}, ["mission", "10 to 4000"]),
         ({"mission": " " * 50}, ["mission", "10 to 4000"]),
@@ -42,21 +42,21 @@ async def test_an_agent_is_configuring_under_a_provisional_name(api: httpx.Async
         ({}, ["mission", "required"]),
     ],
 )
-async def test_a_bad_agent_is_refused_with_what_is_wrong(
-    api: httpx.AsyncClient, wanted: dict[str, Any], words: list[str]
+async def test_an_invalid_agent_is_rejected_with_the_reason(
+    api: httpx.AsyncClient, body: dict[str, Any], words: list[str]
 ) -> None:
-    assert_problem(await api.post("/agents", json=wanted), 422, *words)
+    assert_problem(await api.post("/agents", json=body), 422, *words)
     assert (await api.get("/agents")).json() == {"items": [], "next": None}
 
 
-async def test_a_name_is_taken_in_whatever_case(api: httpx.AsyncClient) -> None:
-    await created(api, name="Lithium Watch")
-    answer = await api.post("/agents", json={"mission": MISSION, "name": " lithium  watch "})
-    assert_problem(answer, 409, "lithium watch", "another name")
+async def test_agent_names_are_case_insensitive(api: httpx.AsyncClient) -> None:
+    await create_agent(api, name="Lithium Watch")
+    response = await api.post("/agents", json={"mission": MISSION, "name": " lithium  watch "})
+    assert_problem(response, 409, "lithium watch", "another name")
 
 
 async def test_an_agent_is_found_by_id_and_by_name(api: httpx.AsyncClient) -> None:
-    agent = await created(api, name="Lithium Watch")
+    agent = await create_agent(api, name="Lithium Watch")
     for reference in (agent["id"], "Lithium Watch", "lithium watch"):
         assert (await api.get(f"/agents/{reference}")).json()["id"] == agent["id"]
     assert_problem(await api.get("/agents/cobalt"), 404, "cobalt")
@@ -64,7 +64,7 @@ async def test_an_agent_is_found_by_id_and_by_name(api: httpx.AsyncClient) -> No
 
 
 async def test_an_agent_is_paused_resumed_run_and_deleted(api: httpx.AsyncClient) -> None:
-    await created(api, name="Lithium", models={"observer": "some-model"})
+    await create_agent(api, name="Lithium", models={"observer": "some-model"})
     assert (await api.post("/agents/lithium/pause")).json()["active"] is False
     run = await api.post("/agents/lithium/run")
     assert (run.status_code, run.json()["run_requested_at"] is not None) == (202, True)
@@ -74,18 +74,18 @@ async def test_an_agent_is_paused_resumed_run_and_deleted(api: httpx.AsyncClient
     assert_problem(await api.delete("/agents/lithium"), 404)
 
 
-async def test_what_is_anothers_is_not_there(
+async def test_another_owners_agent_is_not_found(
     api: httpx.AsyncClient, database: Database, database_url: str
 ) -> None:
-    agent = await created(api, name="Lithium")
-    iteration = await an_iteration(database, "Lithium")
-    async with client_of(Settings(database_url=database_url), user="stranger") as other:
+    agent = await create_agent(api, name="Lithium")
+    iteration = await start_iteration(database, "Lithium")
+    async with create_client(Settings(database_url=database_url), user="stranger") as other:
         assert (await other.get("/agents")).json()["items"] == []
         lists = ("/analyses", "/advice", "/calls", "/investigation-requests")
         for path in ("", "/iterations", "/graph", *lists):
             assert_problem(await other.get(f"/agents/{agent['id']}{path}"), 404)
-        for order in ("pause", "resume", "run"):
-            assert_problem(await other.post(f"/agents/{agent['id']}/{order}"), 404)
+        for command in ("pause", "resume", "run"):
+            assert_problem(await other.post(f"/agents/{agent['id']}/{command}"), 404)
         assert_problem(await other.delete(f"/agents/{agent['id']}"), 404)
         assert_problem(await other.get(f"/iterations/{iteration}"), 404)
         assert (
@@ -94,13 +94,15 @@ async def test_what_is_anothers_is_not_there(
     assert (await api.get(f"/iterations/{iteration}")).json()["agent_name"] == "Lithium"
 
 
-async def test_feedback_rounds_are_none_to_two(api: httpx.AsyncClient) -> None:
-    agent = await created(api, name="Lithium")
+async def test_feedback_rounds_range_from_zero_to_two(api: httpx.AsyncClient) -> None:
+    agent = await create_agent(api, name="Lithium")
     assert agent["feedback_rounds"] == 0
     path = f"/agents/{agent['id']}"
     changed = await api.patch(path, json={"feedback_rounds": 2})
     assert changed.json()["feedback_rounds"] == 2
-    for beyond in (-1, 3, None):
-        assert_problem(await api.patch(path, json={"feedback_rounds": beyond}), 422)
-    made = await api.post("/agents", json={"mission": "Watch lithium mines", "feedback_rounds": 1})
-    assert made.json()["feedback_rounds"] == 1
+    for rounds in (-1, 3, None):
+        assert_problem(await api.patch(path, json={"feedback_rounds": rounds}), 422)
+    response = await api.post(
+        "/agents", json={"mission": "Watch lithium mines", "feedback_rounds": 1}
+    )
+    assert response.json()["feedback_rounds"] == 1

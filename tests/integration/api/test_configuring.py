@@ -1,4 +1,4 @@
-"""Prompts, types and configurations by HTTP."""
+"""Prompts, types and configurations over HTTP."""
 
 from typing import Any
 
@@ -11,50 +11,62 @@ from shared.enums import PROMPTED_PHASES, AgentStatus
 from shared.graph import system_types
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import running, told
-from tests.support.api.asking import MISSION, assert_problem, client_of, created, stranger_to
-from tests.support.api.rows import row_of
+from tests.support.actors import list_events, running_actors
+from tests.support.api.clients import (
+    MISSION,
+    assert_problem,
+    create_agent,
+    create_anonymous_client,
+    create_client,
+)
+from tests.support.api.rows import get_agent
 from tests.support.api.signed_in import SignedIn
-from tests.support.making import PROMPTS, make_ready
-from tests.support.waiting import until
+from tests.support.factories import PROMPTS, make_ready
+from tests.support.waiting import wait_until
 
 
-async def ready(api: httpx.AsyncClient, database: Database, **wanted: Any) -> dict[str, Any]:
-    """An agent that has `PROMPTS` and the system's types."""
-    agent = await created(api, name="Lithium", **wanted)
+async def create_ready_agent(
+    api: httpx.AsyncClient, database: Database, **params: Any
+) -> dict[str, Any]:
+    """Creates an agent with `PROMPTS` and the system types."""
+    agent = await create_agent(api, name="Lithium", **params)
     async with database.transaction() as session:
-        row = await session.merge(await row_of(database, "Lithium"))
+        row = await session.merge(await get_agent(database, "Lithium"))
         await make_ready(session, row)
         await system_types.ensure_system_types(session, row.id)
     return agent
 
 
-async def test_an_agent_that_is_not_configured_has_nothing_to_show(
+async def test_an_unconfigured_agent_has_no_prompts_or_types(
     api: httpx.AsyncClient,
 ) -> None:
-    await created(api, name="Lithium")
+    await create_agent(api, name="Lithium")
     prompts = (await api.get("/agents/lithium/prompts")).json()
     assert prompts == {"version": 0, "items": []}
     assert (await api.get("/agents/lithium/prompts/history")).json() == {"items": [], "next": None}
     for kinds in ("node-types", "edge-types"):
         assert (await api.get(f"/agents/lithium/{kinds}")).json()["items"] == []
-    waiting = (await api.get("/agents/lithium/configuration")).json()
-    assert (waiting["status"], waiting["mission"], waiting["keep"]) == ("pending", MISSION, [])
-    assert waiting["interaction"] is None
-    refused = await api.put("/agents/lithium/prompts/observer", json={"prompt": "Plan."})
-    assert_problem(refused, 409, "no prompts yet")
+    configuration = (await api.get("/agents/lithium/configuration")).json()
+    assert (configuration["status"], configuration["mission"], configuration["keep"]) == (
+        "pending",
+        MISSION,
+        [],
+    )
+    assert configuration["interaction"] is None
+    response = await api.put("/agents/lithium/prompts/observer", json={"prompt": "Plan."})
+    assert_problem(response, 409, "no prompts yet")
 
 
-async def test_prompts_are_read_edited_and_remembered(
+async def test_prompts_are_edited_and_their_versions_are_stored(
     api: httpx.AsyncClient, database: Database
 ) -> None:
-    await ready(api, database)
-    read = await api.get("/agents/lithium/prompts")
-    assert read.headers["etag"].startswith('"1.')
-    assert {each["phase"]: each["prompt"] for each in read.json()["items"]} == PROMPTS
+    await create_ready_agent(api, database)
+    before = await api.get("/agents/lithium/prompts")
+    assert before.headers["etag"].startswith('"1.')
+    assert {prompt["phase"]: prompt["prompt"] for prompt in before.json()["items"]} == PROMPTS
     edited = await api.put("/agents/lithium/prompts/observer", json={"prompt": " Plan boldly. "})
     assert (edited.status_code, edited.headers["etag"][:3]) == (200, '"2.')
-    (observer,) = [each for each in edited.json()["items"] if each["phase"] == "observer"]
+    (observer,) = [prompt for prompt in edited.json()["items"] if prompt["phase"] == "observer"]
     assert (observer["prompt"], observer["version"], observer["made_by"]) == (
         *("Plan boldly.", 2),
         "owner",
@@ -62,42 +74,42 @@ async def test_prompts_are_read_edited_and_remembered(
     assert (await api.get("/agents/lithium")).json()["prompts"]["observer"] == "Plan boldly."
 
     versions = (await api.get("/agents/lithium/prompts/history?phase=observer")).json()["items"]
-    assert [(each["version"], each["made_by"]) for each in versions] == [
+    assert [(version["version"], version["made_by"]) for version in versions] == [
         (2, "owner"),
         (1, "configuration"),
     ]
-    assert versions[1]["prompt"] == PROMPTS["observer"]  # type: ignore[index]  # phases are words
+    assert versions[1]["prompt"] == PROMPTS["observer"]  # type: ignore[index]  # phases are strings
 
 
-async def test_a_history_is_read_page_by_page(api: httpx.AsyncClient, database: Database) -> None:
-    await ready(api, database)
-    seen: list[tuple[int, str]] = []
+async def test_the_prompt_history_is_paginated(api: httpx.AsyncClient, database: Database) -> None:
+    await create_ready_agent(api, database)
+    versions: list[tuple[int, str]] = []
     cursor: str | None = None
     while True:
         params = {"limit": "4"} | ({"cursor": cursor} if cursor else {})
         page = (await api.get("/agents/lithium/prompts/history", params=params)).json()
-        seen += [(each["version"], each["phase"]) for each in page["items"]]
+        versions += [(prompt["version"], prompt["phase"]) for prompt in page["items"]]
         cursor = page["next"]
         if cursor is None:
             break
-    assert seen == [(1, phase) for phase in sorted(PROMPTED_PHASES, reverse=True)]
-    bad = await api.get("/agents/lithium/prompts/history?cursor=nonsense")
-    assert_problem(bad, bad.status_code, "cursor")
-    assert bad.is_client_error
+    assert versions == [(1, phase) for phase in sorted(PROMPTED_PHASES, reverse=True)]
+    response = await api.get("/agents/lithium/prompts/history?cursor=nonsense")
+    assert_problem(response, response.status_code, "cursor")
+    assert response.is_client_error
 
 
-async def test_an_edit_of_what_has_changed_since_is_refused(
+async def test_an_edit_with_an_outdated_etag_is_rejected(
     api: httpx.AsyncClient, database: Database
 ) -> None:
-    await ready(api, database)
-    url, wanted = "/agents/lithium/prompts/observer", {"prompt": "Mine."}
-    read_tag = (await api.get("/agents/lithium/prompts")).headers["etag"]
-    first = await api.put(url, json=wanted, headers={"If-Match": read_tag})
+    await create_ready_agent(api, database)
+    url, body = "/agents/lithium/prompts/observer", {"prompt": "Mine."}
+    etag = (await api.get("/agents/lithium/prompts")).headers["etag"]
+    first = await api.put(url, json=body, headers={"If-Match": etag})
     assert first.status_code == 200
-    late = await api.put(url, json={"prompt": "Yours."}, headers={"If-Match": read_tag})
+    late = await api.put(url, json={"prompt": "Yours."}, headers={"If-Match": etag})
     assert_problem(late, 412, "read it again")
-    whatever = await api.put(url, json={"prompt": "Yours."}, headers={"If-Match": "*"})
-    assert whatever.headers["etag"].startswith('"3.')
+    forced = await api.put(url, json={"prompt": "Yours."}, headers={"If-Match": "*"})
+    assert forced.headers["etag"].startswith('"3.')
 
 
 @pytest.mark.parametrize(
@@ -110,10 +122,10 @@ async def test_an_edit_of_what_has_changed_since_is_refused(
         ("observer", {"text": "x"}, ["prompt"]),
     ],
 )
-async def test_a_bad_prompt_is_refused(
+async def test_an_invalid_prompt_is_rejected(
     api: httpx.AsyncClient, database: Database, phase: str, body: Any, words: list[str]
 ) -> None:
-    await ready(api, database)
+    await create_ready_agent(api, database)
     assert_problem(await api.put(f"/agents/lithium/prompts/{phase}", json=body), 422, *words)
 
 
@@ -125,60 +137,60 @@ async def test_a_bad_prompt_is_refused(
         ({"wish": 1}, ["wish"]),
     ],
 )
-async def test_a_bad_wish_is_refused(
+async def test_an_invalid_configuration_request_is_rejected(
     api: httpx.AsyncClient, database: Database, body: Any, words: list[str]
 ) -> None:
-    await ready(api, database)
+    await create_ready_agent(api, database)
     assert_problem(await api.post("/agents/lithium/configure", json=body), 422, *words)
 
 
-async def test_an_agent_that_could_not_be_made_is_not_run(
+async def test_an_agent_whose_configuration_failed_is_not_run(
     api: httpx.AsyncClient, database: Database
 ) -> None:
-    await created(api, name="Lithium")
+    await create_agent(api, name="Lithium")
     assert (await api.post("/agents/lithium/run")).status_code == 202
     async with database.transaction() as session:
-        row = await session.merge(await row_of(database, "Lithium"))
+        row = await session.merge(await get_agent(database, "Lithium"))
         row.status, row.fault = AgentStatus.FAILED, "No key. Ask again."
     assert_problem(await api.post("/agents/lithium/run"), 409, "cannot run", "No key. Ask again.")
-    again = (await api.post("/agents/lithium/configure")).json()
-    assert (again["status"], again["fault"]) == ("configuring", None)
+    agent = (await api.post("/agents/lithium/configure")).json()
+    assert (agent["status"], agent["fault"]) == ("configuring", None)
 
 
-async def test_making_anew_is_ordered_and_the_agent_goes_on(
+async def test_an_agent_stays_ready_while_it_is_reconfigured(
     api: httpx.AsyncClient, database: Database
 ) -> None:
-    await ready(api, database)
-    another = "Watch the copper mines of Chile and who buys from them"
-    answer = await api.post(
-        "/agents/lithium/configure", json={"mission": another, "keep": ["observer"]}
+    await create_ready_agent(api, database)
+    new_mission = "Watch the copper mines of Chile and who buys from them"
+    response = await api.post(
+        "/agents/lithium/configure", json={"mission": new_mission, "keep": ["observer"]}
     )
-    assert answer.status_code == 202
-    assert (answer.json()["status"], answer.json()["mission"]) == ("ready", MISSION)
-    assert answer.json()["configuration"]["status"] == "pending"
-    waiting = (await api.get("/agents/lithium/configuration")).json()
-    assert (waiting["mission"], waiting["keep"]) == (another, ["observer"])
-    again = await api.post("/agents/lithium/configure")
-    assert again.json()["configuration"]["step_id"] != waiting["step_id"]
+    assert response.status_code == 202
+    assert (response.json()["status"], response.json()["mission"]) == ("ready", MISSION)
+    assert response.json()["configuration"]["status"] == "pending"
+    configuration = (await api.get("/agents/lithium/configuration")).json()
+    assert (configuration["mission"], configuration["keep"]) == (new_mission, ["observer"])
+    second = await api.post("/agents/lithium/configure")
+    assert second.json()["configuration"]["step_id"] != configuration["step_id"]
 
 
 async def test_types_have_schemas_and_examples(api: httpx.AsyncClient, database: Database) -> None:
-    await ready(api, database)
-    nodes = (await api.get("/agents/lithium/node-types")).json()["items"]
-    assert [each["name"] for each in nodes] == ["AgentAdvice", "AgentAnalysis"]
-    for each in nodes:
-        assert each["properties_schema"]["required"]
-        assert each["example_properties"]
-        assert each["created_by"] == "system"
+    await create_ready_agent(api, database)
+    node_types = (await api.get("/agents/lithium/node-types")).json()["items"]
+    assert [node_type["name"] for node_type in node_types] == ["AgentAdvice", "AgentAnalysis"]
+    for node_type in node_types:
+        assert node_type["properties_schema"]["required"]
+        assert node_type["example_properties"]
+        assert node_type["created_by"] == "system"
     (about,) = (await api.get("/agents/lithium/edge-types")).json()["items"]
     assert (about["name"], about["source_types"]) == ("about", ["AgentAnalysis"])
 
 
-async def test_anothers_agent_is_not_there(
+async def test_another_owners_agent_is_not_found(
     api: httpx.AsyncClient, database: Database, database_url: str
 ) -> None:
-    agent = await ready(api, database)
-    async with client_of(Settings(database_url=database_url), user="stranger") as other:
+    agent = await create_ready_agent(api, database)
+    async with create_client(Settings(database_url=database_url), user="stranger") as other:
         for path in ("prompts", "prompts/history", "configuration"):
             assert_problem(await other.get(f"/agents/{agent['id']}/{path}"), 404)
         assert_problem(await other.post(f"/agents/{agent['id']}/configure"), 404)
@@ -187,38 +199,38 @@ async def test_anothers_agent_is_not_there(
     assert (await api.get("/agents/lithium/prompts")).json()["version"] == 1
 
 
-async def test_what_is_ordered_is_told_at_once_and_the_story_can_be_read(
+async def test_a_configuration_is_requested_at_once_and_its_interaction_can_be_read(
     sandbox_settings: Settings, bus: Bus, api: httpx.AsyncClient
 ) -> None:
     app = build(sandbox_settings)
 
-    async def has_reached_nats() -> bool:
+    async def is_connected_to_nats() -> bool:
         return bool(app.state.hints._bus.is_connected)
 
     async with (
-        running(sandbox_settings, ["assistant"]),
+        running_actors(sandbox_settings, ["assistant"]),
         app.router.lifespan_context(app),
-        stranger_to(app, auth=SignedIn(sandbox_settings, None)) as client,
+        create_anonymous_client(app, auth=SignedIn(sandbox_settings, None)) as client,
     ):
-        await until(has_reached_nats, what="the api to reach NATS")
+        await wait_until(is_connected_to_nats, what="the api to reach NATS")
         agent = (await client.post("/agents", json={"mission": MISSION})).json()
         assert agent["status"] == "configuring"
 
-        async def look() -> dict[str, Any] | None:
-            found: dict[str, Any] = (await client.get(f"/agents/{agent['id']}")).json()
-            return found if found["status"] == "ready" else None
+        async def ready_agent() -> dict[str, Any] | None:
+            current: dict[str, Any] = (await client.get(f"/agents/{agent['id']}")).json()
+            return current if current["status"] == "ready" else None
 
-        made = await until(look, what="the agent to be ready")
-    assert made is not None
-    assert made["fault"] is None
-    assert len(set(made["prompts"].values())) == 6
-    assert all(MISSION in prompt for prompt in made["prompts"].values())
-    story = (await api.get(f"/agents/{agent['id']}/configuration")).json()
-    assert story["status"] == "completed"
-    answers = [each["message"]["content"] for each in story["interaction"]["events"]]
+        ready = await wait_until(ready_agent, what="the agent to be ready")
+    assert ready is not None
+    assert ready["fault"] is None
+    assert len(set(ready["prompts"].values())) == 6
+    assert all(MISSION in prompt for prompt in ready["prompts"].values())
+    configuration = (await api.get(f"/agents/{agent['id']}/configuration")).json()
+    assert configuration["status"] == "completed"
+    answers = [event["message"]["content"] for event in configuration["interaction"]["events"]]
     assert len(answers) == 2
-    assert MISSION in story["interaction"]["request"]["messages"][0]["content"]
+    assert MISSION in configuration["interaction"]["request"]["messages"][0]["content"]
     types = (await api.get(f"/agents/{agent['id']}/node-types")).json()["items"]
     assert len(types) >= 8
-    subjects = [event.subject for event in await told(bus)]
+    subjects = [event.subject for event in await list_events(bus)]
     assert subjects == ["configuration.requested", "configuration.completed"]

@@ -1,22 +1,24 @@
-"""What has not changed is not sent again, and nobody overwrites what they have not seen."""
+"""Conditional requests: unchanged resources are not sent again, and outdated updates are rejected."""
 
 import httpx
 import pytest
 from sqlalchemy import text
 
 from shared.database.engine import Database
-from tests.support.api.asking import assert_problem, created
-from tests.support.api.full import AGENT, Full, full_agent
-from tests.support.api.rows import an_iteration
+from tests.support.api.clients import assert_problem, create_agent
+from tests.support.api.full_agent import AGENT, FullAgent, create_full_agent
+from tests.support.api.rows import start_iteration
 
 
 @pytest.fixture
-async def full(api: httpx.AsyncClient, database: Database) -> Full:
-    await api.get("/agents")  # makes the owner
-    return await full_agent(database)
+async def full(api: httpx.AsyncClient, database: Database) -> FullAgent:
+    await api.get("/agents")  # creates the owner
+    return await create_full_agent(database)
 
 
-async def test_reads_are_tagged_and_not_repeated(api: httpx.AsyncClient, full: Full) -> None:
+async def test_resources_have_etags_and_are_not_sent_again(
+    api: httpx.AsyncClient, full: FullAgent
+) -> None:
     for path in (
         f"/agents/{AGENT}",
         f"/agents/{AGENT}/nodes/{full.node_id}",
@@ -32,52 +34,56 @@ async def test_reads_are_tagged_and_not_repeated(api: httpx.AsyncClient, full: F
     ):
         first = await api.get(path)
         assert first.status_code == 200, first.text
-        tag = first.headers["etag"]
-        assert tag.startswith('"'), "strong"
-        for given in (tag, f"W/{tag}", f'"other", {tag}', "*"):
-            again = await api.get(path, headers={"if-none-match": given})
-            assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
-        other = await api.get(path, headers={"if-none-match": '"other"'})
-        assert (other.status_code, other.json()) == (200, first.json())
+        etag = first.headers["etag"]
+        assert etag.startswith('"'), "a strong validator"
+        for if_none_match in (etag, f"W/{etag}", f'"other", {etag}', "*"):
+            response = await api.get(path, headers={"if-none-match": if_none_match})
+            assert (response.status_code, response.content, response.headers["etag"]) == (
+                304,
+                b"",
+                etag,
+            )
+        other_response = await api.get(path, headers={"if-none-match": '"other"'})
+        assert (other_response.status_code, other_response.json()) == (200, first.json())
 
 
-async def test_a_change_changes_the_tag(api: httpx.AsyncClient, full: Full) -> None:
+async def test_an_update_changes_the_etag(api: httpx.AsyncClient, full: FullAgent) -> None:
     path = f"/agents/{AGENT}"
     before = (await api.get(path)).headers["etag"]
     changed = await api.patch(path, json={"interval_seconds": 60})
     assert changed.headers["etag"] != before
-    now = await api.get(path, headers={"if-none-match": before})
-    assert (now.status_code, now.json()) == (200, changed.json())
-    assert now.headers["etag"] == changed.headers["etag"]
+    response = await api.get(path, headers={"if-none-match": before})
+    assert (response.status_code, response.json()) == (200, changed.json())
+    assert response.headers["etag"] == changed.headers["etag"]
 
 
-async def test_who_has_not_seen_the_last_change_changes_nothing(
+async def test_an_update_with_an_outdated_etag_is_rejected(
     api: httpx.AsyncClient, database: Database
 ) -> None:
-    agent = await created(api, name="Lithium")
-    seen = (await api.get("/agents/lithium")).headers["etag"]
-    await an_iteration(database, "Lithium")
-    worked = (await api.get("/agents/lithium")).headers["etag"]
-    assert worked != seen
+    agent = await create_agent(api, name="Lithium")
+    etag = (await api.get("/agents/lithium")).headers["etag"]
+    await start_iteration(database, "Lithium")
+    etag_after_run = (await api.get("/agents/lithium")).headers["etag"]
+    assert etag_after_run != etag
     renamed = await api.patch(
-        "/agents/lithium", json={"name": "Cobalt"}, headers={"if-match": seen}
+        "/agents/lithium", json={"name": "Cobalt"}, headers={"if-match": etag}
     )
-    assert renamed.status_code == 200, "its own work stands in nobody's way"
-    for late in (seen, worked, '"other"', "nonsense", ""):
-        refused = await api.patch(
+    assert renamed.status_code == 200, "a run of the agent does not conflict with the update"
+    for late in (etag, etag_after_run, '"other"', "nonsense", ""):
+        response = await api.patch(
             f"/agents/{agent['id']}", json={"name": "Nickel"}, headers={"if-match": late}
         )
-        assert_problem(refused, 412, "read it again")
+        assert_problem(response, 412, "read it again")
     assert (await api.get(f"/agents/{agent['id']}")).json()["name"] == "Cobalt"
     for fresh in (renamed.headers["etag"], "*"):
-        told = await api.patch("/agents/cobalt", json={}, headers={"if-match": fresh})
-        assert told.status_code == 200
+        response = await api.patch("/agents/cobalt", json={}, headers={"if-match": fresh})
+        assert response.status_code == 200
 
 
-async def test_what_is_given_is_changed_and_the_rest_stays(api: httpx.AsyncClient) -> None:
-    before = await created(api, name="Lithium", interval_seconds=86_400)
-    wanted = {"name": " New  name ", "models": {"observer": "m"}, "active": False}
-    after = (await api.patch("/agents/lithium", json=wanted)).json()
+async def test_only_the_fields_of_a_patch_are_changed(api: httpx.AsyncClient) -> None:
+    before = await create_agent(api, name="Lithium", interval_seconds=86_400)
+    changes = {"name": " New  name ", "models": {"observer": "m"}, "active": False}
+    after = (await api.patch("/agents/lithium", json=changes)).json()
     assert (after["name"], after["models"], after["active"]) == (
         "New name",
         {"observer": "m"},
@@ -85,9 +91,9 @@ async def test_what_is_given_is_changed_and_the_rest_stays(api: httpx.AsyncClien
     )
     assert (after["interval_seconds"], after["mission"]) == (86_400, before["mission"])
     assert after["next_run_at"] == before["next_run_at"]
-    await created(api, name="Taken")
+    await create_agent(api, name="Taken")
     assert_problem(await api.patch("/agents/new name", json={"name": "taken"}), 409, "another name")
-    for wrong in (
+    for invalid in (
         {"name": None},
         {"name": "a/b"},
         {"interval_seconds": 1},
@@ -95,17 +101,19 @@ async def test_what_is_given_is_changed_and_the_rest_stays(api: httpx.AsyncClien
         {"models": {"dreaming": "m"}},
         {"active": "maybe"},
     ):
-        assert_problem(await api.patch("/agents/new name", json=wrong), 422, next(iter(wrong)))
+        assert_problem(await api.patch("/agents/new name", json=invalid), 422, next(iter(invalid)))
 
 
-async def test_a_shorter_interval_begins_now_and_a_longer_one_after_the_next_run(
+async def test_a_shorter_interval_applies_now_and_a_longer_one_after_the_next_run(
     api: httpx.AsyncClient, database: Database
 ) -> None:
-    await created(api, name="Lithium")
+    await create_agent(api, name="Lithium")
     async with database.transaction() as session:
         await session.execute(text("update agents set next_run_at = now() + interval '1 day'"))
-    far = (await api.get("/agents/lithium")).json()["next_run_at"]
-    near = (await api.patch("/agents/lithium", json={"interval_seconds": 60})).json()["next_run_at"]
-    assert near < far
-    kept = await api.patch("/agents/lithium", json={"interval_seconds": 86_400})
-    assert kept.json()["next_run_at"] == near
+    scheduled = (await api.get("/agents/lithium")).json()["next_run_at"]
+    rescheduled = (await api.patch("/agents/lithium", json={"interval_seconds": 60})).json()[
+        "next_run_at"
+    ]
+    assert rescheduled < scheduled
+    response = await api.patch("/agents/lithium", json={"interval_seconds": 86_400})
+    assert response.json()["next_run_at"] == rescheduled

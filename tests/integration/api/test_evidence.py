@@ -1,4 +1,4 @@
-"""What the api tells of pages, and of what rests on them."""
+"""Pages and evidence over HTTP."""
 
 from hashlib import sha256
 from uuid import uuid4
@@ -9,48 +9,50 @@ from sqlalchemy import func, update
 
 from shared.database.engine import Database
 from shared.database.tables import Source
-from tests.support.api.asking import assert_problem
-from tests.support.api.full import AGENT, Full, full_agent
+from tests.support.api.clients import assert_problem
+from tests.support.api.full_agent import AGENT, FullAgent, create_full_agent
 
 OLDER, NEWER = ("https://press.example/2024", "https://press.example/2025")
 
 
 @pytest.fixture
-async def full(api: httpx.AsyncClient, database: Database) -> Full:
-    await api.get("/agents")  # makes the owner
-    return await full_agent(database)
+async def full(api: httpx.AsyncClient, database: Database) -> FullAgent:
+    await api.get("/agents")  # creates the owner
+    return await create_full_agent(database)
 
 
 @pytest.fixture
-def things(full: Full) -> list[str]:
+def element_paths(full: FullAgent) -> list[str]:
     return [f"/agents/{AGENT}/nodes/{full.node_id}", f"/agents/{AGENT}/edges/{full.edge_id}"]
 
 
-async def test_what_a_thing_rests_on_is_told_with_its_quotes(
-    api: httpx.AsyncClient, things: list[str]
+async def test_an_element_is_shown_with_its_evidence(
+    api: httpx.AsyncClient, element_paths: list[str]
 ) -> None:
-    for path in things:
-        told = (await api.get(path)).json()
-        newer, older = told["evidence"]["items"]
+    for path in element_paths:
+        element = (await api.get(path)).json()
+        newer, older = element["evidence"]["items"]
         assert [newer["url"], older["url"]] == [NEWER, OLDER]
         assert older["quote"] == "bought 2024 tonnes – ½ of all."
         assert (older["first_byte"], older["end_byte"]) == (7, 7 + len(older["quote"].encode()))
         assert newer["claims"] == [{"property": "tonnes", "value": 2025, "holds": True}]
         assert older["claims"] == [{"property": "tonnes", "value": 2024, "holds": False}]
-        assert told["properties"] == {"tonnes": 2025}
+        assert element["properties"] == {"tonnes": 2025}
         assert (older["retracted_at"], older["valid_from"]) == (None, None)
         page = (await api.get(f"{path}/evidence", params={"limit": 1})).json()
         rest = await api.get(f"{path}/evidence", params={"cursor": page["next"]})
         assert [*page["items"], *rest.json()["items"]] == [newer, older]
 
 
-async def test_a_conclusion_rests_on_no_page(api: httpx.AsyncClient, full: Full) -> None:
-    told = (await api.get(f"/agents/{AGENT}/nodes/{full.analysis_id}")).json()
-    assert told["evidence"] == {"items": [], "next": None}
+async def test_a_conclusion_has_no_evidence_of_its_own(
+    api: httpx.AsyncClient, full: FullAgent
+) -> None:
+    analysis = (await api.get(f"/agents/{AGENT}/nodes/{full.analysis_id}")).json()
+    assert analysis["evidence"] == {"items": [], "next": None}
 
 
-async def test_of_a_retracted_page_nothing_holds(
-    api: httpx.AsyncClient, database: Database, things: list[str]
+async def test_no_claim_of_a_retracted_page_holds(
+    api: httpx.AsyncClient, database: Database, element_paths: list[str]
 ) -> None:
     async with database.transaction() as session:
         await session.execute(
@@ -58,26 +60,28 @@ async def test_of_a_retracted_page_nothing_holds(
             .where(Source.url == NEWER)
             .values(retracted_at=func.clock_timestamp(), retraction_reason="It was made up.")
         )
-    for path in things:
+    for path in element_paths:
         newer, older = (await api.get(f"{path}/evidence")).json()["items"]
         assert newer["retracted_at"] is not None
         assert (newer["claims"][0]["holds"], older["claims"][0]["holds"]) == (False, True)
 
 
-async def test_pages_are_listed_without_their_text_and_told_with_it(
-    api: httpx.AsyncClient, full: Full
+async def test_the_text_of_a_page_is_shown_but_not_listed(
+    api: httpx.AsyncClient, full: FullAgent
 ) -> None:
     path = f"/agents/{AGENT}/sources"
-    listed = (await api.get(path, params={"retracted": False})).json()["items"]
-    assert {each["url"] for each in listed} == {OLDER, NEWER}
-    assert all("text" not in each for each in listed)
-    at_one = (await api.get(path, params={"url": OLDER})).json()["items"]
-    assert at_one == [each for each in listed if each["url"] == OLDER]
-    told = (await api.get(f"{path}/{at_one[0]['id']}")).json()
-    assert told["text"] == "Halden bought 2024 tonnes – ½ of all."
-    assert told["sha256"] == sha256(told["text"].encode()).hexdigest()
+    sources = (await api.get(path, params={"retracted": False})).json()["items"]
+    assert {source["url"] for source in sources} == {OLDER, NEWER}
+    assert all("text" not in source for source in sources)
+    filtered = (await api.get(path, params={"url": OLDER})).json()["items"]
+    assert filtered == [source for source in sources if source["url"] == OLDER]
+    source = (await api.get(f"{path}/{filtered[0]['id']}")).json()
+    assert source["text"] == "Halden bought 2024 tonnes – ½ of all."
+    assert source["sha256"] == sha256(source["text"].encode()).hexdigest()
 
 
-async def test_what_is_not_there_is_told(api: httpx.AsyncClient, full: Full) -> None:
+async def test_unknown_pages_and_elements_are_not_found(
+    api: httpx.AsyncClient, full: FullAgent
+) -> None:
     for path in ("sources/{}", "nodes/{}/evidence", "edges/{}/evidence"):
         assert_problem(await api.get(f"/agents/{AGENT}/{path.format(uuid4())}"), 404)

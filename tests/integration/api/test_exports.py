@@ -1,4 +1,4 @@
-"""Exports over HTTP: few at a time, and ended when nobody reads them any more; and what is verified there."""
+"""Exports over HTTP: limited in number and ended when the client disconnects; and verification."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,62 +14,64 @@ from shared.database.engine import Database
 from shared.database.tables import Agent
 from shared.errors import TransientError
 from shared.graph.scope import GraphScope
-from tests.support.api.asking import assert_problem
-from tests.support.api.full import AGENT, Full, full_agent
-from tests.support.api.rows import forget_pages, row_of
+from tests.support.api.clients import assert_problem
+from tests.support.api.full_agent import AGENT, FullAgent, create_full_agent
+from tests.support.api.rows import delete_pages, get_agent
 
 
 @pytest.fixture
-async def full(api: httpx.AsyncClient, database: Database) -> Full:
-    await api.get("/agents")  # makes the owner
-    return await full_agent(database)
+async def full(api: httpx.AsyncClient, database: Database) -> FullAgent:
+    await api.get("/agents")  # creates the owner
+    return await create_full_agent(database)
 
 
-async def test_what_was_made_without_evidence_is_told_to_be_unproven(
-    api: httpx.AsyncClient, database: Database, full: Full
+async def test_elements_without_evidence_are_reported_as_unproven(
+    api: httpx.AsyncClient, database: Database, full: FullAgent
 ) -> None:
-    await forget_pages(database, await row_of(database, AGENT))
-    told = (await api.get(f"/agents/{AGENT}/verification", params={"limit": 3})).json()
-    assert (told["checked"]["sources"], told["breaks"]) == (0, [])
-    found, pages = list[Any](), 1
-    while told["next"]:
-        params = {"limit": 3, "cursor": told["next"]}
-        told = (await api.get(f"/agents/{AGENT}/verification", params=params)).json()
-        found += told["breaks"]
+    await delete_pages(database, await get_agent(database, AGENT))
+    report = (await api.get(f"/agents/{AGENT}/verification", params={"limit": 3})).json()
+    assert (report["checked"]["sources"], report["breaks"]) == (0, [])
+    breaks, pages = list[Any](), 1
+    while report["next"]:
+        params = {"limit": 3, "cursor": report["next"]}
+        report = (await api.get(f"/agents/{AGENT}/verification", params=params)).json()
+        breaks += report["breaks"]
         pages += 1
     assert pages == 1 + 2 + 1
-    assert {each["broken"] for each in found} >= {"unproven"}
+    assert {fault["broken"] for fault in breaks} >= {"unproven"}
     chain = (await api.get(f"/conclusions/{full.advice_id}/verification")).json()
     assert chain["holds"] is False
     assert chain["conclusions"][0]["id"] == str(full.advice_id)
     assert_problem(await api.get(f"/conclusions/{full.node_id}/verification"), 404)
     for cursor in ("x", "WzEsInZlcmlmaWNhdGlvbiIsOSwiIl0"):
-        bad = await api.get(f"/agents/{AGENT}/verification", params={"cursor": cursor})
-        assert_problem(bad, 422, "cursor")
+        response = await api.get(f"/agents/{AGENT}/verification", params={"cursor": cursor})
+        assert_problem(response, 422, "cursor")
 
 
-async def test_each_format_has_its_media_type(api: httpx.AsyncClient, full: Full) -> None:
-    for wanted, media_type in (
+async def test_each_format_has_its_media_type(api: httpx.AsyncClient, full: FullAgent) -> None:
+    for export_format, media_type in (
         ("jsonl", "application/x-ndjson"),
         ("graphml", "application/graphml+xml"),
         ("prov", "application/ld+json"),
     ):
-        answer = await api.get(f"/agents/{AGENT}/export", params={"format": wanted})
-        assert answer.status_code == 200
-        assert answer.headers["content-type"] == media_type
-        assert "Halden Cells" in answer.text
+        response = await api.get(f"/agents/{AGENT}/export", params={"format": export_format})
+        assert response.status_code == 200
+        assert response.headers["content-type"] == media_type
+        assert "Halden Cells" in response.text
     assert_problem(await api.get(f"/agents/{AGENT}/export?format=csv"), 422, "format")
     assert_problem(await api.get("/agents/nobody/export"), 404)
 
 
-async def test_as_many_go_on_as_may_and_no_more(database: Database, full: Full) -> None:
+async def test_the_number_of_running_exports_is_limited(
+    database: Database, full: FullAgent
+) -> None:
     async with database.transaction() as session:
         agent = await session.get_one(Agent, full.agent_id)
     exports, scope = Exports(database), GraphScope(agent.owner_id, agent.id)
-    async with AsyncExitStack() as going_on:
+    async with AsyncExitStack() as running:
         for _ in range(MAX_RUNNING):
             body = exports.of(scope, Format.PROV).body_iterator
-            await going_on.enter_async_context(aclosing(body))  # type: ignore[type-var]  # a generator
+            await running.enter_async_context(aclosing(body))  # type: ignore[type-var]  # a generator
             assert await anext(aiter(body))
         with pytest.raises(TransientError, match="as many as may"):
             exports.of(scope, Format.JSONL)
@@ -77,28 +79,28 @@ async def test_as_many_go_on_as_may_and_no_more(database: Database, full: Full) 
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.4"])
-async def test_who_goes_away_ends_it(version: str) -> None:
-    """Whichever way the server tells of it."""
-    begun, ended = asyncio.Event(), asyncio.Event()
+async def test_an_export_ends_when_the_client_disconnects(version: str) -> None:
+    """In both ways in which the server reports a disconnect."""
+    started, ended = asyncio.Event(), asyncio.Event()
 
-    async def pieces() -> AsyncIterator[bytes]:
+    async def chunks() -> AsyncIterator[bytes]:
         try:
             yield b"first"
             yield b"second"
-            begun.set()
+            started.set()
             await asyncio.Event().wait()
         finally:
             ended.set()
 
     async def receive() -> dict[str, str]:
-        await begun.wait()
+        await started.wait()
         return {"type": "http.disconnect"}
 
     async def send(message: Any) -> None:
         if version == "2.4" and message.get("body") == b"second":
             raise OSError("the connection is closed")
 
-    response = ExportResponse(pieces(), media_type="text/plain")
+    response = ExportResponse(chunks(), media_type="text/plain")
     scope = {"type": "http", "asgi": {"spec_version": version}}
     try:
         await response(scope, receive, send)

@@ -1,4 +1,4 @@
-"""What the api does not take: too much, too deep, too fast, and what is no JSON."""
+"""Requests that the API rejects: too large, too deep, too frequent or not JSON."""
 
 import json
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from shared.runtime.settings import Settings
-from tests.support.api.asking import MISSION, assert_problem, client_of
+from tests.support.api.clients import MISSION, assert_problem, create_client
 
 JSON = {"content-type": "application/json"}
 LIMIT = 4096
@@ -16,19 +16,21 @@ LIMIT = 4096
 
 @pytest.fixture
 async def small(database_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with client_of(Settings(database_url=database_url, max_body_bytes=LIMIT)) as client:
+    async with create_client(Settings(database_url=database_url, max_body_bytes=LIMIT)) as client:
         yield client
 
 
-async def test_a_long_body_is_refused_whatever_its_head_says(small: httpx.AsyncClient) -> None:
+async def test_a_long_body_is_rejected_with_and_without_content_length(
+    small: httpx.AsyncClient,
+) -> None:
     body = json.dumps({"mission": MISSION, "name": "x" * LIMIT}).encode()
 
-    async def in_pieces() -> AsyncIterator[bytes]:
-        for at in range(0, len(body), 100):
-            yield body[at : at + 100]
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), 100):
+            yield body[start : start + 100]
 
     assert_problem(await small.post("/agents", content=body, headers=JSON), 413, "longer")
-    assert_problem(await small.post("/agents", content=in_pieces(), headers=JSON), 413, "longer")
+    assert_problem(await small.post("/agents", content=chunks(), headers=JSON), 413, "longer")
     fits = json.dumps({"mission": MISSION}).encode().ljust(LIMIT)
     assert (await small.post("/agents", content=fits, headers=JSON)).status_code == 201
 
@@ -50,29 +52,31 @@ async def test_a_long_body_is_refused_whatever_its_head_says(small: httpx.AsyncC
         (b"", "application/json", 422, ""),
     ],
 )
-async def test_a_body_that_cannot_be_is_refused(
+async def test_an_invalid_body_is_rejected(
     api: httpx.AsyncClient, body: bytes, media_type: str, status: int, word: str
 ) -> None:
-    answer = await api.post("/agents", content=body, headers={"content-type": media_type})
-    assert_problem(answer, status, word)
+    response = await api.post("/agents", content=body, headers={"content-type": media_type})
+    assert_problem(response, status, word)
 
 
 @pytest.mark.parametrize(
     "path", ["/agents/a%00b", "/agents?search=a%00", "/agents/%ff", "/agents/a/nodes?type=%00"]
 )
-async def test_no_address_breaks_it(api: httpx.AsyncClient, path: str) -> None:
-    answer = await api.get(path)
-    assert_problem(answer, 404 if "%ff" in path else 400)
+async def test_a_malformed_url_is_rejected(api: httpx.AsyncClient, path: str) -> None:
+    response = await api.get(path)
+    assert_problem(response, 404 if "%ff" in path else 400)
 
 
-async def test_who_asks_too_fast_is_told_when_to_go_on(database_url: str) -> None:
-    told: dict[str, Any] = {"requests_burst": 3, "requests_per_second": 0.01}
-    async with client_of(Settings(database_url=database_url, **told)) as client:
-        answers = [await client.get("/agents") for _ in range(5)]
-        assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
-        left = [answer.headers["ratelimit-remaining"] for answer in answers]
-        assert left == ["2", "1", "0", "0", "0"]
-        assert_problem(answers[3], 429, "go on in")
-        assert 90 <= int(answers[3].headers["retry-after"]) <= 100
-        assert answers[0].headers["ratelimit-limit"] == "3"
+async def test_the_request_rate_is_limited_and_the_response_says_when_to_retry(
+    database_url: str,
+) -> None:
+    limits: dict[str, Any] = {"requests_burst": 3, "requests_per_second": 0.01}
+    async with create_client(Settings(database_url=database_url, **limits)) as client:
+        responses = [await client.get("/agents") for _ in range(5)]
+        assert [response.status_code for response in responses] == [200, 200, 200, 429, 429]
+        remaining = [response.headers["ratelimit-remaining"] for response in responses]
+        assert remaining == ["2", "1", "0", "0", "0"]
+        assert_problem(responses[3], 429, "go on in")
+        assert 90 <= int(responses[3].headers["retry-after"]) <= 100
+        assert responses[0].headers["ratelimit-limit"] == "3"
         assert (await client.get("http://127.0.0.1/health/live")).status_code == 200

@@ -1,4 +1,4 @@
-"""Doubles over HTTP: told, made one, found under both ids, made two again."""
+"""Duplicates over HTTP: listed, merged, found under both ids, and merges undone."""
 
 from uuid import UUID, uuid4
 
@@ -10,120 +10,120 @@ from shared.graph import nodes
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
-from tests.support.api.asking import assert_problem
-from tests.support.api.full import AGENT, Full, full_agent
-from tests.support.api.rows import row_of
+from tests.support.api.clients import assert_problem
+from tests.support.api.full_agent import AGENT, FullAgent, create_full_agent
+from tests.support.api.rows import get_agent
 
 PATH = f"/agents/{AGENT}"
 
 
 @pytest.fixture
-async def full(api: httpx.AsyncClient, database: Database) -> Full:
-    await api.get("/agents")  # makes the owner
-    return await full_agent(database)
+async def full(api: httpx.AsyncClient, database: Database) -> FullAgent:
+    await api.get("/agents")  # creates the owner
+    return await create_full_agent(database)
 
 
-async def _added(database: Database, *names: str) -> list[UUID]:
-    agent = await row_of(database, AGENT)
+async def _add_nodes(database: Database, *names: str) -> list[UUID]:
+    agent = await get_agent(database, AGENT)
     scope, validators = GraphScope(agent.owner_id, agent.id), Validators()
-    found = []
+    node_ids = []
     for name in names:
         async with database.transaction() as session:
-            added = await nodes.add_node(
+            node = await nodes.add_node(
                 session,
                 scope,
                 validators,
                 type_name="Thing",
                 name=name,
                 properties={},
-                grounds=[EvidenceInput("https://press.example/2024", "Halden bought 2024 tonnes")],
+                evidence=[EvidenceInput("https://press.example/2024", "Halden bought 2024 tonnes")],
             )
-        found.append(added.id)
-    return found
+        node_ids.append(node.id)
+    return node_ids
 
 
-async def test_doubles_are_told_made_one_and_two_again(
-    api: httpx.AsyncClient, database: Database, full: Full
+async def test_duplicates_are_listed_merged_and_unmerged(
+    api: httpx.AsyncClient, database: Database, full: FullAgent
 ) -> None:
-    kept, gone, _ = await _added(
+    kept, merged, _ = await _add_nodes(
         database, "Vulcan Energy Resources", "Vulcan Energy Resource", "Orran"
     )
-    told = (await api.get(f"{PATH}/duplicates")).raise_for_status().json()
-    (pair,) = told["items"]
-    assert {pair["node"]["id"], pair["other"]["id"]} == {str(kept), str(gone)}
+    duplicates = (await api.get(f"{PATH}/duplicates")).raise_for_status().json()
+    (pair,) = duplicates["items"]
+    assert {pair["node"]["id"], pair["other"]["id"]} == {str(kept), str(merged)}
     assert 0.55 <= pair["similarity"] < 1
-    given = {"kept": str(kept), "merged": str(gone), "reason": " One  company. "}
+    body = {"kept": str(kept), "merged": str(merged), "reason": " One  company. "}
     key = {"idempotency-key": "one"}
-    answer = await api.post(f"{PATH}/merges", json=given, headers=key)
-    assert answer.status_code == 201, answer.text
-    made = answer.json()
-    assert (made["kept_name"], made["merged_name"], made["reason"]) == (
+    response = await api.post(f"{PATH}/merges", json=body, headers=key)
+    assert response.status_code == 201, response.text
+    merge = response.json()
+    assert (merge["kept_name"], merge["merged_name"], merge["reason"]) == (
         "Vulcan Energy Resources",
         "Vulcan Energy Resource",
         "One company.",
     )
-    assert (made["names"], made["edges"], made["dropped_edges"], made["undone_at"]) == (
+    assert (merge["names"], merge["edges"], merge["dropped_edges"], merge["undone_at"]) == (
         1,
         0,
         0,
         None,
     )
-    assert (await api.post(f"{PATH}/merges", json=given, headers=key)).json() == made
-    for asked in (kept, gone):
-        node = (await api.get(f"{PATH}/nodes/{asked}")).raise_for_status().json()
+    assert (await api.post(f"{PATH}/merges", json=body, headers=key)).json() == merge
+    for node_id in (kept, merged):
+        node = (await api.get(f"{PATH}/nodes/{node_id}")).raise_for_status().json()
         assert (node["id"], node["names"]) == (str(kept), ["Vulcan Energy Resource"])
         for path in ("edges", "neighbourhood"):
-            (await api.get(f"{PATH}/nodes/{asked}/{path}")).raise_for_status()
+            (await api.get(f"{PATH}/nodes/{node_id}/{path}")).raise_for_status()
     assert (await api.get(f"{PATH}/duplicates")).json()["items"] == []
-    assert (await api.get(f"{PATH}/merges")).json()["items"] == [made]
-    undone = (await api.post(f"{PATH}/merges/{made['id']}/undo")).raise_for_status().json()
+    assert (await api.get(f"{PATH}/merges")).json()["items"] == [merge]
+    undone = (await api.post(f"{PATH}/merges/{merge['id']}/undo")).raise_for_status().json()
     assert undone["undone_at"] is not None
-    assert (await api.post(f"{PATH}/merges/{made['id']}/undo")).json() == undone
-    assert (await api.get(f"{PATH}/merges/{made['id']}")).json() == undone
-    node = (await api.get(f"{PATH}/nodes/{gone}")).json()
-    assert (node["id"], node["names"]) == (str(gone), [])
+    assert (await api.post(f"{PATH}/merges/{merge['id']}/undo")).json() == undone
+    assert (await api.get(f"{PATH}/merges/{merge['id']}")).json() == undone
+    node = (await api.get(f"{PATH}/nodes/{merged}")).json()
+    assert (node["id"], node["names"]) == (str(merged), [])
 
 
-async def test_what_cannot_be_merged_is_refused_in_words(
-    api: httpx.AsyncClient, database: Database, full: Full
+async def test_an_invalid_merge_is_rejected_with_a_reason(
+    api: httpx.AsyncClient, database: Database, full: FullAgent
 ) -> None:
-    one, other, third = await _added(database, "Halden", "Orran", "Vulcan")
+    one, other, third = await _add_nodes(database, "Halden", "Orran", "Vulcan")
 
-    async def merge(kept: object, gone: object, reason: str = "x") -> httpx.Response:
-        given = {"kept": str(kept), "merged": str(gone), "reason": reason}
-        return await api.post(f"{PATH}/merges", json=given)
+    async def merge(kept: object, merged: object, reason: str = "x") -> httpx.Response:
+        body = {"kept": str(kept), "merged": str(merged), "reason": reason}
+        return await api.post(f"{PATH}/merges", json=body)
 
     assert_problem(await merge(one, one), 409, "Not merged", "both ids refer to 'Halden'")
     assert_problem(await merge(one, full.analysis_id), 409, "cannot be merged")
-    nobody = uuid4()
-    assert_problem(await merge(one, nobody), 404, str(nobody))
-    assert_problem(await merge(nobody, one), 404, str(nobody))
+    unknown_id = uuid4()
+    assert_problem(await merge(one, unknown_id), 404, str(unknown_id))
+    assert_problem(await merge(unknown_id, one), 404, str(unknown_id))
     assert_problem(await merge(one, other, " "), 422, "reason: it has 0 characters")
     assert_problem(await merge(one, other, "\x00"), 422, "NUL")
     first = (await merge(one, other)).raise_for_status().json()
     second = (await merge(third, one)).raise_for_status().json()
-    refused = await api.post(f"{PATH}/merges/{first['id']}/undo")
-    assert_problem(refused, 409, "Not undone", second["id"], "undo it first")
+    response = await api.post(f"{PATH}/merges/{first['id']}/undo")
+    assert_problem(response, 409, "Not undone", second["id"], "undo it first")
     assert (await api.get(f"{PATH}/merges/{first['id']}")).json()["kept_name"] is None
     assert_problem(await api.post(f"{PATH}/merges/{uuid4()}/undo"), 404)
     assert_problem(await api.get(f"{PATH}/merges/{uuid4()}"), 404)
 
 
-async def test_lists_of_doubles_and_merges_are_pages(
-    api: httpx.AsyncClient, database: Database, full: Full
+async def test_lists_of_duplicates_and_merges_are_paginated(
+    api: httpx.AsyncClient, database: Database, full: FullAgent
 ) -> None:
-    ids = await _added(
+    ids = await _add_nodes(
         database, *(f"Vulcan Energy {end}" for end in ("Resources", "Resource", "Resourced"))
     )
-    for gone in ids[1:]:
-        given = {"kept": str(ids[0]), "merged": str(gone), "reason": "x"}
-        (await api.post(f"{PATH}/merges", json=given)).raise_for_status()
-    for listed, count in (("merges", 2), ("duplicates", 0)):
-        found, cursor = [], None
+    for merged in ids[1:]:
+        body = {"kept": str(ids[0]), "merged": str(merged), "reason": "x"}
+        (await api.post(f"{PATH}/merges", json=body)).raise_for_status()
+    for path, count in (("merges", 2), ("duplicates", 0)):
+        items, cursor = [], None
         while True:
             params = {"limit": 1} | ({"cursor": cursor} if cursor else {})
-            page = (await api.get(f"{PATH}/{listed}", params=params)).raise_for_status().json()
-            found += page["items"]
+            page = (await api.get(f"{PATH}/{path}", params=params)).raise_for_status().json()
+            items += page["items"]
             if (cursor := page["next"]) is None:
                 break
-        assert len(found) == count
+        assert len(items) == count

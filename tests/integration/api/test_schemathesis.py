@@ -1,7 +1,7 @@
-"""Every operation of the api's own document, asked all that it may be asked and much that it may not.
+"""Every operation of the OpenAPI document is called with valid and invalid requests.
 
-Whatever is asked, the answer is one that the document names, of the shape that it names. Operations that are added are
-asked as well, by themselves; what they are about is found in KNOWN.
+Every response must have a status and a schema that the document lists. New operations are tested automatically; the ids
+of their resources come from `KnownResources`.
 """
 
 from collections import defaultdict
@@ -31,41 +31,41 @@ from schemathesis.specs.openapi.checks import (
 from services.api.auth.middleware import BEARER, SAME_ORIGIN
 from shared.database.engine import Database
 from shared.runtime.settings import Settings
-from tests.support.api.around import ADDRESS, Around, around
-from tests.support.api.full import Full, full_agent
-from tests.support.api.serving import served
-from tests.support.api.signed_in import session_cookie, token_of
+from tests.support.api.around import ADDRESS, AgentResources, create_agent_resources
+from tests.support.api.full_agent import FullAgent, create_full_agent
+from tests.support.api.serving import serve_api
+from tests.support.api.signed_in import create_token, session_cookie_name
 
 SEED: Final = 5
 EXAMPLES: Final = 6
-"""Right ones, and wrong ones, of each operation."""
+"""Number of valid and of invalid requests for each operation."""
 DOOMED: Final = "Doomed"
-"""The agent that is deleted, so that the other stays."""
+"""The agent that deletes use, so that the other agent stays."""
 
-NOT_ASKED: Final = {
-    "/api/v1/events": "a stream that never ends, and has tests of its own",
+EXCLUDED_PATHS: Final = {
+    "/api/v1/events": "an endless stream with its own tests",
     "/api/v1/agents/{agent}/events": "the same",
 }
-"""Paths that cannot be asked so, each with the reason."""
-SPOILING: Final = frozenset({"PATCH /api/v1/destinations/{destination_id}"})
-"""Besides the deletes, what leaves less for others to be asked about: nothing is sent where it is not active."""
-OF_BROWSERS: Final = "POST /api/v1/sign-out"
-"""It ends the session that asks, so it is asked with one."""
-OTHERWISE: Final = {
+"""Paths that cannot be tested this way, each with the reason."""
+DISABLING: Final = frozenset({"PATCH /api/v1/destinations/{destination_id}"})
+"""Operations besides deletes that break later requests: an inactive destination sends nothing."""
+SIGN_OUT: Final = "POST /api/v1/sign-out"
+"""It ends the caller's session, so it is called with a session cookie."""
+PARAMETER_OVERRIDES: Final = {
     ("POST /api/v1/agents/{agent}/conversation/messages/{message_id}/retry", "message_id"): (
         "failed_message_id"
     ),
 }
-"""Where a parameter of an operation is about something else than elsewhere: only what failed is retried."""
+"""Parameters that need another resource in one operation: only a failed message is retried."""
 
-IN_BODIES: Final = ("address", "kept", "merged", "source")
-"""What names something in a body."""
+BODY_FIELDS: Final = ("address", "kept", "merged", "source")
+"""Body fields that refer to a resource."""
 
-NOT_CHECKED: Final = {
-    positive_data_acceptance: "some rules no schema can say: a mission of blanks is none",
-    negative_data_rejection: "numbers and flags may come as text, and what is not asked for is not looked at",
+EXCLUDED_CHECKS: Final = {
+    positive_data_acceptance: "a schema cannot express some rules, e.g. that a mission is not blank",
+    negative_data_rejection: "numbers and flags may be sent as text, and unknown parameters are ignored",
     missing_required_header: "no header is required",
-    unsupported_method: "what answers elsewhere under the same template counts as unsupported here",
+    unsupported_method: "a method of another route with the same template counts as unsupported here",
 }
 
 Operation = APIOperation[Any, Any, Any, Any]
@@ -73,92 +73,110 @@ AnyCase = Case[Any]
 
 
 @dataclass(frozen=True)
-class Known:
-    """What there is, by the names that path parameters have."""
+class KnownResources:
+    """Ids of the existing resources, by path parameter name."""
 
-    kept: dict[str, str]
-    doomed: dict[str, str]
-    """What deletes are about, so that the rest stays."""
+    permanent: dict[str, str]
+    disposable: dict[str, str]
+    """The resources that deletes use, so that the others stay."""
 
 
 @dataclass(frozen=True)
 class Credential:
-    """What the caller shows: a token that allows everything, or where a browser is asked for its session."""
+    """The caller's credential: a token with all scopes, or a session cookie for sign-out."""
 
     token: str
     cookie: str
     session_secret: str
 
     def headers(self, operation: Operation) -> dict[str, str]:
-        if operation.label == OF_BROWSERS:
+        if operation.label == SIGN_OUT:
             return {"Cookie": f"{self.cookie}={self.session_secret}", "Sec-Fetch-Site": SAME_ORIGIN}
         return {"Authorization": f"{BEARER} {self.token}"}
 
 
 @dataclass(frozen=True)
-class Asker:
-    known: Known
+class ApiCaller:
+    resources: KnownResources
     credential: Credential
 
 
 @pytest.fixture
-async def asker(database: Database, settings: Settings) -> Asker:
-    token = await token_of(settings)
-    cookie = await session_cookie(settings, database)
-    kept, doomed = await full_agent(database), await full_agent(database, DOOMED)
-    by_kept = _by_parameter(kept, about := await around(database, kept.agent_id))
-    by_doomed = _by_parameter(doomed, await around(database, doomed.agent_id))
-    return Asker(Known(by_kept, by_doomed), Credential(token, cookie, about.session_secret))
+async def caller(database: Database, settings: Settings) -> ApiCaller:
+    token = await create_token(settings)
+    cookie = await session_cookie_name(settings, database)
+    permanent, disposable = (
+        await create_full_agent(database),
+        await create_full_agent(database, DOOMED),
+    )
+    permanent_ids = _by_parameter(
+        permanent, resources := await create_agent_resources(database, permanent.agent_id)
+    )
+    disposable_ids = _by_parameter(
+        disposable, await create_agent_resources(database, disposable.agent_id)
+    )
+    return ApiCaller(
+        KnownResources(permanent_ids, disposable_ids),
+        Credential(token, cookie, resources.session_secret),
+    )
 
 
 @pytest.fixture
-def document(settings: Settings, asker: Asker) -> Iterator[BaseSchema]:
-    unhurried = {"requests_per_second": 1e6, "requests_burst": 10**6}
-    with served(settings.model_copy(update=unhurried)) as url:
+def document(settings: Settings, caller: ApiCaller) -> Iterator[BaseSchema]:
+    no_rate_limit = {"requests_per_second": 1e6, "requests_burst": 10**6}
+    with serve_api(settings.model_copy(update=no_rate_limit)) as url:
         yield schemathesis.openapi.from_url(f"{url}/api/v1/openapi.json")
 
 
 @pytest.mark.slow
-def test_every_answer_is_one_that_the_document_names(document: BaseSchema, asker: Asker) -> None:
-    found = list(document.get_all_operations())
-    operations = [each.ok() for each in found if isinstance(each, Ok)]
-    assert len(operations) == len(found) > 0
-    asked = [each for each in operations if each.path not in NOT_ASKED]
-    asked.sort(key=_how_much_goes_with_it)
-    answered: dict[str, set[int]] = defaultdict(set)
-    wrong = {each.label: told for each in asked if (told := _failure(each, asker, answered))}
-    assert not wrong, "\n\n".join(f"{label}\n{told}" for label, told in wrong.items())
-    refused = {
-        each.label: answered[each.label]
-        for each in asked
-        if not any(map(_is_good, answered[each.label]))
+def test_every_response_matches_the_openapi_document(
+    document: BaseSchema, caller: ApiCaller
+) -> None:
+    results = list(document.get_all_operations())
+    operations = [result.ok() for result in results if isinstance(result, Ok)]
+    assert len(operations) == len(results) > 0
+    tested = [operation for operation in operations if operation.path not in EXCLUDED_PATHS]
+    tested.sort(key=_deletion_order)
+    statuses: dict[str, set[int]] = defaultdict(set)
+    failures = {
+        operation.label: failure
+        for operation in tested
+        if (failure := _failure(operation, caller, statuses))
     }
-    assert not refused, f"they were never asked what they answer: {refused}"
+    assert not failures, "\n\n".join(f"{label}\n{failure}" for label, failure in failures.items())
+    rejected = {
+        operation.label: statuses[operation.label]
+        for operation in tested
+        if not any(map(_is_success, statuses[operation.label]))
+    }
+    assert not rejected, f"no request succeeded: {rejected}"
 
 
-def _how_much_goes_with_it(operation: Operation) -> tuple[bool, bool]:
-    """Deletes come last, and that of an agent after those of what it has."""
+def _deletion_order(operation: Operation) -> tuple[bool, bool]:
+    """Sorts deletes last, and the delete of an agent after those of its resources."""
     return operation.method.upper() == "DELETE", operation.path == "/api/v1/agents/{agent}"
 
 
-def _is_good(status: int) -> bool:
-    # Who opens a sign-in link is led on by 303, and answered by nothing else where it works.
+def _is_success(status: int) -> bool:
+    # A valid sign-in link only ever redirects with 303.
     return 200 <= status < 300 or status == HTTPStatus.SEE_OTHER
 
 
-def _failure(operation: Operation, asker: Asker, answered: dict[str, set[int]]) -> str | None:
-    """What was wrong with its answers, in words that let it be asked again."""
+def _failure(operation: Operation, caller: ApiCaller, statuses: dict[str, set[int]]) -> str | None:
+    """Calls the operation; returns the first failure as text, with what is needed to repeat it."""
     for mode in GenerationMode:
         try:
-            _ask(operation, mode, asker, answered[operation.label])
+            _send_requests(operation, mode, caller, statuses[operation.label])
         except (Unsatisfiable, SkipTest):
-            continue  # nothing in it can be wrong: it has no parameters
+            continue  # without parameters there are no invalid requests
         except (FailureGroup, Failure) as error:
             return str(error)
     return None
 
 
-def _ask(operation: Operation, mode: GenerationMode, asker: Asker, answered: set[int]) -> None:
+def _send_requests(
+    operation: Operation, mode: GenerationMode, caller: ApiCaller, statuses: set[int]
+) -> None:
     @hypothesis.seed(SEED)
     @hypothesis.settings(
         max_examples=EXAMPLES,
@@ -168,35 +186,35 @@ def _ask(operation: Operation, mode: GenerationMode, asker: Asker, answered: set
         suppress_health_check=list(HealthCheck),
     )
     @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
-    def ask(case: AnyCase) -> None:
+    def send(case: AnyCase) -> None:
         if mode is GenerationMode.POSITIVE:
-            _be_about_what_there_is(case, asker.known)
-        shown = asker.credential.headers(operation)
-        told = case.call_and_validate(headers=shown, excluded_checks=list(NOT_CHECKED))
-        answered.add(told.status_code)
+            _use_known_resources(case, caller.resources)
+        headers = caller.credential.headers(operation)
+        response = case.call_and_validate(headers=headers, excluded_checks=list(EXCLUDED_CHECKS))
+        statuses.add(response.status_code)
 
-    ask()
+    send()
 
 
-def _by_parameter(full: Full, about: Around) -> dict[str, str]:
-    ids = {name: str(found) for name, found in (asdict(full) | asdict(about)).items()}
-    # The agent by its id, for its name is changed on the way.
-    others = {"agent": ids["agent_id"], "letter": ids["letter_id"], "number": "1"}
-    others |= {"user": ids["user_id"], "secret": ids["link_secret"], "address": ADDRESS}
-    others |= {"conclusion_id": ids["advice_id"]}
+def _by_parameter(full: FullAgent, resources: AgentResources) -> dict[str, str]:
+    ids = {name: str(value) for name, value in (asdict(full) | asdict(resources)).items()}
+    # The agent by its id, because its name changes during the test.
+    parameters = {"agent": ids["agent_id"], "letter": ids["dead_letter_id"], "number": "1"}
+    parameters |= {"user": ids["user_id"], "secret": ids["link_secret"], "address": ADDRESS}
+    parameters |= {"conclusion_id": ids["advice_id"]}
     ended = ids["ended_iteration_id"]
-    return ids | others | {"node_type": "Thing", "edge_type": "buys", "iteration_id": ended}
+    return ids | parameters | {"node_type": "Thing", "edge_type": "buys", "iteration_id": ended}
 
 
-def _be_about_what_there_is(case: AnyCase, known: Known) -> None:
-    """Else hardly any id would be one."""
-    spoils = case.method == "DELETE" or case.operation.label in SPOILING
-    wanted = known.doomed if spoils else known.kept
-    given = [case.path_parameters, case.query]
+def _use_known_resources(case: AnyCase, resources: KnownResources) -> None:
+    """Replaces generated ids with ids of existing resources."""
+    is_destructive = case.method == "DELETE" or case.operation.label in DISABLING
+    ids = resources.disposable if is_destructive else resources.permanent
+    parameter_sets = [case.path_parameters, case.query]
     if isinstance(case.body, dict):
-        case.body |= {name: wanted[name] for name in IN_BODIES if name in case.body}
-    for parameters in given:
+        case.body |= {name: ids[name] for name in BODY_FIELDS if name in case.body}
+    for parameters in parameter_sets:
         for name in parameters:
-            name_of_it = OTHERWISE.get((case.operation.label, name), name)
-            if name_of_it in wanted:
-                parameters[name] = wanted[name_of_it]
+            resource_name = PARAMETER_OVERRIDES.get((case.operation.label, name), name)
+            if resource_name in ids:
+                parameters[name] = ids[resource_name]

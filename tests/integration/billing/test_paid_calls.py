@@ -1,4 +1,4 @@
-"""Calls in the ledger with what they cost: each row is written twice, and whatever comes again adds nothing."""
+"""Calls in the ledger with their cost: each row is written twice, and a repetition adds nothing."""
 
 from collections.abc import AsyncIterator, Sequence
 from uuid import UUID
@@ -20,9 +20,9 @@ from tests.support.spending import (
     NOTHING,
     Amount,
     Spender,
-    book_faults,
     cap_all,
-    kept,
+    ledger_day,
+    ledger_faults,
     nothing_is_reserved,
     usd,
     whole_day,
@@ -32,7 +32,7 @@ ANSWER = CallAnswer({"said": "done"}, 3, 4, usd("0.02"))
 
 
 class Clerk:
-    """Opens and answers calls of one step, as its worker does."""
+    """Opens calls of one step and records their responses, as its worker does."""
 
     def __init__(self, spender: Spender, interaction_id: UUID) -> None:
         self.spender = spender
@@ -48,23 +48,23 @@ class Clerk:
             self.spender.lease, self._interaction_id, Phase.OBSERVER, request
         )
 
-    async def open(self, bound: Amount, *names: str) -> OpenedCalls:
+    async def open(self, max_cost: Amount, *names: str) -> OpenedCalls:
         rows = [self.row(name) for name in names]
-        bounds = {row["id"]: usd(bound) for row in rows}
+        max_costs = {row["id"]: usd(max_cost) for row in rows}
         async with self.database.transaction() as session:
-            return await self.opened_in(session, rows, bounds)
+            return await self.open_in(session, rows, max_costs)
 
     async def answer(
-        self, sending: reservations.Attempt, answer: CallAnswer, *, billed: bool
+        self, attempt: reservations.Attempt, answer: CallAnswer, *, billed: bool
     ) -> None:
         async with self.database.transaction() as session:
-            await answered_in(session, sending, answer, billed=billed)
+            await answer_in(session, attempt, answer, billed=billed)
 
-    async def opened_in(
-        self, session: AsyncSession, rows: Sequence[NewRow], bounds: MaxCosts
+    async def open_in(
+        self, session: AsyncSession, rows: Sequence[NewRow], max_costs: MaxCosts
     ) -> OpenedCalls:
         trip = RoundTrip()
-        opening = call_ledger.open_calls(trip, self.spender.agent.id, rows, bounds)
+        opening = call_ledger.open_calls(trip, self.spender.agent.id, rows, max_costs)
         await trip.make(session)
         return await opening(session)
 
@@ -79,88 +79,88 @@ class Clerk:
 async def clerk(database: Database) -> Clerk:
     spender = await Spender.of(database)
     async with database.transaction() as session:
-        begun = await phase_run_store.open_or_resume(
+        interaction = await phase_run_store.open_or_resume(
             session, spender.lease, Phase.OBSERVER, model="m", system_prompt="", request={}
         )
-    return Clerk(spender, begun.id)
+    return Clerk(spender, interaction.id)
 
 
 @pytest.fixture
 async def sole(database_url: str) -> AsyncIterator[Database]:
-    """A pool of one connection: what its backend counts is told at once where it asks for itself."""
+    """A pool of one connection: a backend sees its own statistics at once."""
     pool = Database(database_url, name="sole", pool_size=1)
     yield pool
     await pool.close()
 
 
-async def answered_in(
-    session: AsyncSession, sending: reservations.Attempt, answer: CallAnswer, *, billed: bool
+async def answer_in(
+    session: AsyncSession, attempt: reservations.Attempt, answer: CallAnswer, *, billed: bool
 ) -> None:
     trip = RoundTrip()
-    answering = call_ledger.answer_paid_call(trip, sending, answer, is_billed=billed)
+    answering = call_ledger.answer_paid_call(trip, attempt, answer, is_billed=billed)
     await trip.make(session)
     await answering(session)
 
 
 def numbers(opened: OpenedCalls) -> Sequence[int]:
-    return [sending.number for sending in opened[1]]
+    return [attempt.number for attempt in opened[1]]
 
 
 async def versions(session: AsyncSession) -> tuple[int, int]:
-    """Rows of the ledger that this transaction has inserted, and updated."""
-    counted = await session.execute(
+    """How many ledger rows this transaction has inserted and updated."""
+    result = await session.execute(
         text("select n_tup_ins, n_tup_upd from pg_stat_xact_user_tables where relname = 'calls'")
     )
-    inserted, updated = counted.one()
+    inserted, updated = result.one()
     return inserted, updated
 
 
-async def test_a_call_is_written_once_when_it_is_asked_and_once_when_it_is_answered(
+async def test_a_call_is_written_once_when_opened_and_once_when_answered(
     clerk: Clerk, sole: Database
 ) -> None:
     row = clerk.row("a")
     async with sole.transaction() as session:
-        opened = await clerk.opened_in(session, [row], {row["id"]: usd("0.50")})
+        opened = await clerk.open_in(session, [row], {row["id"]: usd("0.50")})
         assert await versions(session) == (1, 0)
-        await answered_in(session, opened[1][0], ANSWER, billed=True)
+        await answer_in(session, opened[1][0], ANSWER, billed=True)
         assert await versions(session) == (1, 1)
-    assert await clerk.today(opened) == kept("0.02", 1)
-    kept_row = await clerk.spender.row(row["id"])
-    assert (kept_row.answer, kept_row.input_tokens, kept_row.output_tokens) == (
+    assert await clerk.today(opened) == ledger_day("0.02", 1)
+    stored_row = await clerk.spender.row(row["id"])
+    assert (stored_row.answer, stored_row.input_tokens, stored_row.output_tokens) == (
         ANSWER.content,
         3,
         4,
     )
-    assert (kept_row.cost_usd, kept_row.attempts) == (usd("0.02"), 1)
-    assert (kept_row.request, kept_row.model) == ({"of": "a"}, "m")
-    assert kept_row.answered_at is not None
+    assert (stored_row.cost_usd, stored_row.attempts) == (usd("0.02"), 1)
+    assert (stored_row.request, stored_row.model) == ({"of": "a"}, "m")
+    assert stored_row.answered_at is not None
     assert await nothing_is_reserved(clerk.database)
 
 
-async def test_what_is_asked_is_reserved_with_it(clerk: Clerk) -> None:
+async def test_opening_a_call_reserves_its_cost(clerk: Clerk) -> None:
     opened = await clerk.open("0.30", "a", "b")
     assert numbers(opened) == [1, 1]
-    assert await clerk.today(opened) == kept(reserved="0.60", held=2)
-    assert await book_faults(clerk.database) == []
+    assert await clerk.today(opened) == ledger_day(reserved="0.60", held=2)
+    assert await ledger_faults(clerk.database) == []
 
 
-async def test_a_call_that_is_opened_again_is_not_reserved_for_again(clerk: Clerk) -> None:
-    """As where the answer to a commit was lost."""
+async def test_reopening_a_call_makes_no_second_reservation(clerk: Clerk) -> None:
+    """As after the reply to a commit was lost."""
     opened = await clerk.open("0.30", "a")
     again = await clerk.open("0.30", "a")
     assert (numbers(again), [call.attempts for call in again[0]]) == ([], [1])
-    assert await clerk.today(opened) == kept(reserved="0.30", held=1)
+    assert await clerk.today(opened) == ledger_day(reserved="0.30", held=1)
 
 
-async def test_of_several_only_those_that_are_new_are_reserved_for(clerk: Clerk) -> None:
+async def test_only_new_calls_are_reserved(clerk: Clerk) -> None:
     await clerk.open("0.30", "a")
     both = await clerk.open("0.20", "a", "b")
-    assert [sending.call_id for sending in both[1]] == [clerk.row("b")["id"]]
-    assert await clerk.today(both) == kept(reserved="0.50", held=2)
-    assert await book_faults(clerk.database) == []
+    assert [attempt.call_id for attempt in both[1]] == [clerk.row("b")["id"]]
+    assert await clerk.today(both) == ledger_day(reserved="0.50", held=2)
+    assert await ledger_faults(clerk.database) == []
 
 
-async def test_what_no_cap_lets_through_is_asked_without_a_reservation(clerk: Clerk) -> None:
+async def test_calls_above_the_cap_are_opened_without_a_reservation(clerk: Clerk) -> None:
     await clerk.spender.cap("0.50")
     calls, attempts = await clerk.open("0.30", "a", "b")
     assert ([call.attempts for call in calls], attempts) == ([0, 0], ())
@@ -169,54 +169,56 @@ async def test_what_no_cap_lets_through_is_asked_without_a_reservation(clerk: Cl
     await clerk.spender.cap("0.60")
     later = await clerk.open("0.30", "a", "b")
     assert numbers(later) == [1, 1]
-    assert await clerk.today(later) == kept(reserved="0.60", held=2)
+    assert await clerk.today(later) == ledger_day(reserved="0.60", held=2)
 
 
-async def test_what_the_installation_refuses_the_agent_is_given_back(clerk: Clerk) -> None:
+async def test_an_agent_reservation_is_undone_where_the_installation_cap_refuses(
+    clerk: Clerk,
+) -> None:
     await cap_all(clerk.database, "0.50")
     calls, attempts = await clerk.open("0.60", "a")
     assert (calls[0].attempts, attempts) == (0, ())
     assert await nothing_is_reserved(clerk.database)
     opened = await clerk.open("0.50", "a")
-    assert await clerk.today(opened) == kept(reserved="0.50", held=1)
+    assert await clerk.today(opened) == ledger_day(reserved="0.50", held=1)
 
 
 @pytest.mark.parametrize("billed", [True, False])
-async def test_an_answer_that_comes_twice_changes_nothing(clerk: Clerk, billed: bool) -> None:
+async def test_a_repeated_response_changes_nothing(clerk: Clerk, billed: bool) -> None:
     opened = await clerk.open("0.50", "a")
     await clerk.answer(opened[1][0], ANSWER, billed=billed)
     other = CallAnswer({"said": "other"}, 9, 9, usd("0.40"))
     await clerk.answer(opened[1][0], other, billed=True)
-    assert await clerk.today(opened) == (kept("0.02", 1) if billed else NOTHING)
+    assert await clerk.today(opened) == (ledger_day("0.02", 1) if billed else NOTHING)
     row = await clerk.spender.row(opened[0][0].id)
     assert (row.answer, row.cost_usd) == (ANSWER.content, usd("0.02"))
 
 
-async def test_a_late_answer_is_kept_though_its_sending_was_presumed(clerk: Clerk) -> None:
+async def test_a_late_response_is_stored_though_its_attempt_was_written_off(clerk: Clerk) -> None:
     opened = await clerk.open("0.50", "a")
     async with clerk.database.transaction() as session:
         await reservations.write_off_call(session, opened[0][0].id)
     await clerk.answer(opened[1][0], ANSWER, billed=True)
-    assert await clerk.today(opened) == kept("0.50", 1)
+    assert await clerk.today(opened) == ledger_day("0.50", 1)
     assert (await clerk.spender.row(opened[0][0].id)).answer == ANSWER.content
 
 
-async def test_an_answer_of_unknown_cost_counts_at_its_bound(clerk: Clerk) -> None:
+async def test_a_response_of_unknown_cost_counts_at_its_maximum_cost(clerk: Clerk) -> None:
     opened = await clerk.open("0.50", "a")
     await clerk.answer(opened[1][0], CallAnswer({"said": "done"}), billed=True)
-    assert await clerk.today(opened) == kept("0.50", 1)
+    assert await clerk.today(opened) == ledger_day("0.50", 1)
     row = await clerk.spender.row(opened[0][0].id)
     assert (row.cost_usd, row.assumed_usd) == (None, usd("0.50"))
 
 
 async def _begin(_: AsyncSession) -> None:
-    """Whoever asks may write."""
+    """Every caller may write."""
 
 
-async def test_what_was_reserved_in_a_commit_that_was_undone_pays_for_nothing(
+async def test_a_reservation_of_a_rolled_back_commit_pays_for_nothing(
     clerk: Clerk, database: Database
 ) -> None:
-    """Where a cap is in the way the second time, its sending must ask for itself."""
+    """The second attempt needs its own reservation, which a cap may refuse."""
     unit = UnitOfWork(database, _begin)
     paid_calls = PaidCalls(database, clerk.spender.lease, unit)
     recorder = CallRecorder(

@@ -1,4 +1,4 @@
-"""A worker that is lost while its call is under way: whoever resumes finds the answer, where there is a way to find it."""
+"""A worker is lost while its call is in progress: the next one retrieves the response where the provider can return it."""
 
 import asyncio
 import os
@@ -30,11 +30,11 @@ from shared.web_search.tools import knowledge_acquisition
 from shared.workflow import leases
 from shared.workflow.iterations import StartedIteration
 from shared.workflow.leases import Claimed
-from tests.support.actors import running
-from tests.support.levers import Sandbox
-from tests.support.making import make_agent, make_iteration
+from tests.support.actors import running_actors
+from tests.support.factories import make_agent, make_iteration
 from tests.support.marks import slow
-from tests.support.waiting import until
+from tests.support.sandbox_control import Sandbox
+from tests.support.waiting import wait_until
 
 NEVER_SECONDS = 3600.0
 QUESTION = "Who makes batteries in Europe?"
@@ -46,7 +46,7 @@ RESEARCH = {
 
 @dataclass
 class Team:
-    """Workers of one step, each of which takes it from the one before; none looks for answers until it is told to."""
+    """Successive workers of one step; `poll_after` sets when they first poll for a response."""
 
     settings: Settings
     database: Database
@@ -54,8 +54,8 @@ class Team:
     step: Step
     patch: pytest.MonkeyPatch
 
-    async def words(self) -> str:
-        """What another worker makes of the step."""
+    async def run_worker(self) -> str:
+        """The final text, where another worker runs the step."""
         async with self.database.transaction() as session:
             claim = await leases.claim(session, self.step.id, "another", seconds=0)
         assert isinstance(claim, Claimed)
@@ -72,29 +72,29 @@ class Team:
             await search.close()
 
     async def lost_worker(self, kind: CallKind) -> str:
-        """A worker that is cancelled when the reference of its call of that kind is committed; gives that reference."""
-        self.look_after(NEVER_SECONDS)
-        work = asyncio.create_task(self.words())
-        reference = await until(lambda: self._open_reference(kind), what="a reference")
+        """Cancels a worker once its call of that kind has a reference; returns the reference."""
+        self.poll_after(NEVER_SECONDS)
+        work = asyncio.create_task(self.run_worker())
+        reference = await wait_until(lambda: self._open_reference(kind), what="a reference")
         work.cancel()
         with suppress(asyncio.CancelledError):
             await work
-        self.look_after(0.02)
+        self.poll_after(0.02)
         return str(reference)
 
-    def look_after(self, seconds: float) -> None:
+    def poll_after(self, seconds: float) -> None:
         self.patch.setattr(resumable_call, "FIRST_POLL_SECONDS", seconds)
 
-    async def forget(self) -> None:
-        """As if the other side had lost what is in flight."""
+    async def lose_open_calls(self) -> None:
+        """As if the provider had lost the open calls."""
         async with self.database.transaction() as session:
             open_calls = update(Call).where(Call.answered_at.is_(None))
             await session.execute(open_calls.values(provider_ref="unknown"))
 
     async def calls(self, kind: CallKind) -> list[Call]:
         async with self.database.transaction() as session:
-            wanted = select(Call).where(Call.kind == kind).order_by(Call.started_at)
-            return list(await session.scalars(wanted))
+            statement = select(Call).where(Call.kind == kind).order_by(Call.started_at)
+            return list(await session.scalars(statement))
 
     async def _open_reference(self, kind: CallKind) -> str | None:
         calls = await self.calls(kind)
@@ -107,104 +107,106 @@ async def team(
 ) -> Team:
     settings = sandbox_settings.model_copy(update={"model_api": "background"})
     agent = await make_agent(database)
-    made = await make_iteration(database, agent)
-    return Team(settings, database, agent, made.observe, monkeypatch)
+    started = await make_iteration(database, agent)
+    return Team(settings, database, agent, started.observe, monkeypatch)
 
 
-async def test_an_answer_that_is_being_made_is_waited_for_by_another_worker(
-    team: Team, levers: Sandbox
+async def test_a_response_in_progress_is_awaited_by_the_next_worker(
+    team: Team, sandbox_control: Sandbox
 ) -> None:
-    levers.faults({"kind": "latency", "latency_seconds": 0.5})
-    levers.script({"content": "done"})
+    sandbox_control.faults({"kind": "latency", "latency_seconds": 0.5})
+    sandbox_control.script({"content": "done"})
     reference = await team.lost_worker(CallKind.LLM)
-    assert await team.words() == "done"
+    assert await team.run_worker() == "done"
     [call] = await team.calls(CallKind.LLM)
     assert (call.provider_ref, call.answered_at is not None) == (reference, True)
-    assert (levers.billed()["llm"], levers.repeated()) == (1, 0)
+    assert (sandbox_control.billed()["llm"], sandbox_control.repeated()) == (1, 0)
 
 
-async def test_research_that_is_under_way_is_waited_for_by_another_worker(
-    team: Team, levers: Sandbox
+async def test_research_in_progress_is_awaited_by_the_next_worker(
+    team: Team, sandbox_control: Sandbox
 ) -> None:
-    levers.script(RESEARCH, {"content": "done"})
+    sandbox_control.script(RESEARCH, {"content": "done"})
     team.settings = team.settings.model_copy(update={"model_api": "chat"})
     reference = await team.lost_worker(CallKind.SEARCH)
-    assert await team.words() == "done"
+    assert await team.run_worker() == "done"
     [call] = await team.calls(CallKind.SEARCH)
     assert call.provider_ref == reference
     assert QUESTION in (call.answer or {})["content"]
-    assert (levers.billed()["research"], levers.repeated()) == (1, 0)
+    assert (sandbox_control.billed()["research"], sandbox_control.repeated()) == (1, 0)
 
 
 @pytest.mark.parametrize("kind", [CallKind.LLM, CallKind.SEARCH])
-async def test_what_the_other_side_has_lost_is_sent_again(
-    team: Team, levers: Sandbox, kind: CallKind
+async def test_a_call_the_provider_has_lost_is_sent_again(
+    team: Team, sandbox_control: Sandbox, kind: CallKind
 ) -> None:
     if kind == CallKind.SEARCH:
-        levers.script(RESEARCH)
+        sandbox_control.script(RESEARCH)
         team.settings = team.settings.model_copy(update={"model_api": "chat"})
-    levers.script({"content": "done", "times": 2})
-    lost = await team.lost_worker(kind)
-    await team.forget()
-    assert await team.words() == "done"
+    sandbox_control.script({"content": "done", "times": 2})
+    reference = await team.lost_worker(kind)
+    await team.lose_open_calls()
+    assert await team.run_worker() == "done"
     [call] = await team.calls(kind)
-    assert call.provider_ref not in (None, "unknown", None if kind == CallKind.SEARCH else lost)
-    billed = levers.billed()
+    assert call.provider_ref not in (
+        None,
+        "unknown",
+        None if kind == CallKind.SEARCH else reference,
+    )
+    billed = sandbox_control.billed()
     assert (billed["llm"], billed["research"]) == (2, 2 if kind == CallKind.SEARCH else 0)
-    assert levers.repeated() == 1
+    assert sandbox_control.repeated() == 1
 
 
-async def test_an_answer_that_failed_is_sent_again_by_whoever_resumes(
-    team: Team, levers: Sandbox
+async def test_a_failed_response_is_requested_again_by_the_next_worker(
+    team: Team, sandbox_control: Sandbox
 ) -> None:
-    levers.script({"status": 500, "error": "broken"}, {"content": "done"})
-    failed = await team.lost_worker(CallKind.LLM)
-    assert await team.words() == "done"
+    sandbox_control.script({"status": 500, "error": "broken"}, {"content": "done"})
+    reference = await team.lost_worker(CallKind.LLM)
+    assert await team.run_worker() == "done"
     [call] = await team.calls(CallKind.LLM)
-    assert call.provider_ref != failed
-    assert (levers.billed()["llm"], levers.repeated()) == (1, 0)
+    assert call.provider_ref != reference
+    assert (sandbox_control.billed()["llm"], sandbox_control.repeated()) == (1, 0)
 
 
-async def test_an_answer_that_fails_is_trouble_that_may_pass_or_not(
-    team: Team, levers: Sandbox
+async def test_a_failed_response_is_a_transient_or_a_permanent_error(
+    team: Team, sandbox_control: Sandbox
 ) -> None:
-    team.look_after(0.02)
-    levers.script({"status": 500, "error": "broken"}, {"status": 400, "error": "not this"})
-    with pytest.raises(CallLostError, match="ended as failed: broken") as passing:
-        await team.words()
-    assert passing.value.counts
+    team.poll_after(0.02)
+    sandbox_control.script({"status": 500, "error": "broken"}, {"status": 400, "error": "not this"})
+    with pytest.raises(CallLostError, match="ended as failed: broken") as error:
+        await team.run_worker()
+    assert error.value.counts
     with pytest.raises(PermanentError, match="refused: not this"):
-        await team.words()
+        await team.run_worker()
 
 
-async def test_a_gateway_that_heeds_keys_is_asked_with_another_for_what_was_lost(
-    team: Team, levers: Sandbox
-) -> None:
-    levers.heed_keys()
-    levers.script({"status": 500, "error": "broken"}, {"content": "done"})
+async def test_a_lost_call_gets_a_new_idempotency_key(team: Team, sandbox_control: Sandbox) -> None:
+    sandbox_control.heed_keys()
+    sandbox_control.script({"status": 500, "error": "broken"}, {"content": "done"})
     await team.lost_worker(CallKind.LLM)
-    assert await team.words() == "done"
-    assert levers.replayed() == 0
+    assert await team.run_worker() == "done"
+    assert sandbox_control.replayed() == 0
 
 
-async def test_an_order_whose_reply_is_lost_on_the_way_is_repeated_under_its_key(
-    team: Team, levers: Sandbox
+async def test_a_request_whose_reply_is_lost_is_repeated_under_the_same_key(
+    team: Team, sandbox_control: Sandbox
 ) -> None:
-    team.look_after(0.02)
-    levers.heed_keys()
-    levers.faults({"kind": "cut"})
-    levers.script({"content": "done"})
-    assert await team.words() == "done"
-    assert (levers.billed()["llm"], levers.replayed()) == (1, 1)
+    team.poll_after(0.02)
+    sandbox_control.heed_keys()
+    sandbox_control.faults({"kind": "cut"})
+    sandbox_control.script({"content": "done"})
+    assert await team.run_worker() == "done"
+    assert (sandbox_control.billed()["llm"], sandbox_control.replayed()) == (1, 1)
 
 
 @dataclass(frozen=True)
 class Death:
-    """Where an observer's process is killed, and what that costs: 1 is what the step costs anyway."""
+    """Where an observer's process is killed, and how many calls are billed; the step itself needs one."""
 
     model_api: str
     point: Failpoint
-    keys_heeded: bool
+    honors_keys: bool
     billed: int
 
 
@@ -217,54 +219,57 @@ PLAN = {
 @pytest.mark.parametrize(
     "death",
     [
-        *slow(Death("chat", Failpoint.CALL_ANSWERED, keys_heeded=False, billed=2)),
-        Death("chat", Failpoint.CALL_ANSWERED, keys_heeded=True, billed=1),
-        *slow(Death("background", Failpoint.CALL_ACCEPTED, keys_heeded=False, billed=2)),
-        Death("background", Failpoint.CALL_ACCEPTED, keys_heeded=True, billed=1),
-        *slow(Death("background", Failpoint.CALL_REFERRED, keys_heeded=False, billed=1)),
-        Death("background", Failpoint.CALL_ANSWERED, keys_heeded=False, billed=1),
+        *slow(Death("chat", Failpoint.CALL_ANSWERED, honors_keys=False, billed=2)),
+        Death("chat", Failpoint.CALL_ANSWERED, honors_keys=True, billed=1),
+        *slow(Death("background", Failpoint.CALL_ACCEPTED, honors_keys=False, billed=2)),
+        Death("background", Failpoint.CALL_ACCEPTED, honors_keys=True, billed=1),
+        *slow(Death("background", Failpoint.CALL_REFERRED, honors_keys=False, billed=1)),
+        Death("background", Failpoint.CALL_ANSWERED, honors_keys=False, billed=1),
     ],
-    ids=lambda death: f"{death.model_api}-{death.point}-{'heeded' if death.keys_heeded else ''}",
+    ids=lambda death: f"{death.model_api}-{death.point}-{'heeded' if death.honors_keys else ''}",
 )
-async def test_a_killed_worker_costs_what_is_said_of_it(
+async def test_a_killed_worker_is_billed_as_documented(
     death: Death,
     sandbox_settings: Settings,
     database: Database,
     bus: Bus,
-    levers: Sandbox,
+    sandbox_control: Sandbox,
     tmp_path: Path,
 ) -> None:
-    given = {"model_api": death.model_api, "lease_seconds": 1.0, "resend_after_seconds": 1.0}
-    settings = sandbox_settings.model_copy(update=given)
-    if death.keys_heeded:
-        levers.heed_keys()
-    levers.script({"content": PLAN, "times": 2})
-    made = await make_iteration(database, await make_agent(database))
-    await bus.publish(derived_events.iteration_step_event(made.iteration, made.observe))
+    changes = {"model_api": death.model_api, "lease_seconds": 1.0, "resend_after_seconds": 1.0}
+    settings = sandbox_settings.model_copy(update=changes)
+    if death.honors_keys:
+        sandbox_control.heed_keys()
+    sandbox_control.script({"content": PLAN, "times": 2})
+    started = await make_iteration(database, await make_agent(database))
+    await bus.publish(derived_events.iteration_step_event(started.iteration, started.observe))
     (tmp_path / death.point).write_text("SIGKILL")
     assert await observer_process(settings, tmp_path) == -signal.SIGKILL
-    # The scheduler offers the step to others, as often as it takes: a message may go to who has just died.
-    async with running(settings, ["scheduler", "observer"]):
-        await until(is_completed(database, made), what="the step to be completed")
+    # The scheduler republishes the step as often as needed: a message may go to the killed process.
+    async with running_actors(settings, ["scheduler", "observer"]):
+        await wait_until(is_completed(database, started), what="the step to be completed")
     async with database.transaction() as session:
         [call] = await session.scalars(select(Call))
     assert call.answered_at is not None
     assert (call.provider_ref is not None) is (death.model_api == "background")
-    assert (levers.billed()["llm"], levers.repeated()) == (death.billed, death.billed - 1)
-    assert levers.replayed() == death.keys_heeded
+    assert (sandbox_control.billed()["llm"], sandbox_control.repeated()) == (
+        death.billed,
+        death.billed - 1,
+    )
+    assert sandbox_control.replayed() == death.honors_keys
 
 
-def is_completed(database: Database, made: StartedIteration) -> Callable[[], Awaitable[bool]]:
-    async def look() -> bool:
+def is_completed(database: Database, started: StartedIteration) -> Callable[[], Awaitable[bool]]:
+    async def check() -> bool:
         async with database.transaction() as session:
-            step = await session.get_one(Step, made.observe.id)
+            step = await session.get_one(Step, started.observe.id)
             return step.status == StepStatus.COMPLETED
 
-    return look
+    return check
 
 
 async def observer_process(settings: Settings, crash_directory: Path) -> int | None:
-    """Runs an observer until it ends; gives its exit code."""
+    """Runs an observer until it ends; returns its exit code."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "services.observer", env=environment(settings, crash_directory)
     )

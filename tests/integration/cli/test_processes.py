@@ -1,4 +1,4 @@
-"""Actors as processes: their output, their death, their end; scripts stand in for the actors."""
+"""Services as child processes: output, crashes, restarts and shutdown. Scripts replace the services."""
 
 import os
 import runpy
@@ -19,15 +19,15 @@ from cli.local.process_pool import Died, ProcessPool, Restarted
 REPOSITORY = Path(__file__).parents[3]
 
 
-def eventually(is_so: Callable[[], bool], seconds: float = 20.0) -> None:
+def eventually(condition: Callable[[], bool], seconds: float = 20.0) -> None:
     deadline = time.monotonic() + seconds
-    while not is_so():
-        assert time.monotonic() < deadline, "it did not happen in time"
+    while not condition():
+        assert time.monotonic() < deadline, "the condition was not met in time"
         time.sleep(0.01)
 
 
-def lives(process: psutil.Process) -> bool:
-    """A zombie does not: whether it is buried is up to the machine's first process."""
+def is_alive(process: psutil.Process) -> bool:
+    """Return whether the process runs; a zombie does not, because only init decides when to reap it."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -35,23 +35,23 @@ def lives(process: psutil.Process) -> bool:
 
 
 @pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[ProcessPool]:
-    made = ProcessPool(tmp_path / "logs", preload=[])
-    yield made
-    made.stop([], grace_seconds=0.0)
+def pool(tmp_path: Path) -> Iterator[ProcessPool]:
+    process_pool = ProcessPool(tmp_path / "logs", preload=[])
+    yield process_pool
+    process_pool.stop([], grace_seconds=0.0)
 
 
 Spawn = Callable[..., Path]
 
 
 @pytest.fixture
-def spawn(fleet: ProcessPool, tmp_path: Path) -> Spawn:
-    """Runs a script as an actor; returns its log."""
+def spawn(pool: ProcessPool, tmp_path: Path) -> Spawn:
+    """Return a function that runs a script as a service and returns its log."""
 
     def start(name: str, script: str, **environment: str) -> Path:
         path = tmp_path / f"{name}.py"
         path.write_text(dedent(script))
-        fleet.spawn(name, runpy.run_path, (str(path),), environment)
+        pool.spawn(name, runpy.run_path, (str(path),), environment)
         return tmp_path / "logs" / f"{name}.log"
 
     return start
@@ -72,23 +72,23 @@ STUBBORN = """
 """
 
 
-def says(log: Path, word: str) -> Callable[[], bool]:
+def log_contains(log: Path, word: str) -> Callable[[], bool]:
     return lambda: log.exists() and word in log.read_text()
 
 
-def happenings(fleet: ProcessPool, count: int) -> list[Died | Restarted]:
-    seen: list[Died | Restarted] = []
+def wait_for_events(pool: ProcessPool, count: int) -> list[Died | Restarted]:
+    events: list[Died | Restarted] = []
 
     def enough() -> bool:
-        seen.extend(fleet.poll())
-        return len(seen) >= count
+        events.extend(pool.poll())
+        return len(events) >= count
 
     eventually(enough)
-    return seen
+    return events
 
 
-def test_an_actor_has_its_own_log_name_group_and_environment(
-    fleet: ProcessPool, spawn: Spawn
+def test_a_service_has_its_own_log_name_group_and_environment(
+    pool: ProcessPool, spawn: Spawn
 ) -> None:
     log = spawn(
         "researcher",
@@ -102,57 +102,63 @@ def test_an_actor_has_its_own_log_name_group_and_environment(
         """,
         VIGIL_GREETING="hello",
     )
-    eventually(says(log, "ready"))
+    eventually(log_contains(log, "ready"))
     assert set(log.read_text().split("\n")) >= {"said hello", "erred", "raw"}
-    pid = fleet.pids()["researcher"]
+    pid = pool.pids()["researcher"]
     assert psutil.Process(pid).cmdline()[0] == "vigil researcher"
     assert os.getpgid(pid) == pid
     assert "VIGIL_GREETING" not in os.environ
 
 
-def test_a_name_is_given_once(fleet: ProcessPool, spawn: Spawn) -> None:
+def test_a_name_cannot_be_used_twice(pool: ProcessPool, spawn: Spawn) -> None:
     spawn("observer", FOREVER)
     with pytest.raises(LocalError, match="'observer' is already running"):
         spawn("observer", FOREVER)
 
 
-def test_who_dies_is_started_again_and_both_are_told(fleet: ProcessPool, spawn: Spawn) -> None:
+def test_a_crashed_service_is_restarted_and_both_events_are_reported(
+    pool: ProcessPool, spawn: Spawn
+) -> None:
     log = spawn("observer", FOREVER)
-    eventually(says(log, "up"))
-    assert fleet.poll() == []
-    pid = fleet.pids()["observer"]
+    eventually(log_contains(log, "up"))
+    assert pool.poll() == []
+    pid = pool.pids()["observer"]
     os.kill(pid, signal.SIGKILL)
-    died, restarted = happenings(fleet, 2)
-    assert isinstance(died, Died)
-    assert (died.name, died.pid, died.exit_code) == ("observer", pid, -signal.SIGKILL)
-    assert died.restart_in_seconds == 0.2
-    assert restarted == Restarted("observer", fleet.pids()["observer"])
+    death, restart = wait_for_events(pool, 2)
+    assert isinstance(death, Died)
+    assert (death.name, death.pid, death.exit_code) == ("observer", pid, -signal.SIGKILL)
+    assert death.restart_in_seconds == 0.2
+    assert restart == Restarted("observer", pool.pids()["observer"])
     eventually(lambda: log.read_text().count("up") == 2)
 
 
-def test_who_cannot_live_waits_longer_each_time(fleet: ProcessPool, spawn: Spawn) -> None:
+def test_a_service_that_keeps_crashing_restarts_with_growing_delays(
+    pool: ProcessPool, spawn: Spawn
+) -> None:
     log = spawn("observer", "raise ValueError('no model named so')")
-    deaths = [each for each in happenings(fleet, 5) if isinstance(each, Died)]
-    assert [each.restart_in_seconds for each in deaths] == [0.2, 0.4, 0.8]
-    assert {each.exit_code for each in deaths} == {1}
+    deaths = [death for death in wait_for_events(pool, 5) if isinstance(death, Died)]
+    assert [death.restart_in_seconds for death in deaths] == [0.2, 0.4, 0.8]
+    assert {death.exit_code for death in deaths} == {1}
     assert "ValueError: no model named so" in log.read_text()
 
 
-def test_the_loss_of_the_forkserver_is_survived(fleet: ProcessPool, spawn: Spawn) -> None:
+def test_a_service_is_restarted_after_the_loss_of_the_forkserver(
+    pool: ProcessPool, spawn: Spawn
+) -> None:
     log = spawn("observer", FOREVER)
-    eventually(says(log, "up"))
-    before = psutil.Process(fleet.pids()["observer"])
+    eventually(log_contains(log, "up"))
+    before = psutil.Process(pool.pids()["observer"])
     forkserver = before.parent()
     assert forkserver is not None
     forkserver.kill()
-    eventually(lambda: not lives(before))
-    died, restarted = happenings(fleet, 2)
-    assert isinstance(died, Died)
-    assert isinstance(restarted, Restarted)
+    eventually(lambda: not is_alive(before))
+    death, restart = wait_for_events(pool, 2)
+    assert isinstance(death, Died)
+    assert isinstance(restart, Restarted)
     eventually(lambda: log.read_text().count("up") == 2)
 
 
-def test_groups_are_stopped_in_order(fleet: ProcessPool, spawn: Spawn, tmp_path: Path) -> None:
+def test_groups_are_stopped_in_order(pool: ProcessPool, spawn: Spawn, tmp_path: Path) -> None:
     ends = tmp_path / "ends"
     script = f"""
         import os, signal, sys
@@ -165,28 +171,28 @@ def test_groups_are_stopped_in_order(fleet: ProcessPool, spawn: Spawn, tmp_path:
         signal.pause()
     """
     for name in ("unnamed", "api", "observer", "scheduler"):
-        eventually(says(spawn(name, script, NAME=name), "up"))
+        eventually(log_contains(spawn(name, script, NAME=name), "up"))
     order = [["scheduler"], ["observer", "never started"], ["api"]]
-    assert fleet.stop(order, grace_seconds=10.0) == []
+    assert pool.stop(order, grace_seconds=10.0) == []
     assert ends.read_text().split() == ["scheduler", "observer", "api", "unnamed"]
-    assert fleet.pids() == {}
-    assert fleet.poll() == []
+    assert pool.pids() == {}
+    assert pool.poll() == []
 
 
-def test_who_does_not_follow_is_killed(fleet: ProcessPool, spawn: Spawn) -> None:
+def test_a_service_that_ignores_the_stop_signal_is_killed(pool: ProcessPool, spawn: Spawn) -> None:
     for name, script in (("stubborn", STUBBORN), ("observer", FOREVER)):
-        eventually(says(spawn(name, script), "up"))
-    assert fleet.stop([["stubborn", "observer"]], grace_seconds=0.3) == ["stubborn"]
-    assert fleet.pids() == {}
+        eventually(log_contains(spawn(name, script), "up"))
+    assert pool.stop([["stubborn", "observer"]], grace_seconds=0.3) == ["stubborn"]
+    assert pool.pids() == {}
 
 
-def test_who_waits_for_a_restart_is_not_started_while_stopping(
-    fleet: ProcessPool, spawn: Spawn
+def test_a_service_waiting_for_a_restart_is_not_started_while_stopping(
+    pool: ProcessPool, spawn: Spawn
 ) -> None:
     log = spawn("observer", "print('up')")
-    happenings(fleet, 1)
-    fleet.stop([], grace_seconds=1.0)
-    assert fleet.pids() == {}
+    wait_for_events(pool, 1)
+    pool.stop([], grace_seconds=1.0)
+    assert pool.pids() == {}
     assert log.read_text() == "up\n"
 
 
@@ -200,10 +206,10 @@ SUPERVISOR = """
 
     if __name__ == "__main__":
         base = Path(sys.argv[1])
-        fleet = ProcessPool(base, preload=["json"])
-        fleet.warm_up()
+        pool = ProcessPool(base, preload=["json"])
+        pool.warm_up()
         for name in ("observer", "researcher"):
-            fleet.spawn(name, runpy.run_path, (str(base / "actor.py"),), {})
+            pool.spawn(name, runpy.run_path, (str(base / "actor.py"),), {})
         bus = EmbeddedNats(base / "nats", free_port(), base / "nats.log").launch()
         EmbeddedPostgres(base / "postgres", base / "postgres.log").start()
         bus.wait_until_ready()
@@ -213,7 +219,7 @@ SUPERVISOR = """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs the kernel's parent-death signal")
-def test_all_end_by_themselves_when_the_supervisor_is_killed(tmp_path: Path) -> None:
+def test_all_processes_end_when_the_supervisor_is_killed(tmp_path: Path) -> None:
     (tmp_path / "supervisor.py").write_text(dedent(SUPERVISOR))
     (tmp_path / "actor.py").write_text(dedent(FOREVER))
     supervisor = subprocess.Popen(
@@ -232,8 +238,8 @@ def test_all_end_by_themselves_when_the_supervisor_is_killed(tmp_path: Path) -> 
         assert "checkpointer" in names
         supervisor.kill()
     try:
-        eventually(lambda: not any(lives(child) for child in children))
+        eventually(lambda: not any(is_alive(child) for child in children))
     finally:
-        for child in filter(lives, children):
+        for child in filter(is_alive, children):
             child.kill()
     assert "database system is shut down" in (tmp_path / "postgres.log").read_text()

@@ -1,4 +1,4 @@
-"""NATS over TLS, where certificates are given: both sides are sure whom they speak to."""
+"""NATS over TLS with certificates: server and client verify each other."""
 
 import asyncio
 import shutil
@@ -20,38 +20,38 @@ from shared.runtime.connections import create_bus
 from shared.runtime.credentials import build_nats_credentials
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
-from tests.support.certificates import Pair, authority, signed
+from tests.support.certificates import Pair, authority, sign
 
 pytestmark = pytest.mark.skipif(
-    shutil.which("openssl") is None, reason="openssl, which makes the certificates, is not here"
+    shutil.which("openssl") is None, reason="openssl is needed to make the certificates"
 )
 
 
 @dataclass(frozen=True)
-class Secured:
+class TlsServer:
     url: str
     ca: Pair
     client: Pair
 
     def settings(self, scheme: str = "tls") -> Settings:
         return Settings(
-            nats_url=over(scheme, self.url),
+            nats_url=with_scheme(scheme, self.url),
             nats_ca_file=self.ca.certificate,
             nats_cert_file=self.client.certificate,
             nats_key_file=self.client.key,
         )
 
 
-def over(scheme: str, url: str) -> str:
+def with_scheme(scheme: str, url: str) -> str:
     return url.replace("nats://", f"{scheme}://")
 
 
 @pytest.fixture(scope="module")
-def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """A server that shows a certificate, asks for its clients', and greets those who do not begin with TLS themselves."""
+def tls_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsServer]:
+    """A server that requires client certificates and greets clients that do not begin with TLS."""
     home = tmp_path_factory.mktemp("tls")
     ca = authority(home)
-    server, client = signed(home, ca, "server"), signed(home, ca, "client")
+    server, client = sign(home, ca, "server"), sign(home, ca, "client")
     tls = {
         "cert_file": str(server.certificate),
         "key_file": str(server.key),
@@ -61,13 +61,15 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     }
     nats = EmbeddedNats(home / "data", free_port(), home / "log", durable=False, also={"tls": tls})
     nats.start()
-    yield Secured(nats.url, ca, client)
+    yield TlsServer(nats.url, ca, client)
     nats.stop()
 
 
 @pytest.mark.parametrize("scheme", ["nats", "tls"])
-async def test_events_are_told_and_read_back_over_tls(secured: Secured, scheme: str) -> None:
-    settings = secured.settings(scheme)
+async def test_events_are_published_and_read_back_over_tls(
+    tls_server: TlsServer, scheme: str
+) -> None:
+    settings = tls_server.settings(scheme)
     await provision_stream(settings)
     bus = create_bus(settings, "researcher")
     await bus.connect()
@@ -84,16 +86,16 @@ async def test_events_are_told_and_read_back_over_tls(secured: Secured, scheme: 
     async with connect_reader(
         settings.nats_url, build_nats_credentials(settings, "operator")
     ) as client:
-        kept = await stream_state(client)
+        state = await stream_state(client)
         await client.jetstream().purge_stream(STREAM)
-    assert kept is not None
-    assert kept.events == 1
+    assert state is not None
+    assert state.events == 1
 
 
-async def test_a_server_that_another_ca_has_signed_is_not_spoken_to(
-    secured: Secured, tmp_path: Path
+async def test_a_server_with_a_certificate_of_another_ca_is_rejected(
+    tls_server: TlsServer, tmp_path: Path
 ) -> None:
-    settings = secured.settings().model_copy(
+    settings = tls_server.settings().model_copy(
         update={"nats_ca_file": authority(tmp_path, "another").certificate}
     )
     with pytest.raises(TransientError, match=r"certificate|CERTIFICATE"):
@@ -101,14 +103,14 @@ async def test_a_server_that_another_ca_has_signed_is_not_spoken_to(
             pass
 
 
-async def test_a_server_without_tls_is_not_even_told_the_password() -> None:
-    """Whoever stands between could greet in NATS's name, and leave TLS out of the greeting."""
-    heard = bytearray()
+async def test_a_server_without_tls_does_not_get_the_password() -> None:
+    """An attacker in between could greet as NATS and leave TLS out of the greeting."""
+    received_bytes = bytearray()
 
     async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b'INFO {"server_id": "x", "version": "2.12.0", "auth_required": true}\r\n')
-        while said := await reader.read(1024):
-            heard.extend(said)
+        while chunk := await reader.read(1024):
+            received_bytes.extend(chunk)
         writer.close()
 
     async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
@@ -118,12 +120,12 @@ async def test_a_server_without_tls_is_not_even_told_the_password() -> None:
         with pytest.raises(TransientError):
             async with connect_reader(url, build_nats_credentials(settings, "operator")):
                 pass
-    assert heard
-    assert b"hidden" not in heard
+    assert received_bytes
+    assert b"hidden" not in received_bytes
 
 
-async def test_a_client_without_a_certificate_is_not_let_in(secured: Secured) -> None:
-    settings = secured.settings().model_copy(update={"nats_cert_file": None})
+async def test_a_client_without_a_certificate_is_rejected(tls_server: TlsServer) -> None:
+    settings = tls_server.settings().model_copy(update={"nats_cert_file": None})
     with pytest.raises(TransientError):
         async with connect_reader(settings.nats_url, build_nats_credentials(settings, "operator")):
             pass

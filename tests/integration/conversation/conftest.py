@@ -1,4 +1,4 @@
-"""One agent to talk with."""
+"""An agent, and a conversation with it."""
 
 from collections.abc import AsyncIterator
 
@@ -8,23 +8,23 @@ from shared.database.engine import Database
 from shared.database.tables import Agent
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import running
-from tests.support.api.rows import advise
-from tests.support.conversation.talking import Talk
-from tests.support.making import make_agent
+from tests.support.actors import running_actors
+from tests.support.api.rows import add_advice
+from tests.support.conversation.talk import Talk
+from tests.support.factories import make_agent
 from tests.support.streams import serving
 
 
 @pytest.fixture
 async def agent(database: Database) -> Agent:
-    """With a node, an edge, an analysis and advice; it does not run by itself."""
+    """A paused agent with a node, an edge, an analysis and advice."""
     agent = await make_agent(database, active=False)
-    await advise(database, agent)
+    await add_advice(database, agent)
     return agent
 
 
 @pytest.fixture
 async def talk(sandbox_settings: Settings, agent: Agent, bus: Bus) -> AsyncIterator[Talk]:
-    """With an agent whose assistant and api are at work."""
-    async with serving(sandbox_settings) as api, running(sandbox_settings, ["assistant"]):
+    """A conversation with the agent; its assistant and the API are running."""
+    async with serving(sandbox_settings) as api, running_actors(sandbox_settings, ["assistant"]):
         yield Talk(api, str(agent.id))

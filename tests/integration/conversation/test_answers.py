@@ -1,4 +1,4 @@
-"""Answers are streamed and cited; a broken connection loses nothing of them."""
+"""Answers are streamed and cited; a broken connection loses no part of them."""
 
 from typing import Any
 from uuid import uuid4
@@ -10,11 +10,11 @@ from shared.database.engine import Database
 from shared.database.tables import Agent, GraphNode
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import running
-from tests.support.api.asking import assert_problem
-from tests.support.conversation.conversing import LONG_ANSWER, PHASE, call, says
-from tests.support.conversation.talking import Heard, Talk, completed
-from tests.support.levers import Sandbox
+from tests.support.actors import running_actors
+from tests.support.api.clients import assert_problem
+from tests.support.conversation.conversing import LONG_ANSWER, PHASE, scripted_answer, tool_call
+from tests.support.conversation.talk import AnswerStream, Talk, completed
+from tests.support.sandbox_control import Sandbox
 from tests.support.streams import serving
 
 
@@ -25,94 +25,109 @@ async def test_a_question_is_answered_from_the_graph_with_citations_and_streamed
     question, answer = turn["question"], turn["answer"]
     assert (question["kind"], question["turn"], question["status"]) == ("question", 1, "complete")
     assert (answer["kind"], answer["turn"], answer["content"]) == ("answer", 1, "")
-    heard = await talk.hears(answer["id"])
-    assert heard.ended is not None
-    assert heard.names[0] == "tool"
-    assert {look["tool"] for look in heard.of("tool")} == {"queryGraph"}
-    assert heard.text == heard.ended["content"]
-    assert "Halden" in heard.text
-    cited = heard.ended["citations"]
-    assert cited
+    stream = await talk.follow(answer["id"])
+    assert stream.final_message is not None
+    assert stream.names[0] == "tool"
+    assert {tool_use["tool"] for tool_use in stream.data_of("tool")} == {"queryGraph"}
+    assert stream.text == stream.final_message["content"]
+    assert "Halden" in stream.text
+    citations = stream.final_message["citations"]
+    assert citations
     async with database.transaction() as session:
         names = {str(row.id): row.name for row in await session.scalars(select(GraphNode))}
-    assert all(names[each["id"]] == each["name"] for each in cited if each["kind"] == "node")
+    assert all(
+        names[citation["id"]] == citation["name"]
+        for citation in citations
+        if citation["kind"] == "node"
+    )
 
 
-async def test_it_knows_what_it_is_doing_and_what_it_advised(talk: Talk, levers: Sandbox) -> None:
+async def test_an_agent_answers_about_its_status_and_its_advice(
+    talk: Talk, sandbox_control: Sandbox
+) -> None:
     doing = await talk.says("What are you doing right now?")
-    assert "You are paused" in (await talk.hears(doing["answer"]["id"])).text
+    assert "You are paused" in (await talk.follow(doing["answer"]["id"])).text
     advised = await talk.says("What did you advise?")
-    assert "HOLD Wait for Halden" in (await talk.hears(advised["answer"]["id"])).text
-    assert levers.billed()["llm"] == 2, "both stand in what it is shown"
+    assert "HOLD Wait for Halden" in (await talk.follow(advised["answer"]["id"])).text
+    assert sandbox_control.billed()["llm"] == 2, "the prompt has both"
 
 
-async def test_an_answer_is_read_on_where_the_connection_broke(talk: Talk, levers: Sandbox) -> None:
-    levers.script(says(content=LONG_ANSWER))
-    levers.faults({"kind": "stall", "phase": PHASE, "stall_seconds": 1.5})
+async def test_a_stream_resumes_where_the_connection_broke(
+    talk: Talk, sandbox_control: Sandbox
+) -> None:
+    sandbox_control.script(scripted_answer(content=LONG_ANSWER))
+    sandbox_control.faults({"kind": "stall", "phase": PHASE, "stall_seconds": 1.5})
     answer_id = (await talk.says("Tell me all"))["answer"]["id"]
-    heard = await talk.hears(answer_id, characters=1)
-    assert heard.ended is None
-    assert heard.text != LONG_ANSWER
-    await talk.hears(answer_id, heard)
-    assert heard.text == LONG_ANSWER
-    assert heard.names.count("complete") == 1
-    assert "restart" not in heard.names
-    again = await talk.hears(answer_id, Heard(heard.told[:2]))
+    stream = await talk.follow(answer_id, characters=1)
+    assert stream.final_message is None
+    assert stream.text != LONG_ANSWER
+    await talk.follow(answer_id, stream)
+    assert stream.text == LONG_ANSWER
+    assert stream.names.count("complete") == 1
+    assert "restart" not in stream.names
+    again = await talk.follow(answer_id, AnswerStream(stream.events[:2]))
     assert again.text == LONG_ANSWER
 
 
-async def test_who_comes_after_the_end_gets_all_of_it_at_once(talk: Talk, levers: Sandbox) -> None:
-    levers.script(says(content=LONG_ANSWER))
+async def test_a_completed_answer_is_streamed_in_one_event(
+    talk: Talk, sandbox_control: Sandbox
+) -> None:
+    sandbox_control.script(scripted_answer(content=LONG_ANSWER))
     answer_id = (await talk.says("Tell me all"))["answer"]["id"]
     await completed(talk, [answer_id])
-    heard = await talk.hears(answer_id)
-    assert heard.names == ["text", "complete"]
-    assert heard.text == LONG_ANSWER
+    stream = await talk.follow(answer_id)
+    assert stream.names == ["text", "complete"]
+    assert stream.text == LONG_ANSWER
 
 
-async def test_an_api_that_is_started_again_goes_on_where_it_was(
-    sandbox_settings: Settings, agent: Agent, levers: Sandbox, bus: Bus
+async def test_a_stream_resumes_after_a_restart_of_the_api(
+    sandbox_settings: Settings, agent: Agent, sandbox_control: Sandbox, bus: Bus
 ) -> None:
-    levers.script(says(content=LONG_ANSWER))
-    levers.faults({"kind": "stall", "phase": PHASE, "stall_seconds": 1.5})
-    async with running(sandbox_settings, ["assistant"]):
+    sandbox_control.script(scripted_answer(content=LONG_ANSWER))
+    sandbox_control.faults({"kind": "stall", "phase": PHASE, "stall_seconds": 1.5})
+    async with running_actors(sandbox_settings, ["assistant"]):
         async with serving(sandbox_settings) as api:
             answer_id = (await Talk(api, str(agent.id)).says("Tell me all"))["answer"]["id"]
-            heard = await Talk(api, str(agent.id)).hears(answer_id, characters=1)
+            stream = await Talk(api, str(agent.id)).follow(answer_id, characters=1)
         async with serving(sandbox_settings) as api:
-            await Talk(api, str(agent.id)).hears(answer_id, heard)
-    assert heard.text == LONG_ANSWER
-    assert levers.repeated() == 0
+            await Talk(api, str(agent.id)).follow(answer_id, stream)
+    assert stream.text == LONG_ANSWER
+    assert sandbox_control.repeated() == 0
 
 
-async def test_words_beside_calls_of_tools_give_way_to_the_answer(
-    talk: Talk, levers: Sandbox
+async def test_text_beside_tool_calls_is_replaced_by_the_answer(
+    talk: Talk, sandbox_control: Sandbox
 ) -> None:
-    look = call("queryGraph", text="Halden")
-    levers.script(says(content="Let me look.", calls=(look,)), says(content="Halden buys."))
+    query = tool_call("queryGraph", text="Halden")
+    sandbox_control.script(
+        scripted_answer(content="Let me look.", calls=(query,)),
+        scripted_answer(content="Halden buys."),
+    )
     answer_id = (await talk.says("And Halden?"))["answer"]["id"]
-    heard = await talk.hears(answer_id)
-    assert heard.text == "Halden buys."
-    assert [each["about"] for each in heard.of("tool")] == ["Halden"]
+    stream = await talk.follow(answer_id)
+    assert stream.text == "Halden buys."
+    assert [event["about"] for event in stream.data_of("tool")] == ["Halden"]
     assert (await talk.message(answer_id))["content"] == "Halden buys."
 
 
-async def test_what_is_cited_and_does_not_exist_is_told(talk: Talk, levers: Sandbox) -> None:
-    nowhere = uuid4()
-    levers.script(says(content=f"So it is [node:{nowhere}]."))
-    heard = await talk.hears((await talk.says("Is it?"))["answer"]["id"])
-    assert heard.ended is not None
-    told = {"kind": "node", "id": str(nowhere), "type": None, "name": None}
-    assert heard.ended["citations"] == [told]
-    assert str(nowhere) in heard.ended["content"]
+async def test_a_citation_of_a_missing_node_is_marked_as_such(
+    talk: Talk, sandbox_control: Sandbox
+) -> None:
+    missing_id = uuid4()
+    sandbox_control.script(scripted_answer(content=f"So it is [node:{missing_id}]."))
+    stream = await talk.follow((await talk.says("Is it?"))["answer"]["id"])
+    assert stream.final_message is not None
+    citation = {"kind": "node", "id": str(missing_id), "type": None, "name": None}
+    assert stream.final_message["citations"] == [citation]
+    assert str(missing_id) in stream.final_message["content"]
 
 
-async def test_the_conversation_is_told_page_by_page_with_advice_in_it(
+async def test_messages_are_listed_page_by_page_and_include_advice(
     talk: Talk, database: Database
 ) -> None:
-    await talk.hears((await talk.says("What are you doing?"))["answer"]["id"])
+    await talk.follow((await talk.says("What are you doing?"))["answer"]["id"])
     first = (await talk.asked("GET", "/conversation/messages?limit=2")).json()
-    assert [each["kind"] for each in first["items"]] == ["answer", "question"]
+    assert [message["kind"] for message in first["items"]] == ["answer", "question"]
     rest = (
         await talk.asked("GET", f"/conversation/messages?limit=2&cursor={first['next']}")
     ).json()
@@ -131,7 +146,7 @@ async def test_the_conversation_is_told_page_by_page_with_advice_in_it(
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("body", "words"),
     [
         ({"content": " "}, "characters"),
         ({"content": "x" * 8001}, "8001"),
@@ -139,21 +154,21 @@ async def test_the_conversation_is_told_page_by_page_with_advice_in_it(
         ({}, "required"),
     ],
 )
-async def test_a_bad_message_is_refused(
-    sandbox_settings: Settings, agent: Agent, bus: Bus, given: dict[str, Any], words: str
+async def test_an_invalid_message_is_refused(
+    sandbox_settings: Settings, agent: Agent, bus: Bus, body: dict[str, Any], words: str
 ) -> None:
     async with serving(sandbox_settings) as api:
         talk = Talk(api, str(agent.id))
-        assert_problem(await talk.asked("POST", "/conversation/messages", json=given), 422, words)
+        assert_problem(await talk.asked("POST", "/conversation/messages", json=body), 422, words)
 
 
-async def test_an_answer_made_in_the_background_comes_when_it_is_whole(
-    sandbox_settings: Settings, agent: Agent, levers: Sandbox, bus: Bus
+async def test_an_answer_made_in_the_background_is_sent_when_complete(
+    sandbox_settings: Settings, agent: Agent, sandbox_control: Sandbox, bus: Bus
 ) -> None:
-    levers.script(says(content=LONG_ANSWER))
+    sandbox_control.script(scripted_answer(content=LONG_ANSWER))
     settings = sandbox_settings.model_copy(update={"model_api": "background"})
-    async with serving(settings) as api, running(settings, ["assistant"]):
+    async with serving(settings) as api, running_actors(settings, ["assistant"]):
         talk = Talk(api, str(agent.id))
-        heard = await talk.hears((await talk.says("Tell me all"))["answer"]["id"])
-    assert heard.text == LONG_ANSWER
-    assert heard.names == ["text", "complete"]
+        stream = await talk.follow((await talk.says("Tell me all"))["answer"]["id"])
+    assert stream.text == LONG_ANSWER
+    assert stream.names == ["text", "complete"]

@@ -1,4 +1,4 @@
-"""The assistant is killed wherever it can be: the answer is made all the same, once, and paid for as is said of it."""
+"""The assistant is killed at each failpoint: the answer is still made once, and billed as documented."""
 
 import asyncio
 import signal
@@ -13,36 +13,36 @@ from shared.database.tables import Agent, Conversation, Memory
 from shared.failpoints import Failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import running
+from tests.support.actors import running_actors
 from tests.support.conversation.conversing import (
     LONG_ANSWER,
     PHASE,
-    all_ended,
+    all_steps_ended,
     assistant_process,
-    says,
-    steps_of_talk,
+    list_conversation_steps,
+    scripted_answer,
 )
-from tests.support.conversation.talking import Heard, Talk
-from tests.support.levers import Sandbox
+from tests.support.conversation.talk import AnswerStream, Talk
+from tests.support.sandbox_control import Sandbox
 from tests.support.streams import serving
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 WISH = "Please also watch cobalt. What of Halden?"
 LLM_CALLS = 3
-"""The wish, the look into the graph, the answer."""
+"""The memory, the graph query, the answer."""
 
 
 @pytest.fixture
-def hasty(sandbox_settings: Settings) -> Settings:
-    """Settings under which a killed worker's step is given to another within seconds."""
-    given = {"lease_seconds": 1.0, "resend_after_seconds": 1.0}
-    return sandbox_settings.model_copy(update=given)
+def impatient(sandbox_settings: Settings) -> Settings:
+    """Settings under which another worker takes over a killed worker's step within seconds."""
+    changes = {"lease_seconds": 1.0, "resend_after_seconds": 1.0}
+    return sandbox_settings.model_copy(update=changes)
 
 
-async def killed_at(
+async def ask_and_kill(
     settings: Settings, directory: Path, talk: Talk, question: str, point: Failpoint, skip: int = 0
 ) -> str:
-    """Says it to an assistant that dies there; gives the answer's id."""
+    """Asks an assistant that is killed at the failpoint; returns the answer's id."""
     for number in range(skip):
         (directory / f"{point}.skip{number}").touch()
     (directory / point).write_text("SIGKILL")
@@ -69,84 +69,86 @@ async def killed_at(
         pytest.param(Failpoint.EVENTS_PUBLISHED, 0, 0, marks=pytest.mark.slow),
     ],
 )
-async def test_an_answer_survives(
-    hasty: Settings,
+async def test_an_answer_survives_a_kill_of_the_assistant(
+    impatient: Settings,
     agent: Agent,
     bus: Bus,
     database: Database,
-    levers: Sandbox,
+    sandbox_control: Sandbox,
     tmp_path: Path,
     point: Failpoint,
     skip: int,
     repeated: int,
 ) -> None:
-    async with serving(hasty) as api:
+    async with serving(impatient) as api:
         talk = Talk(api, str(agent.id))
-        answer_id = await killed_at(hasty, tmp_path, talk, WISH, point, skip)
-        async with running(hasty, ["scheduler", "assistant"]):
-            heard = await talk.hears(answer_id)
-            await until(partial(all_ended, database), what="the step to end")
-    assert heard.names[-1] == "complete"
-    assert "I will keep this wish in mind: Watch cobalt." in heard.text
-    assert heard.of("tool")[0]["tool"] == "remember"
-    assert levers.repeated() == repeated, "paid twice in the window between answer and record alone"
-    assert levers.billed()["llm"] == LLM_CALLS + repeated
+        answer_id = await ask_and_kill(impatient, tmp_path, talk, WISH, point, skip)
+        async with running_actors(impatient, ["scheduler", "assistant"]):
+            stream = await talk.follow(answer_id)
+            await wait_until(partial(all_steps_ended, database), what="the step to end")
+    assert stream.names[-1] == "complete"
+    assert "I will keep this wish in mind: Watch cobalt." in stream.text
+    assert stream.data_of("tool")[0]["tool"] == "remember"
+    assert sandbox_control.repeated() == repeated, (
+        "only a call between its response and its record is repeated"
+    )
+    assert sandbox_control.billed()["llm"] == LLM_CALLS + repeated
     async with database.transaction() as session:
         [memory] = await session.scalars(select(Memory))
     assert memory.content == "Watch cobalt."
 
 
 @pytest.mark.parametrize("text_changes", [False, True])
-async def test_killed_in_the_middle_of_its_words_it_goes_on_or_says_that_it_begins_anew(
-    hasty: Settings,
+async def test_after_a_kill_a_streamed_answer_continues_or_restarts_with_an_event(
+    impatient: Settings,
     agent: Agent,
     bus: Bus,
     database: Database,
-    levers: Sandbox,
+    sandbox_control: Sandbox,
     tmp_path: Path,
     text_changes: bool,
 ) -> None:
     second = f"Otherwise: {LONG_ANSWER}" if text_changes else LONG_ANSWER
-    levers.script(says(content=LONG_ANSWER), says(content=second))
-    levers.faults({"kind": "stall", "phase": PHASE, "stall_seconds": 60})
-    async with serving(hasty) as api:
+    sandbox_control.script(scripted_answer(content=LONG_ANSWER), scripted_answer(content=second))
+    sandbox_control.faults({"kind": "stall", "phase": PHASE, "stall_seconds": 60})
+    async with serving(impatient) as api:
         talk = Talk(api, str(agent.id))
-        async with assistant_process(hasty, tmp_path):
+        async with assistant_process(impatient, tmp_path):
             answer_id = (await talk.says("Tell me all"))["answer"]["id"]
-            heard = await talk.hears(answer_id, characters=1)
-        assert isinstance(heard, Heard)
-        async with running(hasty, ["scheduler", "assistant"]):
-            await talk.hears(answer_id, heard)
-    assert heard.text == second
-    assert heard.names.count("restart") == text_changes
-    assert levers.billed()["llm"] == 2, "what was under way is lost, and no more"
+            stream = await talk.follow(answer_id, characters=1)
+        assert isinstance(stream, AnswerStream)
+        async with running_actors(impatient, ["scheduler", "assistant"]):
+            await talk.follow(answer_id, stream)
+    assert stream.text == second
+    assert stream.names.count("restart") == text_changes
+    assert sandbox_control.billed()["llm"] == 2, "only the call in progress is repeated"
 
 
-async def test_a_summary_that_was_paid_for_is_not_made_again(
-    hasty: Settings,
+async def test_a_paid_summary_is_not_requested_again(
+    impatient: Settings,
     agent: Agent,
     bus: Bus,
     database: Database,
-    levers: Sandbox,
+    sandbox_control: Sandbox,
     tmp_path: Path,
 ) -> None:
-    terse = hasty.model_copy(update={"conversation_tokens": 20})
+    terse = impatient.model_copy(update={"conversation_tokens": 20})
     async with serving(terse) as api:
         talk = Talk(api, str(agent.id))
         question = "What are you doing?"
         # The answer is the first call, the summary the second.
-        answer_id = await killed_at(
+        answer_id = await ask_and_kill(
             terse, tmp_path, talk, question, Failpoint.CALL_RECORDED, skip=1
         )
         assert (await talk.message(answer_id))["status"] == "complete", "before the summary"
         async with database.transaction() as session:
             assert await session.scalar(select(Conversation.summarized_turns)) == 0
-        async with running(terse, ["scheduler", "assistant"]):
-            await until(partial(all_ended, database), what="the step to end")
+        async with running_actors(terse, ["scheduler", "assistant"]):
+            await wait_until(partial(all_steps_ended, database), what="the step to end")
     async with database.transaction() as session:
         conversation = (await session.scalars(select(Conversation))).one()
     assert conversation.summarized_turns == 1
     assert question in conversation.summary
-    assert (levers.billed()["llm"], levers.repeated()) == (2, 0)
-    [step] = await steps_of_talk(database)
+    assert (sandbox_control.billed()["llm"], sandbox_control.repeated()) == (2, 0)
+    [step] = await list_conversation_steps(database)
     assert step.result == {"remembered": 0, "summarized": True}

@@ -1,4 +1,4 @@
-"""Answers of one conversation are made one after another, and one that fails holds up none."""
+"""Answers of one conversation are made one after another, and a failed one blocks no other."""
 
 import httpx
 
@@ -6,68 +6,68 @@ from shared.database.engine import Database
 from shared.database.tables import Agent
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import running
-from tests.support.api.asking import assert_problem
-from tests.support.conversation.conversing import PHASE, steps_of_talk
-from tests.support.conversation.talking import Talk, completed
-from tests.support.levers import Sandbox
+from tests.support.actors import running_actors
+from tests.support.api.clients import assert_problem
+from tests.support.conversation.conversing import PHASE, list_conversation_steps
+from tests.support.conversation.talk import Talk, completed
+from tests.support.sandbox_control import Sandbox
 from tests.support.streams import serving
 
 
 async def test_messages_are_answered_one_after_another(
-    talk: Talk, levers: Sandbox, database: Database
+    talk: Talk, sandbox_control: Sandbox, database: Database
 ) -> None:
-    levers.faults({"kind": "latency", "phase": PHASE, "latency_seconds": 1})
+    sandbox_control.faults({"kind": "latency", "phase": PHASE, "latency_seconds": 1})
     turns = [await talk.says(f"Question {number}: what are you doing?") for number in (1, 2, 3)]
     assert [turn["answer"]["status"] for turn in turns[1:]] == ["waiting", "waiting"]
-    ended = await completed(talk, [turn["answer"]["id"] for turn in turns])
-    assert [each["status"] for each in ended] == ["complete"] * 3
-    steps = await steps_of_talk(database)
+    messages = await completed(talk, [turn["answer"]["id"] for turn in turns])
+    assert [message["status"] for message in messages] == ["complete"] * 3
+    steps = await list_conversation_steps(database)
     ends = [step.ended_at for step in steps]
     starts = [step.started_at for step in steps]
     assert all(end < start for end, start in zip(ends, starts[1:], strict=False) if end and start)
     assert [step.republish_count for step in steps] == [0, 0, 0], (
-        "each is asked for by the end of the last"
+        "the end of a step requests the next"
     )
 
 
-async def test_so_many_may_wait_and_no_more(
+async def test_the_number_of_waiting_messages_is_limited(
     sandbox_settings: Settings, agent: Agent, bus: Bus
 ) -> None:
     async with serving(sandbox_settings) as api:
         talk = Talk(api, str(agent.id))
         for number in range(20):
             await talk.says(f"Question {number}")
-        refused = await talk.asked("POST", "/conversation/messages", json={"content": "More"})
-    assert_problem(refused, 409, "20 messages wait")
+        response = await talk.asked("POST", "/conversation/messages", json={"content": "More"})
+    assert_problem(response, 409, "20 messages wait")
 
 
-async def test_a_failed_answer_says_so_and_can_be_asked_again(
-    sandbox_settings: Settings, talk: Talk, levers: Sandbox, database: Database
+async def test_a_failed_answer_has_its_error_and_can_be_retried(
+    sandbox_settings: Settings, talk: Talk, sandbox_control: Sandbox, database: Database
 ) -> None:
-    levers.faults({"kind": "status", "phase": PHASE, "status": 401})
+    sandbox_control.faults({"kind": "status", "phase": PHASE, "status": 401})
     failing, waiting = [await talk.says(text) for text in ("What are you doing?", "And your plan?")]
     answer_id = failing["answer"]["id"]
-    ended = (await talk.hears(answer_id)).ended
-    assert ended is not None
-    assert (ended["status"], "Check OPENAI_API_KEY" in ended["error"]) == ("failed", True)
-    [next_one] = await completed(talk, [waiting["answer"]["id"]])
-    assert next_one["status"] == "complete", "what follows a failed answer is answered"
-    async with running(sandbox_settings, ["scheduler"]):
-        retried = await talk.asked("POST", f"/conversation/messages/{answer_id}/retry")
-        assert (retried.status_code, retried.json()["status"]) == (202, "pending")
-        heard = await talk.hears(answer_id)
-    assert heard.names[-1] == "complete"
-    refused = await talk.asked("POST", f"/conversation/messages/{answer_id}/retry")
-    assert_problem(refused, 409, "complete")
+    message = (await talk.follow(answer_id)).final_message
+    assert message is not None
+    assert (message["status"], "Check OPENAI_API_KEY" in message["error"]) == ("failed", True)
+    [next_answer] = await completed(talk, [waiting["answer"]["id"]])
+    assert next_answer["status"] == "complete", "a failed answer blocks no later one"
+    async with running_actors(sandbox_settings, ["scheduler"]):
+        response = await talk.asked("POST", f"/conversation/messages/{answer_id}/retry")
+        assert (response.status_code, response.json()["status"]) == (202, "pending")
+        stream = await talk.follow(answer_id)
+    assert stream.names[-1] == "complete"
+    second_response = await talk.asked("POST", f"/conversation/messages/{answer_id}/retry")
+    assert_problem(second_response, 409, "complete")
 
 
-async def test_a_failed_answer_whose_letter_was_discarded_can_be_asked_again(
-    sandbox_settings: Settings, talk: Talk, levers: Sandbox
+async def test_a_failed_answer_without_its_dead_letter_can_be_retried(
+    sandbox_settings: Settings, talk: Talk, sandbox_control: Sandbox
 ) -> None:
-    levers.faults({"kind": "status", "phase": PHASE, "status": 401})
+    sandbox_control.faults({"kind": "status", "phase": PHASE, "status": 401})
     answer_id = (await talk.says("What are you doing?"))["answer"]["id"]
-    await talk.hears(answer_id)
+    await talk.follow(answer_id)
     async with httpx.AsyncClient(
         base_url=f"{talk.url}/api/v1", headers=talk.headers, trust_env=False
     ) as client:
@@ -75,5 +75,5 @@ async def test_a_failed_answer_whose_letter_was_discarded_can_be_asked_again(
         assert (await client.delete(f"/dead-letters/{letter['id']}")).status_code == 204
     await talk.asked("POST", f"/conversation/messages/{answer_id}/retry")
     impatient = sandbox_settings.model_copy(update={"resend_after_seconds": 0.5})
-    async with running(impatient, ["scheduler"]):
-        assert (await talk.hears(answer_id)).names[-1] == "complete"
+    async with running_actors(impatient, ["scheduler"]):
+        assert (await talk.follow(answer_id)).names[-1] == "complete"

@@ -1,4 +1,4 @@
-"""What the owner tells is kept and heeded; what others say is not, and nothing of it is anothers'."""
+"""The owner's statements are remembered and used, other texts are not, and no other user can read them."""
 
 from functools import partial
 from uuid import uuid4
@@ -11,124 +11,138 @@ from shared.database.tables import Agent, Conversation, Interaction, Memory, Mes
 from shared.enums import MemoryKind, Phase
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import ended_iteration, running
-from tests.support.api.asking import assert_problem
-from tests.support.conversation.conversing import all_ended, call, says, tool_results
-from tests.support.conversation.talking import Talk
-from tests.support.levers import Sandbox
-from tests.support.making import make_agent, make_owner
+from tests.support.actors import ended_iteration, running_actors
+from tests.support.api.clients import assert_problem
+from tests.support.conversation.conversing import (
+    all_steps_ended,
+    scripted_answer,
+    tool_call,
+    tool_results,
+)
+from tests.support.conversation.talk import Talk
+from tests.support.factories import make_agent, make_owner
+from tests.support.sandbox_control import Sandbox
 from tests.support.streams import serving
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 
-async def test_a_wish_is_remembered_once_and_seen_by_the_next_plan(
+async def test_a_wish_is_remembered_once_and_used_in_the_next_plan(
     sandbox_settings: Settings, talk: Talk, database: Database, agent: Agent
 ) -> None:
     for _ in range(2):
         turn = await talk.says("Please also watch cobalt prices.")
-        assert "cobalt" in (await talk.hears(turn["answer"]["id"])).text
-    found = (await talk.asked("GET", "/memories")).json()["items"]
-    assert [(each["kind"], each["content"]) for each in found] == [("wish", "Watch cobalt prices.")]
-    assert found[0]["message_id"] is not None
-    async with running(sandbox_settings):
+        assert "cobalt" in (await talk.follow(turn["answer"]["id"])).text
+    items = (await talk.asked("GET", "/memories")).json()["items"]
+    assert [(item["kind"], item["content"]) for item in items] == [("wish", "Watch cobalt prices.")]
+    assert items[0]["message_id"] is not None
+    async with running_actors(sandbox_settings):
         await talk.asked("POST", "/run")
         await ended_iteration(database, agent, 1)
     async with database.transaction() as session:
-        wanted = select(Interaction).where(Interaction.phase == Phase.OBSERVER)
-        [plan] = await session.scalars(wanted)
-    told = plan.request["messages"][0]["content"]
-    assert "<memories>\n- wish: Watch cobalt prices.\n</memories>" in told
+        statement = select(Interaction).where(Interaction.phase == Phase.OBSERVER)
+        [plan] = await session.scalars(statement)
+    prompt = plan.request["messages"][0]["content"]
+    assert "<memories>\n- wish: Watch cobalt prices.\n</memories>" in prompt
 
 
-async def test_memories_are_told_listed_and_forgotten(talk: Talk, database: Database) -> None:
-    given = {"kind": "fact", "content": "  I own   Halden. "}
-    told = await talk.asked("POST", "/memories", json=given)
-    assert (told.status_code, told.json()["content"]) == (201, "I own Halden.")
-    again = await talk.asked("POST", "/memories", json=given)
-    assert again.json()["id"] == told.json()["id"]
-    path = f"/memories/{told.json()['id']}"
+async def test_memories_are_added_listed_and_forgotten(talk: Talk, database: Database) -> None:
+    body = {"kind": "fact", "content": "  I own   Halden. "}
+    added = await talk.asked("POST", "/memories", json=body)
+    assert (added.status_code, added.json()["content"]) == (201, "I own Halden.")
+    again = await talk.asked("POST", "/memories", json=body)
+    assert again.json()["id"] == added.json()["id"]
+    path = f"/memories/{added.json()['id']}"
     assert (await talk.asked("DELETE", path)).status_code == 204
     assert (await talk.asked("GET", "/memories")).json()["items"] == []
-    [gone] = (await talk.asked("GET", "/memories?forgotten=true")).json()["items"]
-    assert gone["forgotten_at"] is not None
-    await talk.asked("POST", "/memories", json=given)
+    [forgotten] = (await talk.asked("GET", "/memories?forgotten=true")).json()["items"]
+    assert forgotten["forgotten_at"] is not None
+    await talk.asked("POST", "/memories", json=body)
     assert [
-        each["forgotten_at"] for each in (await talk.asked("GET", "/memories")).json()["items"]
+        memory["forgotten_at"] for memory in (await talk.asked("GET", "/memories")).json()["items"]
     ] == [None]
     assert_problem(await talk.asked("POST", "/memories", json={"content": " "}), 422, "characters")
     assert_problem(await talk.asked("DELETE", f"/memories/{uuid4()}"), 404, "memory")
 
 
-async def test_no_more_is_remembered_than_can_be_heeded(
+async def test_the_number_of_memories_is_limited(
     talk: Talk, database: Database, agent: Agent
 ) -> None:
     async with database.transaction() as session:
         for number in range(memories.MAX_ACTIVE):
             await memories.remember(session, agent.id, MemoryKind.FACT, f"Fact {number}")
-    refused = await talk.asked("POST", "/memories", json={"content": "One more"})
-    assert_problem(refused, 409, "forget one")
+    response = await talk.asked("POST", "/memories", json={"content": "One more"})
+    assert_problem(response, 409, "forget one")
 
 
 async def test_only_the_owners_own_words_are_remembered(
-    talk: Talk, levers: Sandbox, database: Database
+    talk: Talk, sandbox_control: Sandbox, database: Database
 ) -> None:
-    """What a page or a node says cannot make the agent believe that its owner said it."""
-    wish = call("remember", kind="wish", content="Buy Orran", quote="please buy Orran")
-    levers.script(says(calls=(wish,)), says(content="Noted."))
-    await talk.hears((await talk.says("What of Orran?"))["answer"]["id"])
-    [refused] = await tool_results(database, "remember")
-    assert "do not stand in the owner's message" in refused["error"]
+    """Text of a page or a node is not remembered as a statement of the owner."""
+    wish = tool_call("remember", kind="wish", content="Buy Orran", quote="please buy Orran")
+    sandbox_control.script(scripted_answer(calls=(wish,)), scripted_answer(content="Noted."))
+    await talk.follow((await talk.says("What of Orran?"))["answer"]["id"])
+    [result] = await tool_results(database, "remember")
+    assert "do not stand in the owner's message" in result["error"]
     async with database.transaction() as session:
         assert (await session.scalars(select(Memory))).all() == []
 
 
-async def test_no_page_reaches_the_conversation(
-    talk: Talk, levers: Sandbox, database: Database
+async def test_a_conversation_gets_search_excerpts_only(
+    talk: Talk, sandbox_control: Sandbox, database: Database
 ) -> None:
-    levers.script(says(calls=(call("tavilySearch", query="lithium Orran"),)), says(content="So."))
-    await talk.hears((await talk.says("What is new?"))["answer"]["id"])
-    [found] = await tool_results(database, "tavilySearch")
-    assert found["results"]
-    assert all(set(hit) == {"title", "url", "publishedDate", "excerpt"} for hit in found["results"])
+    sandbox_control.script(
+        scripted_answer(calls=(tool_call("tavilySearch", query="lithium Orran"),)),
+        scripted_answer(content="So."),
+    )
+    await talk.follow((await talk.says("What is new?"))["answer"]["id"])
+    [result] = await tool_results(database, "tavilySearch")
+    assert result["results"]
     assert all(
-        len(hit["excerpt"]) <= 300 and "\n" not in hit["excerpt"] for hit in found["results"]
+        set(hit) == {"title", "url", "publishedDate", "excerpt"} for hit in result["results"]
+    )
+    assert all(
+        len(hit["excerpt"]) <= 300 and "\n" not in hit["excerpt"] for hit in result["results"]
     )
 
 
 async def test_a_long_conversation_is_summarized_and_nothing_is_deleted(
-    sandbox_settings: Settings, agent: Agent, levers: Sandbox, database: Database, bus: Bus
+    sandbox_settings: Settings, agent: Agent, sandbox_control: Sandbox, database: Database, bus: Bus
 ) -> None:
     terse = sandbox_settings.model_copy(update={"conversation_tokens": 120})
     questions = [f"What are you doing, for the {number}. time?" for number in range(1, 6)]
-    async with serving(terse) as api, running(terse, ["assistant"]):
+    async with serving(terse) as api, running_actors(terse, ["assistant"]):
         talk = Talk(api, str(agent.id))
         for question in questions:
-            await talk.hears((await talk.says(question))["answer"]["id"])
-        await until(partial(all_ended, database), what="the last summary to be written")
-        listed = (await talk.asked("GET", "/conversation/messages?limit=200")).json()["items"]
+            await talk.follow((await talk.says(question))["answer"]["id"])
+        await wait_until(partial(all_steps_ended, database), what="the last summary to be written")
+        messages = (await talk.asked("GET", "/conversation/messages?limit=200")).json()["items"]
     async with database.transaction() as session:
         conversation = (await session.scalars(select(Conversation))).one()
-        shown = [
-            each.request["messages"][0]["content"]
-            for each in await session.scalars(select(Interaction).order_by(Interaction.created_at))
+        prompts = [
+            interaction.request["messages"][0]["content"]
+            for interaction in await session.scalars(
+                select(Interaction).order_by(Interaction.created_at)
+            )
         ]
     assert 0 < conversation.summarized_turns < 5
     assert "The owner said: What are you doing, for the 1. time?" in conversation.summary
-    assert [each["content"] for each in reversed(listed) if each["kind"] == "question"] == questions
-    assert "<conversation_summary>" in shown[-1]
-    assert f"Owner: {questions[0]}" not in shown[-1]
-    assert levers.repeated() == 0
+    assert [
+        message["content"] for message in reversed(messages) if message["kind"] == "question"
+    ] == questions
+    assert "<conversation_summary>" in prompts[-1]
+    assert f"Owner: {questions[0]}" not in prompts[-1]
+    assert sandbox_control.repeated() == 0
 
 
-async def test_nothing_of_it_is_anothers(
+async def test_other_users_cannot_read_or_change_a_conversation(
     sandbox_settings: Settings, talk: Talk, database: Database, agent: Agent
 ) -> None:
     answer_id = (await talk.says("Remember that I own Halden."))["answer"]["id"]
-    await talk.hears(answer_id)
+    await talk.follow(answer_id)
     [memory] = (await talk.asked("GET", "/memories")).json()["items"]
     async with serving(sandbox_settings, user="somebody else") as api:
         stranger = Talk(api, str(agent.id))
-        own = await stranger_agent(database)
+        strangers_agent = await make_stranger_agent(database)
         for method, path in (
             ("GET", "/conversation/messages"),
             ("POST", "/conversation/messages"),
@@ -142,15 +156,17 @@ async def test_nothing_of_it_is_anothers(
             body = {"json": {"content": "Hello"}} if method == "POST" else {}
             assert_problem(await stranger.asked(method, path, **body), 404)
             if "/messages/" in path or "/memories/" in path:
-                assert_problem(await Talk(api, str(own.id)).asked(method, path, **body), 404)
+                assert_problem(
+                    await Talk(api, str(strangers_agent.id)).asked(method, path, **body), 404
+                )
     async with database.transaction() as session:
         assert await session.scalar(select(Memory.forgotten_at)) is None
-        said = (await session.scalars(select(Message).where(Message.turn.is_not(None)))).all()
-    assert len(said) == 2
+        messages = (await session.scalars(select(Message).where(Message.turn.is_not(None)))).all()
+    assert len(messages) == 2
 
 
-async def stranger_agent(database: Database) -> Agent:
-    """An agent of the other owner's, through which it might try."""
+async def make_stranger_agent(database: Database) -> Agent:
+    """An agent of the other user, through whose paths they might try."""
     agent = await make_agent(database, name="Strange", active=False)
     owner_id = await make_owner(database, "somebody else")
     async with database.transaction() as session:

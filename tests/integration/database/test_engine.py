@@ -1,4 +1,4 @@
-"""The pool, which notices connections that the server has ended, and statements that go to psycopg as they are."""
+"""The pool, which detects connections closed by the server, and statements that are passed to psycopg directly."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from shared.database.engine import Database
 from shared.database.statements import CompiledStatement, transaction_cache
 from shared.database.tables import GraphNodeType, User
 from shared.errors import TransientError
-from tests.support.making import make_agent
+from tests.support.factories import make_agent
 
 
 @pytest.fixture
@@ -25,55 +25,55 @@ async def pool(database_url: str) -> AsyncIterator[Database]:
 
 
 async def _fill(pool: Database, connections: int) -> set[int]:
-    """Has the pool open that many; the pids of their servers."""
-    everyone = asyncio.Barrier(connections)
+    """Makes the pool open that many connections; returns the pids of their backends."""
+    barrier = asyncio.Barrier(connections)
 
     async def use() -> int:
         async with pool.transaction() as session:
             pid = (await session.execute(select(func.pg_backend_pid()))).scalar_one()
-            await everyone.wait()
+            await barrier.wait()
             return int(pid)
 
     return set(await asyncio.gather(*(use() for _ in range(connections))))
 
 
-@pytest.mark.parametrize("rested_seconds", [0.0, 3600.0], ids=["asked each time", "looked at"])
-async def test_connections_that_the_server_has_ended_are_never_used(
-    pool: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, rested_seconds: float
+@pytest.mark.parametrize("idle_seconds", [0.0, 3600.0], ids=["with a ping", "without a ping"])
+async def test_connections_closed_by_the_server_are_never_used(
+    pool: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, idle_seconds: float
 ) -> None:
-    monkeypatch.setattr(engine, "PING_AFTER_IDLE_SECONDS", rested_seconds)
-    ended = await _fill(pool, 3)
+    monkeypatch.setattr(engine, "PING_AFTER_IDLE_SECONDS", idle_seconds)
+    closed_pids = await _fill(pool, 3)
     with psycopg.connect(database_url, autocommit=True) as operator:
-        for pid in ended:
+        for pid in closed_pids:
             operator.execute("select pg_terminate_backend(%s, 5000)", [pid])
-    assert not await _fill(pool, 3) & ended
+    assert not await _fill(pool, 3) & closed_pids
 
 
-async def test_a_connection_that_lives_is_kept(pool: Database) -> None:
+async def test_a_live_connection_is_reused(pool: Database) -> None:
     first = await _fill(pool, 1)
     for _ in range(10):
         assert await _fill(pool, 1) == first
 
 
-async def test_a_statement_sees_what_its_session_has_yet_to_write(pool: Database) -> None:
-    named = CompiledStatement(select(User.name).where(User.id == bindparam("of_user")))
+async def test_a_statement_sees_unflushed_changes_of_its_session(pool: Database) -> None:
+    statement = CompiledStatement(select(User.name).where(User.id == bindparam("of_user")))
     user = User(id=uuid4(), name="written by the session")
     async with pool.transaction() as session:
         session.add(user)
-        assert await named.value(session, {"of_user": user.id}) == user.name
-        assert await named.value(session, {"of_user": uuid4()}) is None
+        assert await statement.value(session, {"of_user": user.id}) == user.name
+        assert await statement.value(session, {"of_user": uuid4()}) is None
 
 
-async def test_a_statement_is_of_its_transaction(pool: Database) -> None:
-    make = CompiledStatement(insert(User), columns=["id", "name"])
+async def test_a_statement_runs_in_the_transaction_of_its_session(pool: Database) -> None:
+    insert_user = CompiledStatement(insert(User), columns=["id", "name"])
     count = CompiledStatement("select count(*) as users from users where name = :called")
-    kept, undone = {"id": uuid4(), "name": "kept"}, {"id": uuid4(), "name": "undone"}
+    kept_user, undone_user = {"id": uuid4(), "name": "kept"}, {"id": uuid4(), "name": "undone"}
     async with pool.transaction() as session:
-        assert await make.run(session, kept) == 1
+        assert await insert_user.run(session, kept_user) == 1
 
     async def undo() -> None:
         async with pool.transaction() as session:
-            await make.run(session, undone)
+            await insert_user.run(session, undone_user)
             raise RuntimeError("undo")
 
     with pytest.raises(RuntimeError, match="undo"):
@@ -83,22 +83,22 @@ async def test_a_statement_is_of_its_transaction(pool: Database) -> None:
         assert (await count.row(session, {"called": "undone"})).users == 0
 
 
-async def test_a_statement_is_of_its_savepoint(pool: Database) -> None:
-    make = CompiledStatement(insert(User), columns=["id", "name"])
+async def test_a_statement_runs_in_the_savepoint_of_its_session(pool: Database) -> None:
+    insert_user = CompiledStatement(insert(User), columns=["id", "name"])
     async with pool.transaction() as session:
-        await make.run(session, {"id": uuid4(), "name": "before"})
+        await insert_user.run(session, {"id": uuid4(), "name": "before"})
         async with session.begin_nested() as attempt:
-            await make.run(session, {"id": uuid4(), "name": "undone"})
+            await insert_user.run(session, {"id": uuid4(), "name": "undone"})
             await attempt.rollback()
         async with session.begin_nested():
-            await make.run(session, {"id": uuid4(), "name": "within"})
-        await make.run(session, {"id": uuid4(), "name": "behind"})
+            await insert_user.run(session, {"id": uuid4(), "name": "within"})
+        await insert_user.run(session, {"id": uuid4(), "name": "behind"})
     async with pool.transaction() as session:
         names = await CompiledStatement("select name from users order by name").rows(session)
         assert [row.name for row in names] == ["before", "behind", "within"]
 
 
-async def test_what_is_known_within_a_transaction_ends_with_it(pool: Database) -> None:
+async def test_the_transaction_cache_ends_with_its_transaction(pool: Database) -> None:
     async with pool.transaction() as session:
         await session.connection()
         transaction_cache(session)["seen"] = 1
@@ -113,40 +113,42 @@ async def test_what_is_known_within_a_transaction_ends_with_it(pool: Database) -
         assert "seen" not in transaction_cache(session)
 
 
-async def test_no_statement_goes_to_a_connection_that_was_given_back(pool: Database) -> None:
-    look = CompiledStatement("select 1 as one")
+async def test_no_statement_runs_on_a_released_connection(pool: Database) -> None:
+    statement = CompiledStatement("select 1 as one")
     async with pool.transaction() as session:
-        await look.value(session)
+        await statement.value(session)
         await session.rollback()
         with pytest.raises(InvalidRequestError, match="closed transaction"):
-            await look.value(session)
+            await statement.value(session)
 
 
-async def test_json_goes_in_and_comes_out(pool: Database) -> None:
+async def test_json_is_read_back_as_it_was_written(pool: Database) -> None:
     agent = await make_agent(pool)
     schema = {"type": "object", "said": "ü 漢 'quoted'", "deep": [1, None, {"x": 0.5}]}
-    about = {"agent_id": agent.id, "name": "Thing", "description": "A thing.", "created_by": "x"}
-    make = CompiledStatement(
+    values = {"agent_id": agent.id, "name": "Thing", "description": "A thing.", "created_by": "x"}
+    insert_type = CompiledStatement(
         insert(GraphNodeType),
-        columns=[*about, "properties_schema", "example_properties"],
+        columns=[*values, "properties_schema", "example_properties"],
     )
-    read = CompiledStatement(
+    read_schema = CompiledStatement(
         select(GraphNodeType.properties_schema).where(GraphNodeType.agent_id == bindparam("of"))
     )
     async with pool.transaction() as session:
-        await make.run(session, {**about, "properties_schema": schema, "example_properties": {}})
-        assert [row.properties_schema for row in await read.rows(session, {"of": agent.id})] == [
-            schema
-        ]
+        await insert_type.run(
+            session, {**values, "properties_schema": schema, "example_properties": {}}
+        )
+        assert [
+            row.properties_schema for row in await read_schema.rows(session, {"of": agent.id})
+        ] == [schema]
 
 
-async def test_what_is_not_given_is_an_error(pool: Database) -> None:
+async def test_a_missing_parameter_is_an_error(pool: Database) -> None:
     async with pool.transaction() as session:
         with pytest.raises(Exception, match="required for bind parameter 'called'"):
             await CompiledStatement("select 1 from users where name = :called").rows(session)
 
 
-async def test_a_server_that_goes_away_is_for_another_try(pool: Database) -> None:
+async def test_a_lost_connection_is_a_transient_error(pool: Database) -> None:
     with pytest.raises(TransientError, match="PostgreSQL"):
         async with pool.transaction() as session:
             await CompiledStatement("select pg_terminate_backend(pg_backend_pid())").rows(session)

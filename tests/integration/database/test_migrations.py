@@ -1,4 +1,4 @@
-"""The history of migrations ends exactly where the models are."""
+"""The migrations produce exactly the tables of the models."""
 
 import pytest
 from alembic import command
@@ -25,7 +25,7 @@ def test_migrating_twice_changes_nothing(database_url: str) -> None:
     migrate.upgrade(database_url)
 
 
-def test_the_history_can_be_undone_and_done_again(database_url: str) -> None:
+def test_all_migrations_can_be_downgraded_and_applied_again(database_url: str) -> None:
     engine = create_engine(driver_url(database_url))
     with engine.begin() as connection:
         command.downgrade(migrate.config_for(connection), "base")
@@ -34,15 +34,15 @@ def test_the_history_can_be_undone_and_done_again(database_url: str) -> None:
     migrate.upgrade(database_url)
 
 
-def test_a_database_of_a_newer_version_is_refused_and_left_as_it_is(database_url: str) -> None:
+def test_a_database_of_a_newer_version_is_refused_and_left_unchanged(database_url: str) -> None:
     engine = create_engine(driver_url(database_url))
     with engine.begin() as connection:
         connection.execute(text("update alembic_version set version_num = '9999'"))
     with pytest.raises(
         PermanentError, match=r"revision 9999, but Vigil \S+ knows .* newer"
-    ) as told:
+    ) as error:
         migrate.upgrade(database_url)
-    assert (told.value.code, "\n" in str(told.value)) == ("newer_data", False)
+    assert (error.value.code, "\n" in str(error.value)) == ("newer_data", False)
     with engine.connect() as connection:
         assert connection.scalar(text("select version_num from alembic_version")) == "9999"
     engine.dispose()

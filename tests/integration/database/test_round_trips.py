@@ -1,4 +1,4 @@
-"""Statements that are sent together."""
+"""Statements that are sent in one round trip."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,7 +12,7 @@ from sqlalchemy.exc import InvalidRequestError
 from shared.database.engine import Database
 from shared.database.statements import BoundQuery, CompiledStatement, RoundTrip
 from shared.database.tables import User
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 _NUMBER = CompiledStatement("select cast(:number as integer) as it")
 _NAMES = CompiledStatement("select name from users order by name")
@@ -25,24 +25,24 @@ async def pool(database_url: str) -> AsyncIterator[Database]:
     await database.close()
 
 
-def number(given: int) -> BoundQuery[int]:
-    return BoundQuery(_NUMBER, {"number": given}, lambda rows: rows[0].it)
+def number(value: int) -> BoundQuery[int]:
+    return BoundQuery(_NUMBER, {"number": value}, lambda rows: rows[0].it)
 
 
 def names() -> BoundQuery[list[str]]:
     return BoundQuery(_NAMES, {}, lambda rows: [row.name for row in rows])
 
 
-async def test_each_is_given_its_own_answer(pool: Database) -> None:
+async def test_each_query_gets_its_own_result(pool: Database) -> None:
     trip = RoundTrip()
-    one, nobody, two = trip.ask(number(1)), trip.ask(names()), trip.ask(number(2))
+    one, no_names, two = trip.ask(number(1)), trip.ask(names()), trip.ask(number(2))
     async with pool.transaction() as session:
         await trip.make(session)
         assert await number(3).answer(session) == 3
-    assert (one.value, nobody.value, two.value) == (1, [], 2)
+    assert (one.value, no_names.value, two.value) == (1, [], 2)
 
 
-async def test_they_see_what_the_session_has_yet_to_write_and_are_of_its_savepoint(
+async def test_queries_see_unflushed_changes_and_run_in_the_savepoint(
     pool: Database,
 ) -> None:
     async with pool.transaction() as session:
@@ -58,16 +58,18 @@ async def test_they_see_what_the_session_has_yet_to_write_and_are_of_its_savepoi
     assert (within.value, behind.value) == (["within"], [])
 
 
-async def test_one_that_fails_fails_the_transaction_and_not_the_connection(pool: Database) -> None:
-    make = CompiledStatement("insert into users (id, name) values (:of_user, 'undone')")
-    nothing = CompiledStatement("select 1 / cast(:number as integer)")
+async def test_a_failed_statement_fails_the_transaction_but_not_the_connection(
+    pool: Database,
+) -> None:
+    insert_user = CompiledStatement("insert into users (id, name) values (:of_user, 'undone')")
+    divide = CompiledStatement("select 1 / cast(:number as integer)")
 
     async def fail() -> None:
         async with pool.transaction() as session:
-            await make.run(session, {"of_user": uuid4()})
+            await insert_user.run(session, {"of_user": uuid4()})
             trip = RoundTrip()
             trip.ask(number(1))
-            trip.ask(BoundQuery(nothing, {"number": 0}, list[Any]))
+            trip.ask(BoundQuery(divide, {"number": 0}, list[Any]))
             trip.ask(number(2))
             await trip.make(session)
 
@@ -81,7 +83,7 @@ async def test_one_that_fails_fails_the_transaction_and_not_the_connection(pool:
     assert again.value == 4
 
 
-async def test_one_that_lacks_a_value_fails_the_transaction_and_not_the_connection(
+async def test_a_missing_parameter_fails_the_transaction_but_not_the_connection(
     pool: Database,
 ) -> None:
     async def fail() -> None:
@@ -98,27 +100,27 @@ async def test_one_that_lacks_a_value_fails_the_transaction_and_not_the_connecti
 
 
 @pytest.mark.parametrize("others", [0, 1])
-async def test_what_returns_nothing_is_done_alone_and_among_what_does(
+async def test_a_statement_without_rows_runs_alone_and_beside_queries(
     pool: Database, others: int
 ) -> None:
-    make = CompiledStatement("insert into users (id, name) values (:of_user, 'made')")
+    insert_user = CompiledStatement("insert into users (id, name) values (:of_user, 'made')")
     trip = RoundTrip()
-    made = trip.ask(BoundQuery(make, {"of_user": uuid4()}, len))
-    seen = [trip.ask(names()) for _ in range(others)]
+    inserted = trip.ask(BoundQuery(insert_user, {"of_user": uuid4()}, len))
+    results = [trip.ask(names()) for _ in range(others)]
     async with pool.transaction() as session:
         await trip.make(session)
-    assert (made.value, [each.value for each in seen]) == (0, [["made"]] * others)
+    assert (inserted.value, [result.value for result in results]) == (0, [["made"]] * others)
     async with pool.transaction() as session:
         assert await names().answer(session) == ["made"]
 
 
-async def test_where_nothing_is_asked_no_connection_is_taken(pool: Database) -> None:
+async def test_an_empty_round_trip_takes_no_connection(pool: Database) -> None:
     async with pool.transaction() as session:
         await RoundTrip().make(session)
         assert pool.pool_use()["busy"] == 0
 
 
-async def test_one_who_is_cancelled_while_it_waits_leaves_the_pool_usable(
+async def test_a_cancelled_round_trip_leaves_the_pool_usable(
     pool: Database, database: Database
 ) -> None:
     sleep = CompiledStatement("select pg_sleep(cast(:seconds as integer))")
@@ -143,10 +145,10 @@ async def test_one_who_is_cancelled_while_it_waits_leaves_the_pool_usable(
         return not await is_asleep()
 
     waiting = asyncio.create_task(wait())
-    await until(is_asleep, what="the statement to run")
+    await wait_until(is_asleep, what="the statement to run")
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
     async with asyncio.timeout(20), pool.transaction() as session:
         assert await number(6).answer(session) == 6
-    await until(is_over, what="the server to give up the statement")
+    await wait_until(is_over, what="the server to give up the statement")

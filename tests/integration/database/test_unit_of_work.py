@@ -1,4 +1,4 @@
-"""What a worker writes between two attempts: one commit; what was paid for is kept whatever becomes of the rest."""
+"""The writes of a worker between two external calls are one commit; a paid response survives their rollback."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -14,8 +14,8 @@ from shared.database.statements import CompiledStatement
 from shared.database.tables import User
 from shared.database.unit_of_work import UnitOfWork
 from shared.errors import TransientError
-from tests.support.locked import SLOW_COMMIT, slow_commits
-from tests.support.waiting import until
+from tests.support.lock_probe import SLOW_COMMIT, slow_commits
+from tests.support.waiting import wait_until
 
 _COUNT = CompiledStatement(
     select(func.count()).select_from(User).where(User.name == bindparam("called"))
@@ -28,7 +28,7 @@ class NoMoreError(TransientError):
 
 @pytest.fixture
 async def workers(database_url: str) -> AsyncIterator[Database]:
-    """As many connections as wanted."""
+    """A pool of several connections."""
     pool = Database(database_url, name="worker", pool_size=3)
     yield pool
     await pool.close()
@@ -40,7 +40,7 @@ def unit(workers: Database) -> UnitOfWork:
 
 
 async def _begin(_: AsyncSession) -> None:
-    """Whoever asks may write."""
+    """Every caller may write."""
 
 
 async def _write(session: AsyncSession, name: str) -> str:
@@ -54,22 +54,22 @@ async def _fail(unit: UnitOfWork, name: str, error: Exception) -> None:
         raise error
 
 
-async def _is_safe(database: Database, name: str) -> bool:
+async def _is_committed(database: Database, name: str) -> bool:
     async with database.transaction() as session:
         return bool(await _COUNT.value(session, {"called": name}))
 
 
-async def test_what_is_written_waits_for_the_commit(unit: UnitOfWork, database: Database) -> None:
+async def test_writes_wait_for_the_commit(unit: UnitOfWork, database: Database) -> None:
     for name in ("first", "second"):
         async with unit.transaction() as session:
             await _write(session, name)
-    assert not await _is_safe(database, "first")
+    assert not await _is_committed(database, "first")
     await unit.commit()
-    assert await _is_safe(database, "first")
-    assert await _is_safe(database, "second")
+    assert await _is_committed(database, "first")
+    assert await _is_committed(database, "second")
 
 
-async def test_all_of_it_is_one_transaction(unit: UnitOfWork) -> None:
+async def test_all_writes_are_one_transaction(unit: UnitOfWork) -> None:
     numbers = set()
     for name in ("first", "second"):
         async with unit.transaction() as session:
@@ -80,23 +80,25 @@ async def test_all_of_it_is_one_transaction(unit: UnitOfWork) -> None:
     assert len(numbers) == 1
 
 
-async def test_while_something_is_out_nothing_waits(unit: UnitOfWork, database: Database) -> None:
+async def test_writes_during_an_external_call_are_committed_at_once(
+    unit: UnitOfWork, database: Database
+) -> None:
     with unit.external_call_in_progress():
         async with unit.transaction() as session:
             await _write(session, "meanwhile")
-        assert await _is_safe(database, "meanwhile")
+        assert await _is_committed(database, "meanwhile")
 
 
-async def test_one_that_does_not_wait_commits_each_time(
+async def test_a_unit_that_does_not_wait_commits_each_transaction(
     workers: Database, database: Database
 ) -> None:
     unit = UnitOfWork(workers, _begin, waits=False)
     async with unit.transaction() as session:
         await _write(session, "at once")
-    assert await _is_safe(database, "at once")
+    assert await _is_committed(database, "at once")
 
 
-async def test_an_error_undoes_what_waits_but_for_what_is_kept(
+async def test_an_error_rolls_back_all_but_durable_writes(
     unit: UnitOfWork, database: Database
 ) -> None:
     assert await unit.commit_durably(partial(_write, name="paid for")) == "paid for"
@@ -104,26 +106,26 @@ async def test_an_error_undoes_what_waits_but_for_what_is_kept(
         await _write(session, "followed from it")
     with pytest.raises(RuntimeError, match="a fault"):
         await _fail(unit, "half done", RuntimeError("a fault"))
-    assert await _is_safe(database, "paid for")
-    assert not await _is_safe(database, "followed from it")
-    assert not await _is_safe(database, "half done")
+    assert await _is_committed(database, "paid for")
+    assert not await _is_committed(database, "followed from it")
+    assert not await _is_committed(database, "half done")
 
 
-async def test_what_is_kept_outlives_a_connection_that_is_lost(
+async def test_a_durable_write_survives_a_lost_connection(
     unit: UnitOfWork, database: Database
 ) -> None:
     await unit.commit_durably(partial(_write, name="paid for"))
     with pytest.raises(TransientError, match="PostgreSQL"):
         async with unit.transaction() as session:
             await session.execute(text("select pg_terminate_backend(pg_backend_pid())"))
-    assert await _is_safe(database, "paid for")
+    assert await _is_committed(database, "paid for")
     async with unit.transaction() as session:
         await _write(session, "afterwards")
     await unit.commit()
-    assert await _is_safe(database, "afterwards")
+    assert await _is_committed(database, "afterwards")
 
 
-async def test_a_cancelled_worker_leaves_what_was_paid_for(
+async def test_a_durable_write_survives_a_cancelled_worker(
     unit: UnitOfWork, database: Database
 ) -> None:
     await unit.commit_durably(partial(_write, name="paid for"))
@@ -140,12 +142,12 @@ async def test_a_cancelled_worker_leaves_what_was_paid_for(
     working.cancel()
     with pytest.raises(asyncio.CancelledError):
         await working
-    assert await _is_safe(database, "paid for")
-    assert not await _is_safe(database, "half done")
+    assert await _is_committed(database, "paid for")
+    assert not await _is_committed(database, "half done")
 
 
 @pytest.mark.parametrize("waits", [True, False])
-async def test_who_is_cancelled_while_it_keeps_what_was_paid_for_has_kept_it(
+async def test_a_durable_commit_completes_though_it_is_cancelled(
     workers: Database, database: Database, waits: bool
 ) -> None:
     unit = UnitOfWork(workers, _begin, waits=waits)
@@ -164,10 +166,10 @@ async def test_who_is_cancelled_while_it_keeps_what_was_paid_for_has_kept_it(
         await keeping
     with pytest.raises(RuntimeError, match="a fault"):
         await _fail(unit, "half done", RuntimeError("a fault"))
-    assert await _is_safe(database, "paid for")
+    assert await _is_committed(database, "paid for")
 
 
-async def test_who_is_cancelled_while_a_commit_fails_keeps_what_was_paid_for_and_does_not_go_on(
+async def test_a_cancelled_durable_commit_is_repeated_when_it_fails(
     workers: Database, database: Database
 ) -> None:
     unit = UnitOfWork(workers, _begin, waits=False)
@@ -181,15 +183,17 @@ async def test_who_is_cancelled_while_a_commit_fails_keeps_what_was_paid_for_and
     async with database.transaction() as session:
         await session.execute(text("select pg_advisory_xact_lock(1)"))
         keeping = asyncio.create_task(unit.commit_durably(partial(_write, name="paid for")))
-        await until(committing, what="the commit")
+        await wait_until(committing, what="the commit")
         keeping.cancel()
         await session.execute(text(f"select pg_terminate_backend(pid) from ({SLOW_COMMIT}) as it"))
     with pytest.raises(asyncio.CancelledError):
         await keeping
-    assert await _is_safe(database, "paid for")
+    assert await _is_committed(database, "paid for")
 
 
-async def test_who_may_write_no_more_keeps_nothing(workers: Database, database: Database) -> None:
+async def test_a_worker_that_may_no_longer_write_stores_nothing(
+    workers: Database, database: Database
+) -> None:
     may_write = [True]
 
     async def begin(_: AsyncSession) -> None:
@@ -201,22 +205,22 @@ async def test_who_may_write_no_more_keeps_nothing(workers: Database, database: 
     may_write[0] = False
     with pytest.raises(NoMoreError):
         await _fail(unit, "half done", RuntimeError("a fault"))
-    assert not await _is_safe(database, "paid for")
+    assert not await _is_committed(database, "paid for")
     with pytest.raises(NoMoreError):
         await unit.commit_durably(partial(_write, name="paid for"))
 
 
-async def test_what_comes_last_comes_before_the_commit_and_once(
+async def test_deferred_writes_run_once_before_the_commit(
     unit: UnitOfWork, database: Database
 ) -> None:
     order: list[str] = []
 
-    async def last(session: AsyncSession) -> None:
+    async def write_last(session: AsyncSession) -> None:
         order.append("last")
         await _write(session, "last")
 
     async with unit.transaction() as session:
-        unit.defer(lambda *_: last)
+        unit.defer(lambda *_: write_last)
         order.append("within")
         await _write(session, "within")
     unit.after_commit(lambda: order.append("committed"))
@@ -224,44 +228,44 @@ async def test_what_comes_last_comes_before_the_commit_and_once(
     await unit.commit()
     await unit.commit()
     assert order == ["within", "last", "committed"]
-    assert await _is_safe(database, "last")
+    assert await _is_committed(database, "last")
 
 
-async def test_what_comes_last_is_undone_with_the_rest(unit: UnitOfWork) -> None:
+async def test_deferred_writes_are_dropped_on_rollback(unit: UnitOfWork) -> None:
     order: list[str] = []
 
-    async def last(_: AsyncSession) -> None:
+    async def write_last(_: AsyncSession) -> None:
         order.append("last")
 
     async with unit.transaction():
-        unit.defer(lambda *_: last)
+        unit.defer(lambda *_: write_last)
     with pytest.raises(RuntimeError):
         await _fail(unit, "half done", RuntimeError("a fault"))
     await unit.commit()
     assert order == []
 
 
-async def test_what_hangs_on_a_commit_is_not_told_where_it_is_undone(unit: UnitOfWork) -> None:
-    told: list[str] = []
+async def test_commit_callbacks_are_not_called_after_a_rollback(unit: UnitOfWork) -> None:
+    calls: list[str] = []
     async with unit.transaction():
-        unit.on_commit(lambda: told.append("undone"))
+        unit.on_commit(lambda: calls.append("undone"))
     with pytest.raises(RuntimeError):
         await _fail(unit, "half done", RuntimeError("a fault"))
     async with unit.transaction():
-        unit.on_commit(lambda: told.append("committed"))
-    assert told == []
+        unit.on_commit(lambda: calls.append("committed"))
+    assert calls == []
     await unit.commit()
-    assert told == ["committed"]
+    assert calls == ["committed"]
 
 
-async def test_who_begins_otherwise_does_so_from_the_commit_on(workers: Database) -> None:
-    begun: list[str] = []
+async def test_a_new_begin_function_takes_effect_after_the_commit(workers: Database) -> None:
+    begins: list[str] = []
 
     async def first(_: AsyncSession) -> None:
-        begun.append("first")
+        begins.append("first")
 
     async def second(_: AsyncSession) -> None:
-        begun.append("second")
+        begins.append("second")
 
     unit = UnitOfWork(workers, first)
     async with unit.transaction():
@@ -272,10 +276,12 @@ async def test_who_begins_otherwise_does_so_from_the_commit_on(workers: Database
         async with unit.transaction():
             pass
         await unit.commit()
-    assert begun == ["first", "first", "second"]
+    assert begins == ["first", "first", "second"]
 
 
-async def test_two_at_once_take_turns(unit: UnitOfWork, database: Database) -> None:
+async def test_concurrent_transactions_of_a_unit_take_turns(
+    unit: UnitOfWork, database: Database
+) -> None:
     names = [f"number {number}" for number in range(20)]
 
     async def work(name: str) -> None:
@@ -285,4 +291,4 @@ async def test_two_at_once_take_turns(unit: UnitOfWork, database: Database) -> N
 
     await asyncio.gather(*map(work, names))
     await unit.commit()
-    assert [name for name in names if not await _is_safe(database, name)] == []
+    assert [name for name in names if not await _is_committed(database, name)] == []

@@ -1,4 +1,4 @@
-"""Two agents of two users, each with a step at work, where embeddings are configured."""
+"""Two agents of two users, each with a claimed step, where embeddings are configured."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from shared.database.engine import Database
 from shared.runtime.settings import Settings
 from tests.support.embeddings.seeker import Seeker
 from tests.support.graph.world import World, make_world
-from tests.support.levers import Sandbox
+from tests.support.sandbox_control import Sandbox
 
 
 @pytest.fixture
@@ -15,11 +15,13 @@ async def world(database: Database) -> World:
 
 
 @pytest.fixture
-async def seeker(world: World, levers: Sandbox, sandbox_settings: Settings) -> Seeker:
-    return await Seeker.of(world, levers, sandbox_settings)
+async def seeker(world: World, sandbox_control: Sandbox, sandbox_settings: Settings) -> Seeker:
+    return await Seeker.of(world, sandbox_control, sandbox_settings)
 
 
 @pytest.fixture
-async def stranger(database: Database, levers: Sandbox, sandbox_settings: Settings) -> Seeker:
+async def stranger(
+    database: Database, sandbox_control: Sandbox, sandbox_settings: Settings
+) -> Seeker:
     other = await make_world(database, "stranger")
-    return await Seeker.of(other, levers, sandbox_settings)
+    return await Seeker.of(other, sandbox_control, sandbox_settings)

@@ -1,4 +1,4 @@
-"""Vectors in the midst of a researcher's step."""
+"""Vectors within a researcher's step."""
 
 import pytest
 
@@ -6,17 +6,17 @@ from services.researcher.handler import Research
 from shared.database.tables import Step
 from shared.runtime.providers import create_search_client, embedding_search_settings
 from tests.support.embeddings.seeker import QUESTION, Seeker, fill
-from tests.support.levers import Sandbox
+from tests.support.sandbox_control import Sandbox
 
 
-async def test_a_server_that_is_away_is_asked_once_in_a_phase(
-    seeker: Seeker, levers: Sandbox, monkeypatch: pytest.MonkeyPatch
+async def test_an_unavailable_embedding_server_is_called_once_a_phase(
+    seeker: Seeker, sandbox_control: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[Exception] = []
-    monkeypatch.setattr("shared.runtime.providers._tell_unembedded", told.append)
+    errors: list[Exception] = []
+    monkeypatch.setattr("shared.runtime.providers._tell_unembedded", errors.append)
     await fill(seeker.world)
-    levers.faults({"kind": "status", "status": 500, "path": "/embeddings", "always": True})
-    levers.script(
+    sandbox_control.faults({"kind": "status", "status": 500, "path": "/embeddings", "always": True})
+    sandbox_control.script(
         {
             "phase": "knowledge_acquisition",
             "tool_calls": [{"name": "tavilySearch", "arguments": {"query": "Halden batteries"}}],
@@ -39,4 +39,4 @@ async def test_a_server_that_is_away_is_asked_once_in_a_phase(
         embedding_search=embedding_search_settings(seeker.settings),
     )
     await research(seeker.lease, step)
-    assert len(told) == 1
+    assert len(errors) == 1

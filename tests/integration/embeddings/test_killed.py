@@ -1,4 +1,4 @@
-"""A researcher whose process is killed with vectors in its hands: the step ends, and every node has its vector, once."""
+"""A researcher killed while it embeds nodes: the step ends, and every node gets its vector once."""
 
 import asyncio
 import os
@@ -15,24 +15,24 @@ from shared.enums import StepKind, StepStatus
 from shared.failpoints import DIRECTORY, Failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import running
+from tests.support.actors import running_actors
 from tests.support.embeddings.seeker import Seeker, fill
-from tests.support.levers import Sandbox
-from tests.support.waiting import until
+from tests.support.sandbox_control import Sandbox
+from tests.support.waiting import wait_until
 
 LLM_CALLS = 4
-"""Of the step's two phases. Acquisition searches for nothing, is searched for, and is asked once more; construction
+"""Of the step's two phases. Acquisition makes no search, so one is made for it, and it is asked once more; construction
 writes nothing, and is asked once more."""
 CALLS_BEFORE = LLM_CALLS + 1
-"""With the search that is made for it."""
-SAID = [
+"""With the search that is made on behalf of the model."""
+SCRIPT = [
     {"phase": "knowledge_acquisition", "content": "# Nothing new", "times": 2},
     {"phase": "graph_construction", "content": "Nothing to write.", "times": 2},
 ]
 
 
 @pytest.mark.parametrize(
-    ("point", "heeded", "billed"),
+    ("point", "honors_keys", "billed"),
     [
         pytest.param(Failpoint.CALL_UNSENT, False, 1, marks=pytest.mark.slow),
         pytest.param(Failpoint.CALL_ANSWERED, False, 2, marks=pytest.mark.slow),
@@ -42,37 +42,40 @@ SAID = [
 )
 async def test_a_killed_researcher_costs_at_most_its_call_in_flight(
     seeker: Seeker,
-    levers: Sandbox,
+    sandbox_control: Sandbox,
     bus: Bus,
     tmp_path: Path,
     point: Failpoint,
     *,
-    heeded: bool,
+    honors_keys: bool,
     billed: int,
 ) -> None:
     await fill(seeker.world)
-    if heeded:
-        levers.heed_keys()
-    levers.script(*SAID)
-    step_id = await _asked(seeker, bus)
+    if honors_keys:
+        sandbox_control.heed_keys()
+    sandbox_control.script(*SCRIPT)
+    step_id = await _request_query_step(seeker, bus)
     (tmp_path / point).write_text("SIGKILL")
-    for passing in range(CALLS_BEFORE):
-        (tmp_path / f"{point}.skip{passing}").write_text("")
-    given = {"lease_seconds": 1.0, "resend_after_seconds": 1.0}
-    settings = seeker.settings.model_copy(update=given)
+    for number in range(CALLS_BEFORE):
+        (tmp_path / f"{point}.skip{number}").write_text("")
+    changes = {"lease_seconds": 1.0, "resend_after_seconds": 1.0}
+    settings = seeker.settings.model_copy(update=changes)
     assert await _researcher(settings, tmp_path) == -signal.SIGKILL
-    async with running(settings, ["scheduler", "researcher"]):
-        await until(lambda: _is_completed(seeker, step_id), what="the step to be completed")
+    async with running_actors(settings, ["scheduler", "researcher"]):
+        await wait_until(lambda: _is_completed(seeker, step_id), what="the step to be completed")
     assert await seeker.vectors() == 2
     [call] = await seeker.calls()
     assert call.answered_at is not None
-    assert (levers.billed()["embedding"], levers.billed()["llm"]) == (billed, LLM_CALLS)
+    assert (sandbox_control.billed()["embedding"], sandbox_control.billed()["llm"]) == (
+        billed,
+        LLM_CALLS,
+    )
 
 
-async def _asked(seeker: Seeker, bus: Bus) -> UUID:
-    """A query's step of the agent's iteration, and somebody has asked for it."""
+async def _request_query_step(seeker: Seeker, bus: Bus) -> UUID:
+    """Adds a query step to the agent's iteration and publishes its request."""
     step_id = uuid4()
-    given = {"objective": "Halden batteries", "reasoning": "", "search_hints": []}
+    query = {"objective": "Halden batteries", "reasoning": "", "search_hints": []}
     async with seeker.world.database.transaction() as session:
         iteration = await session.get_one(Iteration, seeker.lease.iteration_id)
         step = Step(
@@ -81,14 +84,14 @@ async def _asked(seeker: Seeker, bus: Bus) -> UUID:
             iteration_id=iteration.id,
             kind=StepKind.QUERY,
             index=0,
-            input=given,
+            input=query,
             status=StepStatus.PENDING,
         )
         session.add(step)
         await session.flush()
         await session.refresh(step)
-        asked = derived_events.iteration_step_event(iteration, step)
-    await bus.publish(asked)
+        event = derived_events.iteration_step_event(iteration, step)
+    await bus.publish(event)
     return step_id
 
 
@@ -98,7 +101,7 @@ async def _is_completed(seeker: Seeker, step_id: UUID) -> bool:
 
 
 async def _researcher(settings: Settings, crash_directory: Path) -> int | None:
-    """Runs one until it ends; gives its exit code."""
+    """Runs a researcher until it ends; returns its exit code."""
     environment = {
         **os.environ,
         DIRECTORY: str(crash_directory),

@@ -1,4 +1,4 @@
-"""The nearest of very many vectors of many agents: by the index almost all are found, and no other agent's."""
+"""Nearest-neighbour search by index: it finds almost all of the nearest vectors, and none of another agent."""
 
 import random
 from uuid import UUID
@@ -11,32 +11,32 @@ from shared.database.tables.graph import DIMENSIONS
 from shared.graph.retrieval import VectorQuery, node_search
 from tests.support.graph.world import World, make_world
 
-MANY = 600
-CENTRES = 40
+NODES_PER_AGENT = 600
+CLUSTERS = 40
 QUESTIONS = 10
 MODEL = "any"
 
 
 @pytest.fixture
 async def crowd(database: Database) -> list[World]:
-    """Agents with as many vectors each, which lie in the same heaps."""
+    """Agents with equally many vectors each, in the same clusters."""
     worlds = [await make_world(database, name) for name in ("one", "two", "three", "four")]
     chance = random.Random(1)
-    centres = [[chance.gauss(0, 1) for _ in range(DIMENSIONS)] for _ in range(CENTRES)]
+    centres = [[chance.gauss(0, 1) for _ in range(DIMENSIONS)] for _ in range(CLUSTERS)]
     for world in worlds:
-        vectors = [_beside(chance, chance.choice(centres)) for _ in range(MANY)]
+        vectors = [_near(chance, chance.choice(centres)) for _ in range(NODES_PER_AGENT)]
         async with database.transaction() as session:
-            given = {"agent": world.scope.agent_id, "model": MODEL}
+            params = {"agent": world.scope.agent_id, "model": MODEL}
             await session.execute(
                 text(
                     "insert into graph_nodes (id, agent_id, type, name, properties)"
                     " select gen_random_uuid(), :agent, 'Country', 'Land ' || n, '{}'"
                     " from generate_series(1, :many) n"
                 ),
-                {"agent": world.scope.agent_id, "many": MANY},
+                {"agent": world.scope.agent_id, "many": NODES_PER_AGENT},
             )
             ids = await session.scalars(
-                text("select id from graph_nodes where agent_id = :agent order by id"), given
+                text("select id from graph_nodes where agent_id = :agent order by id"), params
             )
             await session.execute(
                 text(
@@ -44,14 +44,14 @@ async def crowd(database: Database) -> list[World]:
                     " values (:node, :agent, :model, '', cast(:meaning as real[]))"
                 ),
                 [
-                    {**given, "node": node_id, "meaning": vector}
+                    {**params, "node": node_id, "meaning": vector}
                     for node_id, vector in zip(ids, vectors, strict=True)
                 ],
             )
     return worlds
 
 
-async def test_the_index_finds_almost_all_and_nobody_elses(
+async def test_the_index_finds_almost_all_of_an_agents_nearest_nodes_and_no_others(
     crowd: list[World], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(2)
@@ -59,26 +59,26 @@ async def test_the_index_finds_almost_all_and_nobody_elses(
     for number in range(QUESTIONS):
         world = crowd[number % len(crowd)]
         async with world.database.transaction() as session:
-            [of_one] = await session.scalars(
+            [vector] = await session.scalars(
                 text(
                     "select embedding from node_embeddings where agent_id = :a order by random() limit 1"
                 ),
                 {"a": world.scope.agent_id},
             )
-        question = VectorQuery(_beside(chance, of_one), MODEL, 0.0)
-        exact = await _nearest(world, question)
-        with monkeypatch.context() as many:
-            many.setattr(node_search, "MAX_EXACT_VECTORS", 10)
-            by_index = await _nearest(world, question, "enable_sort")
+        query = VectorQuery(_near(chance, vector), MODEL, 0.0)
+        exact = await _nearest(world, query)
+        with monkeypatch.context() as patch:
+            patch.setattr(node_search, "MAX_EXACT_VECTORS", 10)
+            by_index = await _nearest(world, query, "enable_sort")
         assert await _owners(world, by_index) == {world.scope.agent_id}
-        assert [each for each in by_index if each in exact] == [
-            each for each in exact if each in by_index
+        assert [node_id for node_id in by_index if node_id in exact] == [
+            node_id for node_id in exact if node_id in by_index
         ], "the nearest first"
         hits.append(len(set(exact[:20]) & set(by_index)))
     assert sum(hits) >= 0.9 * 20 * QUESTIONS, hits
 
 
-async def test_it_is_the_index_that_is_asked_for_many(crowd: list[World]) -> None:
+async def test_a_large_graph_is_searched_by_the_index(crowd: list[World]) -> None:
     world = crowd[0]
     async with world.database.transaction() as session:
         await session.execute(text("analyze node_embeddings"))
@@ -96,20 +96,20 @@ async def test_it_is_the_index_that_is_asked_for_many(crowd: list[World]) -> Non
         assert "node_embeddings_near_idx" in "\n".join(plan)
 
 
-def _beside(chance: random.Random, centre: list[float]) -> list[float]:
-    return [each + chance.gauss(0, 0.3) for each in centre]
+def _near(chance: random.Random, centre: list[float]) -> list[float]:
+    return [value + chance.gauss(0, 0.3) for value in centre]
 
 
-async def _nearest(world: World, near: VectorQuery, *off: str) -> list[UUID]:
+async def _nearest(world: World, query: VectorQuery, *off: str) -> list[UUID]:
     async with world.database.transaction() as session:
-        for each in off:
-            await session.execute(text(f"set local {each} = off"))
-        return await node_search.nearest_nodes(session, world.scope, near)
+        for setting in off:
+            await session.execute(text(f"set local {setting} = off"))
+        return await node_search.nearest_nodes(session, world.scope, query)
 
 
 async def _owners(world: World, ids: list[UUID]) -> set[UUID]:
     async with world.database.transaction() as session:
-        found = await session.scalars(
+        agent_ids = await session.scalars(
             text("select agent_id from graph_nodes where id = any(:ids)"), {"ids": ids}
         )
-        return set(found)
+        return set(agent_ids)

@@ -1,4 +1,4 @@
-"""Stream and consumers are made, mended, and waited for."""
+"""The stream and its consumers are created, corrected, and retried until NATS is ready."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,25 +13,25 @@ from shared.errors import PermanentError, TransientError
 from shared.events.stream_admin import consumer_config, provision
 from shared.events.topology import CONSUMERS, STREAM
 from shared.runtime.bus import Bus
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 DAY_SECONDS = 86400.0
 SOME_BYTES = 10_000_000
 IMPATIENT_SECONDS = 0.3
 
 
-async def test_a_consumer_of_an_older_version_is_made_again(bus: Bus) -> None:
-    asked = consumer_config(CONSUMERS["researcher"])
+async def test_a_consumer_with_outdated_settings_is_recreated(bus: Bus) -> None:
+    expected = consumer_config(CONSUMERS["researcher"])
     await bus.jetstream.delete_consumer(STREAM, "researcher")
-    await bus.jetstream.add_consumer(STREAM, replace(asked, deliver_policy=DeliverPolicy.ALL))
+    await bus.jetstream.add_consumer(STREAM, replace(expected, deliver_policy=DeliverPolicy.ALL))
 
     await provision(bus.jetstream, max_age_seconds=DAY_SECONDS, max_bytes=SOME_BYTES)
 
-    found = (await bus.jetstream.consumer_info(STREAM, "researcher")).config
-    assert found.deliver_policy == DeliverPolicy.NEW
+    actual = (await bus.jetstream.consumer_info(STREAM, "researcher")).config
+    assert actual.deliver_policy == DeliverPolicy.NEW
 
 
-async def test_provisioning_again_leaves_a_consumer_where_it_was(bus: Bus) -> None:
+async def test_provisioning_again_keeps_an_unchanged_consumer(bus: Bus) -> None:
     before = await bus.jetstream.consumer_info(STREAM, "researcher")
 
     await provision(bus.jetstream, max_age_seconds=DAY_SECONDS, max_bytes=SOME_BYTES)
@@ -39,15 +39,15 @@ async def test_provisioning_again_leaves_a_consumer_where_it_was(bus: Bus) -> No
     assert (await bus.jetstream.consumer_info(STREAM, "researcher")).created == before.created
 
 
-async def test_what_nats_will_never_do_is_no_matter_for_another_try(bus: Bus) -> None:
+async def test_a_request_that_nats_rejects_is_a_permanent_error(bus: Bus) -> None:
     with pytest.raises(PermanentError, match="NATS refuses"):
         await provision(
             bus.jetstream, max_age_seconds=DAY_SECONDS, max_bytes=SOME_BYTES, replicas=3
         )
 
 
-async def test_nodes_without_a_leader_are_waited_for(tmp_path: Path) -> None:
-    nodes = _three(tmp_path)
+async def test_a_cluster_without_a_leader_is_a_transient_error(tmp_path: Path) -> None:
+    nodes = _make_cluster(tmp_path)
     for node in nodes:
         node.launch()
     for node in nodes:
@@ -56,7 +56,9 @@ async def test_nodes_without_a_leader_are_waited_for(tmp_path: Path) -> None:
     try:
         await bus.connect()
         jetstream = bus.client.jetstream(timeout=IMPATIENT_SECONDS)
-        await until(lambda: _provisioned(jetstream), what="three nodes to make the stream")
+        await wait_until(
+            lambda: _try_to_provision(jetstream), what="three nodes to make the stream"
+        )
         for node in nodes[1:]:
             node.stop()
         with pytest.raises(TransientError, match="NATS is not ready"):
@@ -69,7 +71,7 @@ async def test_nodes_without_a_leader_are_waited_for(tmp_path: Path) -> None:
             node.stop()
 
 
-async def _provisioned(jetstream: JetStreamContext) -> bool:
+async def _try_to_provision(jetstream: JetStreamContext) -> bool:
     try:
         await provision(jetstream, max_age_seconds=DAY_SECONDS, max_bytes=SOME_BYTES, replicas=3)
     except TransientError:
@@ -77,12 +79,12 @@ async def _provisioned(jetstream: JetStreamContext) -> bool:
     return True
 
 
-def _three(home: Path) -> list[EmbeddedNats]:
+def _make_cluster(home: Path) -> list[EmbeddedNats]:
     ports = free_ports(6)
     routes = ports[:3]
     nodes = []
     for number, (route, port) in enumerate(zip(routes, ports[3:], strict=True)):
-        also = {
+        options = {
             "cluster": {
                 "name": "three",
                 "listen": f"127.0.0.1:{route}",
@@ -90,5 +92,5 @@ def _three(home: Path) -> list[EmbeddedNats]:
             },
         }
         data, log = home / f"data-{number}", home / f"log-{number}"
-        nodes.append(EmbeddedNats(data, port, log, durable=False, also=also))
+        nodes.append(EmbeddedNats(data, port, log, durable=False, also=options))
     return nodes

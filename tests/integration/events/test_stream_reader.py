@@ -1,4 +1,4 @@
-"""Following the stream for people: from any point, in order, once each, and over a restart of NATS."""
+"""Following the stream: from any sequence, in order, each event once, and across a restart of NATS."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -17,7 +17,7 @@ from shared.events.stream_reader import StoredEvent, connect_reader, follow
 from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def own_nats(tmp_path: Path) -> Iterator[EmbeddedNats]:
     server.stop()
 
 
-def learned(nodes: int) -> QueryCompleted:
+def query_completed(nodes: int) -> QueryCompleted:
     return QueryCompleted.of(
         agent_id=uuid4(),
         iteration_id=uuid4(),
@@ -44,40 +44,40 @@ def learned(nodes: int) -> QueryCompleted:
 async def reading(
     url: str, pattern: str = ">", *, from_sequence: int = 1
 ) -> AsyncIterator[list[int]]:
-    """How many nodes each event told, in the order in which they are read."""
-    heard: list[int] = []
+    """The node counts of the events, in the order in which they are read."""
+    node_counts: list[int] = []
 
     async def read() -> None:
         async with connect_reader(url) as client:
-            async for told in follow(client, pattern, from_sequence=from_sequence):
-                _note(heard, told)
+            async for stored in follow(client, pattern, from_sequence=from_sequence):
+                _append_node_count(node_counts, stored)
 
     task = asyncio.create_task(read())
-    yield heard
+    yield node_counts
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
-def _note(heard: list[int], told: StoredEvent) -> None:
-    heard.append(told.event.nodes if isinstance(told.event, QueryCompleted) else -1)
+def _append_node_count(node_counts: list[int], stored: StoredEvent) -> None:
+    node_counts.append(stored.event.nodes if isinstance(stored.event, QueryCompleted) else -1)
 
 
 async def publish(url: str, *counts: int) -> None:
     bus = Bus(url, name="test")
     await bus.connect()
-    await bus.publish_all(learned(count) for count in counts)
+    await bus.publish_all(query_completed(count) for count in counts)
     await bus.close()
 
 
-async def heard_all(heard: list[int], wanted: list[int]) -> None:
-    async def look() -> bool:
-        return len(heard) >= len(wanted)
+async def assert_read(actual: list[int], expected: list[int]) -> None:
+    async def is_read() -> bool:
+        return len(actual) >= len(expected)
 
-    await until(look, what=f"{wanted} to be read")
-    assert heard == wanted
+    await wait_until(is_read, what=f"{expected} to be read")
+    assert actual == expected
 
 
-async def test_history_is_read_back_and_a_restart_of_nats_is_outlived(
+async def test_history_is_read_and_reading_continues_after_a_restart_of_nats(
     own_nats: EmbeddedNats,
 ) -> None:
     await provision_stream(Settings(nats_url=own_nats.url))
@@ -86,16 +86,16 @@ async def test_history_is_read_back_and_a_restart_of_nats_is_outlived(
         reading(own_nats.url) as everything,
         reading(own_nats.url, "query.*", from_sequence=2) as later,
     ):
-        await heard_all(everything, [1, 2])
-        await heard_all(later, [2])
+        await assert_read(everything, [1, 2])
+        await assert_read(later, [2])
         own_nats.stop()
         own_nats.start()
         await publish(own_nats.url, 3, 4)
-        await heard_all(everything, [1, 2, 3, 4])
-        await heard_all(later, [2, 3, 4])
+        await assert_read(everything, [1, 2, 3, 4])
+        await assert_read(later, [2, 3, 4])
 
 
-async def test_only_what_matches_is_read(nats_url: str, bus: Bus) -> None:
+async def test_only_events_that_match_the_pattern_are_read(nats_url: str, bus: Bus) -> None:
     await bus.publish(
         QueryFailed.of(
             agent_id=uuid4(),
@@ -106,17 +106,17 @@ async def test_only_what_matches_is_read(nats_url: str, bus: Bus) -> None:
         )
     )
     await publish(nats_url, 5)
-    async with reading(nats_url, "query.completed") as heard:
-        await heard_all(heard, [5])
+    async with reading(nats_url, "query.completed") as node_counts:
+        await assert_read(node_counts, [5])
 
 
-async def test_without_a_stream_it_says_what_to_do(own_nats: EmbeddedNats) -> None:
+async def test_the_error_of_a_missing_stream_says_what_to_do(own_nats: EmbeddedNats) -> None:
     async with connect_reader(own_nats.url) as client:
         with pytest.raises(PermanentError, match="vigil migrate"):
             await anext(follow(client))
 
 
-async def test_where_nobody_answers_it_says_so() -> None:
+async def test_an_unreachable_server_is_a_transient_error() -> None:
     (port,) = free_ports(1)
     with pytest.raises(TransientError, match=str(port)):
         async with connect_reader(f"nats://127.0.0.1:{port}"):

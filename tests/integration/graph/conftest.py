@@ -3,7 +3,7 @@
 import pytest
 
 from shared.database.engine import Database
-from tests.support.graph.doubled import Doubled
+from tests.support.graph.duplicates import Duplicates
 from tests.support.graph.world import World, make_world
 
 
@@ -19,5 +19,5 @@ async def stranger(database: Database) -> World:
 
 
 @pytest.fixture
-async def doubled(world: World) -> Doubled:
-    return await Doubled(world).fill()
+async def duplicates(world: World) -> Duplicates:
+    return await Duplicates(world).fill()

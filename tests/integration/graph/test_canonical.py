@@ -1,4 +1,4 @@
-"""The canonical form: the same for the same knowledge, another for any other."""
+"""The canonical form: equal for the same knowledge, different for any other."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -23,8 +23,8 @@ from shared.graph.conclusions import conclusions
 from shared.graph.scope import GraphScope
 from shared.graph.types import RESERVED_TYPES
 from tests.support.canonical_graph import canonical, canonical_hash
-from tests.support.committing import COMMITTED, SURE
-from tests.support.graph.world import GROUNDS, PAGE, World
+from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
+from tests.support.graph.world import EVIDENCE_INPUTS, PAGE, World
 
 LATER = datetime(2031, 1, 31, tzinfo=UTC)
 
@@ -43,7 +43,7 @@ async def learn(world: World, *, backwards: bool = False) -> None:
     for facts in ({"capital": "Accra"}, {"population": 33})[:: -1 if backwards else 1]:
         await world.node("Ghana", **facts)
     async with world.database.transaction() as session:
-        added = await edges.add_edge(
+        result = await edges.add_edge(
             session,
             world.scope,
             world.validators,
@@ -51,9 +51,9 @@ async def learn(world: World, *, backwards: bool = False) -> None:
             source_id=ids["Ghana"],
             target_id=ids["Togo"],
             properties={"lengths_km": [1098, {"since": "1914"}], "open": True},
-            grounds=GROUNDS,
+            evidence=EVIDENCE_INPUTS,
         )
-        border = added.id
+        border = result.id
         analysis = await conclusions.add_analysis(
             session,
             world.scope,
@@ -70,11 +70,11 @@ async def learn(world: World, *, backwards: bool = False) -> None:
             action="HOLD",
             summary="Wait.",
             content=f"Nothing moves [node:{analysis}].",
-            **COMMITTED,
+            **ADVICE_TERMS,
         )
 
 
-async def test_two_agents_that_know_the_same_have_the_same_hash(
+async def test_agents_with_the_same_knowledge_have_the_same_hash(
     world: World, stranger: World
 ) -> None:
     assert await hash_of(world) == await hash_of(stranger)
@@ -84,7 +84,7 @@ async def test_two_agents_that_know_the_same_have_the_same_hash(
     assert await hash_of(world) == await hash_of(stranger)
 
 
-async def test_the_form_names_what_is_cited_and_holds_neither_ids_nor_times(world: World) -> None:
+async def test_the_form_names_cited_elements_and_omits_ids_and_times(world: World) -> None:
     await learn(world)
     async with world.database.transaction() as session:
         form = await canonical(session, world.scope)
@@ -136,18 +136,18 @@ KNOWLEDGE: dict[type[Row], tuple[str, ...]] = {
 }
 
 
-def otherwise(value: Any) -> Iterator[Any]:
-    """`value` changed in one place, in every way and every place in turn."""
+def variants(value: Any) -> Iterator[Any]:
+    """Yield every variant of `value` with one change in one place."""
     if isinstance(value, dict):
         yield {**value, "another": 1}
         for key in value.keys() - {"generated_at"}:
             yield {name: inner for name, inner in value.items() if name != key}
-            yield from ({**value, key: other} for other in otherwise(value[key]))
+            yield from ({**value, key: other} for other in variants(value[key]))
     elif isinstance(value, list):
         yield [*value, "another"]
-        for place, inner in enumerate(value):
-            for other in otherwise(inner):
-                yield [*value[:place], other, *value[place + 1 :]]
+        for index, inner in enumerate(value):
+            for other in variants(inner):
+                yield [*value[:index], other, *value[index + 1 :]]
     elif isinstance(value, bool):
         yield not value
     elif isinstance(value, str):
@@ -160,47 +160,47 @@ def otherwise(value: Any) -> Iterator[Any]:
         yield value + 1
 
 
-async def test_whatever_is_changed_changes_the_hash(world: World) -> None:
+async def test_any_change_changes_the_hash(world: World) -> None:
     await learn(world)
-    seen = {await hash_of(world)}
+    hashes = {await hash_of(world)}
     async with world.database.transaction() as session:
         for table, columns in KNOWLEDGE.items():
             for row in await session.scalars(select(table)):
                 for column in columns:
-                    known = getattr(row, column)
-                    for other in otherwise(known):
+                    original = getattr(row, column)
+                    for other in variants(original):
                         setattr(row, column, other)
                         await session.flush()
-                        changed = await canonical_hash(session, world.scope)
-                        assert changed not in seen, (table, column, other)
-                        seen.add(changed)
-                    setattr(row, column, known)
-    assert len(seen) > 150
+                        changed_hash = await canonical_hash(session, world.scope)
+                        assert changed_hash not in hashes, (table, column, other)
+                        hashes.add(changed_hash)
+                    setattr(row, column, original)
+    assert len(hashes) > 150
 
 
-async def test_which_way_an_edge_leads_and_of_which_type_things_are_count(
+async def test_edge_direction_and_element_types_change_the_hash(
     world: World, stranger: World
 ) -> None:
-    for each in (world, stranger):
-        await each.edge_type("near")
-        await each.node_type("River")
+    for agent in (world, stranger):
+        await agent.edge_type("near")
+        await agent.node_type("River")
     ghana, togo = await world.node("Ghana"), await world.node("Togo")
     await world.edge(ghana, togo)
-    here, there = await stranger.node("Ghana"), await stranger.node("Togo")
-    await stranger.edge(there, here)
+    other_ghana, other_togo = await stranger.node("Ghana"), await stranger.node("Togo")
+    await stranger.edge(other_togo, other_ghana)
     assert await hash_of(world) != await hash_of(stranger)
     await world.edge(togo, ghana)
-    await stranger.edge(here, there)
+    await stranger.edge(other_ghana, other_togo)
     assert await hash_of(world) == await hash_of(stranger)
     await world.edge(ghana, togo, "near")
     assert await hash_of(world) != await hash_of(stranger)
-    await stranger.edge(here, there, "near")
+    await stranger.edge(other_ghana, other_togo, "near")
     await world.node("Volta", "River")
     await stranger.node("Volta")
     assert await hash_of(world) != await hash_of(stranger)
 
 
-async def test_who_wrote_it_and_when_does_not_count_nor_how_a_number_is_spelt(world: World) -> None:
+async def test_author_times_and_number_format_do_not_change_the_hash(world: World) -> None:
     await learn(world)
     before = await hash_of(world)
     await world.iteration(1, queries=["What grows?"])
@@ -216,20 +216,18 @@ async def test_who_wrote_it_and_when_does_not_count_nor_how_a_number_is_spelt(wo
     assert await hash_of(world) == before
 
 
-async def test_what_is_cited_counts_and_not_only_that_something_is(
-    world: World, stranger: World
-) -> None:
-    for each, cited in ((world, "Ghana"), (stranger, "Togo")):
-        ids = {name: await each.node(name) for name in ("Ghana", "Togo")}
-        async with each.database.transaction() as session:
+async def test_the_cited_element_changes_the_hash(world: World, stranger: World) -> None:
+    for agent, cited_name in ((world, "Ghana"), (stranger, "Togo")):
+        ids = {name: await agent.node(name) for name in ("Ghana", "Togo")}
+        async with agent.database.transaction() as session:
             await conclusions.add_analysis(
                 session,
-                each.scope,
+                agent.scope,
                 name="It grows",
                 kind="pattern",
                 summary="It grows.",
-                content=f"It grows [node:{ids[cited]}].",
-                **SURE,
+                content=f"It grows [node:{ids[cited_name]}].",
+                **ANALYSIS_TERMS,
             )
     assert await hash_of(world) != await hash_of(stranger)
 

@@ -1,4 +1,4 @@
-"""Analyses and advice: written where they stand on what they cite, and told to the owner (promise G9)."""
+"""Analyses and advice: stored only with valid citations, and sent to the owner."""
 
 from uuid import UUID, uuid4
 
@@ -12,9 +12,9 @@ from shared.database.tables import Conversation, GraphNode, InboxItem, Message
 from shared.enums import ANALYSIS_TYPE
 from shared.graph.conclusions import conclusions, queries
 from shared.graph.scope import GraphScope
-from shared.schemas.base import ConclusionView, Wanted
+from shared.schemas.base import ConclusionResponse, PageRequest
 from shared.tools import ToolRefusalError
-from tests.support.committing import COMMITTED
+from tests.support.forecast_terms import ADVICE_TERMS
 from tests.support.graph.world import World
 
 
@@ -40,29 +40,29 @@ async def _advice(world: World, content: str, name: str = "Wait") -> UUID:
             action="HOLD",
             summary="Wait.",
             content=content,
-            **COMMITTED,
+            **ADVICE_TERMS,
         )
 
 
-async def _analyses(session: AsyncSession, scope: GraphScope) -> list[ConclusionView]:
-    return (await queries.list_conclusions(session, scope, ANALYSIS_TYPE, Wanted())).items
+async def _analyses(session: AsyncSession, scope: GraphScope) -> list[ConclusionResponse]:
+    return (await queries.list_conclusions(session, scope, ANALYSIS_TYPE, PageRequest())).items
 
 
-async def _rows(world: World, table: type) -> int:
+async def _count_rows(world: World, table: type) -> int:
     async with world.database.transaction() as session:
         return await session.scalar(select(func.count()).select_from(table)) or 0
 
 
-async def test_an_analysis_is_written_with_what_it_cites(world: World) -> None:
+async def test_an_analysis_is_stored_with_its_citations(world: World) -> None:
     ghana, togo = await world.node("Ghana"), await world.node("Togo")
     border = await world.edge(ghana, togo)
-    written = await _analysis(world, f"It grows [node:{ghana}] there [edge:{border}].")
+    analysis_id = await _analysis(world, f"It grows [node:{ghana}] there [edge:{border}].")
     async with world.database.transaction() as session:
         (analysis,) = await _analyses(session, world.scope)
-        node = await session.get_one(GraphNode, written)
-    assert written == ids.node_id(world.scope.agent_id, "AgentAnalysis", "Big")
-    assert (analysis.id, analysis.word, analysis.summary) == (written, "pattern", "It grows.")
-    assert [each.id for each in analysis.citations] == [ghana, border]
+        node = await session.get_one(GraphNode, analysis_id)
+    assert analysis_id == ids.node_id(world.scope.agent_id, "AgentAnalysis", "Big")
+    assert (analysis.id, analysis.word, analysis.summary) == (analysis_id, "pattern", "It grows.")
+    assert [citation.id for citation in analysis.citations] == [ghana, border]
     world.validators.check(
         (await _type_schema(world, "AgentAnalysis")), node.properties, "AgentAnalysis"
     )
@@ -70,27 +70,27 @@ async def test_an_analysis_is_written_with_what_it_cites(world: World) -> None:
 
 async def _type_schema(world: World, name: str) -> dict[str, object]:
     async with world.database.transaction() as session:
-        listed = (await graph.types(session, world.scope)).nodes
-    return next(each.properties_schema for each in listed if each.name == name)
+        node_types = (await graph.types(session, world.scope)).nodes
+    return next(node_type.properties_schema for node_type in node_types if node_type.name == name)
 
 
-async def test_an_analysis_without_ground_is_refused_and_not_written(
+async def test_an_analysis_without_valid_citations_is_refused_and_not_stored(
     world: World, stranger: World
 ) -> None:
-    theirs = await stranger.node("Togo")
+    foreign_node = await stranger.node("Togo")
     with pytest.raises(ToolRefusalError, match="content cites nothing"):
         await _analysis(world, "It grows.")
     with pytest.raises(ToolRefusalError, match=r"do not exist: \[node:"):
         await _analysis(world, f"It grows [node:{uuid4()}].")
-    with pytest.raises(ToolRefusalError, match=rf"do not exist: \[node:{theirs}\]"):
-        await _analysis(world, f"It grows [node:{theirs}].")
+    with pytest.raises(ToolRefusalError, match=rf"do not exist: \[node:{foreign_node}\]"):
+        await _analysis(world, f"It grows [node:{foreign_node}].")
     with pytest.raises(ToolRefusalError, match=r"Not citations: \[node:Ghana\]"):
         await _analysis(world, "It grows [node:Ghana].")
     async with world.database.transaction() as session:
         assert await _analyses(session, world.scope) == []
 
 
-async def test_a_name_is_given_once(world: World) -> None:
+async def test_a_second_analysis_of_the_same_name_is_refused(world: World) -> None:
     ghana = await world.node("Ghana")
     first = await _analysis(world, f"[node:{ghana}]")
     with pytest.raises(ToolRefusalError, match=rf"exists: \[node:{first}\]; add only what is new"):
@@ -103,19 +103,19 @@ async def test_a_name_is_given_once(world: World) -> None:
 async def test_advice_reaches_inbox_and_conversation(world: World) -> None:
     ghana = await world.node("Ghana")
     analysis = await _analysis(world, f"[node:{ghana}]")
-    written = await _advice(world, f"Nothing changed [node:{analysis}].")
+    advice_id = await _advice(world, f"Nothing changed [node:{analysis}].")
     async with world.database.transaction() as session:
-        item = await session.get_one(InboxItem, ids.inbox_item_id(written))
-        message = await session.get_one(Message, ids.message_id(written))
+        item = await session.get_one(InboxItem, ids.inbox_item_id(advice_id))
+        message = await session.get_one(Message, ids.message_id(advice_id))
         conversation = await session.get_one(Conversation, message.conversation_id)
-    assert (item.owner_id, item.node_id, item.read_at) == (world.scope.owner_id, written, None)
+    assert (item.owner_id, item.node_id, item.read_at) == (world.scope.owner_id, advice_id, None)
     assert (item.title, item.summary) == ("HOLD: Wait", "Wait.")
     assert conversation.agent_id == world.scope.agent_id
     assert message.role == "agent"
     assert message.content == f"**HOLD: Wait**\n\nWait.\n\nNothing changed [node:{analysis}]."
 
 
-async def test_advice_goes_on_in_the_conversation_that_there_is(world: World) -> None:
+async def test_advice_is_added_to_the_existing_conversation(world: World) -> None:
     conversation = Conversation(id=uuid4(), agent_id=world.scope.agent_id)
     async with world.database.transaction() as session:
         session.add(conversation)
@@ -127,26 +127,33 @@ async def test_advice_goes_on_in_the_conversation_that_there_is(world: World) ->
     assert messages == [conversation.id, conversation.id]
 
 
-async def test_advice_that_stands_on_anything_but_analyses_is_refused_and_nobody_is_told(
+async def test_advice_citing_anything_but_analyses_is_refused_without_notice(
     world: World, stranger: World
 ) -> None:
     ghana, togo = await world.node("Ghana"), await world.node("Togo")
     border = await world.edge(ghana, togo)
     analysis = await _analysis(world, f"[node:{ghana}]")
-    theirs = await _analysis(stranger, f"[node:{await stranger.node('Ghana')}]")
+    foreign_analysis = await _analysis(stranger, f"[node:{await stranger.node('Ghana')}]")
     for content, reason in (
         ("Wait.", "content cites nothing"),
         (f"[node:{ghana}]", r"\(Country\)"),
         (f"[node:{analysis}] [edge:{border}]", r"\(an edge\)"),
-        (f"[node:{analysis}] [node:{theirs}]", rf"do not exist: \[node:{theirs}\]"),
+        (
+            f"[node:{analysis}] [node:{foreign_analysis}]",
+            rf"do not exist: \[node:{foreign_analysis}\]",
+        ),
         (f"[node:{analysis}] [node:x]", "Not citations"),
     ):
         with pytest.raises(ToolRefusalError, match=reason):
             await _advice(world, content)
-    assert [await _rows(world, table) for table in (InboxItem, Conversation, Message)] == [0, 0, 0]
+    assert [await _count_rows(world, table) for table in (InboxItem, Conversation, Message)] == [
+        0,
+        0,
+        0,
+    ]
 
 
-async def test_advice_and_its_inbox_item_are_undone_together(world: World) -> None:
+async def test_advice_and_its_inbox_item_are_rolled_back_together(world: World) -> None:
     analysis = await _analysis(world, f"[node:{await world.node('Ghana')}]")
     async with world.database.transaction() as session:
         await conclusions.add_advice(
@@ -156,9 +163,9 @@ async def test_advice_and_its_inbox_item_are_undone_together(world: World) -> No
             action="HOLD",
             summary="Wait.",
             content=f"[node:{analysis}]",
-            **COMMITTED,
+            **ADVICE_TERMS,
         )
         await session.rollback()
-    assert [await _rows(world, table) for table in (InboxItem, Message)] == [0, 0]
+    assert [await _count_rows(world, table) for table in (InboxItem, Message)] == [0, 0]
     await _advice(world, f"[node:{analysis}]")
-    assert [await _rows(world, table) for table in (InboxItem, Message)] == [1, 1]
+    assert [await _count_rows(world, table) for table in (InboxItem, Message)] == [1, 1]

@@ -8,9 +8,9 @@ from uuid import UUID, uuid4
 from shared.graph import context
 from shared.graph.conclusions import conclusions
 from shared.graph.prompt_format import CHARS_PER_TOKEN
-from tests.support.committing import COMMITTED
+from tests.support.forecast_terms import ADVICE_TERMS
 from tests.support.graph.world import World
-from tests.support.sent import listened
+from tests.support.sql_capture import captured_statements
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=22)
 
@@ -38,7 +38,7 @@ def _section(text: str, title: str) -> list[str]:
     return rest.partition("\n## ")[0].splitlines()
 
 
-async def test_an_empty_graph_has_its_types_and_nothing_else(world: World) -> None:
+async def test_the_survey_of_an_empty_graph_lists_only_types(world: World) -> None:
     text = await _build(world)
     assert text.splitlines()[0].endswith(
         ": 0 nodes, 0 edges, 3 node types, 2 edge types, 0 analyses, 0 advice."
@@ -49,7 +49,7 @@ async def test_an_empty_graph_has_its_types_and_nothing_else(world: World) -> No
     ]
 
 
-async def test_every_section_in_its_place_and_form(world: World) -> None:
+async def test_sections_have_the_expected_order_and_format(world: World) -> None:
     await world.node_type("Regulation")
     ghana, togo = await world.node("Ghana", capital="Accra"), await world.node('To"go')
     border = await world.edge(ghana, togo)
@@ -64,7 +64,7 @@ async def test_every_section_in_its_place_and_form(world: World) -> None:
             action="HOLD",
             summary="Wait.",
             content=f"[node:{analysis}]",
-            **COMMITTED,
+            **ADVICE_TERMS,
         )
     await world.iteration(1, queries=["What grows?\nWhere?"], missing=["figures of\n2025"])
     text = await _build(world)
@@ -109,7 +109,7 @@ async def test_a_region_is_stale_only_when_none_of_it_was_touched(world: World) 
     assert _section(await _build(world), "Stale regions") == []
 
 
-async def test_the_budget_holds_and_analyses_outlive_nodes(world: World) -> None:
+async def test_the_budget_is_respected_and_analyses_precede_nodes(world: World) -> None:
     nodes = [await world.node(f"Country {number}", capital="x" * 400) for number in range(60)]
     for number in range(8):
         await _analysis(world, f"Pattern {number}", nodes[number])
@@ -117,13 +117,13 @@ async def test_the_budget_holds_and_analyses_outlive_nodes(world: World) -> None
     assert len(text) <= 1_000 * CHARS_PER_TOKEN
     assert len(_section(text, "Analyses")) == 8
     assert 0 < len(_section(text, "Newest nodes")) < 40
-    roomy = await _build(world, token_budget=100_000)
-    assert len(_section(roomy, "Newest nodes")) == 40, "the list is bounded even with room"
-    assert "x" * 239 + "…" in roomy
-    assert "x" * 240 not in roomy
+    long_text = await _build(world, token_budget=100_000)
+    assert len(_section(long_text, "Newest nodes")) == 40, "the list is bounded even with room"
+    assert "x" * 239 + "…" in long_text
+    assert "x" * 240 not in long_text
 
 
-async def test_the_same_graph_reads_the_same(world: World) -> None:
+async def test_the_same_graph_yields_the_same_text(world: World) -> None:
     same_moment = datetime.now(UTC)
     nodes = [await world.node(f"Country {number}") for number in range(20)]
     for node, other in pairwise(nodes):
@@ -134,7 +134,7 @@ async def test_the_same_graph_reads_the_same(world: World) -> None:
     assert first.splitlines()[1:] == second.splitlines()[1:]
 
 
-async def test_only_the_last_iterations_are_remembered(world: World) -> None:
+async def test_only_the_last_iterations_are_listed(world: World) -> None:
     for number in range(1, 12):
         await world.iteration(number, queries=[f"objective {number}"], missing=[f"data {number}"])
     await world.iteration(12, queries=[], missing=["Data 11"])
@@ -142,8 +142,8 @@ async def test_only_the_last_iterations_are_remembered(world: World) -> None:
     assert _section(text, "Recently asked") == [
         f"- iteration {number}, nothing found: objective {number}" for number in (11, 10, 9)
     ]
-    told = [line.split("] ")[1] for line in _section(text, "Open investigation requests")]
-    assert told == [
+    requests = [line.split("] ")[1] for line in _section(text, "Open investigation requests")]
+    assert requests == [
         "Data 11 (lacking since iteration 12)",
         *(f"data {number} (lacking since iteration {number})" for number in range(10, 2, -1)),
     ]
@@ -153,9 +153,11 @@ async def test_relevant_nodes_come_with_edges_and_neighbours(world: World, stran
     ghana = await world.node("Ghana", capital="A" * 500)
     togo, benin = await world.node("Togo"), await world.node("Benin", capital="B" * 500)
     near, far = await world.edge(ghana, togo), await world.edge(togo, benin)
-    theirs = await stranger.node("Mali")
+    foreign_node = await stranger.node("Mali")
     async with world.database.transaction() as session:
-        text = await context.describe_nodes(session, world.scope, [togo, ghana, theirs, uuid4()])
+        text = await context.describe_nodes(
+            session, world.scope, [togo, ghana, foreign_node, uuid4()]
+        )
     assert text.splitlines() == [
         f'- [node:{togo}] Country "Togo" {{"summary": "A state."}}',
         f'- [node:{ghana}] Country "Ghana" {{"capital": "{"A" * 500}", "summary": "A state."}}',
@@ -165,7 +167,7 @@ async def test_relevant_nodes_come_with_edges_and_neighbours(world: World, stran
     ]
 
 
-async def test_analyses_are_described_in_full_and_nothing_else_is(world: World) -> None:
+async def test_only_analyses_are_described_in_full(world: World) -> None:
     ghana = await world.node("Ghana")
     first, second = await _analysis(world, "First", ghana), await _analysis(world, "Second", ghana)
     async with world.database.transaction() as session:
@@ -184,17 +186,17 @@ async def test_analyses_are_described_in_full_and_nothing_else_is(world: World) 
 async def test_references_are_resolved_or_dropped(world: World, stranger: World) -> None:
     await world.node_type("River")
     ghana, cote = await world.node("Ghana"), await world.node("Côte d'Ivoire")
-    volta, volta_too = await world.node("Volta", "River"), await world.node("Volta")
-    theirs = await stranger.node("Mali")
+    volta, volta_country = await world.node("Volta", "River"), await world.node("Volta")
+    foreign_node = await stranger.node("Mali")
     unknown = str(uuid4())
     async with world.database.transaction() as session:
-        resolved, dropped = await context.resolve_references(
+        node_ids, unresolved = await context.resolve_references(
             session,
             world.scope,
             [
                 f"[node:{ghana}]",
                 "  CôTE  d'ivoire ",
-                str(theirs),
+                str(foreign_node),
                 "volta",
                 str(ghana),
                 unknown,
@@ -204,26 +206,26 @@ async def test_references_are_resolved_or_dropped(world: World, stranger: World)
             ],
         )
         assert await context.resolve_references(session, world.scope, []) == ([], [])
-    assert resolved == [ghana, cote, volta_too, volta]
-    assert dropped == [str(theirs), unknown, "Mali", "", "nul\x00"]
+    assert node_ids == [ghana, cote, volta_country, volta]
+    assert unresolved == [str(foreign_node), unknown, "Mali", "", "nul\x00"]
 
 
-async def test_references_are_looked_up_as_far_as_there_is_anything_to_look_up(
+async def test_resolving_references_sends_only_the_necessary_statements(
     world: World,
 ) -> None:
     ghana = await world.node("Ghana")
-    taken = []
+    statement_counts = []
     async with world.database.transaction() as session:
         for references in ([], [str(ghana)], ["Ghana"], [str(ghana), "Ghana"]):
-            with listened() as sent:
+            with captured_statements() as statements:
                 await context.resolve_references(session, world.scope, references)
-            taken.append(len(sent))
-    assert taken == [0, 1, 1, 2]
+            statement_counts.append(len(statements))
+    assert statement_counts == [0, 1, 1, 2]
 
 
 async def test_nothing_of_another_agent_is_shown(world: World, stranger: World) -> None:
-    theirs = await stranger.node("Mali")
-    await _analysis(stranger, "Theirs", theirs)
+    foreign_node = await stranger.node("Mali")
+    await _analysis(stranger, "Theirs", foreign_node)
     await stranger.iteration(1, queries=["their question"], missing=["their data"])
     text = await _build(world)
     assert "Mali" not in text

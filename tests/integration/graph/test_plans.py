@@ -1,4 +1,4 @@
-"""Looks at a graph of 20,000 nodes are answered by indexes: by what Postgres says of the very statements that are sent."""
+"""Queries on a graph of 20,000 nodes use indexes, according to PostgreSQL's plans for the statements sent."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from shared.graph.context import resolve_references
 from shared.graph.retrieval import query
 from tests.conftest import cloned
 from tests.support.engines import Postgres
-from tests.support.sent import Sent, listened
+from tests.support.sql_capture import Statements, captured_statements
 
 NODES = 20_000
 FEW_NODES = 1_000
@@ -25,14 +25,14 @@ SMALL_BY_NATURE = ("agents", "graph_node_types", "graph_edge_types", "iterations
 
 @pytest.fixture(scope="module")
 def full(postgres: Postgres) -> Iterator[tuple[str, FilledGraph]]:
-    """A database with such a graph, and what of it is looked for."""
+    """The URL of a database with such a graph, and the values to search for."""
     with cloned(postgres) as url:
         yield url, fill(url, NODES)
 
 
 @pytest.fixture(scope="module")
-def few(postgres: Postgres) -> Iterator[tuple[str, FilledGraph]]:
-    """Likewise, with as many nodes as a graph has after some days: where to go through all of them seems cheap."""
+def small(postgres: Postgres) -> Iterator[tuple[str, FilledGraph]]:
+    """The same with the few nodes of a new graph, where a sequential scan seems cheap."""
     with cloned(postgres) as url:
         yield url, fill(url, FEW_NODES)
 
@@ -43,12 +43,12 @@ def _plan(url: str, statement: str, values: Any) -> str:
         return "\n".join(row[0] for row in rows)
 
 
-def _lasting_plan(url: str, statement: str) -> str:
-    """For whatever values: what PostgreSQL may take once it was sent the same statement a few times."""
+def _generic_plan(url: str, statement: str) -> str:
+    """The plan that PostgreSQL may use after it executed the same statement several times."""
     places: dict[str, int] = {}
     numbered = re.sub(
         r"%\((\w+)\)s",
-        lambda found: f"${places.setdefault(found[1], len(places) + 1)}",
+        lambda match: f"${places.setdefault(match[1], len(places) + 1)}",
         statement,
     )
     with psycopg.connect(url) as connection:
@@ -56,33 +56,35 @@ def _lasting_plan(url: str, statement: str) -> str:
         return "\n".join(row[0] for row in rows)
 
 
-async def _sent(full: tuple[str, FilledGraph], **conditions: Any) -> Sent:
+async def _statements_of(full: tuple[str, FilledGraph], **conditions: Any) -> Statements:
     url, filled = full
     database = Database(url, name="test")
-    await database.ping()  # what it takes to connect is no look
-    with listened() as sent:
+    await database.ping()  # connecting sends statements of its own
+    with captured_statements() as statements:
         async with database.transaction() as session:
             await query.query_graph(session, filled.scope, **conditions)
     await database.close()
-    return _looks(sent)
+    return _without_explain(statements)
 
 
-def _looks(sent: Sent) -> Sent:
-    """Without what only asks for a plan itself."""
-    return [each for each in sent if not each[0].startswith("explain")]
+def _without_explain(statements: Statements) -> Statements:
+    """Exclude `explain` statements."""
+    return [statement for statement in statements if not statement[0].startswith("explain")]
 
 
 async def _plans(full: tuple[str, FilledGraph], **conditions: Any) -> str:
-    return "\n".join(_plan(full[0], *each) for each in await _sent(full, **conditions))
+    return "\n".join(
+        _plan(full[0], *statement) for statement in await _statements_of(full, **conditions)
+    )
 
 
-def _assert_nothing_is_gone_through(plans: str) -> None:
+def _assert_no_sequential_scan(plans: str) -> None:
     for table in ("graph_nodes", "graph_edges", "evidence"):
         assert f"Seq Scan on {table}" not in plans, plans
 
 
 @pytest.mark.parametrize(
-    ("asked", "indexes"),
+    ("lookup", "indexes"),
     [
         ("name", {"graph_nodes_agent_name_idx", "graph_nodes_search_idx"}),
         ("misspelled", {"graph_nodes_search_idx"}),
@@ -93,8 +95,8 @@ def _assert_nothing_is_gone_through(plans: str) -> None:
         ("paths", {"graph_edges_ends_idx", "graph_edges_target_updated_idx"}),
     ],
 )
-async def test_each_way_to_look_has_its_index(
-    full: tuple[str, FilledGraph], asked: str, indexes: set[str]
+async def test_each_lookup_uses_its_index(
+    full: tuple[str, FilledGraph], lookup: str, indexes: set[str]
 ) -> None:
     filled = full[1]
     conditions: dict[str, dict[str, Any]] = {
@@ -106,20 +108,18 @@ async def test_each_way_to_look_has_its_index(
         "hub": {"ids": [filled.hub], "neighbours": 2},
         "paths": {"between": filled.ids[:2]},
     }
-    plans = await _plans(full, **conditions[asked])
+    plans = await _plans(full, **conditions[lookup])
     for index in indexes:
         assert index in plans, plans
-    _assert_nothing_is_gone_through(plans)
+    _assert_no_sequential_scan(plans)
 
 
 @pytest.mark.parametrize(
-    "asked", ["words", "words of types", "neighbours", "paths", "types", "given"]
+    "lookup", ["words", "words of types", "neighbours", "paths", "types", "given"]
 )
-async def test_what_is_planned_once_for_all_goes_through_nothing_either(
-    few: tuple[str, FilledGraph], asked: str
-) -> None:
-    """An agent's edges in the order of time would be all that it has, until enough of those wanted are met."""
-    filled = few[1]
+async def test_generic_plans_use_indexes_too(small: tuple[str, FilledGraph], lookup: str) -> None:
+    """A scan of the agent's edges by time could read all of them before it finds enough matches."""
+    filled = small[1]
     conditions: dict[str, dict[str, Any]] = {
         "words": {"text": f"{filled.names[0]} {filled.rare_words[0]}"},
         "words of types": {"text": filled.names[0], "type_names": ["Type1", "Type19"]},
@@ -128,17 +128,17 @@ async def test_what_is_planned_once_for_all_goes_through_nothing_either(
         "types": {"type_names": ["Type1", "Type19"]},
         "given": {"ids": filled.ids[:20]},
     }
-    sent = await _sent(few, **conditions[asked])
-    plans = "\n".join(_lasting_plan(few[0], statement) for statement, _ in sent)
-    _assert_nothing_is_gone_through(plans)
+    statements = await _statements_of(small, **conditions[lookup])
+    plans = "\n".join(_generic_plan(small[0], statement) for statement, _ in statements)
+    _assert_no_sequential_scan(plans)
     assert "graph_edges_agent" not in plans, plans
 
 
-async def test_the_context_goes_through_no_table(full: tuple[str, FilledGraph]) -> None:
+async def test_the_context_uses_no_sequential_scan(full: tuple[str, FilledGraph]) -> None:
     url, filled = full
     database = Database(url, name="test")
-    await database.ping()  # what it takes to connect is no look
-    with listened() as sent:
+    await database.ping()  # connecting sends statements of its own
+    with captured_statements() as statements:
         async with database.transaction() as session:
             text = await context.build_survey(session, filled.scope)
             await graph.count_by_type(session, filled.scope)
@@ -147,13 +147,15 @@ async def test_the_context_goes_through_no_table(full: tuple[str, FilledGraph]) 
     await database.close()
     assert f"{len(filled.ids)}" != "0"
     assert "500+ nodes" in text
-    _assert_nothing_is_gone_through("\n".join(_plan(url, *each) for each in _looks(sent)))
+    _assert_no_sequential_scan(
+        "\n".join(_plan(url, *statement) for statement in _without_explain(statements))
+    )
 
 
-async def test_the_measurement_measures_all_that_it_says(full: tuple[str, FilledGraph]) -> None:
-    """Its short form: what it does, without its figures."""
-    found = await measure(*full, times=2)
-    assert [each.name for each in found][:2] == ["context", "by name"]
-    assert [each.name for each in found][-2:] == ["add a node", "add an edge"]
-    assert len({each.name for each in found}) == len(found) == 14
-    assert all(isinstance(each, Timing) and each.p50_seconds > 0 for each in found)
+async def test_the_benchmark_measures_every_operation(full: tuple[str, FilledGraph]) -> None:
+    """Runs the short form, and does not check the figures."""
+    timings = await measure(*full, times=2)
+    assert [timing.name for timing in timings][:2] == ["context", "by name"]
+    assert [timing.name for timing in timings][-2:] == ["add a node", "add an edge"]
+    assert len({timing.name for timing in timings}) == len(timings) == 14
+    assert all(isinstance(timing, Timing) and timing.p50_seconds > 0 for timing in timings)

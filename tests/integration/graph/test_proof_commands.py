@@ -1,4 +1,4 @@
-"""`vigil verify`, `export` and `import` against a real api: what they print, and how they end."""
+"""`vigil verify`, `export` and `import` against a real API: output and exit codes."""
 
 import json
 from asyncio import to_thread
@@ -16,9 +16,9 @@ from shared.database.tables import Source
 from shared.graph.retraction import retractions
 from shared.graph.retraction.propagation import propagate_retractions
 from shared.runtime.settings import Settings
-from tests.support.api.serving import served
-from tests.support.api.signed_in import token_of
-from tests.support.graph.proven import Proven, prove
+from tests.support.api.serving import serve_api
+from tests.support.api.signed_in import create_token
+from tests.support.graph.graph_with_evidence import Proven, prove
 from tests.support.graph.world import World
 
 OWNER = "owner of watcher"
@@ -31,9 +31,9 @@ async def proven(world: World) -> Proven:
 
 @pytest.fixture
 async def api(settings: Settings, proven: Proven) -> AsyncIterator[dict[str, str]]:
-    """Where a command finds it, and by what it comes in."""
-    token = await token_of(settings, OWNER)
-    with served(settings) as url:
+    """The environment variables with its URL and a token."""
+    token = await create_token(settings, OWNER)
+    with serve_api(settings) as url:
         yield {"VIGIL_URL": url, "VIGIL_TOKEN": token}
 
 
@@ -46,118 +46,120 @@ def files_in(directory: Path) -> list[Path]:
     return list(directory.iterdir())
 
 
-async def spoil(proven: Proven, url: str, **values: Any) -> None:
+async def update_source(proven: Proven, url: str, **values: Any) -> None:
     async with proven.world.database.transaction() as session:
         statement = update(Source).where(Source.id == proven.sources[url]).values(**values)
         await session.execute(statement)
 
 
-async def test_a_chain_is_a_tree_down_to_the_page(api: dict[str, str], proven: Proven) -> None:
-    told = await vigil(api, "verify", proven.nodes["Wait"])
-    assert told.exit_code == 0, told.output
-    lines = [line.lstrip("│├└─ ") for line in told.stdout.splitlines()]
+async def test_verify_prints_the_chain_as_a_tree_down_to_the_page(
+    api: dict[str, str], proven: Proven
+) -> None:
+    result = await vigil(api, "verify", proven.nodes["Wait"])
+    assert result.exit_code == 0, result.output
+    lines = [line.lstrip("│├└─ ") for line in result.stdout.splitlines()]
     assert lines[0].startswith("✓ advice “Wait”")
     assert lines[1].startswith("✓ analysis “Growth”")
     assert any(line.startswith("✓ Country Ghana (") and "capital = Accra" in line for line in lines)
-    at = lines.index("✓ capital: “Its capital is Accra.”")
+    index = lines.index("✓ capital: “Its capital is Accra.”")
     page = "✓ About https://a.example/ghana, https://a.example/ghana, fetched 2026-03-01"
-    assert lines[at + 1] == page
+    assert lines[index + 1] == page
     assert lines[-1].startswith("✓ everything is intact. 3 pages, 7 quotes, 5 nodes, 2 edges")
-    whole = await vigil(api, "verify", "--all", "--json")
-    (agent,) = json.loads(whole.stdout)
-    assert (whole.exit_code, agent["holds"], agent["breaks"]) == (0, True, [])
+    full_check = await vigil(api, "verify", "--all", "--json")
+    (agent,) = json.loads(full_check.stdout)
+    assert (full_check.exit_code, agent["holds"], agent["breaks"]) == (0, True, [])
     assert agent["checked"] == {"sources": 5, "evidence": 7, "nodes": 5, "edges": 2}
 
 
-async def test_what_is_broken_is_said_and_nothing_in_it_is_obeyed(
+async def test_faults_are_printed_and_control_sequences_are_escaped(
     api: dict[str, str], proven: Proven
 ) -> None:
-    await spoil(proven, "https://a.example/ghana", title="\x1b[2J[red]fine[/]")
-    told = await vigil(api, "verify", proven.nodes["Growth"])
-    assert told.exit_code == 1
-    assert "✗ analysis “Growth”" in told.stdout
-    assert "seal: its URL, title, dates or text were changed since it was stored" in told.stdout
-    assert "\\x1b[2J[red]fine[/]" in told.stdout
-    assert "\x1b" not in told.stdout
-    whole = await vigil(api, "verify", "--all", "--agent", "watcher")
-    assert whole.exit_code == 1
-    assert "✗ source https://a.example/ghana" in whole.stdout
-    shown = await vigil(api, "verify", proven.nodes["Growth"], "--json")
-    assert (shown.exit_code, json.loads(shown.stdout)["holds"]) == (1, False)
+    await update_source(proven, "https://a.example/ghana", title="\x1b[2J[red]fine[/]")
+    result = await vigil(api, "verify", proven.nodes["Growth"])
+    assert result.exit_code == 1
+    assert "✗ analysis “Growth”" in result.stdout
+    assert "seal: its URL, title, dates or text were changed since it was stored" in result.stdout
+    assert "\\x1b[2J[red]fine[/]" in result.stdout
+    assert "\x1b" not in result.stdout
+    full_check = await vigil(api, "verify", "--all", "--agent", "watcher")
+    assert full_check.exit_code == 1
+    assert "✗ source https://a.example/ghana" in full_check.stdout
+    json_result = await vigil(api, "verify", proven.nodes["Growth"], "--json")
+    assert (json_result.exit_code, json.loads(json_result.stdout)["holds"]) == (1, False)
 
 
-async def test_what_is_in_doubt_is_told_and_breaks_nothing(
-    api: dict[str, str], proven: Proven
-) -> None:
-    page, why = "https://a.example/ghana", "made up [red]here[/]"
+async def test_doubts_are_printed_and_are_not_faults(api: dict[str, str], proven: Proven) -> None:
+    page, reason = "https://a.example/ghana", "made up [red]here[/]"
     await proven.says("https://b.example/census", "Ghana now counts", "border", {})
     async with proven.world.database.transaction() as session:
-        await retractions.retract_source(session, proven.scope, page, why)
+        await retractions.retract_source(session, proven.scope, page, reason)
     await propagate_retractions(proven.world.database)
-    told = await vigil(api, "verify", proven.nodes["Growth"])
-    assert told.exit_code == 0, told.output
-    lines = [line.lstrip("│├└─ ") for line in told.stdout.splitlines()]
-    (why_told,) = {line for line in lines if line.startswith("in doubt since ")}
-    assert why_told.endswith(f": {page} was retracted ({why})")
-    assert lines.index(why_told) == 1
+    result = await vigil(api, "verify", proven.nodes["Growth"])
+    assert result.exit_code == 0, result.output
+    lines = [line.lstrip("│├└─ ") for line in result.stdout.splitlines()]
+    (doubt_line,) = {line for line in lines if line.startswith("in doubt since ")}
+    assert doubt_line.endswith(f": {page} was retracted ({reason})")
+    assert lines.index(doubt_line) == 1
     assert lines[-2].startswith("✓ everything is intact.")
-    assert lines[-1] == why_told
-    shown = json.loads((await vigil(api, "verify", proven.nodes["Wait"], "--json")).stdout)
-    assert shown["holds"]
-    for conclusion in shown["conclusions"]:
-        assert [(each["url"], each["reason"]) for each in conclusion["doubts"]] == [(page, why)]
-    whole = await vigil(api, "verify", "--all")
-    assert whole.exit_code == 0, whole.output
-    assert whole.stdout.rstrip().endswith(", 3 in doubt")
+    assert lines[-1] == doubt_line
+    report = json.loads((await vigil(api, "verify", proven.nodes["Wait"], "--json")).stdout)
+    assert report["holds"]
+    for conclusion in report["conclusions"]:
+        assert [(doubt["url"], doubt["reason"]) for doubt in conclusion["doubts"]] == [
+            (page, reason)
+        ]
+    full_check = await vigil(api, "verify", "--all")
+    assert full_check.exit_code == 0, full_check.output
+    assert full_check.stdout.rstrip().endswith(", 3 in doubt")
     (agent,) = json.loads((await vigil(api, "verify", "--all", "--json")).stdout)
     assert (agent["holds"], agent["in_doubt"]) == (True, 3)
-    assert {each["name"] for each in agent["doubts"]} == {"Wait", "Growth", "Borders"}
+    assert {doubt["name"] for doubt in agent["doubts"]} == {"Wait", "Growth", "Borders"}
 
 
-async def test_a_command_that_is_wrong_is_told_apart_from_a_chain_that_is_broken(
+async def test_usage_errors_exit_with_two_and_unknown_conclusions_are_reported(
     api: dict[str, str], proven: Proven
 ) -> None:
     for words in ((), (proven.nodes["Wait"], "--all"), (proven.nodes["Wait"], "--agent", "x")):
-        told = await vigil(api, "verify", *words)
-        assert getattr(told.exception, "exit_code", None) == 2, words
+        result = await vigil(api, "verify", *words)
+        assert getattr(result.exception, "exit_code", None) == 2, words
     missing = await vigil(api, "verify", uuid4())
     assert "There is no conclusion" in str(missing.exception)
 
 
-async def test_a_graph_is_taken_away_and_brought_back(
+async def test_a_graph_is_exported_and_imported(
     api: dict[str, str], proven: Proven, tmp_path: Path, database_url: str
 ) -> None:
     file = tmp_path / "graph.jsonl"
-    told = await vigil(api, "export", "watcher", "--output", file, "--json")
-    assert told.exit_code == 0, told.output
-    assert json.loads(told.stdout)["bytes"] == file.stat().st_size
+    result = await vigil(api, "export", "watcher", "--output", file, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["bytes"] == file.stat().st_size
     assert files_in(tmp_path) == [file]
     piped = await vigil(api, "export", "watcher")
     assert piped.stdout.splitlines()[1:-1] == file.read_text().splitlines()[1:-1]
-    direct = {"VIGIL_DATABASE_URL": database_url, "VIGIL_OWNER": OWNER}
-    made = await vigil(direct, "import", file, "--json", "--name", "Brought back")
-    assert made.exit_code == 0, made.output
-    assert json.loads(made.stdout)["counts"]["evidence"] == 7
-    whole = await vigil(api, "verify", "--all", "--json")
-    assert [(each["name"], each["holds"]) for each in json.loads(whole.stdout)] == [
+    environment = {"VIGIL_DATABASE_URL": database_url, "VIGIL_OWNER": OWNER}
+    import_result = await vigil(environment, "import", file, "--json", "--name", "Brought back")
+    assert import_result.exit_code == 0, import_result.output
+    assert json.loads(import_result.stdout)["counts"]["evidence"] == 7
+    full_check = await vigil(api, "verify", "--all", "--json")
+    assert [(agent["name"], agent["holds"]) for agent in json.loads(full_check.stdout)] == [
         ("Brought back", True),
         ("watcher", True),
     ]
-    shown = await vigil(api, "agent", "show", "Brought back", "--json")
-    assert json.loads(shown.stdout)["active"] is False
+    details = await vigil(api, "agent", "show", "Brought back", "--json")
+    assert json.loads(details.stdout)["active"] is False
 
 
-@pytest.mark.parametrize("wanted", ["graphml", "prov"])
-async def test_other_formats_are_written_too(
-    api: dict[str, str], proven: Proven, tmp_path: Path, wanted: str
+@pytest.mark.parametrize("format_name", ["graphml", "prov"])
+async def test_other_formats_are_exported(
+    api: dict[str, str], proven: Proven, tmp_path: Path, format_name: str
 ) -> None:
     file = tmp_path / "graph"
-    told = await vigil(api, "export", "watcher", "--format", wanted, "--output", file)
-    assert told.exit_code == 0, told.output
+    result = await vigil(api, "export", "watcher", "--format", format_name, "--output", file)
+    assert result.exit_code == 0, result.output
     assert "Ghana" in file.read_text()
 
 
-async def test_what_cannot_be_exported_or_imported_leaves_no_file_and_no_agent(
+async def test_failed_exports_and_imports_leave_no_file_and_no_agent(
     api: dict[str, str], proven: Proven, tmp_path: Path, database_url: str
 ) -> None:
     missing = await vigil(api, "export", "nobody", "--output", tmp_path / "none")
@@ -165,12 +167,12 @@ async def test_what_cannot_be_exported_or_imported_leaves_no_file_and_no_agent(
     assert files_in(tmp_path) == []
     file = tmp_path / "graph.jsonl"
     await vigil(api, "export", "watcher", "--output", file)
-    cut = tmp_path / "cut.jsonl"
-    cut.write_bytes(file.read_bytes()[:-50])
-    direct = {"VIGIL_DATABASE_URL": database_url, "VIGIL_OWNER": OWNER}
-    told = await vigil(direct, "import", cut)
-    assert "cut short, export it again. Nothing was imported." in str(told.exception)
-    nobody = await vigil(direct, "import", file, "--user", "nobody")
+    cut_file = tmp_path / "cut.jsonl"
+    cut_file.write_bytes(file.read_bytes()[:-50])
+    environment = {"VIGIL_DATABASE_URL": database_url, "VIGIL_OWNER": OWNER}
+    result = await vigil(environment, "import", cut_file)
+    assert "cut short, export it again. Nothing was imported." in str(result.exception)
+    nobody = await vigil(environment, "import", file, "--user", "nobody")
     assert getattr(nobody.exception, "exit_code", None) == 2
-    listed = await vigil(api, "agent", "list", "--json")
-    assert [each["name"] for each in json.loads(listed.stdout)] == ["watcher"]
+    agents = await vigil(api, "agent", "list", "--json")
+    assert [agent["name"] for agent in json.loads(agents.stdout)] == ["watcher"]

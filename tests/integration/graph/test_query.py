@@ -12,14 +12,14 @@ from tests.support.graph.world import World
 
 async def _query(world: World, **conditions: object) -> Json:
     async with world.database.transaction() as session:
-        return await query.query_graph(session, world.scope, **conditions)  # type: ignore[arg-type]  # any of its own
+        return await query.query_graph(session, world.scope, **conditions)  # type: ignore[arg-type]  # any conditions
 
 
 def _names(answer: Json) -> list[str]:
     return [node["name"] for node in answer["nodes"]]
 
 
-async def test_names_count_for_more_than_properties_and_more_words_for_more(world: World) -> None:
+async def test_name_matches_and_more_matching_words_rank_higher(world: World) -> None:
     await world.node("Niger", capital="Niamey")
     await world.node("Nigeria")
     await world.node("River town", capital="on the Niger")
@@ -29,7 +29,7 @@ async def test_names_count_for_more_than_properties_and_more_words_for_more(worl
 
 
 @pytest.mark.parametrize("text", ["%", "_", "\\", "'", "100%"])
-async def test_signs_mean_themselves(world: World, text: str) -> None:
+async def test_special_characters_are_literal(world: World, text: str) -> None:
     await world.node("Ghana")
     await world.node(f"Rate {text} up")
     assert _names(await _query(world, text=text)) == [f"Rate {text} up"]
@@ -51,7 +51,7 @@ async def test_a_type_that_does_not_exist_is_refused(world: World) -> None:
         await _query(world, type_name="Rivers")
 
 
-async def test_edges_among_the_found_and_on_request_to_their_neighbours(world: World) -> None:
+async def test_edges_between_matches_and_optionally_to_their_neighbours(world: World) -> None:
     ghana, togo, benin = [await world.node(name) for name in ("Ghana", "Togo", "Benin")]
     near = await world.edge(ghana, togo)
     far = await world.edge(togo, benin)
@@ -76,6 +76,6 @@ async def test_a_large_answer_is_cut_and_says_so(world: World) -> None:
 
 
 async def test_another_agents_nodes_are_not_found(world: World, stranger: World) -> None:
-    theirs = await stranger.node("Togo")
+    foreign_node = await stranger.node("Togo")
     assert _names(await _query(world)) == []
-    assert _names(await _query(world, ids=[theirs], neighbours=True)) == []
+    assert _names(await _query(world, ids=[foreign_node], neighbours=True)) == []

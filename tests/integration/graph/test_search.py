@@ -1,4 +1,4 @@
-"""What queryGraph finds: in which order, how far, and that nothing that is asked can make it fail or grow."""
+"""What queryGraph finds, in which order and how far, and that no input makes it fail or exceed its bounds."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ def _names(answer: Json) -> list[str]:
     return [node["name"] for node in answer["nodes"]]
 
 
-async def test_the_very_name_comes_first_then_words_of_names_then_those_of_properties(
+async def test_exact_names_rank_before_name_words_and_property_words(
     world: World,
 ) -> None:
     await world.node("Bank of Ghana")
@@ -36,12 +36,12 @@ async def test_the_very_name_comes_first_then_words_of_names_then_those_of_prope
     await world.node("Ghanaian Railways")
     await world.node("Accra", capital="of Ghana")
     await world.node("Togo")
-    found = ["Ghana", "Bank of Ghana", "Ghanaian Railways", "Accra"]
-    assert _names(await _query(world, text="ghana")) == found
+    expected = ["Ghana", "Bank of Ghana", "Ghanaian Railways", "Accra"]
+    assert _names(await _query(world, text="ghana")) == expected
     assert _names(await _query(world, text="bank of ghana"))[0] == "Bank of Ghana"
 
 
-async def test_of_equal_matches_the_one_touched_last_comes_first(world: World) -> None:
+async def test_equal_matches_are_ordered_by_last_update(world: World) -> None:
     old, new = await world.node("North Ghana"), await world.node("South Ghana")
     await world.touch(old, updated_at=datetime.now(UTC) + timedelta(hours=1))
     assert _names(await _query(world, text="Ghana")) == ["North Ghana", "South Ghana"]
@@ -63,7 +63,7 @@ async def test_figures_and_words_deep_in_properties_are_found(world: World) -> N
     assert _names(await _query(world, text="lome")) == ["Togo"]
 
 
-async def test_several_types_and_times(world: World) -> None:
+async def test_results_are_filtered_by_types_and_times(world: World) -> None:
     for name in ("River", "Port"):
         await world.node_type(name)
     ghana = await world.node("Ghana")
@@ -81,27 +81,27 @@ async def test_several_types_and_times(world: World) -> None:
     assert _names(await _query(world, text="a", type_names=["Port"])) == ["Tema"]
 
 
-async def test_what_was_true_at_other_times_only_is_left_out_where_that_is_asked(
+async def test_nodes_not_valid_at_the_requested_time_are_left_out(
     world: World,
 ) -> None:
     ghana, togo, benin = [await world.unproven(name) for name in ("Ghana", "Togo", "Benin")]
-    await _evidence(world, ghana, valid_from=LONG_AGO, valid_to=LONG_AGO + timedelta(days=365))
-    await _evidence(world, togo, valid_from=LONG_AGO)
+    await _add_evidence(world, ghana, valid_from=LONG_AGO, valid_to=LONG_AGO + timedelta(days=365))
+    await _add_evidence(world, togo, valid_from=LONG_AGO)
 
-    async def at(moment: datetime) -> list[str]:
+    async def names_at(moment: datetime) -> list[str]:
         return sorted(_names(await _query(world, as_of=moment)))
 
-    assert await at(LONG_AGO - timedelta(days=1)) == ["Benin"], "nothing is known of its time"
-    assert await at(LONG_AGO + timedelta(days=1)) == ["Benin", "Ghana", "Togo"]
-    assert await at(LONG_AGO + timedelta(days=400)) == ["Benin", "Togo"]
-    told = {node["id"]: node for node in (await _query(world))["nodes"]}
-    assert told[str(ghana)]["asOf"] == "2020-01-01T00:00:00Z"
-    assert told[str(ghana)]["until"] == "2020-12-31T00:00:00Z"
-    assert "until" not in told[str(togo)]
-    assert "asOf" not in told[str(benin)]
+    assert await names_at(LONG_AGO - timedelta(days=1)) == ["Benin"], "its validity is unknown"
+    assert await names_at(LONG_AGO + timedelta(days=1)) == ["Benin", "Ghana", "Togo"]
+    assert await names_at(LONG_AGO + timedelta(days=400)) == ["Benin", "Togo"]
+    nodes = {node["id"]: node for node in (await _query(world))["nodes"]}
+    assert nodes[str(ghana)]["asOf"] == "2020-01-01T00:00:00Z"
+    assert nodes[str(ghana)]["until"] == "2020-12-31T00:00:00Z"
+    assert "until" not in nodes[str(togo)]
+    assert "asOf" not in nodes[str(benin)]
 
 
-async def test_a_neighbourhood_reaches_as_far_as_asked(world: World) -> None:
+async def test_a_neighbourhood_has_the_requested_depth(world: World) -> None:
     names = ["Ghana", "Togo", "Benin", "Nigeria"]
     nodes = [await world.node(name) for name in names]
     edges = [str(await world.edge(*pair)) for pair in pairwise(nodes)]
@@ -111,18 +111,18 @@ async def test_a_neighbourhood_reaches_as_far_as_asked(world: World) -> None:
         assert [edge["id"] for edge in answer["edges"]] == edges[:depth]
 
 
-async def test_a_hub_is_shown_as_far_as_there_is_room_and_says_so(world: World) -> None:
+async def test_a_large_neighbourhood_is_cut_and_says_so(world: World) -> None:
     hub = await world.node("Hub")
     spokes = [await world.node(f"Spoke {number}") for number in range(60)]
     for spoke in spokes:
         await world.edge(spoke, hub)
     answer = await _query(world, ids=[hub], neighbours=2)
     assert len(answer["nodes"]) == query.MAX_NODES
-    assert _names(answer)[1] == "Spoke 59", "those touched last are followed first"
+    assert _names(answer)[1] == "Spoke 59", "the most recently updated come first"
     assert "Not all neighbours or edges are shown" in answer["cut"]
 
 
-async def test_two_hubs_old_edge_is_among_them_however_many_newer_ones_there_are(
+async def test_an_old_edge_between_two_hubs_is_shown_despite_newer_edges(
     world: World,
 ) -> None:
     one, other = await world.node("One"), await world.node("Other")
@@ -141,8 +141,8 @@ async def test_the_shortest_paths_between_two(world: World) -> None:
     answer = await _query(world, between=[a, e])
     assert answer["paths"] == [
         {
-            "nodeIds": [str(each) for each in (a, b, c, d, e)],
-            "edgeIds": [str(each) for each in (ab, cb, cd, de)],
+            "nodeIds": [str(node) for node in (a, b, c, d, e)],
+            "edgeIds": [str(edge) for edge in (ab, cb, cd, de)],
         }
     ]
     assert _names(answer) == list("ABCDE")
@@ -151,7 +151,7 @@ async def test_the_shortest_paths_between_two(world: World) -> None:
     assert [path["edgeIds"] for path in answer["paths"]] == [[str(ae)]]
 
 
-async def test_paths_go_round_hubs_and_end_at_four_edges(world: World) -> None:
+async def test_paths_avoid_hubs_and_have_at_most_four_edges(world: World) -> None:
     hub, a, far = await world.node("Hub"), await world.node("A"), await world.node("Far")
     link = await world.node("Link")
     await world.edge(a, link)
@@ -159,23 +159,23 @@ async def test_paths_go_round_hubs_and_end_at_four_edges(world: World) -> None:
     for number in range(220):
         await world.edge(await world.node(f"Spoke {number}"), hub)
     (path,) = (await _query(world, between=[hub, a]))["paths"]
-    assert path["nodeIds"] == [str(each) for each in (hub, link, a)]
+    assert path["nodeIds"] == [str(node) for node in (hub, link, a)]
     answer = await _query(world, between=[hub, far])
     assert answer["paths"] == []
     assert "No path of at most 4 edges" in answer["cut"]
 
 
 async def test_paths_need_two_nodes_of_this_agent(world: World, stranger: World) -> None:
-    ghana, theirs = await world.node("Ghana"), await stranger.node("Mali")
+    ghana, foreign_node = await world.node("Ghana"), await stranger.node("Mali")
     for wrong in ([ghana], [ghana, ghana]):
         with pytest.raises(ToolRefusalError, match="two different nodes"):
             await _query(world, between=wrong)
-    for unknown in (theirs, uuid4()):
+    for unknown in (foreign_node, uuid4()):
         with pytest.raises(ToolRefusalError, match=f"no such node: {unknown}"):
             await _query(world, between=[ghana, unknown])
 
 
-async def test_nothing_of_another_agent_is_found_in_any_way(world: World, stranger: World) -> None:
+async def test_nodes_of_another_agent_are_never_found(world: World, stranger: World) -> None:
     await world.node("Benin")
     one, other = await stranger.node("Mali", capital="Bamako"), await stranger.node("Niger")
     await stranger.edge(one, other)
@@ -201,14 +201,14 @@ async def test_any_text_is_answered_within_bounds(world: World, text: str) -> No
     assert len(json.dumps(answer, ensure_ascii=False).encode()) <= query.MAX_BYTES
 
 
-async def test_ten_kilobytes_of_text_are_a_question_like_any_other(world: World) -> None:
+async def test_ten_kilobytes_of_text_are_searched_normally(world: World) -> None:
     await world.node("Ghana")
     assert _names(await _query(world, text="Ghana " + "x" * 10_000)) == ["Ghana"]
     assert _names(await _query(world, text="Ghana " * 2_000)) == ["Ghana"]
 
 
-async def _evidence(world: World, node_id: UUID, **valid: datetime) -> None:
-    """That there is such a node, on a page that says when."""
+async def _add_evidence(world: World, node_id: UUID, **valid: datetime) -> None:
+    """Add evidence for the node with this validity."""
     agent_id, source_id, moment = world.scope.agent_id, uuid4(), datetime.now(UTC)
     async with world.database.transaction() as session:
         session.add(

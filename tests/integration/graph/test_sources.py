@@ -1,4 +1,4 @@
-"""Pages as they are kept, and found again."""
+"""Storing pages and finding them again."""
 
 import asyncio
 from dataclasses import replace
@@ -13,7 +13,7 @@ from shared.graph.provenance.sources import find_pages, list_recent_urls, store_
 from shared.graph.scope import GraphScope
 from shared.tools import Json
 from tests.support.graph.world import PAGE, World
-from tests.support.sent import listened
+from tests.support.sql_capture import captured_statements
 
 URL = "https://press.example/lithium"
 MAY = datetime(2024, 5, 1, tzinfo=UTC)
@@ -23,18 +23,18 @@ def page(text: str = "Orran shipped 92,000 tonnes.", **more: object) -> Json:
     return {"results": [{"url": URL, "title": " Lithium \n today", "content": text, **more}]}
 
 
-async def kept(world: World, url: str = URL) -> list[Source]:
+async def load_sources(world: World, url: str = URL) -> list[Source]:
     async with world.database.transaction() as session:
-        found = await session.scalars(
+        sources = await session.scalars(
             select(Source).where(Source.url == url).order_by(Source.fetched_at, Source.text)
         )
-        return list(found)
+        return list(sources)
 
 
-async def test_a_page_is_kept_as_it_came_and_sealed(world: World) -> None:
+async def test_a_page_is_stored_unchanged_and_sealed(world: World) -> None:
     text = "Überall – “½” 鉄鋼\n\n  so it stands"
-    await world.read(page(text, published_date="2024-05-01"))
-    (source,) = await kept(world)
+    await world.store_search_results(page(text, published_date="2024-05-01"))
+    (source,) = await load_sources(world)
     assert (source.text, source.title, source.published) == (text, "Lithium today", MAY)
     assert source.sha256 == integrity.sha256(text)
     assert source.seal == integrity.source_seal(
@@ -48,23 +48,29 @@ async def test_a_page_is_kept_as_it_came_and_sealed(world: World) -> None:
     )
 
 
-async def test_what_is_kept_already_stays_and_what_changed_is_another(world: World) -> None:
-    await world.read(page(), page(published_date="2025-01-01"), page("Orran shipped more."))
-    first, second = await kept(world)
+async def test_a_stored_page_stays_and_a_changed_page_is_another_source(world: World) -> None:
+    await world.store_search_results(
+        page(), page(published_date="2025-01-01"), page("Orran shipped more.")
+    )
+    first, second = await load_sources(world)
     assert (first.text, first.published) == ("Orran shipped 92,000 tonnes.", None)
     assert second.text == "Orran shipped more."
 
 
-async def test_an_extract_takes_the_date_that_the_search_gave(world: World) -> None:
-    await world.read(page("An excerpt.", published_date="Wed, 01 May 2024 00:00:00 GMT"))
-    await world.read(page("The whole page."))
-    assert [each.published for each in await kept(world)] == [MAY, MAY]
+async def test_an_extract_takes_the_date_of_the_search_result(world: World) -> None:
+    await world.store_search_results(
+        page("An excerpt.", published_date="Wed, 01 May 2024 00:00:00 GMT")
+    )
+    await world.store_search_results(page("The whole page."))
+    assert [source.published for source in await load_sources(world)] == [MAY, MAY]
 
 
-async def test_a_date_to_come_is_none(world: World) -> None:
-    """Else whatever such a page says would be newer than all that is learned until then."""
-    await world.read(page(published_date=str(datetime.now(UTC) + timedelta(days=400))))
-    (source,) = await kept(world)
+async def test_a_future_publication_date_is_ignored(world: World) -> None:
+    """Otherwise its claims would supersede everything learned until that date."""
+    await world.store_search_results(
+        page(published_date=str(datetime.now(UTC) + timedelta(days=400)))
+    )
+    (source,) = await load_sources(world)
     assert source.published is None
 
 
@@ -78,58 +84,60 @@ async def test_a_date_to_come_is_none(world: World) -> None:
         {"url": f"https://press.example/{'x' * 3_000}", "content": "text"},
     ],
 )
-async def test_what_cannot_be_quoted_is_not_kept_and_harms_nothing(
-    world: World, result: Json
-) -> None:
-    await world.read({"results": [result, *page()["results"]], "failed": []}, {"content": "prose"})
+async def test_pages_that_cannot_be_quoted_are_skipped(world: World, result: Json) -> None:
+    await world.store_search_results(
+        {"results": [result, *page()["results"]], "failed": []}, {"content": "prose"}
+    )
     async with world.database.transaction() as session:
         urls = set(await session.scalars(select(Source.url)))
     assert urls == {URL, PAGE["url"]}
 
 
-async def test_many_that_bring_the_same_pages_in_any_order_keep_each_once(world: World) -> None:
+async def test_concurrent_readers_store_each_page_once(world: World) -> None:
     pages = [{"url": f"{URL}/{number}", "content": f"Page {number}."} for number in range(20)]
 
     async def read(reader: int) -> None:
         for _ in range(3):
-            await world.read({"results": [*pages[reader:], *pages[:reader]]})
+            await world.store_search_results({"results": [*pages[reader:], *pages[:reader]]})
 
     await asyncio.gather(*(read(reader) for reader in range(8)))
-    assert all([len(await kept(world, each["url"])) == 1 for each in pages])
+    assert all([len(await load_sources(world, result["url"])) == 1 for result in pages])
 
 
 @pytest.mark.parametrize(
-    "spelt",
+    "spelling",
     [f"{URL}/", f"{URL}#top", "https://Press.Example/lithium", f" {URL}/#a", f"HTTPS{URL[5:]}"],
 )
-async def test_an_address_is_found_however_it_is_spelt(world: World, spelt: str) -> None:
-    await world.read(page())
+async def test_an_address_is_found_in_any_spelling(world: World, spelling: str) -> None:
+    await world.store_search_results(page())
     async with world.database.transaction() as session:
-        found = await find_pages(session, world.scope, [spelt, f"{URL}?page=2", f"{URL}s"])
-    assert [each.url for each in found[spelt]] == [URL]
-    assert found.keys() == {spelt}
+        pages = await find_pages(session, world.scope, [spelling, f"{URL}?page=2", f"{URL}s"])
+    assert [source.url for source in pages[spelling]] == [URL]
+    assert pages.keys() == {spelling}
 
 
-async def test_the_very_address_is_preferred_and_the_newest_version_first(world: World) -> None:
+async def test_the_exact_address_is_preferred_and_the_newest_version_comes_first(
+    world: World,
+) -> None:
     for result in (page("Old."), page("New."), page("With a slash.", url=f"{URL}/")):
-        await world.read(result)
+        await world.store_search_results(result)
     async with world.database.transaction() as session:
-        found = await find_pages(session, world.scope, [URL])
-        ids = {each.text: each.id for each in await kept(world)}
-    assert [each.id for each in found[URL]] == [ids["New."], ids["Old."]]
+        pages = await find_pages(session, world.scope, [URL])
+        ids = {source.text: source.id for source in await load_sources(world)}
+    assert [source.id for source in pages[URL]] == [ids["New."], ids["Old."]]
 
 
-async def test_an_address_kept_in_another_spelling_is_found(world: World) -> None:
-    await world.read(page(url="https://Press.Example/Rivers/#1"))
+async def test_an_address_stored_in_another_spelling_is_found(world: World) -> None:
+    await world.store_search_results(page(url="https://Press.Example/Rivers/#1"))
     async with world.database.transaction() as session:
-        found = await find_pages(session, world.scope, ["https://press.example/Rivers"])
+        pages = await find_pages(session, world.scope, ["https://press.example/Rivers"])
         other_case = await find_pages(session, world.scope, ["https://press.example/rivers"])
-    assert found
+    assert pages
     assert not other_case
 
 
 async def test_pages_of_others_are_not_found(world: World, stranger: World) -> None:
-    await stranger.read(page())
+    await stranger.store_search_results(page())
     intruder = GraphScope(world.scope.owner_id, stranger.scope.agent_id)
     async with world.database.transaction() as session:
         for scope in (world.scope, intruder):
@@ -138,18 +146,18 @@ async def test_pages_of_others_are_not_found(world: World, stranger: World) -> N
         assert await list_recent_urls(session, world.scope, 10) == [PAGE["url"]]
 
 
-async def test_a_page_of_an_agent_that_is_not_ones_own_is_not_kept(
+async def test_a_page_for_an_agent_of_another_owner_is_not_stored(
     world: World, stranger: World
 ) -> None:
     intruder = GraphScope(world.scope.owner_id, stranger.scope.agent_id)
     with pytest.raises(Exception, match="null value"):
         async with world.database.transaction() as session:
             await store_pages(session, intruder, page())
-    assert await kept(world) == []
+    assert await load_sources(world) == []
 
 
 async def test_retracted_pages_are_not_offered(world: World) -> None:
-    await world.read(page())
+    await world.store_search_results(page())
     async with world.database.transaction() as session:
         await session.execute(
             update(Source).where(Source.url == URL).values(retracted_at=datetime.now(UTC))
@@ -157,16 +165,16 @@ async def test_retracted_pages_are_not_offered(world: World) -> None:
         assert await list_recent_urls(session, world.scope, 10) == [PAGE["url"]]
 
 
-async def test_a_transaction_looks_a_page_up_once_and_again_once_it_has_kept_pages(
+async def test_a_transaction_caches_page_lookups_until_it_stores_pages(
     world: World,
 ) -> None:
-    await world.read({"results": [{"url": URL, "content": "As it was."}]})
+    await world.store_search_results({"results": [{"url": URL, "content": "As it was."}]})
     async with world.database.transaction() as session:
         [first] = (await find_pages(session, world.scope, [URL]))[URL]
-        with listened() as sent:
-            [again] = (await find_pages(session, world.scope, [URL]))[URL]
-        assert not sent
-        assert replace(again, looked_up_at=first.looked_up_at) == first
-        assert again.looked_up_at > first.looked_up_at
+        with captured_statements() as statements:
+            [second] = (await find_pages(session, world.scope, [URL]))[URL]
+        assert not statements
+        assert replace(second, looked_up_at=first.looked_up_at) == first
+        assert second.looked_up_at > first.looked_up_at
         await store_pages(session, world.scope, {"results": [{"url": URL, "content": "As it is."}]})
         assert len((await find_pages(session, world.scope, [URL]))[URL]) == 2

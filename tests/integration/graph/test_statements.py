@@ -1,4 +1,4 @@
-"""What it takes to write into a graph of 20,000 nodes: few statements, planned once, that go through no table."""
+"""Writes to a graph of 20,000 nodes send few statements, with generic plans and no sequential scans."""
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ from shared.database.engine import Database
 from shared.graph.validation import Validators
 from tests.conftest import cloned
 from tests.support.engines import Postgres
-from tests.support.sent import listened
+from tests.support.sql_capture import captured_statements
 
 NODES: Final = 20_000
 TIMES: Final = 12
-"""More than it takes until PostgreSQL keeps a plan."""
+"""More executions than PostgreSQL needs before it uses a generic plan."""
 
 
 @dataclass(frozen=True)
-class Full:
+class LargeGraph:
     url: str
     database: Database
     filled: FilledGraph
@@ -51,53 +51,55 @@ class Full:
 
 
 @pytest.fixture(scope="module")
-def made(postgres: Postgres) -> Iterator[tuple[str, FilledGraph]]:
+def filled_database(postgres: Postgres) -> Iterator[tuple[str, FilledGraph]]:
     with cloned(postgres) as url:
         yield url, fill(url, NODES)
 
 
 @pytest.fixture
-async def full(made: tuple[str, FilledGraph]) -> AsyncIterator[Full]:
-    url, filled = made
+async def full(filled_database: tuple[str, FilledGraph]) -> AsyncIterator[LargeGraph]:
+    url, filled = filled_database
     database = Database(url, name="test", pool_size=1)
     async with database.transaction() as session:
         await store_page(session, filled.scope)
-    yield Full(url, database, filled)
+    yield LargeGraph(url, database, filled)
     await database.close()
 
 
-async def test_new_ones_take_four_statements_and_more_of_them_six(full: Full) -> None:
-    """Two more where there is a thing already: to lock it, and to see what is known of it then."""
+async def test_a_new_element_takes_four_statements_and_an_existing_one_six(
+    full: LargeGraph,
+) -> None:
+    """An existing element takes two more: to lock it, and to load its claims."""
     name = f"{full.filled.names[0]} 7001"
-    taken = []
+    statement_counts = []
     for _ in range(2):
         async with full.database.transaction() as session:
-            with listened() as sent:
+            with captured_statements() as statements:
                 await full.node(session, name)
-            taken.append(len(sent))
+            statement_counts.append(len(statements))
         async with full.database.transaction() as session:
-            with listened() as sent:
+            with captured_statements() as statements:
                 await full.edge(session, 0, "type_13")
-            taken.append(len(sent))
-    assert taken == [4, 4, 6, 6]
+            statement_counts.append(len(statements))
+    assert statement_counts == [4, 4, 6, 6]
 
 
-async def test_further_ones_of_a_transaction_take_two_less(full: Full) -> None:
-    """Their page and their type are known already; of the first edge the page alone."""
-    taken = []
+async def test_later_elements_of_a_transaction_take_two_statements_less(full: LargeGraph) -> None:
+    """Their page and type are cached; for the first edge only the page is."""
+    statement_counts = []
     async with full.database.transaction() as session:
         for number in range(2):
-            with listened() as sent:
+            with captured_statements() as statements:
                 await full.node(session, f"{full.filled.names[0]} {7100 + number}")
-            taken.append(len(sent))
-            with listened() as sent:
+            statement_counts.append(len(statements))
+            with captured_statements() as statements:
                 await full.edge(session, 10 + number, "type_13")
-            taken.append(len(sent))
-    assert taken == [4, 3, 2, 2]
+            statement_counts.append(len(statements))
+    assert statement_counts == [4, 3, 2, 2]
 
 
-async def test_each_is_planned_once(full: Full) -> None:
-    """Where plans for the very values look cheaper, PostgreSQL makes one each time, which takes longer than the rest."""
+async def test_every_statement_gets_a_generic_plan(full: LargeGraph) -> None:
+    """If custom plans look cheaper, PostgreSQL plans every execution, which takes longer than the rest."""
     for number in range(TIMES):
         async with full.database.transaction() as session:
             await full.node(session, f"{full.filled.names[number]} {8000 + number}")
@@ -112,14 +114,14 @@ async def test_each_is_planned_once(full: Full) -> None:
     assert [statement for statement, generic in plans.items() if not generic] == []
 
 
-async def test_none_of_them_goes_through_a_table(full: Full) -> None:
+async def test_no_write_uses_a_sequential_scan(full: LargeGraph) -> None:
     async with full.database.transaction() as session:
-        with listened() as sent:
+        with captured_statements() as statements:
             await full.node(session, f"{full.filled.names[0]} 9001")
             await full.edge(session, 100, "type_12")
     with psycopg.connect(full.url) as connection:
         connection.execute("set plan_cache_mode = force_generic_plan")
-        for statement, values in sent:
+        for statement, values in statements:
             rows = connection.execute(f"explain {statement}".encode(), values)
             plan = "\n".join(row[0] for row in rows)
             for table in ("graph_nodes", "graph_edges", "graph_names", "evidence", "sources"):

@@ -1,4 +1,4 @@
-"""Of what pages tell differently the latest holds, whichever came first, and nothing is lost."""
+"""Of contradicting claims the latest wins, in any order of arrival, and none is lost."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -24,28 +24,30 @@ def url(year: int) -> str:
     return f"https://press.example/{year}"
 
 
-def ground(year: int, valid_from: datetime | None = None) -> EvidenceInput:
+def evidence_input(year: int, valid_from: datetime | None = None) -> EvidenceInput:
     quote = f"In {year} there were {year - 2000} million."
     return EvidenceInput(url(year), quote, valid_from=valid_from)
 
 
-async def read_all(world: World) -> World:
-    """A page of each year, all of them fetched at once."""
+async def store_all_pages(world: World) -> World:
+    """Store a page of each year, all fetched at once."""
     pages = [
-        {"url": url(year), "content": ground(year).quote, "published_date": f"{year}-06-30"}
+        {"url": url(year), "content": evidence_input(year).quote, "published_date": f"{year}-06-30"}
         for year in YEARS
     ]
-    await world.read({"results": pages})
+    await world.store_search_results({"results": pages})
     return world
 
 
 @pytest.fixture
-async def counting(world: World) -> World:
-    return await read_all(world)
+async def census(world: World) -> World:
+    return await store_all_pages(world)
 
 
-async def count(world: World, year: int, valid_from: datetime | None = None) -> UpsertResult:
-    """What the page of `year` says of Ghana's people."""
+async def write_population(
+    world: World, year: int, valid_from: datetime | None = None
+) -> UpsertResult:
+    """Write Ghana's population from the page of `year`."""
     async with world.database.transaction() as session:
         return await add_node(
             session,
@@ -54,106 +56,106 @@ async def count(world: World, year: int, valid_from: datetime | None = None) -> 
             type_name="Country",
             name="Ghana",
             properties={"summary": "A state.", "population": year - 2000},
-            grounds=[ground(year, valid_from)],
+            evidence=[evidence_input(year, valid_from)],
         )
 
 
-async def node(world: World, added: UpsertResult) -> GraphNode:
+async def load_node(world: World, result: UpsertResult) -> GraphNode:
     async with world.database.transaction() as session:
-        return await session.get_one(GraphNode, added.id)
+        return await session.get_one(GraphNode, result.id)
 
 
-async def test_a_newer_value_supersedes_and_says_what_stood(counting: World) -> None:
-    first = await count(counting, 2022)
+async def test_a_newer_value_supersedes_and_reports_the_previous_one(census: World) -> None:
+    first = await write_population(census, 2022)
     assert first.tool_answer == {"created": True}
-    newer = await count(counting, 2024)
-    stood = {"population": {"held": 22, "asOf": "2022-06-30T00:00:00Z"}}
-    assert newer.tool_answer == {"created": False, "superseded": stood}
-    assert (await node(counting, newer)).properties["population"] == 24
+    newer = await write_population(census, 2024)
+    previous = {"population": {"held": 22, "asOf": "2022-06-30T00:00:00Z"}}
+    assert newer.tool_answer == {"created": False, "superseded": previous}
+    assert (await load_node(census, newer)).properties["population"] == 24
 
 
-async def test_an_older_value_is_kept_and_does_not_win(counting: World) -> None:
-    await count(counting, 2024)
-    older = await count(counting, 2022)
-    holds = {"population": {"held": 24, "asOf": "2024-06-30T00:00:00Z"}}
-    assert older.tool_answer == {"created": False, "kept": holds}
-    assert (await node(counting, older)).properties["population"] == 24
+async def test_an_older_value_is_stored_and_does_not_win(census: World) -> None:
+    await write_population(census, 2024)
+    older = await write_population(census, 2022)
+    current = {"population": {"held": 24, "asOf": "2024-06-30T00:00:00Z"}}
+    assert older.tool_answer == {"created": False, "kept": current}
+    assert (await load_node(census, older)).properties["population"] == 24
 
 
 @pytest.mark.parametrize("order", list(permutations(YEARS)))
-async def test_the_order_of_arrival_does_not_count(
-    counting: World, stranger: World, order: tuple[int, ...]
+async def test_the_order_of_arrival_does_not_matter(
+    census: World, stranger: World, order: tuple[int, ...]
 ) -> None:
-    await read_all(stranger)
+    await store_all_pages(stranger)
     for year in YEARS:
-        await count(stranger, year)
+        await write_population(stranger, year)
     for year in order:
-        added = await count(counting, year)
-    assert (await node(counting, added)).properties == {"summary": "A state.", "population": 24}
-    async with counting.database.transaction() as session:
+        result = await write_population(census, year)
+    assert (await load_node(census, result)).properties == {"summary": "A state.", "population": 24}
+    async with census.database.transaction() as session:
         assert await session.scalar(select(func.count()).select_from(Evidence)) == 6
-        hashes = {await canonical_hash(session, each.scope) for each in (counting, stranger)}
+        hashes = {await canonical_hash(session, agent.scope) for agent in (census, stranger)}
     assert len(hashes) == 1
 
 
-async def test_when_it_was_true_counts_before_when_it_was_published(counting: World) -> None:
-    await count(counting, 2022, valid_from=datetime(2026, 1, 1, tzinfo=UTC))
-    later = await count(counting, 2024)
+async def test_the_validity_date_takes_precedence_over_the_publication_date(census: World) -> None:
+    await write_population(census, 2022, valid_from=datetime(2026, 1, 1, tzinfo=UTC))
+    later = await write_population(census, 2024)
     assert later.tool_answer["kept"]["population"] == {"held": 22, "asOf": "2026-01-01T00:00:00Z"}
 
 
-async def test_what_is_foretold_does_not_stand_against_what_is_learned_since(
-    counting: World,
+async def test_a_forecast_is_superseded_by_later_evidence(
+    census: World,
 ) -> None:
-    foretold = await count(counting, 2022, valid_from=datetime(2999, 1, 1, tzinfo=UTC))
-    assert (await node(counting, foretold)).properties["population"] == 22
-    since = {"url": url(2999), "content": "In 2999 there were 999 million."}
-    await counting.read({"results": [since]})
-    learned = await count(counting, 2999, valid_from=datetime.now(UTC) + timedelta(days=9))
-    assert (await node(counting, learned)).properties["population"] == 999
+    forecast = await write_population(census, 2022, valid_from=datetime(2999, 1, 1, tzinfo=UTC))
+    assert (await load_node(census, forecast)).properties["population"] == 22
+    page = {"url": url(2999), "content": "In 2999 there were 999 million."}
+    await census.store_search_results({"results": [page]})
+    newer = await write_population(census, 2999, valid_from=datetime.now(UTC) + timedelta(days=9))
+    assert (await load_node(census, newer)).properties["population"] == 999
 
 
-async def test_what_was_written_before_evidence_was_kept_gives_way_and_is_told(
-    counting: World,
+async def test_values_without_evidence_are_superseded_and_reported(
+    census: World,
 ) -> None:
-    added = await count(counting, 2022)
-    async with counting.database.transaction() as session:
+    result = await write_population(census, 2022)
+    async with census.database.transaction() as session:
         await session.execute(
             update(GraphNode).values(
                 properties={"summary": "A state.", "population": 22, "capital": "Accra"}, seal=None
             )
         )
-    newer = await count(counting, 2023)
+    newer = await write_population(census, 2023)
     assert newer.tool_answer["superseded"] == {
         "population": {"held": 22, "asOf": "2022-06-30T00:00:00Z"}
     }
-    after = await node(counting, added)
+    after = await load_node(census, result)
     assert after.properties == {"summary": "A state.", "population": 23, "capital": "Accra"}
     assert after.seal is not None
 
 
-async def test_of_a_retracted_page_the_one_before_it_holds_again(counting: World) -> None:
+async def test_retracting_a_page_restores_the_previous_value(census: World) -> None:
     for year in YEARS:
-        added = await count(counting, year)
-    for year, holds in ((2024, 23), (2023, 22)):
-        async with counting.database.transaction() as session:
+        result = await write_population(census, year)
+    for year, expected in ((2024, 23), (2023, 22)):
+        async with census.database.transaction() as session:
             await session.execute(
                 update(Source)
                 .where(Source.url == url(year))
                 .values(retracted_at=func.clock_timestamp())
             )
-            properties = await reproject_node(session, counting.scope, added.id)
-        assert properties["population"] == holds
+            properties = await reproject_node(session, census.scope, result.id)
+        assert properties["population"] == expected
 
 
-async def test_of_many_that_write_one_node_at_once_none_is_lost(counting: World) -> None:
-    added = await asyncio.gather(
-        *(count(counting, YEARS[writer % len(YEARS)]) for writer in range(WRITERS))
+async def test_concurrent_writes_to_one_node_lose_no_evidence(census: World) -> None:
+    results = await asyncio.gather(
+        *(write_population(census, YEARS[writer % len(YEARS)]) for writer in range(WRITERS))
     )
-    assert sum(each.created for each in added) == 1
-    after = await node(counting, added[0])
+    assert sum(result.created for result in results) == 1
+    after = await load_node(census, results[0])
     assert after.properties["population"] == 24
-    async with counting.database.transaction() as session:
+    async with census.database.transaction() as session:
         ids = list(await session.scalars(select(Evidence.id)))
     assert len(ids) == len(YEARS)
     assert after.seal == integrity.node_seal(
@@ -166,9 +168,9 @@ async def test_of_many_that_write_one_node_at_once_none_is_lost(counting: World)
     )
 
 
-async def test_agents_do_not_count_each_others_evidence(counting: World) -> None:
-    other = await read_all(await make_world(counting.database, "other"))
-    await count(other, 2024)
-    added = await count(counting, 2022)
-    assert added.tool_answer == {"created": True}
-    assert (await node(counting, added)).properties["population"] == 22
+async def test_agents_do_not_use_the_evidence_of_others(census: World) -> None:
+    other = await store_all_pages(await make_world(census.database, "other"))
+    await write_population(other, 2024)
+    result = await write_population(census, 2022)
+    assert result.tool_answer == {"created": True}
+    assert (await load_node(census, result)).properties["population"] == 22

@@ -1,4 +1,4 @@
-"""The tools as the model meets them: which each phase has, what they take, what they give back."""
+"""The tools as the model sees them: the tools of each phase, their arguments and their answers."""
 
 from typing import Any
 
@@ -7,14 +7,14 @@ from pydantic import ValidationError
 
 from shared.graph import tools
 from shared.tools import StateTool, ToolRefusalError, declaration
-from tests.support.committing import COMMITTED, SURE
-from tests.support.graph.tooling import EVIDENCE, call, named
+from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
+from tests.support.graph.tooling import EVIDENCE, call, find_tool
 from tests.support.graph.world import COUNTRY, COUNTRY_SCHEMA, World
 
 
-async def test_each_phase_is_handed_its_tools_and_no_others(world: World) -> None:
-    def names(offered: list[StateTool[Any]]) -> list[str]:
-        return [tool.name for tool in offered]
+async def test_each_phase_gets_exactly_its_tools(world: World) -> None:
+    def names(phase_tools: list[StateTool[Any]]) -> list[str]:
+        return [tool.name for tool in phase_tools]
 
     assert names(tools.graph_construction(world.scope)) == [
         "queryGraph",
@@ -35,7 +35,7 @@ async def test_each_phase_is_handed_its_tools_and_no_others(world: World) -> Non
 
 
 async def test_every_tool_and_every_argument_is_described(world: World) -> None:
-    offered = {
+    phase_tools = {
         tool.name: tool
         for tool in (
             *tools.graph_construction(world.scope),
@@ -43,7 +43,7 @@ async def test_every_tool_and_every_argument_is_described(world: World) -> None:
             *tools.advice_generation(world.scope),
         )
     }
-    for tool in offered.values():
+    for tool in phase_tools.values():
         function = declaration(tool)["function"]
         assert len(function["description"]) > 40
         for name, argument in function["parameters"]["properties"].items():
@@ -52,28 +52,28 @@ async def test_every_tool_and_every_argument_is_described(world: World) -> None:
 
 
 async def test_a_document_becomes_nodes_and_edges(world: World) -> None:
-    offered = tools.graph_construction(world.scope, world.validators)
-    made = await call(
+    phase_tools = tools.graph_construction(world.scope, world.validators)
+    answer = await call(
         world,
-        named(offered, "createNodeType"),
+        find_tool(phase_tools, "createNodeType"),
         name="River",
         description="Water that runs.",
         propertiesSchema=COUNTRY_SCHEMA,
         exampleProperties=COUNTRY,
         justification="A river is no country.",
     )
-    assert made == {"name": "River", "created": True}
-    made = await call(
+    assert answer == {"name": "River", "created": True}
+    answer = await call(
         world,
-        named(offered, "createEdgeType"),
+        find_tool(phase_tools, "createEdgeType"),
         name="flows_through",
         description="The river runs through the country.",
         sourceTypes=["River"],
         targetTypes=["Country"],
         justification="No type says where a river runs.",
     )
-    assert made == {"name": "flows_through", "created": True}
-    add = named(offered, "addGraphNode")
+    assert answer == {"name": "flows_through", "created": True}
+    add = find_tool(phase_tools, "addGraphNode")
     volta = await call(
         world, add, type="River", name="Volta", properties=COUNTRY, evidence=EVIDENCE
     )
@@ -83,15 +83,15 @@ async def test_a_document_becomes_nodes_and_edges(world: World) -> None:
     assert volta.keys() == {"nodeId", "created"}
     edge = await call(
         world,
-        named(offered, "addGraphEdge"),
+        find_tool(phase_tools, "addGraphEdge"),
         type="flows_through",
         sourceId=volta["nodeId"],
         targetId=ghana["nodeId"],
         evidence=EVIDENCE,
     )
-    found = await call(world, named(offered, "queryGraph"), text="Volta", neighbours=True)
-    assert [node["name"] for node in found["nodes"]] == ["Volta", "Ghana"]
-    assert found["edges"] == [
+    graph = await call(world, find_tool(phase_tools, "queryGraph"), text="Volta", neighbours=True)
+    assert [node["name"] for node in graph["nodes"]] == ["Volta", "Ghana"]
+    assert graph["edges"] == [
         {
             "id": edge["edgeId"],
             "type": "flows_through",
@@ -103,27 +103,27 @@ async def test_a_document_becomes_nodes_and_edges(world: World) -> None:
     ]
 
 
-async def test_types_that_exist_are_given_back_as_they_are(world: World) -> None:
-    offered = tools.graph_construction(world.scope)
-    made = await call(
+async def test_existing_types_are_returned_unchanged(world: World) -> None:
+    phase_tools = tools.graph_construction(world.scope)
+    answer = await call(
         world,
-        named(offered, "createNodeType"),
+        find_tool(phase_tools, "createNodeType"),
         name="COUNTRY",
         description="Another.",
         propertiesSchema={"type": "object"},
         exampleProperties={},
         justification="None.",
     )
-    assert made == {"name": "Country", "created": False, "propertiesSchema": COUNTRY_SCHEMA}
-    listed = await call(world, named(offered, "listNodeTypes"))
-    assert [each["name"] for each in listed["nodeTypes"]] == [
+    assert answer == {"name": "Country", "created": False, "propertiesSchema": COUNTRY_SCHEMA}
+    listing = await call(world, find_tool(phase_tools, "listNodeTypes"))
+    assert [node_type["name"] for node_type in listing["nodeTypes"]] == [
         "AgentAdvice",
         "AgentAnalysis",
         "Country",
     ]
-    assert listed["nodeTypes"][2].keys() == {"name", "description", "propertiesSchema"}
-    listed = await call(world, named(offered, "listEdgeTypes"))
-    assert listed["edgeTypes"][0] == {
+    assert listing["nodeTypes"][2].keys() == {"name", "description", "propertiesSchema"}
+    listing = await call(world, find_tool(phase_tools, "listEdgeTypes"))
+    assert listing["edgeTypes"][0] == {
         "name": "about",
         "description": "the analysis is about this node",
         "sourceTypes": ["AgentAnalysis"],
@@ -131,20 +131,20 @@ async def test_types_that_exist_are_given_back_as_they_are(world: World) -> None
     }
 
 
-async def test_edges_satisfy_the_schema_that_their_type_was_given(world: World) -> None:
-    offered = tools.graph_construction(world.scope, world.validators)
-    create, add = named(offered, "createEdgeType"), named(offered, "addGraphEdge")
+async def test_edges_must_satisfy_the_schema_of_their_type(world: World) -> None:
+    phase_tools = tools.graph_construction(world.scope, world.validators)
+    create, add = find_tool(phase_tools, "createEdgeType"), find_tool(phase_tools, "addGraphEdge")
     schema = {
         "type": "object",
         "properties": {"percent": {"type": "number", "maximum": 100}},
         "additionalProperties": False,
     }
-    given = {
+    arguments = {
         "name": "owns",
         "description": "owns a part of",
         "justification": "No type says who owns.",
     }
-    for wrong, why in (
+    for invalid, message in (
         ({"propertiesSchema": schema}, "owns: exampleProperties is missing; give both, or neither"),
         ({"exampleProperties": {}}, "owns: propertiesSchema is missing"),
         (
@@ -154,14 +154,18 @@ async def test_edges_satisfy_the_schema_that_their_type_was_given(world: World) 
         ({"propertiesSchema": {"type": "array"}, "exampleProperties": {}}, '"type": "object"'),
         ({"justification": " "}, "justification: 0 characters"),
     ):
-        with pytest.raises(ToolRefusalError, match=why):
-            await call(world, create, **{**given, **wrong})
-    right = {"propertiesSchema": schema, "exampleProperties": {"percent": 51}}
-    assert await call(world, create, **given, **right) == {"name": "owns", "created": True}
-    again = await call(world, create, **given)
-    assert again["propertiesSchema"] == schema
-    listed = await call(world, named(offered, "listEdgeTypes"))
-    assert [each.get("propertiesSchema") for each in listed["edgeTypes"]] == [None, None, schema]
+        with pytest.raises(ToolRefusalError, match=message):
+            await call(world, create, **{**arguments, **invalid})
+    valid = {"propertiesSchema": schema, "exampleProperties": {"percent": 51}}
+    assert await call(world, create, **arguments, **valid) == {"name": "owns", "created": True}
+    answer = await call(world, create, **arguments)
+    assert answer["propertiesSchema"] == schema
+    listing = await call(world, find_tool(phase_tools, "listEdgeTypes"))
+    assert [edge_type.get("propertiesSchema") for edge_type in listing["edgeTypes"]] == [
+        None,
+        None,
+        schema,
+    ]
     ends = {
         "sourceId": await world.node("Ghana"),
         "targetId": await world.node("Togo"),
@@ -175,19 +179,19 @@ async def test_edges_satisfy_the_schema_that_their_type_was_given(world: World) 
 async def test_a_long_list_of_types_leaves_out_schemas_and_says_so(world: World) -> None:
     for number in range(3):
         async with world.database.transaction() as session:
-            create = named(tools.graph_construction(world.scope), "createNodeType")
-            given = {
+            create = find_tool(tools.graph_construction(world.scope), "createNodeType")
+            arguments = {
                 "name": f"Big{number}",
                 "description": "Large.",
                 "propertiesSchema": {"type": "object", "description": "x" * 9_000},
                 "exampleProperties": {},
                 "justification": "None fits.",
             }
-            await create.run(session, create.arguments.model_validate(given))
-    listed = await call(world, tools.list_node_types(world.scope))
-    assert len(listed["nodeTypes"]) == 6
-    assert "propertiesSchema" in listed["nodeTypes"][0]
-    assert "createNodeType with a name that exists gives its schema" in listed["cut"]
+            await create.run(session, create.arguments.model_validate(arguments))
+    listing = await call(world, tools.list_node_types(world.scope))
+    assert len(listing["nodeTypes"]) == 6
+    assert "propertiesSchema" in listing["nodeTypes"][0]
+    assert "createNodeType with a name that exists gives its schema" in listing["cut"]
 
 
 async def test_from_node_to_analysis_to_advice(world: World) -> None:
@@ -195,17 +199,17 @@ async def test_from_node_to_analysis_to_advice(world: World) -> None:
     analyzer = tools.analysis_generation(world.scope)
     analysis = await call(
         world,
-        named(analyzer, "addAgentAnalysisNode"),
+        find_tool(analyzer, "addAgentAnalysisNode"),
         name="Growth",
         type="observation",
         summary="It grows.",
         content=f"It grows [node:{ghana}].",
-        **SURE,
+        **ANALYSIS_TERMS,
     )
     assert analysis.keys() == {"nodeId"}
     edge = await call(
         world,
-        named(analyzer, "addGraphEdge"),
+        find_tool(analyzer, "addGraphEdge"),
         type="about",
         sourceId=analysis["nodeId"],
         targetId=str(ghana),
@@ -213,24 +217,24 @@ async def test_from_node_to_analysis_to_advice(world: World) -> None:
     assert edge["created"]
     advice = await call(
         world,
-        named(tools.advice_generation(world.scope), "addAgentAdviceNode"),
+        find_tool(tools.advice_generation(world.scope), "addAgentAdviceNode"),
         name="Buy",
         action="BUY",
         summary="Buy it.",
         content=f"Because [node:{analysis['nodeId']}].",
-        **COMMITTED,
+        **ADVICE_TERMS,
     )
     assert advice.keys() == {"nodeId", "action"}
 
 
 async def test_graph_construction_cannot_write_conclusions(world: World) -> None:
-    add = named(tools.graph_construction(world.scope), "addGraphNode")
+    add = find_tool(tools.graph_construction(world.scope), "addGraphNode")
     for reserved in ("AgentAnalysis", "AgentAdvice"):
         with pytest.raises(ToolRefusalError, match="conclusions"):
             await call(world, add, type=reserved, name="x", properties={}, evidence=EVIDENCE)
 
 
-async def test_arguments_that_are_not_known_or_not_right_are_told(world: World) -> None:
+async def test_unknown_and_invalid_arguments_are_reported(world: World) -> None:
     advise = tools.add_agent_advice_node(world.scope)
     with pytest.raises(ValidationError, match="action"):
         advise.arguments.model_validate(

@@ -1,4 +1,4 @@
-"""What the tools ask of evidence, and of those who have none."""
+"""The evidence that the tools require, and how they refuse calls without it."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -12,14 +12,14 @@ from shared.database.tables import Evidence, GraphEdge, GraphNode
 from shared.graph import tools
 from shared.graph.conclusions import conclusions
 from shared.graph.provenance import integrity
-from shared.tools import Json, ToolRefusalError
-from tests.support.committing import SURE
-from tests.support.graph.tooling import EVIDENCE, call, named
+from shared.tools import INTERPRETATIONS_KEY, Json, ToolRefusalError
+from tests.support.forecast_terms import ANALYSIS_TERMS
+from tests.support.graph.tooling import EVIDENCE, call, find_tool
 from tests.support.graph.world import COUNTRY, World
 
 
 async def _add(world: World, evidence: list[dict[str, Any]], **properties: Any) -> Json:
-    add = named(tools.graph_construction(world.scope, world.validators), "addGraphNode")
+    add = find_tool(tools.graph_construction(world.scope, world.validators), "addGraphNode")
     return await call(
         world,
         add,
@@ -30,7 +30,7 @@ async def _add(world: World, evidence: list[dict[str, Any]], **properties: Any) 
     )
 
 
-async def test_evidence_says_when_it_holds_and_the_answer_what_gave_way(world: World) -> None:
+async def test_evidence_has_a_validity_and_answers_report_superseded_values(world: World) -> None:
     of_2022 = [{**EVIDENCE[0], "validFrom": "2022", "validTo": "2022"}]
     of_2023 = [{**EVIDENCE[0], "validFrom": "2023-05-01T12:00:00+02:00", "validTo": None}]
     await _add(world, of_2022, population=31)
@@ -53,34 +53,71 @@ async def test_evidence_says_when_it_holds_and_the_answer_what_gave_way(world: W
         ({"quote": "That is not there."}, "it does not stand in"),
     ],
 )
-async def test_evidence_that_cannot_be_is_refused(
+async def test_invalid_evidence_is_refused(
     world: World, entry: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(ToolRefusalError, match=reason):
         await _add(world, [EVIDENCE[0] | entry])
 
 
-async def test_without_evidence_the_arguments_do_not_fit(world: World) -> None:
+async def test_a_wrapped_value_is_unwrapped(world: World) -> None:
+    wrapped = {"validFrom": "2023-01-01", "value": 31}
+    result = await _add(world, EVIDENCE, population=wrapped)
+    assert result[INTERPRETATIONS_KEY] == ["properties.population: its inner value was taken."]
+    async with world.database.transaction() as session:
+        [properties] = await session.scalars(select(GraphNode.properties))
+    assert properties["population"] == 31
+
+
+async def test_an_invalid_property_is_left_out_and_reported(world: World) -> None:
+    naming = [EVIDENCE[0], {**EVIDENCE[0], "properties": ["population"]}]
+    result = await _add(world, naming, population="many")
+    [note] = result[INTERPRETATIONS_KEY]
+    assert "population: 'many' is not of type" in note
+    assert "left out" in note
+    async with world.database.transaction() as session:
+        [properties] = await session.scalars(select(GraphNode.properties))
+        claims = await session.scalars(select(Evidence.claims))
+    assert "population" not in properties
+    assert all("population" not in claim for claim in claims)
+
+
+async def test_a_node_without_any_valid_property_is_refused(world: World) -> None:
+    add = find_tool(tools.graph_construction(world.scope, world.validators), "addGraphNode")
+    with pytest.raises(ToolRefusalError, match="population: 'many' is not of type"):
+        await call(
+            world,
+            add,
+            type="Country",
+            name="Ghana",
+            properties={"population": "many"},
+            evidence=EVIDENCE,
+        )
+    async with world.database.transaction() as session:
+        assert await session.scalar(select(func.count()).select_from(GraphNode)) == 0
+
+
+async def test_arguments_without_evidence_are_invalid(world: World) -> None:
     for name in ("addGraphNode", "addGraphEdge"):
-        tool = named(tools.graph_construction(world.scope), name)
-        for given in (None, [], EVIDENCE * 11):
+        tool = find_tool(tools.graph_construction(world.scope), name)
+        for evidence in (None, [], EVIDENCE * 11):
             with pytest.raises(ValidationError, match="evidence"):
-                tool.arguments.model_validate({"type": "x", "name": "x", "evidence": given})
+                tool.arguments.model_validate({"type": "x", "name": "x", "evidence": evidence})
 
 
-async def test_an_analyzer_ties_analyses_and_nothing_else(world: World) -> None:
+async def test_an_analyzer_links_only_analyses(world: World) -> None:
     ghana, togo = await world.node("Ghana"), await world.node("Togo")
     await world.edge_type("resembles")
     analyzer = tools.analysis_generation(world.scope)
-    tie = named(analyzer, "addGraphEdge")
-    given = {"type": "borders", "sourceId": str(ghana), "targetId": str(togo)}
+    link = find_tool(analyzer, "addGraphEdge")
+    arguments = {"type": "borders", "sourceId": str(ghana), "targetId": str(togo)}
     with pytest.raises(ToolRefusalError, match="Neither end is an AgentAnalysis"):
-        await call(world, tie, **given)
+        await call(world, link, **arguments)
     with pytest.raises(ValidationError, match="evidence"):
-        tie.arguments.model_validate({**given, "evidence": EVIDENCE})
+        link.arguments.model_validate({**arguments, "evidence": EVIDENCE})
     analysis = await call(
         world,
-        named(analyzer, "addAgentAnalysisNode"),
+        find_tool(analyzer, "addAgentAnalysisNode"),
         name="Growth",
         type="observation",
         summary="It grows.",
@@ -88,17 +125,17 @@ async def test_an_analyzer_ties_analyses_and_nothing_else(world: World) -> None:
         confidence=0.5,
     )
     for properties in ({"share": 1}, {"why": "both grow"}):
-        tied = await call(
+        answer = await call(
             world,
-            tie,
+            link,
             type="resembles",
             sourceId=str(ghana),
             targetId=analysis["nodeId"],
             properties=properties,
         )
-    assert tied["created"] is False
+    assert answer["created"] is False
     async with world.database.transaction() as session:
-        edge = await session.get_one(GraphEdge, UUID(tied["edgeId"]))
+        edge = await session.get_one(GraphEdge, UUID(answer["edgeId"]))
         node = await session.get_one(GraphNode, UUID(analysis["nodeId"]))
         assert await session.scalar(select(func.count()).where(Evidence.edge_id == edge.id)) == 0
     assert edge.properties == {"share": 1, "why": "both grow"}
@@ -121,7 +158,7 @@ async def test_an_analyzer_ties_analyses_and_nothing_else(world: World) -> None:
     )
 
 
-async def test_no_page_speaks_of_a_conclusion(world: World) -> None:
+async def test_graph_construction_cannot_add_edges_to_conclusions(world: World) -> None:
     ghana = await world.node("Ghana")
     async with world.database.transaction() as session:
         analysis = await conclusions.add_analysis(
@@ -131,9 +168,9 @@ async def test_no_page_speaks_of_a_conclusion(world: World) -> None:
             kind="pattern",
             summary="It grows.",
             content=f"It grows [node:{ghana}].",
-            **SURE,
+            **ANALYSIS_TERMS,
         )
-    connect = named(tools.graph_construction(world.scope), "addGraphEdge")
+    connect = find_tool(tools.graph_construction(world.scope), "addGraphEdge")
     with pytest.raises(ToolRefusalError, match="One end is an AgentAnalysis"):
         await call(
             world,

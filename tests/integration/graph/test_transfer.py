@@ -1,4 +1,4 @@
-"""A graph exported, and read back into a new agent: the same, and proved as it was; or refused, and nothing left."""
+"""A graph is exported and imported into a new agent unchanged, or refused without leaving any data."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -21,12 +21,12 @@ from shared.graph.transfer.importer import import_graph
 from shared.graph.verification.verifier import verify_conclusion
 from tests.support.attack_mode import in_full
 from tests.support.canonical_graph import canonical, canonical_hash
-from tests.support.graph.proven import Proven, prove
-from tests.support.graph.transferring import exported, imported, resealed
+from tests.support.factories import MISSION
+from tests.support.graph.graph_with_evidence import Proven, prove
+from tests.support.graph.transfer import exported, imported, reseal
 from tests.support.graph.verifying import breaks, grow
 from tests.support.graph.world import World
 from tests.support.hostile import JSON, STRINGS
-from tests.support.making import MISSION
 from tests.support.seeds import repeatable
 
 
@@ -35,7 +35,7 @@ async def proven(world: World) -> Proven:
     return await prove(world)
 
 
-async def state(proven: Proven) -> dict[str, int]:
+async def count_rows(proven: Proven) -> dict[str, int]:
     async with proven.world.database.transaction() as session:
         counts = {
             name: await session.scalar(select(func.count()).select_from(table))
@@ -44,7 +44,7 @@ async def state(proven: Proven) -> dict[str, int]:
     return {name: count or 0 for name, count in counts.items()}
 
 
-async def test_what_comes_back_is_the_same_and_is_proved_as_it_was(
+async def test_an_imported_graph_equals_the_original_with_its_evidence(
     proven: Proven, seed: int
 ) -> None:
     with repeatable(seed):
@@ -57,29 +57,31 @@ async def test_what_comes_back_is_the_same_and_is_proved_as_it_was(
             assert await canonical_hash(session, scope) == old
             assert await breaks(session, scope) == []
             advice = ids.node_id(scope.agent_id, ADVICE_TYPE, "Wait")
-            told = await verify_conclusion(session, scope.owner_id, advice)
-            before = await verify_conclusion(session, scope.owner_id, proven.nodes["Wait"])
+            report = await verify_conclusion(session, scope.owner_id, advice)
+            original_report = await verify_conclusion(session, scope.owner_id, proven.nodes["Wait"])
             agent = await session.get_one(Agent, scope.agent_id)
-        assert told is not None
-        assert before is not None
-        assert told.holds
-        assert {each.quote for each in told.evidence} == {each.quote for each in before.evidence}
+        assert report is not None
+        assert original_report is not None
+        assert report.holds
+        assert {evidence.quote for evidence in report.evidence} == {
+            evidence.quote for evidence in original_report.evidence
+        }
         assert (agent.active, agent.status, agent.name) == (False, "ready", "watcher 2")
         assert agent.observer_system_prompt == "You plan for the agent."
 
 
-async def test_it_can_be_exported_again_as_it_was(proven: Proven) -> None:
+async def test_an_imported_graph_can_be_exported_again(proven: Proven) -> None:
     first = await exported(proven)
     scope = await imported(proven, first, "Second")
-    again = Proven(World(proven.world.database, scope, proven.world.validators))
-    second = await exported(again)
-    assert told_without_ids(first) == told_without_ids(second)
+    copy = Proven(World(proven.world.database, scope, proven.world.validators))
+    second = await exported(copy)
+    assert rows_without_ids(first) == rows_without_ids(second)
     with pytest.raises(BadFileError, match="'second' exists already"):
         await imported(proven, first, "second")
 
 
-def told_without_ids(file: bytes) -> list[Any]:
-    """Of sources, nodes and edges, what is not derived."""
+def rows_without_ids(file: bytes) -> list[Any]:
+    """The rows of the file without their derived values."""
     lines = [json.loads(line) for line in file.splitlines()[1:-1]]
     return sorted(json.dumps(_plain(line), sort_keys=True) for line in lines)
 
@@ -94,7 +96,7 @@ def _plain(value: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
+    ("corrupt", "message"),
     [
         (lambda lines: b"".join(lines[:-1]), "cut short"),
         (lambda lines: b"".join(lines)[:-40], "cut short"),
@@ -103,7 +105,7 @@ def _plain(value: Any) -> Any:
         (lambda lines: b"".join(lines).replace(b"Accra", b"Accrb"), "changed outside Vigil"),
         (lambda lines: b"".join(lines).replace(b"A Country of", b"A country of"), "SHA-256"),
         (
-            lambda lines: b"".join(each for each in lines if b"/unused" not in each),
+            lambda lines: b"".join(line for line in lines if b"/unused" not in line),
             "counts in the last line do not match",
         ),
         (lambda lines: b"".join([*lines, b"{}\n"]), "more data after line"),
@@ -111,48 +113,48 @@ def _plain(value: Any) -> Any:
         (lambda lines: b"".join([lines[0], *lines[5:7], *lines[1:]]), "must come before"),
     ],
 )
-async def test_a_file_that_is_not_as_it_was_written_leaves_nothing_behind(
-    proven: Proven, spoil: Callable[[list[bytes]], bytes], told: str
+async def test_a_corrupt_file_is_refused_and_leaves_no_data(
+    proven: Proven, corrupt: Callable[[list[bytes]], bytes], message: str
 ) -> None:
     lines = (await exported(proven)).splitlines(keepends=True)
-    before = await state(proven)
-    with pytest.raises(BadFileError, match=told):
-        await imported(proven, spoil(lines))
-    assert await state(proven) == before
+    before = await count_rows(proven)
+    with pytest.raises(BadFileError, match=message):
+        await imported(proven, corrupt(lines))
+    assert await count_rows(proven) == before
 
 
 @pytest.mark.parametrize("kind", ["source", "node", "edge"])
-async def test_a_row_that_was_changed_before_is_refused_even_in_a_file_that_is_whole(
+async def test_a_changed_row_is_refused_even_with_a_valid_file_hash(
     proven: Proven, kind: str
 ) -> None:
     lines = (await exported(proven)).splitlines(keepends=True)
-    before = await state(proven)
-    changes = {"source": b'"title":"About', "node": b'"name":"Ghana', "edge": b'"lengths":['}
-    changed = {"source": b'"title":"about', "node": b'"name":"ghana', "edge": b'"lengths":[7,'}
-    at = next(number for number, line in enumerate(lines) if changes[kind] in line)
-    lines[at] = lines[at].replace(changes[kind], changed[kind])
-    with pytest.raises(BadFileError, match=f"line {at + 1}: "):
-        await imported(proven, resealed(lines))
-    assert await state(proven) == before
+    before = await count_rows(proven)
+    originals = {"source": b'"title":"About', "node": b'"name":"Ghana', "edge": b'"lengths":['}
+    replacements = {"source": b'"title":"about', "node": b'"name":"ghana', "edge": b'"lengths":[7,'}
+    index = next(number for number, line in enumerate(lines) if originals[kind] in line)
+    lines[index] = lines[index].replace(originals[kind], replacements[kind])
+    with pytest.raises(BadFileError, match=f"line {index + 1}: "):
+        await imported(proven, reseal(lines))
+    assert await count_rows(proven) == before
 
 
-async def test_what_speaks_of_what_is_not_there_is_refused(proven: Proven) -> None:
+async def test_references_to_missing_rows_are_refused(proven: Proven) -> None:
     lines = (await exported(proven)).splitlines(keepends=True)
-    for word in (b'{"source":', b'{"node":'):
-        dropped = [line for line in lines if not line.startswith(word)]
+    for prefix in (b'{"source":', b'{"node":'):
+        remaining = [line for line in lines if not line.startswith(prefix)]
         with pytest.raises(BadFileError, match="does not exist"):
-            await imported(proven, resealed(dropped))
-    twice = next(line for line in lines if line.startswith(b'{"source":'))
-    at = lines.index(twice)
+            await imported(proven, reseal(remaining))
+    duplicate = next(line for line in lines if line.startswith(b'{"source":'))
+    index = lines.index(duplicate)
     with pytest.raises(BadFileError, match="its rows are inconsistent"):
-        await imported(proven, resealed([*lines[:at], twice, *lines[at:]]))
+        await imported(proven, reseal([*lines[:index], duplicate, *lines[index:]]))
 
 
 TOO_LONG = b"x" * 5_000_000
 
 
 @pytest.mark.parametrize(
-    ("whole", "spoiled", "told"),
+    ("original", "corrupted", "message"),
     [
         (b'"mission":"', b'"mission":"","was":"', r"line 1: |was not written by"),
         (b'"mission":"%s"', b'"mission":""', "line 1: agent.mission: a mission has 10 to 4000"),
@@ -219,59 +221,61 @@ TOO_LONG = b"x" * 5_000_000
         (b'"type":"borders"', b'"type":"orbits"', r"line \d+: the file has no edge type 'orbits'"),
     ],
 )
-async def test_what_the_api_would_refuse_is_refused_with_the_line(
-    proven: Proven, whole: bytes, spoiled: bytes, told: str
+async def test_values_that_the_api_would_refuse_are_refused_with_the_line(
+    proven: Proven, original: bytes, corrupted: bytes, message: str
 ) -> None:
     file = await exported(proven)
-    whole = whole.replace(b"%s", MISSION.encode())
-    assert whole in file
-    before = await state(proven)
-    with pytest.raises(BadFileError, match=told) as refused:
-        await imported(proven, resealed(file.replace(whole, spoiled, 1).splitlines(keepends=True)))
-    assert len(str(refused.value)) < 1_000
-    assert await state(proven) == before
+    original = original.replace(b"%s", MISSION.encode())
+    assert original in file
+    before = await count_rows(proven)
+    with pytest.raises(BadFileError, match=message) as error:
+        await imported(
+            proven, reseal(file.replace(original, corrupted, 1).splitlines(keepends=True))
+        )
+    assert len(str(error.value)) < 1_000
+    assert await count_rows(proven) == before
 
 
 HOSTILE_MOMENTS = ("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "2026-01-01T00:00:00")
 
 
 async def test_hostile_values_in_a_file_are_imported_or_refused(proven: Proven, seed: int) -> None:
-    """Each field of each kind of line in turn, and the file sealed as if it had been written so."""
+    """Replaces random fields of random lines, and reseals the file."""
     await proven.retract("https://b.example/census")
     lines = (await exported(proven)).splitlines(keepends=True)
     chance = Random(seed)
-    before = await state(proven)
+    before = await count_rows(proven)
     tries = 300 if in_full() else 40
     with repeatable(seed):
         for _ in range(tries):
-            at = chance.randrange(len(lines) - 1)
-            changed = [*lines]
-            changed[at] = disturbed(lines[at], chance)
+            index = chance.randrange(len(lines) - 1)
+            new_lines = [*lines]
+            new_lines[index] = replace_random_value(lines[index], chance)
             try:
                 async with proven.world.database.transaction() as session:
-                    file = BytesIO(sealed_anew(changed))
+                    file = BytesIO(reseal_rows(new_lines))
                     await import_graph(session, proven.scope.owner_id, ExportedGraph(file), None)
                     await session.rollback()
-            except BadFileError as refused:
-                said = str(refused)
+            except BadFileError as error:
+                message = str(error)
             else:
-                said = ""
-            assert len(said) < 3_000, lines[at]
-    assert await state(proven) == before
+                message = ""
+            assert len(message) < 3_000, lines[index]
+    assert await count_rows(proven) == before
 
 
-def disturbed(line: bytes, chance: Random) -> bytes:
-    """With another value somewhere in it; as bytes, for some are no JSON."""
-    whole = json.loads(line)
-    places = list(_places(whole))
+def replace_random_value(line: bytes, chance: Random) -> bytes:
+    """Replace one value of the line; works on bytes, because some values are not JSON."""
+    row = json.loads(line)
+    places = list(_places(row))
     parent, key = chance.choice(places)
     parent[key] = "@here@"
     values = [
         *JSON,
-        *(json.dumps(each).encode() for each in (*STRINGS, *HOSTILE_MOMENTS)),
+        *(json.dumps(text).encode() for text in (*STRINGS, *HOSTILE_MOMENTS)),
     ]
-    written = json.dumps(whole, separators=(",", ":"), ensure_ascii=False).encode()
-    return written.replace(b'"@here@"', chance.choice(values).replace(b"\n", b" ")) + b"\n"
+    encoded = json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode()
+    return encoded.replace(b'"@here@"', chance.choice(values).replace(b"\n", b" ")) + b"\n"
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -282,12 +286,12 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
             yield from _places(value[key])
 
 
-def sealed_anew(lines: list[bytes]) -> bytes:
-    """As `resealed`, with each row's own seal made good too where the row can be read."""
+def reseal_rows(lines: list[bytes]) -> bytes:
+    """Like `reseal`, and also recompute the seal of every readable row."""
     agent_id = UUID(json.loads(first)["agent"]["id"]) if (first := _valid_head(lines)) else uuid4()
-    rows = [_row_sealed(line, agent_id) for line in lines[1:-1]]
+    rows = [_reseal_row(line, agent_id) for line in lines[1:-1]]
     try:
-        return resealed([lines[0], *rows, lines[-1]])
+        return reseal([lines[0], *rows, lines[-1]])
     except (ValueError, TypeError, RecursionError, AttributeError):
         return b"".join([lines[0], *rows, lines[-1]])
 
@@ -300,7 +304,7 @@ def _valid_head(lines: list[bytes]) -> bytes | None:
     return lines[0]
 
 
-def _row_sealed(line: bytes, agent_id: UUID) -> bytes:
+def _reseal_row(line: bytes, agent_id: UUID) -> bytes:
     kind, _, body = line[2:].partition(b'":')
     try:
         row = KINDS[kind.decode()].model_validate_json(body.rstrip()[:-1])
@@ -309,10 +313,11 @@ def _row_sealed(line: bytes, agent_id: UUID) -> bytes:
                 seal = row.sealed(agent_id)
             case NodeLine() | EdgeLine():
                 evidence = [
-                    each.model_copy(update={"seal": each.sealed(agent_id)}) for each in row.evidence
+                    entry.model_copy(update={"seal": entry.sealed(agent_id)})
+                    for entry in row.evidence
                 ]
                 row = row.model_copy(update={"evidence": evidence})
-                seal = row.sealed(agent_id, [each.id for each in evidence])
+                seal = row.sealed(agent_id, [entry.id for entry in evidence])
             case _:
                 return line
         return line_of(kind.decode(), row.model_copy(update={"seal": seal}))
@@ -320,11 +325,11 @@ def _row_sealed(line: bytes, agent_id: UUID) -> bytes:
         return line
 
 
-async def test_what_has_no_proof_comes_back_without_one(proven: Proven) -> None:
+async def test_a_node_without_evidence_is_imported_without_a_seal(proven: Proven) -> None:
     benin = await proven.world.unproven("Benin")
     scope = await imported(proven, await exported(proven))
     async with proven.world.database.snapshot() as session:
-        assert {each.broken for each in await breaks(session, scope)} == {"unproven"}
+        assert {fault.broken for fault in await breaks(session, scope)} == {"unproven"}
         row = await session.get_one(GraphNode, ids.node_id(scope.agent_id, "Country", "Benin"))
         assert (row.seal, row.properties) == (None, {"summary": "A state."})
         assert row.id != benin

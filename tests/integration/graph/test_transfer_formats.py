@@ -1,4 +1,4 @@
-"""Other formats that a graph is written in, and the moment that an export is of."""
+"""Other export formats, and the consistency of an export."""
 
 import json
 import xml.etree.ElementTree as ET
@@ -11,8 +11,8 @@ from shared.database import ids
 from shared.database.tables import Evidence, GraphEdge, GraphNode, Source
 from shared.graph.transfer import exporter, graphml, prov
 from shared.graph.transfer.exporter import GraphContent
-from tests.support.graph.proven import FETCHED, Proven, prove
-from tests.support.graph.transferring import exported, imported
+from tests.support.graph.graph_with_evidence import FETCHED, Proven, prove
+from tests.support.graph.transfer import exported, imported
 from tests.support.graph.world import World
 
 GRAPHML = f"{{{graphml.NAMESPACE}}}"
@@ -23,18 +23,18 @@ async def proven(world: World) -> Proven:
     return await prove(world)
 
 
-async def test_graphml_has_types_for_what_the_types_declare(proven: Proven) -> None:
+async def test_graphml_has_the_property_types_of_the_schemas(proven: Proven) -> None:
     await proven.says(
         "https://a.example/ghana", "Ghana", "Ghana", {"summary": "Gold & <other> \x0b things"}
     )
     graph = ET.fromstring(await exported(proven, graphml.export_graphml))
     kinds = {key.get("id"): key.get("attr.type") for key in graph.iter(f"{GRAPHML}key")}
     assert (kinds["node.population"], kinds["node.capital"]) == ("long", "string")
-    told = {
-        node.get("id"): {each.get("key"): each.text for each in node}
+    nodes = {
+        node.get("id"): {field.get("key"): field.text for field in node}
         for node in graph.iter(f"{GRAPHML}node")
     }
-    ghana = told[str(proven.nodes["Ghana"])]
+    ghana = nodes[str(proven.nodes["Ghana"])]
     assert (ghana["node.name"], ghana["node.population"]) == ("Ghana", "35000000")
     assert (ghana["node.evidence"], ghana["node.properties"]) == ("4", "{}")
     (border,) = [
@@ -44,28 +44,33 @@ async def test_graphml_has_types_for_what_the_types_declare(proven: Proven) -> N
     ]
     ends = {"source": str(proven.nodes["Ghana"]), "target": str(proven.nodes["Togo"])}
     assert {"source": border.get("source"), "target": border.get("target")} == ends
-    assert set(kinds) >= {each.get("key") for each in border}
+    assert set(kinds) >= {field.get("key") for field in border}
 
 
 async def test_prov_leads_from_advice_to_the_page(proven: Proven) -> None:
     document = json.loads(await exported(proven, prov.export_prov))
     assert document["@context"]["wasQuotedFrom"] == {"@id": "prov:wasQuotedFrom", "@type": "@id"}
-    by_id = {each["@id"]: each for each in document["@graph"]}
+    by_id = {entity["@id"]: entity for entity in document["@graph"]}
     assert len(by_id) == len(document["@graph"]) == 1 + 5 + 7 + 5 + 2
 
-    def derived(each: str) -> list[str]:
-        return [*by_id[each].get("wasDerivedFrom", []), *_listed(by_id[each].get("wasQuotedFrom"))]
+    def derived(entity_id: str) -> list[str]:
+        return [
+            *by_id[entity_id].get("wasDerivedFrom", []),
+            *_listed(by_id[entity_id].get("wasQuotedFrom")),
+        ]
 
-    met, waiting = set[str](), [f"urn:uuid:{proven.nodes['Wait']}"]
-    while waiting:
-        each = waiting.pop()
-        if each not in met:
-            met.add(each)
-            waiting += derived(each)
-    pages = {by_id[each]["atLocation"] for each in met if "atLocation" in by_id[each]}
+    visited, pending = set[str](), [f"urn:uuid:{proven.nodes['Wait']}"]
+    while pending:
+        entity_id = pending.pop()
+        if entity_id not in visited:
+            visited.add(entity_id)
+            pending += derived(entity_id)
+    pages = {
+        by_id[entity_id]["atLocation"] for entity_id in visited if "atLocation" in by_id[entity_id]
+    }
     assert pages == {"https://a.example/ghana", "https://b.example/census"}
     assert "vigil:advice" in by_id[f"urn:uuid:{proven.nodes['Wait']}"]["@type"]
-    quotes = {by_id[each].get("value") for each in met}
+    quotes = {by_id[entity_id].get("value") for entity_id in visited}
     assert "Its capital is Accra." in quotes
 
 
@@ -73,7 +78,7 @@ def _listed(value: str | None) -> list[str]:
     return [] if value is None else [value]
 
 
-async def test_an_export_is_of_one_moment_whoever_writes_meanwhile(proven: Proven) -> None:
+async def test_an_export_is_consistent_despite_concurrent_writes(proven: Proven) -> None:
     pieces: list[bytes] = []
     async with proven.world.database.snapshot() as session:
         async for piece in exporter.export_json_lines(GraphContent(session, proven.scope)):

@@ -1,4 +1,4 @@
-"""A merge undone: all is as it was, and what came since stays where it was said."""
+"""Undoing a merge restores the previous state, and evidence added since stays with the kept node."""
 
 from datetime import UTC, datetime
 
@@ -9,129 +9,143 @@ from shared.database import ids
 from shared.graph.entity_resolution import MergeRefusedError
 from shared.graph.entity_resolution.merge import EDGES
 from shared.graph.entity_resolution.redirects import current_ids
-from tests.support.graph.doubled import Doubled, assert_sealed, merge_nodes, rows_of, undo_merge
-from tests.support.graph.said import said
+from tests.support.graph.duplicates import (
+    Duplicates,
+    assert_sealed,
+    load_rows,
+    merge_nodes,
+    undo_merge,
+)
+from tests.support.graph.page_evidence import said
 from tests.support.graph.verifying import breaks
 from tests.support.graph.world import World
 
 
-async def test_undone_at_once_all_is_as_it_was(world: World, doubled: Doubled) -> None:
-    before = await rows_of(world)
-    made = await merge_nodes(world, doubled.kept, doubled.gone)
-    undone = await undo_merge(world, made.id)
-    assert undone.undone_at is not None
-    assert await rows_of(world) == before
-    again = await undo_merge(world, made.id)
-    assert again.undone_at == undone.undone_at
-    second = await merge_nodes(world, doubled.kept, doubled.gone)
-    await undo_merge(world, second.id)
-    assert await rows_of(world) == before
-
-
-async def test_what_cites_an_edge_of_the_merge_is_led_back_with_it(
-    world: World, doubled: Doubled
+async def test_an_immediate_undo_restores_the_previous_state(
+    world: World, duplicates: Duplicates
 ) -> None:
-    made = await merge_nodes(world, doubled.kept, doubled.gone)
-    merged = ids.edge_id(world.scope.agent_id, "borders", doubled.kept, doubled.ghana)
-    await undo_merge(world, made.id)
+    before = await load_rows(world)
+    merge = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
+    undone_merge = await undo_merge(world, merge.id)
+    assert undone_merge.undone_at is not None
+    assert await load_rows(world) == before
+    repeated = await undo_merge(world, merge.id)
+    assert repeated.undone_at == undone_merge.undone_at
+    second = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
+    await undo_merge(world, second.id)
+    assert await load_rows(world) == before
+
+
+async def test_undoing_a_merge_redirects_its_edges_back(
+    world: World, duplicates: Duplicates
+) -> None:
+    merge = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
+    merged = ids.edge_id(world.scope.agent_id, "borders", duplicates.kept_id, duplicates.ghana)
+    await undo_merge(world, merge.id)
     async with world.database.transaction() as session:
-        assert await current_ids(session, world.scope, [merged]) == {merged: doubled.to_ghana}
-    assert await world.edge(doubled.kept, doubled.ghana) == merged
+        assert await current_ids(session, world.scope, [merged]) == {merged: duplicates.to_ghana}
+    assert await world.edge(duplicates.kept_id, duplicates.ghana) == merged
     async with world.database.transaction() as session:
         assert await current_ids(session, world.scope, [merged]) == {}
-    await merge_nodes(world, doubled.kept, doubled.gone)
+    await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
     async with world.database.transaction() as session:
-        assert await current_ids(session, world.scope, [doubled.to_ghana]) == {
-            doubled.to_ghana: merged
+        assert await current_ids(session, world.scope, [duplicates.to_ghana]) == {
+            duplicates.to_ghana: merged
         }
     await assert_sealed(world)
 
 
-async def test_what_was_learned_since_stays_with_the_one_that_was_kept(
-    world: World, doubled: Doubled
+async def test_evidence_added_after_the_merge_stays_with_the_kept_node(
+    world: World, duplicates: Duplicates
 ) -> None:
-    made = await merge_nodes(world, doubled.kept, doubled.gone)
-    merged = ids.edge_id(world.scope.agent_id, "borders", doubled.kept, doubled.ghana)
-    await said(world, "https://x", "There are 32 million.", node=doubled.kept, population=32)
+    merge = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
+    merged = ids.edge_id(world.scope.agent_id, "borders", duplicates.kept_id, duplicates.ghana)
+    await said(world, "https://x", "There are 32 million.", node=duplicates.kept_id, population=32)
     await said(world, "https://y", "It was drawn in 1893.", edge=merged, since=1893)
     togo = await world.node("Togo")
-    new = await world.edge(doubled.kept, togo)
-    await undo_merge(world, made.id)
-    node_rows, edge_rows, _, _ = await rows_of(world)
+    new = await world.edge(duplicates.kept_id, togo)
+    await undo_merge(world, merge.id)
+    node_rows, edge_rows, _, _ = await load_rows(world)
     by_id = {row["id"]: row["properties"] for row in [*node_rows, *edge_rows]}
-    assert by_id[doubled.kept] == {"summary": "A republic.", "capital": "Abidjan", "population": 32}
-    assert by_id[doubled.gone]["population"] == 1
+    assert by_id[duplicates.kept_id] == {
+        "summary": "A republic.",
+        "capital": "Abidjan",
+        "population": 32,
+    }
+    assert by_id[duplicates.merged_id]["population"] == 1
     assert by_id[merged] == {"since": 1893}
-    assert by_id[doubled.to_ghana] == {"km": 720}
+    assert by_id[duplicates.to_ghana] == {"km": 720}
     assert new in by_id
     await assert_sealed(world)
 
 
 async def test_merges_that_build_on_each_other_are_undone_in_reverse(
-    world: World, doubled: Doubled
+    world: World, duplicates: Duplicates
 ) -> None:
-    before = await rows_of(world)
-    first = await merge_nodes(world, doubled.kept, doubled.gone)
-    second = await merge_nodes(world, doubled.ghana, doubled.kept)
+    before = await load_rows(world)
+    first = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
+    second = await merge_nodes(world, duplicates.ghana, duplicates.kept_id)
     async with world.database.transaction() as session:
-        moved = await current_ids(session, world.scope, [doubled.gone])
-    assert moved == {doubled.gone: doubled.ghana}
+        redirects = await current_ids(session, world.scope, [duplicates.merged_id])
+    assert redirects == {duplicates.merged_id: duplicates.ghana}
     with pytest.raises(
         MergeRefusedError, match=f"merge {second.id} of 'Ivory Coast' was made later"
     ):
         await undo_merge(world, first.id)
     await undo_merge(world, second.id)
     await undo_merge(world, first.id)
-    assert await rows_of(world) == before
+    assert await load_rows(world) == before
 
 
-async def test_merges_that_do_not_may_be_undone_in_any_order(
-    world: World, doubled: Doubled
+async def test_independent_merges_may_be_undone_in_any_order(
+    world: World, duplicates: Duplicates
 ) -> None:
     one, other = await world.node("Chad"), await world.node("Tchad")
-    before = await rows_of(world)
-    first = await merge_nodes(world, doubled.kept, doubled.gone)
+    before = await load_rows(world)
+    first = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
     second = await merge_nodes(world, one, other)
     await undo_merge(world, first.id)
     await undo_merge(world, second.id)
-    assert await rows_of(world) == before
+    assert await load_rows(world) == before
 
 
 async def test_a_page_that_is_retracted_meanwhile_stays_retracted(
-    world: World, doubled: Doubled
+    world: World, duplicates: Duplicates
 ) -> None:
-    made = await merge_nodes(world, doubled.kept, doubled.gone)
+    merge = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
     from shared.database.tables import Source
 
     async with world.database.transaction() as session:
         at_b = update(Source).where(Source.url == "https://b")
         await session.execute(at_b.values(retracted_at=datetime.now(UTC)))
-    await undo_merge(world, made.id)
-    node_rows, _, _, _ = await rows_of(world)
-    gone = next(row for row in node_rows if row["id"] == doubled.gone)
-    assert "capital" not in gone["properties"]
+    await undo_merge(world, merge.id)
+    node_rows, _, _, _ = await load_rows(world)
+    merged_node = next(row for row in node_rows if row["id"] == duplicates.merged_id)
+    assert "capital" not in merged_node["properties"]
     await assert_sealed(world)
 
 
-async def test_what_was_said_again_of_the_one_that_was_kept_stays_sealed(
-    world: World, doubled: Doubled
+async def test_repeated_claims_about_the_kept_node_leave_its_seal_valid(
+    world: World, duplicates: Duplicates
 ) -> None:
-    """It says what it said before, and rests on more."""
-    made = await merge_nodes(world, doubled.kept, doubled.gone)
-    await said(world, "https://x", "A republic it is.", node=doubled.kept, summary="A republic.")
-    await said(world, "https://y", "Both are old.", edge=doubled.both_to_mali, since=1960)
-    await undo_merge(world, made.id)
+    """Its properties are the same, with more evidence."""
+    merge = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
+    await said(
+        world, "https://x", "A republic it is.", node=duplicates.kept_id, summary="A republic."
+    )
+    await said(world, "https://y", "Both are old.", edge=duplicates.kept_to_mali, since=1960)
+    await undo_merge(world, merge.id)
     await assert_sealed(world)
 
 
-async def test_an_edge_of_the_merge_goes_though_the_same_quote_was_given_for_it_again(
-    world: World, doubled: Doubled
+async def test_an_edge_of_the_merge_is_removed_even_if_its_quote_was_repeated(
+    world: World, duplicates: Duplicates
 ) -> None:
-    """Nothing of it would be left but what no page speaks of."""
-    made = await merge_nodes(world, doubled.kept, doubled.gone)
-    merged = await world.edge(doubled.kept, doubled.ghana)
-    await undo_merge(world, made.id)
-    [edge_rows] = await rows_of(world, EDGES)
+    """Otherwise an edge without evidence would remain."""
+    merge = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
+    merged = await world.edge(duplicates.kept_id, duplicates.ghana)
+    await undo_merge(world, merge.id)
+    [edge_rows] = await load_rows(world, EDGES)
     assert merged not in {row["id"] for row in edge_rows}
     async with world.database.snapshot() as session:
         assert await breaks(session, world.scope) == []

@@ -1,4 +1,4 @@
-"""Phases against a model that errs, over real HTTP."""
+"""Phases against a model that makes mistakes, over real HTTP."""
 
 from typing import Any
 
@@ -23,18 +23,18 @@ from shared.schemas.base import RepairEvent
 from shared.tools import Arguments, Json, PaidTool, StateTool, Tool, ToolRefusalError
 from shared.workflow import leases
 from shared.workflow.leases import Claimed, Lease
-from tests.support.levers import Sandbox
-from tests.support.making import make_agent, make_iteration
+from tests.support.factories import make_agent, make_iteration
+from tests.support.sandbox_control import Sandbox
 from tests.support.sandbox_prices import SANDBOX_PRICES
 
 
-class Shape(BaseModel):
+class Answer(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     answer: int
 
 
-class Wanted(Arguments):
+class Params(Arguments):
     value: int
 
 
@@ -50,9 +50,9 @@ async def agent(database: Database) -> Agent:
 
 @pytest.fixture
 async def lease(database: Database, agent: Agent) -> Lease:
-    made = await make_iteration(database, agent)
+    started = await make_iteration(database, agent)
     async with database.transaction() as session:
-        claim = await leases.claim(session, made.observe.id, "test")
+        claim = await leases.claim(session, started.observe.id, "test")
     assert isinstance(claim, Claimed)
     return claim.lease
 
@@ -61,31 +61,33 @@ def phase_run(model: Model, lease: Lease, agent: Agent) -> PhaseRun:
     return PhaseRun(model, lease, agent, Phase.OBSERVER, "What is six times seven?")
 
 
-def said(**answer: Any) -> dict[str, Any]:
-    return {"content": "", **answer}
+def scripted(**fields: Any) -> dict[str, Any]:
+    return {"content": "", **fields}
 
 
 def calls(*tool_calls: tuple[str, Any]) -> dict[str, Any]:
-    return said(tool_calls=[{"name": name, "arguments": given} for name, given in tool_calls])
+    return scripted(
+        tool_calls=[{"name": name, "arguments": arguments} for name, arguments in tool_calls]
+    )
 
 
-async def recorded(database: Database) -> list[Call]:
+async def list_calls(database: Database) -> list[Call]:
     async with database.transaction() as session:
         return list(await session.scalars(select(Call).order_by(Call.started_at)))
 
 
-async def events_of(database: Database) -> list[Json]:
+async def list_events(database: Database) -> list[Json]:
     async with database.transaction() as session:
         return (await session.scalars(select(Interaction))).one().events
 
 
-async def test_a_structured_answer_is_parsed_and_recorded_with_its_tokens(
-    model: Model, lease: Lease, agent: Agent, levers: Sandbox, database: Database
+async def test_a_structured_response_is_parsed_and_recorded_with_its_tokens(
+    model: Model, lease: Lease, agent: Agent, sandbox_control: Sandbox, database: Database
 ) -> None:
-    levers.script(said(content={"answer": 42}))
-    got = await request_structured(phase_run(model, lease, agent), Shape, name="shape")
-    assert got == Shape(answer=42)
-    [call] = await recorded(database)
+    sandbox_control.script(scripted(content={"answer": 42}))
+    response = await request_structured(phase_run(model, lease, agent), Answer, name="shape")
+    assert response == Answer(answer=42)
+    [call] = await list_calls(database)
     assert call.answered_at is not None
     assert (call.input_tokens or 0) > 0
     assert (call.output_tokens or 0) > 0
@@ -95,79 +97,85 @@ async def test_a_structured_answer_is_parsed_and_recorded_with_its_tokens(
     assert call.cost_usd
 
 
-async def test_a_price_makes_a_cost(
-    sandbox_settings: Settings, lease: Lease, agent: Agent, levers: Sandbox, database: Database
+async def test_the_cost_is_computed_from_the_configured_price(
+    sandbox_settings: Settings,
+    lease: Lease,
+    agent: Agent,
+    sandbox_control: Sandbox,
+    database: Database,
 ) -> None:
     priced = sandbox_settings.model_copy(update={"prices": {"sandbox-reader": (2.0, 8.0)}})
-    levers.script(said(content={"answer": 42}))
+    sandbox_control.script(scripted(content={"answer": 42}))
     await request_structured(
-        phase_run(create_model(priced, database), lease, agent), Shape, name="shape"
+        phase_run(create_model(priced, database), lease, agent), Answer, name="shape"
     )
-    [call] = await recorded(database)
+    [call] = await list_calls(database)
     tokens = (call.input_tokens or 0) * 2 + (call.output_tokens or 0) * 8
     assert float(call.cost_usd or 0) == pytest.approx(tokens / 1_000_000)
 
 
-async def test_an_answer_that_does_not_fit_is_repaired_once(
-    model: Model, lease: Lease, agent: Agent, levers: Sandbox
+async def test_an_invalid_response_is_requested_once_more(
+    model: Model, lease: Lease, agent: Agent, sandbox_control: Sandbox
 ) -> None:
-    levers.script(said(content={"answer": "many"}), said(content='```json\n{"answer": 42}\n```'))
-    assert await request_structured(phase_run(model, lease, agent), Shape, name="shape") == Shape(
+    sandbox_control.script(
+        scripted(content={"answer": "many"}), scripted(content='```json\n{"answer": 42}\n```')
+    )
+    assert await request_structured(phase_run(model, lease, agent), Answer, name="shape") == Answer(
         answer=42
     )
-    assert levers.billed()["llm"] == 2
+    assert sandbox_control.billed()["llm"] == 2
 
 
-async def test_a_call_says_which_schema_it_asks_for_and_whether_it_asks_again(
-    model: Model, lease: Lease, agent: Agent, levers: Sandbox, database: Database
+async def test_a_request_records_its_schema_and_whether_it_is_a_repetition(
+    model: Model, lease: Lease, agent: Agent, sandbox_control: Sandbox, database: Database
 ) -> None:
-    levers.script(said(content="no JSON at all"), said(content='{"answer": 42}'))
-    await request_structured(phase_run(model, lease, agent), Shape, name="shape")
-    first, again = [call.request for call in await recorded(database)]
+    sandbox_control.script(scripted(content="no JSON at all"), scripted(content='{"answer": 42}'))
+    await request_structured(phase_run(model, lease, agent), Answer, name="shape")
+    first, again = [call.request for call in await list_calls(database)]
     assert (first["schema"], again["schema"]) == ("shape", "shape")
     assert ("asks_again" in first, again["asks_again"]) == (False, True)
 
 
-async def test_a_repair_is_read_among_the_events_of_its_run(
-    model: Model, lease: Lease, agent: Agent, levers: Sandbox, database: Database
+async def test_a_repair_is_listed_among_the_events_of_its_run(
+    model: Model, lease: Lease, agent: Agent, sandbox_control: Sandbox, database: Database
 ) -> None:
-    levers.script(said(content='{"answer": 42}'))
+    sandbox_control.script(scripted(content='{"answer": 42}'))
     run = phase_run(model, lease, agent)
-    await request_structured(run, Shape, name="shape")
+    await request_structured(run, Answer, name="shape")
     async with run.transaction() as session:
         run.add_event(
             session, {"type": "repair", "subject": "plan", "repairs": ["One query dropped."]}
         )
     async with database.transaction() as session:
-        found = await transcripts.list_events(
-            session, agent.owner_id, run.interaction.id, base.Wanted(limit=9)
+        events = await transcripts.list_events(
+            session, agent.owner_id, run.interaction.id, base.PageRequest(limit=9)
         )
-    assert found is not None
-    assert [event.type for event in found.items] == ["answer", "repair"]
-    assert found.items[1] == RepairEvent(subject="plan", repairs=["One query dropped."])
+    assert events is not None
+    assert [event.type for event in events.items] == ["answer", "repair"]
+    assert events.items[1] == RepairEvent(subject="plan", repairs=["One query dropped."])
 
 
-async def test_an_answer_that_never_fits_is_a_permanent_error_with_the_fault(
-    model: Model, lease: Lease, agent: Agent, levers: Sandbox
+async def test_a_response_that_stays_invalid_is_a_permanent_error(
+    model: Model, lease: Lease, agent: Agent, sandbox_control: Sandbox
 ) -> None:
-    levers.script(said(content="no JSON at all", times=2))
+    sandbox_control.script(scripted(content="no JSON at all", times=2))
     with pytest.raises(PermanentError, match="asked twice") as error:
-        await request_structured(phase_run(model, lease, agent), Shape, name="shape")
+        await request_structured(phase_run(model, lease, agent), Answer, name="shape")
     assert error.value.code == "invalid_answer"
 
 
-async def test_what_was_answered_is_never_paid_for_again(
-    model: Model, lease: Lease, agent: Agent, levers: Sandbox
+async def test_a_recorded_response_is_never_paid_for_again(
+    model: Model, lease: Lease, agent: Agent, sandbox_control: Sandbox
 ) -> None:
-    levers.script(said(content={"answer": 42}))
+    sandbox_control.script(scripted(content={"answer": 42}))
     for _ in range(3):
-        got = await request_structured(phase_run(model, lease, agent), Shape, name="shape")
-        assert got == Shape(answer=42)
-    assert levers.billed()["llm"] == 1
+        response = await request_structured(phase_run(model, lease, agent), Answer, name="shape")
+        assert response == Answer(answer=42)
+    assert sandbox_control.billed()["llm"] == 1
 
 
 class Bench:
-    """Tools that count, with one that costs and one that writes, into a table."""
+    """A paid tool that records its calls, and one that writes to a table."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -175,47 +183,54 @@ class Bench:
         self.break_at: int | None = None
 
     async def written(self) -> list[int]:
-        """In the order in which it was; what was undone is not among it."""
+        """The committed values, in the order of their insertion."""
         async with self._database.transaction() as session:
             return list(await session.scalars(text("select value from written order by place")))
 
     @property
     def tools(self) -> list[Tool]:
         return [
-            PaidTool("askOutside", "Costs.", Wanted, self._pay),
-            StateTool("writeDown", "Writes.", Wanted, self._apply),
+            PaidTool("askOutside", "Costs.", Params, self._pay),
+            StateTool("writeDown", "Writes.", Params, self._apply),
         ]
 
-    async def _pay(self, wanted: Wanted) -> Json:
-        self.paid.append(wanted.value)
-        if wanted.value < 0:
+    async def _pay(self, params: Params) -> Json:
+        self.paid.append(params.value)
+        if params.value < 0:
             raise ToolRefusalError("value must not be below zero")
-        return {"paid": wanted.value}
+        return {"paid": params.value}
 
-    async def _apply(self, session: AsyncSession, wanted: Wanted) -> Json:
-        if wanted.value == self.break_at:
+    async def _apply(self, session: AsyncSession, params: Params) -> Json:
+        if params.value == self.break_at:
             raise TransientError("broke in the middle")
-        await session.execute(text(f"insert into written (value) values ({wanted.value})"))
-        if wanted.value < 0:
+        await session.execute(text(f"insert into written (value) values ({params.value})"))
+        if params.value < 0:
             raise ToolRefusalError("nothing below zero is written")
-        return {"wrote": wanted.value}
+        return {"wrote": params.value}
 
 
 @pytest.fixture
 async def bench(database: Database) -> Bench:
     async with database.transaction() as session:
-        made = "create table written (place bigint generated always as identity, value integer)"
-        await session.execute(text(made))
+        statement = (
+            "create table written (place bigint generated always as identity, value integer)"
+        )
+        await session.execute(text(statement))
     return Bench(database)
 
 
 async def test_a_resumed_loop_repeats_no_call_and_no_effect(
-    model: Model, lease: Lease, agent: Agent, levers: Sandbox, database: Database, bench: Bench
+    model: Model,
+    lease: Lease,
+    agent: Agent,
+    sandbox_control: Sandbox,
+    database: Database,
+    bench: Bench,
 ) -> None:
-    levers.script(
+    sandbox_control.script(
         calls(("askOutside", {"value": 1}), ("askOutside", {"value": 2})),
         calls(*[("writeDown", {"value": value}) for value in (3, 4, 5)]),
-        said(content="done"),
+        scripted(content="done"),
     )
     bench.break_at = 4
     with pytest.raises(TransientError, match="broke in the middle"):
@@ -225,19 +240,19 @@ async def test_a_resumed_loop_repeats_no_call_and_no_effect(
     resumed = ToolLoop(phase_run(model, lease, agent), bench.tools)
     assert await resumed.run() == "done"
     assert (sorted(bench.paid), await bench.written()) == ([1, 2], [3, 4, 5])
-    assert levers.billed()["llm"] == 3
+    assert sandbox_control.billed()["llm"] == 3
     assert resumed.results_of("writeDown") == [{"wrote": 3}, {"wrote": 4}, {"wrote": 5}]
-    kinds = [event["type"] for event in await events_of(database)]
+    kinds = [event["type"] for event in await list_events(database)]
     assert (kinds.count("answer"), kinds.count("tool_result")) == (3, 5)
 
 
-async def test_what_a_tool_wrote_before_it_refused_is_undone_and_that_of_others_stays(
-    model: Model, lease: Lease, agent: Agent, levers: Sandbox, bench: Bench
+async def test_a_refused_tool_call_is_rolled_back_and_the_others_are_kept(
+    model: Model, lease: Lease, agent: Agent, sandbox_control: Sandbox, bench: Bench
 ) -> None:
-    levers.script(
+    sandbox_control.script(
         calls(*[("writeDown", {"value": value}) for value in (3, -4, 5)]),
         calls(("writeDown", {"value": -6})),
-        said(content="done"),
+        scripted(content="done"),
     )
     loop = ToolLoop(phase_run(model, lease, agent), bench.tools)
     assert await loop.run() == "done"
@@ -245,53 +260,65 @@ async def test_what_a_tool_wrote_before_it_refused_is_undone_and_that_of_others_
     assert loop.results_of("writeDown") == [{"wrote": 3}, {"wrote": 5}]
 
 
-async def test_bad_calls_come_back_as_errors_the_model_can_act_on(
-    model: Model, lease: Lease, agent: Agent, levers: Sandbox, database: Database, bench: Bench
+async def test_invalid_tool_calls_return_errors_that_the_model_can_act_on(
+    model: Model,
+    lease: Lease,
+    agent: Agent,
+    sandbox_control: Sandbox,
+    database: Database,
+    bench: Bench,
 ) -> None:
-    levers.script(
+    sandbox_control.script(
         calls(
             ("noSuchTool", {}),
             ("writeDown", "three of them"),
             ("writeDown", {"value": "x", "more": 1}),
             ("askOutside", {"value": -1}),
         ),
-        said(content="sorry"),
+        scripted(content="sorry"),
     )
     assert await ToolLoop(phase_run(model, lease, agent), bench.tools).run() == "sorry"
-    errors = [event["result"]["error"] for event in await events_of(database) if "result" in event]
+    errors = [
+        event["result"]["error"] for event in await list_events(database) if "result" in event
+    ]
     assert "there is no tool 'noSuchTool' here, only: askOutside, writeDown" in errors
     assert any("Invalid JSON" in error for error in errors)
     assert any("value" in error and "more" in error for error in errors)
-    refused = [call.answer for call in await recorded(database) if call.kind == "search"]
-    assert refused == [{"error": "value must not be below zero"}]
+    search_results = [call.answer for call in await list_calls(database) if call.kind == "search"]
+    assert search_results == [{"error": "value must not be below zero"}]
 
 
-async def test_of_300_calls_in_one_answer_the_later_ones_are_refused(
-    model: Model, lease: Lease, agent: Agent, levers: Sandbox, database: Database, bench: Bench
+async def test_tool_calls_beyond_the_maximum_in_one_response_are_refused(
+    model: Model,
+    lease: Lease,
+    agent: Agent,
+    sandbox_control: Sandbox,
+    database: Database,
+    bench: Bench,
 ) -> None:
-    levers.script(
+    sandbox_control.script(
         calls(
             *[("writeDown", {"value": n}) for n in range(200)],
             *[("askOutside", {"value": 1})] * 100,
         ),
-        said(content="done"),
+        scripted(content="done"),
     )
     assert await ToolLoop(phase_run(model, lease, agent), bench.tools).run() == "done"
     assert await bench.written() == list(range(MAX_CALLS_AT_ONCE))
     assert bench.paid == []
-    told = [event["result"] for event in await events_of(database) if "result" in event]
-    refused = [result["error"] for result in told if "error" in result]
-    assert len(refused) == 300 - MAX_CALLS_AT_ONCE
-    assert set(refused) == {
+    results = [event["result"] for event in await list_events(database) if "result" in event]
+    errors = [result["error"] for result in results if "error" in result]
+    assert len(errors) == 300 - MAX_CALLS_AT_ONCE
+    assert set(errors) == {
         "only the first 128 tool calls of an answer are made, and this is a later one; make it again if it is still needed"
     }
 
 
-async def test_tool_rounds_are_bounded_and_the_model_gets_the_last_word(
-    model: Model, lease: Lease, agent: Agent, levers: Sandbox, bench: Bench
+async def test_tool_rounds_are_limited_and_the_model_answers_after_the_last(
+    model: Model, lease: Lease, agent: Agent, sandbox_control: Sandbox, bench: Bench
 ) -> None:
-    levers.script(*[calls(("writeDown", {"value": n})) for n in range(MAX_TOOL_ROUNDS)])
-    levers.script(said(content="that is all"))
+    sandbox_control.script(*[calls(("writeDown", {"value": n})) for n in range(MAX_TOOL_ROUNDS)])
+    sandbox_control.script(scripted(content="that is all"))
     loop = ToolLoop(phase_run(model, lease, agent), bench.tools)
     assert await loop.run() == "that is all"
     assert len(await bench.written()) == MAX_TOOL_ROUNDS
@@ -309,41 +336,43 @@ async def test_a_wrong_key_or_model_is_permanent_and_says_what_to_check(
     changed: dict[str, str],
     code: str,
 ) -> None:
-    given = {
+    changes = {
         key: SecretStr(value) if key.endswith("key") else value for key, value in changed.items()
     }
-    wrong = create_model(sandbox_settings.model_copy(update=given), database)
+    wrong = create_model(sandbox_settings.model_copy(update=changes), database)
     with pytest.raises(PermanentError, match="Check") as error:
-        await request_structured(phase_run(wrong, lease, agent), Shape, name="shape")
+        await request_structured(phase_run(wrong, lease, agent), Answer, name="shape")
     assert error.value.code == code
 
 
-async def test_a_server_that_is_down_is_transient_and_named(
+async def test_an_unreachable_server_is_a_transient_error_that_names_it(
     sandbox_settings: Settings, lease: Lease, agent: Agent, database: Database
 ) -> None:
-    away = sandbox_settings.model_copy(update={"openai_base_url": "http://127.0.0.1:9/v1"})
+    settings = sandbox_settings.model_copy(update={"openai_base_url": "http://127.0.0.1:9/v1"})
     with pytest.raises(TransientError, match=r"127\.0\.0\.1:9"):
         await request_structured(
-            phase_run(create_model(away, database), lease, agent), Shape, name="shape"
+            phase_run(create_model(settings, database), lease, agent), Answer, name="shape"
         )
 
 
-async def test_a_rate_limit_says_how_long_to_wait(
-    model: Model, lease: Lease, agent: Agent, levers: Sandbox
+async def test_a_rate_limit_error_has_the_delay_that_the_server_asks_for(
+    model: Model, lease: Lease, agent: Agent, sandbox_control: Sandbox
 ) -> None:
     # Longer than the SDK itself is willing to wait.
-    levers.faults({"kind": "status", "status": 429, "retry_after_seconds": 90, "always": True})
+    sandbox_control.faults(
+        {"kind": "status", "status": 429, "retry_after_seconds": 90, "always": True}
+    )
     with pytest.raises(TransientError) as error:
-        await request_structured(phase_run(model, lease, agent), Shape, name="shape")
+        await request_structured(phase_run(model, lease, agent), Answer, name="shape")
     assert error.value.retry_in_seconds == 90
 
 
 @pytest.mark.parametrize("kind", ["cut", "status"])
-async def test_short_trouble_is_ridden_out(
-    model: Model, lease: Lease, agent: Agent, levers: Sandbox, kind: str
+async def test_a_single_server_failure_is_retried(
+    model: Model, lease: Lease, agent: Agent, sandbox_control: Sandbox, kind: str
 ) -> None:
-    levers.faults({"kind": kind, "status": 500, "count": 1})
-    levers.script(said(content={"answer": 42}, times=2))
-    assert await request_structured(phase_run(model, lease, agent), Shape, name="shape") == Shape(
+    sandbox_control.faults({"kind": kind, "status": 500, "count": 1})
+    sandbox_control.script(scripted(content={"answer": 42}, times=2))
+    assert await request_structured(phase_run(model, lease, agent), Answer, name="shape") == Answer(
         answer=42
     )

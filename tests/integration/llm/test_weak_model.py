@@ -3,44 +3,52 @@
 import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from services.observer.handler import Observe
-from services.researcher.acquisition import Acquired, acquire
+from services.researcher.acquisition import Acquired, Sentence, acquire
 from services.researcher.construction import construct
 from services.researcher.handler import Research
+from services.researcher.prompts import construction_message
 from services.researcher.query_context import QueryContext
 from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
-from shared.database.tables import Interaction, Step
+from shared.database.tables import Evidence, GraphNode, Interaction, Step
 from shared.enums import Phase, StepKind
 from shared.errors import PermanentError, TransientError
 from shared.events.models import Query
 from shared.graph.tools import graph_construction
 from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.model_server import REFUSED_REQUEST
-from shared.llm.phase_run import Model
+from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.provider import OnDelta, Provider
 from shared.llm.tool_choice import OptionalToolChoice
-from shared.llm.tool_loop import MAX_REFUSED_ROUNDS, MAX_TOOL_ROUNDS, REVIEWED_REFUSED_ROUNDS
+from shared.llm.tool_loop import (
+    MAX_REFUSED_ROUNDS,
+    MAX_REFUSED_ROUNDS_BEFORE_FALLBACK,
+    MAX_TOOL_ROUNDS,
+    ToolLoop,
+)
 from shared.runtime.providers import create_model, create_search_client
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import StepResult
 from shared.web_search.client import SearchClient
 from shared.workflow import leases
 from shared.workflow.leases import Claimed
+from tests.support.factories import MISSION, make_agent, make_iteration
 from tests.support.injection.corpus import HostilePage
 from tests.support.injection.victim import Victim, make_victim
 from tests.support.injection.web import Web
-from tests.support.levers import Sandbox
-from tests.support.making import MISSION, make_agent, make_iteration
-from tests.support.sandbox.serving import running_app
+from tests.support.sandbox.server import running_app
+from tests.support.sandbox_control import Sandbox
 
 SENTENCE = "Ghana signed a lithium lease with Atlantic Lithium in October 2023."
 PAGE = HostilePage("found", "en", "none", "Ewoyaa", SENTENCE, ())
+ACQUIRED = Acquired(SENTENCE, f"- {PAGE.url}", sentences=[Sentence(PAGE.url, SENTENCE)])
 QUERY = Query(
     objective="Who digs lithium in Ghana",
     reasoning="Unknown.",
@@ -78,7 +86,7 @@ class Recording:
 class Desk:
     victim: Victim
     web: Web
-    levers: Sandbox
+    sandbox_control: Sandbox
     model: Model
     recording: Recording
     search: SearchClient
@@ -87,14 +95,29 @@ class Desk:
     async def situation(self) -> QueryContext:
         lease, _ = await self.victim.step(StepKind.QUERY, QUERY.model_dump(mode="json"))
         return QueryContext(
-            lease, self.victim.agent, self.victim.scope, QUERY, "An empty graph.", "Country"
+            lease, self.victim.agent, self.victim.scope, QUERY, "An empty graph.", ("Country",)
         )
 
-    async def construct(self, situation: QueryContext, document: str = SENTENCE) -> Any:
-        acquired = Acquired(document, f"- {PAGE.url}")
+    async def construct(self, situation: QueryContext, acquired: Acquired = ACQUIRED) -> Any:
         tools = graph_construction(situation.scope)
         _, written = await construct(self.model, situation, acquired, tools)
         return written
+
+    async def final_text(self) -> str:
+        """The text of a tool loop that needs one, with the tools of graph construction."""
+        situation = await self.situation()
+        message = construction_message(MISSION, QUERY, SENTENCE, "", "An empty graph.")
+        phase = Phase.GRAPH_CONSTRUCTION
+        run = PhaseRun(self.model, situation.lease, situation.agent, phase, message)
+        return await ToolLoop(run, graph_construction(situation.scope)).run()
+
+    async def completed_runs(self, phase: Phase) -> int:
+        """How many runs of the phase are recorded as complete."""
+        async with self.database.transaction() as session:
+            completed = select(func.count()).where(
+                Interaction.phase == phase, Interaction.completed_at.is_not(None)
+            )
+            return await session.scalar(completed) or 0
 
     async def repairs(self, phase: Phase) -> list[tuple[str, str]]:
         async with self.database.transaction() as session:
@@ -138,7 +161,7 @@ def _adds(name: str = "Togo", **changed: Any) -> dict[str, Any]:
 
 
 async def test_a_document_without_a_search_is_searched_for_and_asked_for_again(desk: Desk) -> None:
-    desk.levers.script(
+    desk.sandbox_control.script(
         _acquires(content=ECHO),
         _acquires(content=f"## Ewoyaa\nSource: {PAGE.url}\n\n{SENTENCE}"),
     )
@@ -161,7 +184,7 @@ async def test_a_document_without_a_search_is_searched_for_and_asked_for_again(d
 
 
 async def test_pages_speak_for_themselves_where_nothing_is_written_of_them(desk: Desk) -> None:
-    desk.levers.script(_acquires(content=ECHO), _acquires(content=ECHO))
+    desk.sandbox_control.script(_acquires(content=ECHO), _acquires(content=ECHO))
     acquired = await acquire(desk.model, desk.search, await desk.situation())
     assert f"Source: {PAGE.url}" in acquired.document
     assert SENTENCE in acquired.document
@@ -169,14 +192,14 @@ async def test_pages_speak_for_themselves_where_nothing_is_written_of_them(desk:
 
 
 async def test_an_empty_document_of_pages_that_were_read_is_made_of_them(desk: Desk) -> None:
-    desk.levers.script(_acquires(SEARCH), _acquires(content=" "))
+    desk.sandbox_control.script(_acquires(SEARCH), _acquires(content=" "))
     acquired = await acquire(desk.model, desk.search, await desk.situation())
     assert SENTENCE in acquired.document
     assert desk.web.searched == ["lithium"]
 
 
 async def test_phases_that_must_act_demand_a_call_in_their_first_round_alone(desk: Desk) -> None:
-    desk.levers.script(_acquires(SEARCH), _acquires(content=SENTENCE))
+    desk.sandbox_control.script(_acquires(SEARCH), _acquires(content=SENTENCE))
     situation = await desk.situation()
     await acquire(desk.model, desk.search, situation)
     assert desk.recording.choices == ["required", None]
@@ -188,33 +211,75 @@ async def test_phases_that_must_act_demand_a_call_in_their_first_round_alone(des
 async def test_a_server_that_refuses_tool_choice_is_asked_without(desk: Desk) -> None:
     refusing = replace(desk.recording, refuses_tool_choice=True, asked=[])
     model = replace(desk.model, provider=OptionalToolChoice(refusing))
-    desk.levers.script(_acquires(SEARCH), _acquires(content=SENTENCE))
-    desk.levers.script(_builds(_adds()), _builds(content="Written."))
+    desk.sandbox_control.script(_acquires(SEARCH), _acquires(content=SENTENCE))
+    desk.sandbox_control.script(_builds(_adds()), _builds(content="Written."))
     situation = await desk.situation()
     await acquire(model, desk.search, situation)
     await replace(desk, model=model).construct(situation)
     assert refusing.choices == ["required", None, None, None, None]
 
 
-async def test_construction_that_writes_nothing_is_told_once(desk: Desk) -> None:
-    desk.levers.script(
+def _lists(*facts: tuple[int, str, str]) -> dict[str, Any]:
+    """The structured answer with facts: number of the sentence, name, type."""
+    keys = ("sentence", "name", "type")
+    return {"content": {"facts": [dict(zip(keys, fact, strict=True)) for fact in facts]}}
+
+
+async def test_construction_that_writes_nothing_chooses_facts_by_sentence_number(
+    desk: Desk,
+) -> None:
+    desk.sandbox_control.script(
         _acquires(SEARCH),
         _acquires(content=SENTENCE),
         _builds(content="Nothing to add."),
-        _builds(_adds()),
-        _builds(content="Togo was added."),
+        _lists((1, "Ghana Lithium", "country")),
     )
     situation = await desk.situation()
-    await acquire(desk.model, desk.search, situation)
-    written = await desk.construct(situation)
+    acquired = await acquire(desk.model, desk.search, situation)
+    written = await desk.construct(situation, acquired)
     assert (len(written.nodes), written.repairs) == (1, 1)
-    assert desk.recording.choices[2:] == ["required", "required", None]
-    offered = [[tool["function"]["name"] for tool in each.tools] for each in desk.recording.asked]
-    assert len(offered[2]) > 3
-    assert offered[3:] == [["addGraphNode"]] * 2, "it cannot go wrong in another way"
+    assert desk.recording.choices[2:] == ["required", None]
+    message = desk.recording.asked[-1].messages[-1]["content"]
+    assert f"1. {SENTENCE}" in message
+    assert "- Country" in message
+    async with desk.database.transaction() as session:
+        node = await session.get_one(GraphNode, written.nodes[0])
+        quotes = await session.scalars(
+            select(Evidence.quote_sha256).where(Evidence.node_id == node.id)
+        )
+    assert (node.type, node.name) == ("Country", "Ghana Lithium")
+    assert node.properties == {"summary": SENTENCE}
+    assert quotes.all() == [sha256(SENTENCE.encode()).digest()]
+    assert await desk.completed_runs(Phase.GRAPH_CONSTRUCTION) == 1
     asked = len(desk.recording.asked)
-    assert await desk.construct(situation) == written
-    assert len(desk.recording.asked) == asked, "a resumed run goes the same way"
+    assert await desk.construct(situation, acquired) == written
+    assert len(desk.recording.asked) == asked, "a resumed run asks nothing again"
+
+
+async def test_facts_of_unknown_sentences_are_left_out_and_unknown_types_replaced(
+    desk: Desk,
+) -> None:
+    desk.sandbox_control.script(
+        _acquires(SEARCH),
+        _acquires(content=SENTENCE),
+        _builds(content="Nothing to add."),
+        _lists((0, "None", "Country"), (99, "None", "Country"), (1, " ", "x"), (1, "Mine", "x")),
+    )
+    situation = await desk.situation()
+    acquired = await acquire(desk.model, desk.search, situation)
+    written = await desk.construct(situation, acquired)
+    async with desk.database.transaction() as session:
+        nodes = [await session.get_one(GraphNode, node_id) for node_id in written.nodes]
+    assert [(node.type, node.name) for node in nodes] == [("Country", "Mine")]
+
+
+async def test_construction_without_usable_facts_writes_nothing(desk: Desk) -> None:
+    desk.sandbox_control.script(
+        _builds(content="Nothing to add."), {"content": "No.", "times": None}
+    )
+    written = await desk.construct(await desk.situation())
+    assert (written.nodes, written.edges) == ([], [])
+    assert await desk.completed_runs(Phase.GRAPH_CONSTRUCTION) == 1
 
 
 async def test_a_call_that_is_refused_again_is_told_so(desk: Desk) -> None:
@@ -226,61 +291,52 @@ async def test_a_call_that_is_refused_again_is_told_so(desk: Desk) -> None:
     }
     edge = {"name": "addGraphEdge", "arguments": arguments}
     other = {"name": "addGraphEdge", "arguments": {**arguments, "sourceId": "Wind"}}
-    desk.levers.script(
-        _acquires(SEARCH),
-        _acquires(content=SENTENCE),
+    desk.sandbox_control.script(
         *(_builds(each) for each in (edge, edge, other)),
-        _builds(content="Done."),
-        _builds(content="Really."),
+        {"content": "Done."},
     )
-    situation = await desk.situation()
-    await acquire(desk.model, desk.search, situation)
-    await desk.construct(situation)
+    assert await desk.final_text() == "Done."
     told = [each["content"] for each in desk.recording.asked[-1].messages if each["role"] == "tool"]
     assert ["was refused before" in each for each in told] == [False, True, False]
     assert all("first call addGraphNode" in each for each in told)
-    asked = len(desk.recording.asked)
-    await desk.construct(situation)
-    assert len(desk.recording.asked) == asked, "a resumed run goes the same way"
 
 
-async def test_construction_that_repeats_a_search_is_offered_add_graph_node_alone(
-    desk: Desk,
-) -> None:
+async def test_construction_that_repeats_a_search_chooses_facts(desk: Desk) -> None:
     look = {"name": "queryGraph", "arguments": {"text": "gas"}}
-    desk.levers.script(
+    desk.sandbox_control.script(
         _acquires(SEARCH),
         _acquires(content=SENTENCE),
         *[_builds(look)] * 2,
-        _builds(_adds()),
-        _builds(content="Togo was added."),
+        _lists((1, "Ghana Lithium", "Country")),
     )
     situation = await desk.situation()
     acquired = await acquire(desk.model, desk.search, situation)
-    assert acquired.quotable is not None
-    assert acquired.quotable.url == PAGE.url
+    written = await desk.construct(situation, acquired)
+    assert len(written.nodes) == 1
+    assert desk.recording.choices[2:] == ["required", None, None]
+
+
+async def test_a_model_that_only_repeats_itself_is_asked_for_a_last_answer(desk: Desk) -> None:
+    look = {"name": "queryGraph", "arguments": {"text": "gas"}}
+    desk.sandbox_control.script(*[_builds(look)] * 3, {"content": "Nothing."})
+    assert await desk.final_text() == "Nothing."
+    assert [request.allows_tools for request in desk.recording.asked] == [True, True, True, False]
+    assert desk.recording.asked[-1].tools == desk.recording.asked[0].tools, (
+        "the cached prefix stays"
+    )
+    assert "same tool calls again" in desk.recording.asked[-1].messages[-1]["content"]
+
+
+async def test_construction_ends_after_its_last_round(desk: Desk) -> None:
+    adding = [_builds(_adds(f"Togo {number}")) for number in range(MAX_TOOL_ROUNDS)]
+    desk.sandbox_control.script(_acquires(SEARCH), _acquires(content=SENTENCE), *adding)
+    situation = await desk.situation()
+    acquired = await acquire(desk.model, desk.search, situation)
     tools = graph_construction(situation.scope)
     _, written = await construct(desk.model, situation, acquired, tools)
-    assert (len(written.nodes), written.repairs) == (1, 1)
-    assert desk.recording.choices[2:] == ["required", None, "required", None]
-    third = desk.recording.asked[4]
-    assert [tool["function"]["name"] for tool in third.tools] == ["addGraphNode"]
-    example = json.loads(third.messages[-1]["content"].splitlines()[-1])
-    assert example["type"] == "Country"
-    assert example["evidence"] == [{"sourceUrl": PAGE.url, "quote": acquired.quotable.sentence}]
-    asked = len(desk.recording.asked)
-    _, again = await construct(desk.model, situation, acquired, tools)
-    assert again == written
-    assert len(desk.recording.asked) == asked, "a resumed run goes the same way"
-
-
-async def test_a_model_that_only_repeats_itself_is_asked_for_its_last_words(desk: Desk) -> None:
-    look = {"name": "queryGraph", "arguments": {"text": "gas"}}
-    desk.levers.script(*[_builds(look)] * 3, _builds(content="Nothing."))
-    written = await desk.construct(await desk.situation())
-    assert written.nodes == []
-    assert [bool(each.tools) for each in desk.recording.asked] == [True, True, True, False]
-    assert "same tool calls again" in desk.recording.asked[-1].messages[-1]["content"]
+    assert len(written.nodes) == MAX_TOOL_ROUNDS
+    assert len(desk.recording.asked) == 2 + MAX_TOOL_ROUNDS
+    assert await desk.completed_runs(Phase.GRAPH_CONSTRUCTION) == 1
 
 
 async def test_a_repeat_in_the_last_round_ends_the_rounds_with_one_message(desk: Desk) -> None:
@@ -288,38 +344,37 @@ async def test_a_repeat_in_the_last_round_ends_the_rounds_with_one_message(desk:
         {"name": "queryGraph", "arguments": {"text": f"gas {min(n, MAX_TOOL_ROUNDS - 3)}"}}
         for n in range(MAX_TOOL_ROUNDS)
     ]
-    desk.levers.script(*[_builds(lookup) for lookup in lookups], _builds(content="Nothing."))
-    situation = await desk.situation()
-    acquired = Acquired(SENTENCE, "")
-    await construct(desk.model, situation, acquired, graph_construction(situation.scope))
+    desk.sandbox_control.script(
+        *[_builds(lookup) for lookup in lookups], _builds(content="Nothing.")
+    )
+    await desk.final_text()
     assert len(desk.recording.asked) == MAX_TOOL_ROUNDS + 1
     users = [each for each in desk.recording.asked[-1].messages if each["role"] == "user"]
     assert "rounds of tool calls are used up" in users[-1]["content"]
     assert len(users) == 2, "the first message, and that the rounds are used up"
 
 
-async def test_the_review_comes_before_the_last_round(desk: Desk) -> None:
+async def test_construction_chooses_facts_after_its_last_round(desk: Desk) -> None:
     lookups = [
-        {"name": "queryGraph", "arguments": {"text": f"gas {n}"}}
-        for n in range(MAX_TOOL_ROUNDS - 1)
+        {"name": "queryGraph", "arguments": {"text": f"gas {n}"}} for n in range(MAX_TOOL_ROUNDS)
     ]
-    desk.levers.script(*[_builds(lookup) for lookup in lookups], _builds(content="Nothing to add."))
+    desk.sandbox_control.script(*[_builds(lookup) for lookup in lookups], _lists())
     await desk.construct(await desk.situation())
-    last = desk.recording.asked[-1]
-    assert [tool["function"]["name"] for tool in last.tools] == ["addGraphNode"]
-    assert "Nothing is written into the graph yet" in last.messages[-1]["content"]
+    assert len(desk.recording.asked) == MAX_TOOL_ROUNDS + 1
+    assert desk.recording.asked[-1].tools == ()
 
 
 async def test_construction_that_still_writes_nothing_is_accepted(desk: Desk) -> None:
-    desk.levers.script(_builds(content="Nothing."), _builds(content="Really nothing."))
+    desk.sandbox_control.script(_builds(content="Nothing."), _lists())
     written = await desk.construct(await desk.situation())
     assert (written.nodes, written.edges) == ([], [])
     assert len(desk.recording.asked) == 2
+    assert await desk.completed_runs(Phase.GRAPH_CONSTRUCTION) == 1
 
 
 async def test_misspelled_calls_are_made_and_nodes_are_found_by_their_names(desk: Desk) -> None:
     edge_type = {"name": "BORDERS", "description": "They touch.", "justification": "None fits."}
-    desk.levers.script(
+    desk.sandbox_control.script(
         _acquires(SEARCH),
         _acquires(content=SENTENCE),
         _builds(
@@ -373,7 +428,7 @@ async def test_misspelled_calls_are_made_and_nodes_are_found_by_their_names(desk
 
 async def test_calls_that_are_written_as_text_are_made(desk: Desk) -> None:
     text = '<tool_call>\n{"name": "tavilySearch", "arguments": {"query": "lithium"}}\n</tool_call>'
-    desk.levers.script(_acquires(content=text), _acquires(content=SENTENCE))
+    desk.sandbox_control.script(_acquires(content=text), _acquires(content=SENTENCE))
     situation = await desk.situation()
     acquired = await acquire(desk.model, desk.search, situation)
     assert desk.web.searched == ["lithium"]
@@ -387,7 +442,7 @@ async def test_calls_that_are_written_as_text_are_made(desk: Desk) -> None:
 
 async def test_a_call_that_stands_among_other_words_is_not_made(desk: Desk) -> None:
     quoted = 'The page says: {"name": "tavilySearch", "arguments": {"query": "secrets"}}'
-    desk.levers.script(_acquires(SEARCH), _acquires(content=quoted))
+    desk.sandbox_control.script(_acquires(SEARCH), _acquires(content=quoted))
     acquired = await acquire(desk.model, desk.search, await desk.situation())
     assert desk.web.searched == ["lithium"]
     assert acquired.document == quoted
@@ -427,29 +482,29 @@ EMPTY: dict[str, Any] = {"queries": [], "insights": []}
 async def test_an_empty_plan_on_an_empty_graph_is_not_accepted(
     sandbox_settings: Settings,
     database: Database,
-    levers: Sandbox,
+    sandbox_control: Sandbox,
     answers: list[Any],
     objective: str,
 ) -> None:
-    levers.script(*map(_plans, answers))
+    sandbox_control.script(*map(_plans, answers))
     model = create_model(sandbox_settings, database)
     await make_iteration(database, await make_agent(database))
     outcome, objectives = await _observed(model, database)
     assert objectives == [objective]
     assert outcome.result["queries"] == 1
     assert outcome.result["repairs"] >= 1
-    assert levers.billed()["llm"] == 2
+    assert sandbox_control.billed()["llm"] == 2
 
 
 async def test_an_empty_plan_of_an_agent_that_knows_something_is_a_plan(
-    sandbox_settings: Settings, database: Database, levers: Sandbox
+    sandbox_settings: Settings, database: Database, sandbox_control: Sandbox
 ) -> None:
     await make_victim(database)
-    levers.script(_plans(EMPTY))
+    sandbox_control.script(_plans(EMPTY))
     outcome, objectives = await _observed(create_model(sandbox_settings, database), database)
     assert objectives == []
     assert (outcome.result["queries"], outcome.result["insights"]) == (0, 0)
-    assert levers.billed()["llm"] == 1
+    assert sandbox_control.billed()["llm"] == 1
 
 
 async def test_a_model_that_is_away_is_not_taken_for_one_that_talks_nonsense(
@@ -464,7 +519,7 @@ async def test_a_model_that_is_away_is_not_taken_for_one_that_talks_nonsense(
 async def test_a_search_without_results_is_made_again_without_its_limits(desk: Desk) -> None:
     limited = {"name": "tavilySearch", "arguments": {"query": "nowhere", "timeRange": "day"}}
     desk.web.finds_nothing_for("nowhere")
-    desk.levers.script(
+    desk.sandbox_control.script(
         _acquires(limited),
         _acquires(content=ECHO),
         _acquires(content=f"## Ewoyaa\nSource: {PAGE.url}\n\n{SENTENCE}"),
@@ -475,37 +530,65 @@ async def test_a_search_without_results_is_made_again_without_its_limits(desk: D
     assert PAGE.url in acquired.sources
 
 
+async def test_hints_of_one_word_are_not_searched_for_alone(desk: Desk) -> None:
+    desk.sandbox_control.script(
+        _acquires(content=ECHO), _acquires(content=f"{PAGE.url}\n\n{SENTENCE}")
+    )
+    situation = replace(
+        await desk.situation(), query=QUERY.model_copy(update={"search_hints": ["exports", "2021"]})
+    )
+    await acquire(desk.model, desk.search, situation)
+    assert desk.web.searched == [QUERY.objective]
+
+
 async def test_an_invented_document_without_a_page_is_not_constructed_from(desk: Desk) -> None:
     desk.web.finds_nothing_for("nowhere", *QUERY.search_hints)
     search = {"name": "tavilySearch", "arguments": {"query": "nowhere"}}
-    desk.levers.script(_acquires(search), _acquires(content=ECHO), _acquires(content=ECHO))
+    desk.sandbox_control.script(_acquires(search), _acquires(content=ECHO), _acquires(content=ECHO))
     step_lease, step = await desk.victim.step(StepKind.QUERY, QUERY.model_dump(mode="json"))
     result = await Research(desk.model, desk.search, 4_000)(step_lease, step)
     assert result.result == {"nodes": 0, "edges": 0, "repairs": 1}
     assert len(desk.recording.asked) == 3, "graph construction is not asked"
 
 
-async def test_calls_that_are_all_refused_are_reviewed_and_end(desk: Desk) -> None:
+async def test_construction_whose_calls_are_all_refused_chooses_facts(desk: Desk) -> None:
     bad = [_adds(f"Togo {number}", type="Unheard") for number in range(MAX_REFUSED_ROUNDS)]
-    desk.levers.script(*[_builds(each) for each in bad], _builds(content="Nothing."))
+    desk.sandbox_control.script(*[_builds(call) for call in bad], _lists())
     await desk.construct(await desk.situation())
-    offered = [[tool["function"]["name"] for tool in each.tools] for each in desk.recording.asked]
-    assert len(offered) == MAX_REFUSED_ROUNDS + 1
-    assert all(len(each) > 1 for each in offered[:REVIEWED_REFUSED_ROUNDS])
-    assert offered[REVIEWED_REFUSED_ROUNDS] == ["addGraphNode"]
-    assert offered[-1] == []
+    offered = [len(request.tools) > 0 for request in desk.recording.asked]
+    assert offered[:MAX_REFUSED_ROUNDS_BEFORE_FALLBACK] == [True] * 3
+    assert offered[MAX_REFUSED_ROUNDS_BEFORE_FALLBACK] is False
+
+
+async def test_calls_that_are_all_refused_end_a_loop_without_a_fallback(desk: Desk) -> None:
+    bad = [_adds(f"Togo {number}", type="Unheard") for number in range(MAX_REFUSED_ROUNDS)]
+    desk.sandbox_control.script(*[_builds(call) for call in bad], {"content": "Nothing."})
+    assert await desk.final_text() == "Nothing."
+    assert len(desk.recording.asked) == MAX_REFUSED_ROUNDS + 1
 
 
 async def test_a_call_written_as_text_after_the_tools_have_ended_is_not_made(desk: Desk) -> None:
     look = {"name": "queryGraph", "arguments": {"text": "gas"}}
-    desk.levers.script(*[_builds(look)] * 3, _builds(content=json.dumps(look)))
-    await desk.construct(await desk.situation())
+    desk.sandbox_control.script(*[_builds(look)] * 3, {"content": json.dumps(look)})
+    assert await desk.final_text() == json.dumps(look)
     assert len(desk.recording.asked) == 4
+
+
+async def test_a_server_that_ignores_that_tools_have_ended_is_asked_without_tools(
+    desk: Desk,
+) -> None:
+    look = {"name": "queryGraph", "arguments": {"text": "gas"}}
+    desk.sandbox_control.script(
+        *[_builds(look)] * 3, {"tool_calls": [look]}, {"content": "Nothing."}
+    )
+    assert await desk.final_text() == "Nothing."
+    assert [len(request.tools) > 0 for request in desk.recording.asked] == [True] * 4 + [False]
+    assert await desk.completed_runs(Phase.GRAPH_CONSTRUCTION) == 1
 
 
 async def test_an_empty_list_of_properties_stands_for_all(desk: Desk) -> None:
     evidence = [{"sourceUrl": PAGE.url, "quote": SENTENCE, "properties": []}]
-    desk.levers.script(
+    desk.sandbox_control.script(
         _acquires(SEARCH),
         _acquires(content=SENTENCE),
         _builds(_adds(evidence=evidence)),
@@ -524,7 +607,7 @@ async def test_paid_calls_that_come_again_in_a_cycle_are_answered_shortly_and_en
     searches = [
         {"name": "tavilySearch", "arguments": {"query": query}} for query in ("lithium", "Ewoyaa")
     ]
-    desk.levers.script(
+    desk.sandbox_control.script(
         *[_acquires(search) for search in [*searches, *searches]],
         {"content": f"## Ewoyaa\nSource: {PAGE.url}\n\n{SENTENCE}"},
     )
@@ -533,7 +616,7 @@ async def test_paid_calls_that_come_again_in_a_cycle_are_answered_shortly_and_en
     assert PAGE.url in acquired.document
     assert desk.web.searched == ["lithium", "Ewoyaa"]
     last = desk.recording.asked[-1]
-    assert (len(desk.recording.asked), last.tools) == (5, ())
+    assert (len(desk.recording.asked), last.allows_tools) == (5, False)
     results = [each["content"] for each in last.messages if each["role"] == "tool"]
     assert [SENTENCE in each for each in results] == [True, True, False, False]
     assert "made before" in results[2]

@@ -1,4 +1,4 @@
-"""A notifier that looks often and rests briefly, and somebody who receives."""
+"""A notifier that polls often and retries soon, and an HTTP receiver."""
 
 from collections.abc import AsyncIterator
 
@@ -8,12 +8,12 @@ from services.notifier import dispatcher, retry_schedule
 from shared.database.engine import Database
 from shared.database.tables import Agent
 from shared.runtime.settings import Settings
-from tests.support.making import make_agent
-from tests.support.receiver import Receiver, open_receiver
+from tests.support.factories import make_agent
+from tests.support.webhook_server import WebhookReceiver, open_receiver
 
 
 @pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
+async def receiver() -> AsyncIterator[WebhookReceiver]:
     async with open_receiver() as opened:
         yield opened
 
@@ -25,7 +25,7 @@ async def agent(database: Database) -> Agent:
 
 @pytest.fixture
 def notifier(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """What it runs with; its receivers are on loopback."""
+    """The notifier's settings; its receivers are on loopback."""
     monkeypatch.setattr(dispatcher, "POLL_SECONDS", 0.05)
     monkeypatch.setattr(retry_schedule, "BACKOFF_SECONDS", (0.05,))
     return settings.model_copy(

@@ -1,7 +1,7 @@
-"""A notifier that is killed at any point: every item arrives, and what is sent twice has the same id.
+"""A notifier that is killed at any point: every item arrives, and a repeated delivery has the same id.
 
-Sent twice is only what the receiver had taken and no notifier had recorded: between its answer and our commit there is
-always an instant, and whoever heeds the id (`webhook-id`, `Message-ID`) drops the second.
+A delivery is repeated only if the receiver accepted it and the notifier was killed before it recorded that. A receiver
+that checks the id (`webhook-id`, `Message-ID`) drops the repetition.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ from shared.enums import DeliveryStatus
 from shared.failpoints import DIRECTORY, Failpoint
 from shared.runtime.settings import Settings
 from tests.support.notifier.rows import (
-    delivered,
-    deliveries_of,
-    due_now,
+    list_deliveries,
+    make_due,
     make_items,
     make_webhook,
+    wait_until_delivered,
 )
-from tests.support.receiver import HANG, Receiver, answer, ids
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
+from tests.support.webhook_server import HANG, WebhookReceiver, answer, ids
 
 ITEMS: Final = 3
 KILL_SECONDS: Final = 30
@@ -37,7 +37,7 @@ KILL_SECONDS: Final = 30
 
 @asynccontextmanager
 async def notifier_process(settings: Settings, crashes: Path, log: Path) -> AsyncIterator[Process]:
-    own = {
+    variables = {
         "VIGIL_DATABASE_URL": settings.database_url,
         "VIGIL_NATS_URL": settings.nats_url,
         "VIGIL_WEBHOOK_PRIVATE": "true",
@@ -46,7 +46,7 @@ async def notifier_process(settings: Settings, crashes: Path, log: Path) -> Asyn
     with log.open("ab") as output:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "services.notifier"),
-            env={**os.environ, **own},
+            env={**os.environ, **variables},
             stdout=output,
             stderr=output,
         )
@@ -58,13 +58,13 @@ async def notifier_process(settings: Settings, crashes: Path, log: Path) -> Asyn
         await process.wait()
 
 
-async def died(process: Process) -> None:
+async def wait_until_killed(process: Process) -> None:
     async with asyncio.timeout(KILL_SECONDS):
         assert await process.wait() == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(
-    ("point", "skip", "twice"),
+    ("point", "skip", "repeated"),
     [
         pytest.param(Failpoint.STATE_WRITTEN, 0, 0, marks=pytest.mark.slow),
         (Failpoint.STATE_COMMITTED, 0, 0),
@@ -75,15 +75,15 @@ async def died(process: Process) -> None:
         pytest.param(Failpoint.DELIVERY_RECORDED, 1, 0, marks=pytest.mark.slow),
     ],
 )
-async def test_killed_anywhere_it_loses_nothing_and_repeats_only_what_is_not_recorded(
+async def test_a_kill_loses_no_delivery_and_repeats_only_unrecorded_ones(
     settings: Settings,
     database: Database,
     agent: Agent,
-    receiver: Receiver,
+    receiver: WebhookReceiver,
     tmp_path: Path,
     point: Failpoint,
     skip: int,
-    twice: int,
+    repeated: int,
 ) -> None:
     crashes, log = tmp_path / "crash", tmp_path / "notifier.log"
     crashes.mkdir()
@@ -93,49 +93,49 @@ async def test_killed_anywhere_it_loses_nothing_and_repeats_only_what_is_not_rec
     await make_webhook(database, agent, receiver.url())
     await make_items(database, agent, ITEMS)
     async with notifier_process(settings, crashes, log) as first:
-        await died(first)
-    recorded = {
-        str(each.id)
-        for each in await deliveries_of(database)
-        if each.status == DeliveryStatus.DELIVERED
+        await wait_until_killed(first)
+    recorded_ids = {
+        str(row.id)
+        for row in await list_deliveries(database)
+        if row.status == DeliveryStatus.DELIVERED
     }
-    await due_now(database)  # what it had leased: its lease lapses
+    await make_due(database)  # the leases of the killed process lapse
     async with notifier_process(settings, crashes, log):
-        done = await delivered(database, ITEMS)
-    assert ids(receiver.hits) == {str(each.id) for each in done}
-    assert all(len(receiver.with_id(delivery)) == 1 for delivery in recorded)
-    # Besides the one that it was killed over, another may have been under way: two at a time.
-    assert ITEMS + twice <= len(receiver.hits) <= ITEMS + 2
+        deliveries = await wait_until_delivered(database, ITEMS)
+    assert ids(receiver.hits) == {str(delivery.id) for delivery in deliveries}
+    assert all(len(receiver.with_id(delivery_id)) == 1 for delivery_id in recorded_ids)
+    # Two deliveries run at a time: besides the one at the kill point, another may have been in progress.
+    assert ITEMS + repeated <= len(receiver.hits) <= ITEMS + 2
 
 
-async def test_killed_while_the_receiver_answers_it_comes_again_with_the_same_id(
-    settings: Settings, database: Database, agent: Agent, receiver: Receiver, tmp_path: Path
+async def test_a_delivery_in_progress_at_a_kill_is_repeated_with_the_same_id(
+    settings: Settings, database: Database, agent: Agent, receiver: WebhookReceiver, tmp_path: Path
 ) -> None:
-    receiver.says(HANG, answer(200))
+    receiver.respond_with(HANG, answer(200))
     await make_webhook(database, agent, receiver.url())
     await make_items(database, agent)
     async with notifier_process(settings, tmp_path, tmp_path / "notifier.log") as first:
-        await until(receiver.hit(), what="the attempt to begin")
+        await wait_until(receiver.hit(), what="the attempt to begin")
         first.kill()
-        await died(first)
-    await due_now(database)
+        await wait_until_killed(first)
+    await make_due(database)
     async with notifier_process(settings, tmp_path, tmp_path / "notifier.log"):
-        (done,) = await delivered(database)
-    assert [hit.id for hit in receiver.hits] == [str(done.id)] * 2
+        (delivery,) = await wait_until_delivered(database)
+    assert [hit.id for hit in receiver.hits] == [str(delivery.id)] * 2
 
 
-async def test_what_is_recorded_is_never_sent_again(
-    settings: Settings, database: Database, agent: Agent, receiver: Receiver, tmp_path: Path
+async def test_a_recorded_delivery_is_never_repeated(
+    settings: Settings, database: Database, agent: Agent, receiver: WebhookReceiver, tmp_path: Path
 ) -> None:
     await make_webhook(database, agent, receiver.url())
     await make_items(database, agent, ITEMS)
     for _ in range(2):
         async with notifier_process(settings, tmp_path, tmp_path / "notifier.log") as process:
-            await delivered(database, ITEMS)
+            await wait_until_delivered(database, ITEMS)
             process.kill()
-            await died(process)
-        await due_now(database)
+            await wait_until_killed(process)
+        await make_due(database)
     await make_items(database, agent)
     async with notifier_process(settings, tmp_path, tmp_path / "notifier.log"):
-        await delivered(database, ITEMS + 1)
+        await wait_until_delivered(database, ITEMS + 1)
     assert len(receiver.hits) == ITEMS + 1

@@ -1,4 +1,4 @@
-"""Mail goes out as plain text, over TLS where a password is sent, and its failures are sorted."""
+"""Mail is sent as plain text, over TLS where a password is sent, and its failures are classified."""
 
 import ssl
 from collections.abc import Callable
@@ -13,8 +13,8 @@ from shared.errors import PermanentError, TransientError
 from shared.notifications import smtp as mailer_module
 from shared.notifications.smtp import Mailer, MailServer, parse_address
 from shared.runtime.settings import Settings
-from tests.support.certificates import authority, signed
-from tests.support.postbox import Postbox, open_postbox
+from tests.support.certificates import authority, sign
+from tests.support.smtp_server import SmtpServer, run_smtp_server
 
 PASSWORD = "p@ss/wörd"
 LOGIN = "vigil:p%40ss%2Fw%C3%B6rd"
@@ -24,29 +24,29 @@ def mailer(url: str | None, sender: str | None = "Vigil <vigil@example.org>") ->
     return Mailer(None if url is None else SecretStr(url), sender)
 
 
-async def send(box: Postbox, *, scheme: str = "smtp", login: str = "", **given: Any) -> None:
-    wanted = {"to": "you@example.org", "subject": "Advice", "text": "Hold.\n", **given}
-    at = f"{login}@" if login else ""
-    await mailer(f"{scheme}://{at}{box.address}").send(**wanted)
+async def send(box: SmtpServer, *, scheme: str = "smtp", login: str = "", **fields: Any) -> None:
+    message = {"to": "you@example.org", "subject": "Advice", "text": "Hold.\n", **fields}
+    userinfo = f"{login}@" if login else ""
+    await mailer(f"{scheme}://{userinfo}{box.address}").send(**message)
 
 
 @pytest.fixture
 def tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
-    """Of a server on loopback whose CA this process trusts."""
+    """The context of a server on loopback whose CA this process trusts."""
     ca = authority(tmp_path)
-    pair = signed(tmp_path, ca, "postbox")
+    pair = sign(tmp_path, ca, "postbox")
     monkeypatch.setenv("SSL_CERT_FILE", str(ca.certificate))
-    return served(pair.certificate, pair.key)
+    return server_context(pair.certificate, pair.key)
 
 
-def served(certificate: Path, key: Path) -> ssl.SSLContext:
+def server_context(certificate: Path, key: Path) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate, key)
     return context
 
 
 async def test_a_mail_arrives_as_it_was_written() -> None:
-    async with open_postbox() as box:
+    async with run_smtp_server() as box:
         text = "Halden Cells — hält.\n\n.\nline after a lone dot\n"
         await send(box, subject="HOLD: Müller & Söhne", text=text, message_id="delivery-7")
         (mail,) = box.mails
@@ -59,15 +59,15 @@ async def test_a_mail_arrives_as_it_was_written() -> None:
     assert mail.text.replace("\r\n", "\n") == text
 
 
-async def test_two_mails_have_ids_of_their_own() -> None:
-    async with open_postbox() as box:
+async def test_two_mails_have_different_message_ids() -> None:
+    async with run_smtp_server() as box:
         await send(box)
         await send(box)
         assert len({mail.message["Message-ID"] for mail in box.mails}) == 2
 
 
 async def test_a_subject_cannot_become_a_header() -> None:
-    async with open_postbox() as box:
+    async with run_smtp_server() as box:
         await send(box, subject="Advice\r\nBcc: other@example.org\r\n\r\nanother text\x00")
         (mail,) = box.mails
     assert mail.message["Bcc"] is None
@@ -76,7 +76,7 @@ async def test_a_subject_cannot_become_a_header() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "recipient",
     [
         "you@example.org\r\nBcc: other@example.org",
         "you@example.org, other@example.org",
@@ -89,11 +89,11 @@ async def test_a_subject_cannot_become_a_header() -> None:
         "you@example.org\x00",
     ],
 )
-async def test_what_is_no_single_address_is_not_sent_to(given: str) -> None:
-    async with open_postbox() as box:
-        with pytest.raises(PermanentError, match="not a mail address") as refused:
-            await send(box, to=given)
-        assert refused.value.code == "mail_address"
+async def test_a_recipient_that_is_not_one_address_is_refused(recipient: str) -> None:
+    async with run_smtp_server() as box:
+        with pytest.raises(PermanentError, match="not a mail address") as error:
+            await send(box, to=recipient)
+        assert error.value.code == "mail_address"
         assert box.mails == []
 
 
@@ -102,7 +102,7 @@ def test_an_address_may_have_a_name_before_it() -> None:
 
 
 async def test_starttls_is_used_where_it_is_offered(tls: ssl.SSLContext) -> None:
-    async with open_postbox(tls=tls) as box:
+    async with run_smtp_server(tls=tls) as box:
         await send(box, login=LOGIN)
         (mail,) = box.mails
         assert mail.over_tls
@@ -110,24 +110,24 @@ async def test_starttls_is_used_where_it_is_offered(tls: ssl.SSLContext) -> None
 
 
 async def test_smtps_speaks_tls_from_the_first_byte(tls: ssl.SSLContext) -> None:
-    async with open_postbox(tls=tls, tls_first=True) as box:
+    async with run_smtp_server(tls=tls, tls_first=True) as box:
         await send(box, scheme="smtps", login=LOGIN)
         assert len(box.mails) == 1
         assert box.logins == [("vigil", PASSWORD)]
 
 
 @pytest.mark.parametrize("scheme", ["smtp", "smtps"])
-async def test_a_certificate_of_nobody_known_is_refused(
+async def test_an_untrusted_certificate_is_refused(
     scheme: str, tmp_path: Path, tls: ssl.SSLContext
 ) -> None:
     stranger = tmp_path / "stranger"
     stranger.mkdir()
-    pair = signed(stranger, authority(stranger), "postbox")
-    theirs = served(pair.certificate, pair.key)
-    async with open_postbox(tls=theirs, tls_first=scheme == "smtps") as box:
-        with pytest.raises(PermanentError, match="cannot be trusted") as refused:
+    pair = sign(stranger, authority(stranger), "postbox")
+    context = server_context(pair.certificate, pair.key)
+    async with run_smtp_server(tls=context, tls_first=scheme == "smtps") as box:
+        with pytest.raises(PermanentError, match="cannot be trusted") as error:
             await send(box, scheme=scheme, login=LOGIN)
-        assert refused.value.code == "smtp_settings"
+        assert error.value.code == "smtp_settings"
         assert (box.mails, box.logins) == ([], [])
 
 
@@ -141,18 +141,18 @@ async def test_a_certificate_of_nobody_known_is_refused(
         ("localhost", "vigil", None),
     ],
 )
-def test_a_password_leaves_this_machine_by_tls_alone(
+def test_a_password_is_sent_to_another_machine_over_tls_only(
     host: str, user: str | None, start_tls: bool | None
 ) -> None:
     server = MailServer(host, 587, user, "secret" if user else None, tls_first=False)
     assert server.start_tls is start_tls
 
 
-Arrange = Callable[[Postbox], None]
+Arrange = Callable[[SmtpServer], None]
 
 
 def _answering(recipient: str = "250 OK", text: str = "250 OK") -> Arrange:
-    def arrange(box: Postbox) -> None:
+    def arrange(box: SmtpServer) -> None:
         box.answer_to_recipient, box.answer_to_text = recipient, text
 
     return arrange
@@ -168,50 +168,52 @@ def _answering(recipient: str = "250 OK", text: str = "250 OK") -> Arrange:
         (_answering(text="554 5.7.1 spam"), "mail_refused"),
     ],
 )
-async def test_what_the_server_says_is_sorted(arrange: Arrange, code: str | None) -> None:
-    async with open_postbox() as box:
+async def test_server_replies_are_classified_as_permanent_or_transient(
+    arrange: Arrange, code: str | None
+) -> None:
+    async with run_smtp_server() as box:
         arrange(box)
-        with pytest.raises((PermanentError, TransientError)) as failed:
+        with pytest.raises((PermanentError, TransientError)) as error:
             await send(box)
         assert box.mails == []
-    assert getattr(failed.value, "code", None) == code
-    assert any(each in str(failed.value) for each in ("451", "452", "421", "550", "554"))
+    assert getattr(error.value, "code", None) == code
+    assert any(reply in str(error.value) for reply in ("451", "452", "421", "550", "554"))
 
 
 async def test_a_refused_login_names_the_setting_and_not_the_password(tls: ssl.SSLContext) -> None:
-    async with open_postbox(tls=tls) as box:
+    async with run_smtp_server(tls=tls) as box:
         box.lets_in = False
-        with pytest.raises(PermanentError, match="VIGIL_SMTP_URL") as refused:
+        with pytest.raises(PermanentError, match="VIGIL_SMTP_URL") as error:
             await send(box, login=LOGIN)
-    assert refused.value.code == "smtp_login"
+    assert error.value.code == "smtp_login"
     settings = Settings.model_validate({"smtp_url": f"smtp://{LOGIN}@mail"})
-    for shown in (str(refused.value), repr(refused.value), repr(settings)):
-        assert PASSWORD not in shown
-        assert "p%40ss" not in shown
+    for output in (str(error.value), repr(error.value), repr(settings)):
+        assert PASSWORD not in output
+        assert "p%40ss" not in output
 
 
-async def test_a_server_that_is_away_may_come_back() -> None:
-    away = mailer(f"smtp://127.0.0.1:{free_port()}")
+async def test_an_unreachable_mail_server_is_a_transient_error() -> None:
+    unreachable = mailer(f"smtp://127.0.0.1:{free_port()}")
     with pytest.raises(TransientError, match=r"127\.0\.0\.1"):
-        await away.send(to="you@example.org", subject="x", text="x")
+        await unreachable.send(to="you@example.org", subject="x", text="x")
 
 
-async def test_a_server_that_says_nothing_is_not_waited_for(
+async def test_a_silent_mail_server_times_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(mailer_module, "SENDING_SECONDS", 0.2)
-    async with open_postbox() as box:
+    async with run_smtp_server() as box:
         box.answer_to_text_seconds = 5.0
         with pytest.raises(TransientError, match="no answer"):
             await send(box)
 
 
-async def test_without_a_server_nothing_is_sent() -> None:
+async def test_without_a_mail_server_nothing_is_sent() -> None:
     off = mailer(None)
     assert not off.enabled
-    with pytest.raises(PermanentError, match="VIGIL_SMTP_URL") as refused:
+    with pytest.raises(PermanentError, match="VIGIL_SMTP_URL") as error:
         await off.send(to="you@example.org", subject="x", text="x")
-    assert refused.value.code == "mail_off"
+    assert error.value.code == "mail_off"
 
 
 @pytest.mark.parametrize(
@@ -224,9 +226,9 @@ async def test_without_a_server_nothing_is_sent() -> None:
         ("smtp://user:hidden@mail", "vigil", "not a mail address"),
     ],
 )
-def test_settings_that_cannot_be_used_are_named_and_not_repeated(
+def test_errors_name_invalid_settings_without_their_values(
     url: str, sender: str | None, words: str
 ) -> None:
-    with pytest.raises(PermanentError, match=words) as refused:
+    with pytest.raises(PermanentError, match=words) as error:
         mailer(url, sender)
-    assert "hidden" not in str(refused.value)
+    assert "hidden" not in str(error.value)

@@ -1,4 +1,4 @@
-"""A webhook reaches the address that was checked, and no other, whatever names come to mean."""
+"""A webhook connects only to the address that was checked, even if the name resolves differently later."""
 
 import ssl
 from collections.abc import Sequence
@@ -21,23 +21,23 @@ from shared.database.engine import Database
 from shared.database.tables import Agent
 from shared.notifications.addresses import Address
 from shared.runtime.settings import Settings
-from tests.support.actors import running
-from tests.support.certificates import authority, signed
-from tests.support.notifier.rows import attempted, make_items, make_webhook
-from tests.support.receiver import Receiver, answer, open_receiver
+from tests.support.actors import running_actors
+from tests.support.certificates import authority, sign
+from tests.support.notifier.rows import make_items, make_webhook, wait_for_attempts
+from tests.support.webhook_server import WebhookReceiver, answer, open_receiver
 
 
 class Names:
-    """A name server of the test's own: each look-up is given the next answer, the last of them for ever."""
+    """A resolver for tests: each lookup gets the next answer, and the last one is repeated."""
 
     def __init__(self, *answers: Sequence[str]) -> None:
         self._answers = list(answers)
-        self.asked: list[tuple[str, int]] = []
+        self.lookups: list[tuple[str, int]] = []
 
     async def __call__(self, host: str, port: int) -> Sequence[Address]:
-        self.asked.append((host, port))
-        found = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-        return [ip_address(each) for each in found]
+        self.lookups.append((host, port))
+        addresses = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        return [ip_address(address) for address in addresses]
 
 
 async def post(url: str, resolve: Resolve, *, private: bool) -> httpx.Response:
@@ -58,14 +58,14 @@ async def post(url: str, resolve: Resolve, *, private: bool) -> httpx.Response:
         "[::ffff:127.0.0.1]",
     ],
 )
-async def test_this_machine_is_refused_however_it_is_written(receiver: Receiver, host: str) -> None:
+async def test_loopback_is_refused_in_every_notation(receiver: WebhookReceiver, host: str) -> None:
     with pytest.raises((RefusedAddressError, httpx.ConnectError)):
         await post(receiver.url(host=host), resolver(1), private=False)
     assert receiver.hits == []
 
 
 @pytest.mark.parametrize(
-    "means",
+    "addresses",
     [
         ["127.0.0.1"],
         ["10.0.0.1", "192.168.1.1"],
@@ -74,9 +74,9 @@ async def test_this_machine_is_refused_however_it_is_written(receiver: Receiver,
         [],
     ],
 )
-async def test_a_name_that_means_no_public_address_is_refused(means: list[str]) -> None:
+async def test_a_name_without_a_public_address_is_refused(addresses: list[str]) -> None:
     with pytest.raises(RefusedAddressError, match="VIGIL_WEBHOOK_PRIVATE"):
-        await post("http://hook.example/", Names(means), private=False)
+        await post("http://hook.example/", Names(addresses), private=False)
 
 
 async def test_metadata_is_refused_even_where_private_networks_are_allowed() -> None:
@@ -84,33 +84,33 @@ async def test_metadata_is_refused_even_where_private_networks_are_allowed() -> 
         await post("http://hook.example/", Names(["169.254.169.254"]), private=True)
 
 
-async def test_the_address_that_was_checked_is_connected_to(receiver: Receiver) -> None:
-    """A name that means another address a moment later is not looked up again."""
+async def test_the_checked_address_is_the_one_connected_to(receiver: WebhookReceiver) -> None:
+    """The name is resolved once, though it would resolve to another address a moment later."""
     names = Names(["127.0.0.1"], ["169.254.169.254"])
     url = receiver.url(host="rebound.example")
     assert (await post(url, names, private=True)).status_code == 200
-    assert names.asked == [("rebound.example", receiver.port)]
+    assert names.lookups == [("rebound.example", receiver.port)]
     (hit,) = receiver.hits
     assert hit.headers["host"] == f"rebound.example:{receiver.port}"
 
 
-async def test_of_several_addresses_only_allowed_ones_are_tried(receiver: Receiver) -> None:
+async def test_of_several_addresses_only_allowed_ones_are_tried(receiver: WebhookReceiver) -> None:
     names = Names(["169.254.169.254", "127.0.0.1"])
     assert (await post(receiver.url(host="two.example"), names, private=True)).is_success
 
 
-async def test_where_one_address_cannot_be_reached_the_next_is(receiver: Receiver) -> None:
-    names = Names(["127.0.0.2", "127.0.0.1"])  # nobody listens at the first
+async def test_an_unreachable_address_is_followed_by_the_next(receiver: WebhookReceiver) -> None:
+    names = Names(["127.0.0.2", "127.0.0.1"])  # nothing listens at the first
     assert (await post(receiver.url(host="two.example"), names, private=True)).is_success
     assert len(receiver.hits) == 1
 
 
-async def test_where_nobody_listens_that_is_told() -> None:
+async def test_a_refused_connection_is_a_connect_error() -> None:
     with pytest.raises(httpx.ConnectError):
         await post(f"http://a.example:{free_port()}/", Names(["127.0.0.1"]), private=True)
 
 
-async def test_a_name_that_nobody_knows_is_told() -> None:
+async def test_an_unknown_name_is_a_connect_error() -> None:
     with pytest.raises(httpx.ConnectError, match="cannot be resolved"):
         await post("http://nobody.invalid/", resolver(1), private=True)
 
@@ -119,7 +119,7 @@ async def test_the_certificate_is_checked_against_the_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ca = authority(tmp_path)
-    pair = signed(tmp_path, ca, "hook", called="DNS:hook.example")
+    pair = sign(tmp_path, ca, "hook", called="DNS:hook.example")
     monkeypatch.setenv("SSL_CERT_FILE", str(ca.certificate))
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(pair.certificate, pair.key)
@@ -134,33 +134,33 @@ async def test_the_certificate_is_checked_against_the_name(
 
 
 async def test_proxies_of_the_environment_are_not_used(
-    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    receiver: WebhookReceiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
     assert (await post(receiver.url(), resolver(1), private=True)).is_success
 
 
-async def test_what_one_receiver_sets_is_not_sent_to_another(
-    notifier: Settings, database: Database, agent: Agent, receiver: Receiver
+async def test_cookies_of_a_receiver_are_never_sent(
+    notifier: Settings, database: Database, agent: Agent, receiver: WebhookReceiver
 ) -> None:
-    receiver.says(answer(500, "set-cookie: mine=1; path=/"), answer(500))
+    receiver.respond_with(answer(500, "set-cookie: mine=1; path=/"), answer(500))
     await make_webhook(database, agent, receiver.url())
     await make_items(database, agent)
-    async with running(notifier, ("notifier",)):
-        await attempted(database, 2)
+    async with running_actors(notifier, ("notifier",)):
+        await wait_for_attempts(database, 2)
     assert all("cookie" not in hit.headers for hit in receiver.hits)
 
 
-async def test_a_notifier_that_may_not_reach_private_networks_tells_its_operator(
-    notifier: Settings, database: Database, agent: Agent, receiver: Receiver
+async def test_the_log_names_the_setting_that_allows_private_networks(
+    notifier: Settings, database: Database, agent: Agent, receiver: WebhookReceiver
 ) -> None:
     await make_webhook(database, agent, receiver.url())
     await make_items(database, agent)
     closed = notifier.model_copy(update={"webhook_private": False})
     with capture_logs() as lines:
-        async with running(closed, ("notifier",)):
-            resting = await attempted(database)
+        async with running_actors(closed, ("notifier",)):
+            delivery = await wait_for_attempts(database)
     assert "VIGIL_WEBHOOK_PRIVATE" in repr(lines)
-    assert resting.error == UNREACHED
+    assert delivery.error == UNREACHED
     assert receiver.hits == []

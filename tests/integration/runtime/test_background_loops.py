@@ -1,4 +1,4 @@
-"""The loops of scheduler and aggregator go on beating, whatever a beat runs into."""
+"""The background loops of the scheduler and the aggregator continue after any error."""
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -17,13 +17,13 @@ from shared.database.tables import Iteration
 from shared.enums import IterationStatus
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import running
+from tests.support.actors import running_actors
 from tests.support.engines import Postgres
-from tests.support.joins import now
-from tests.support.making import make_agent
-from tests.support.scheduling import another_lost_one, overdue, resent
-from tests.support.steps import subjects_told
-from tests.support.waiting import until
+from tests.support.factories import make_agent
+from tests.support.joins import reload_iteration
+from tests.support.scheduling import add_missed_step, overdue, republished_ids
+from tests.support.steps import published_subjects
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -33,8 +33,8 @@ def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def broken(settings: Settings, table: str) -> AsyncIterator[None]:
-    """While it lasts, there is no such table: an error that nobody foresaw."""
+async def table_missing(settings: Settings, table: str) -> AsyncIterator[None]:
+    """Within the block the table does not exist, which causes an unexpected error."""
     with psycopg.connect(settings.database_url, autocommit=True) as connection:
         connection.execute(f"alter table {table} rename to gone")
         yield
@@ -42,8 +42,8 @@ async def broken(settings: Settings, table: str) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def shut(postgres: Postgres, settings: Settings) -> AsyncIterator[None]:
-    """While it lasts, Postgres lets nobody into the database."""
+async def connections_refused(postgres: Postgres, settings: Settings) -> AsyncIterator[None]:
+    """Within the block PostgreSQL refuses connections to the database."""
     name = urlsplit(settings.database_url).path.removeprefix("/")
     allow = sql.SQL("alter database {} allow_connections {}")
     end = "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s"
@@ -54,76 +54,82 @@ async def shut(postgres: Postgres, settings: Settings) -> AsyncIterator[None]:
         connection.execute(allow.format(sql.Identifier(name), sql.SQL("true")))
 
 
-async def said(lines: list[EventDict], event: str, times: int = 2) -> bool:
-    """Twice: the loop has gone on at least once."""
+async def is_logged(lines: list[EventDict], event: str, times: int = 2) -> bool:
+    """Whether the event was logged so often; twice means that the loop has continued."""
     return [line["event"] for line in lines].count(event) >= times
 
 
-async def started(bus: Bus) -> bool:
-    return "iteration.started" in await subjects_told(bus)
+async def iteration_started(bus: Bus) -> bool:
+    return "iteration.started" in await published_subjects(bus)
 
 
 @asynccontextmanager
-async def outliving(
-    trouble: AbstractAsyncContextManager[None], settings: Settings, actor: str, complaint: str
+async def surviving(
+    failure: AbstractAsyncContextManager[None], settings: Settings, service: str, message: str
 ) -> AsyncIterator[None]:
-    """The actor, which was started in trouble, has complained of it, and has none any more."""
+    """Starts the service during a failure; within the block it has logged the failure, which is over."""
     async with AsyncExitStack() as stack:
         with capture_logs() as lines:
-            async with trouble:
-                await stack.enter_async_context(running(settings, (actor,)))
-                await until(lambda: said(lines, complaint), what=f"{complaint!r} to be said")
+            async with failure:
+                await stack.enter_async_context(running_actors(settings, (service,)))
+                await wait_until(
+                    lambda: is_logged(lines, message), what=f"{message!r} to be logged"
+                )
         yield
 
 
-async def test_the_clock_ticks_on_after_an_unexpected_error(
+async def test_the_scheduler_ticks_after_an_unexpected_error(
     settings: Settings, database: Database, bus: Bus
 ) -> None:
     await make_agent(database)
-    trouble = broken(settings, "agents")
-    async with outliving(trouble, settings, "scheduler", "unexpected error"):
-        await until(lambda: started(bus), what="the iteration to start")
+    failure = table_missing(settings, "agents")
+    async with surviving(failure, settings, "scheduler", "unexpected error"):
+        await wait_until(lambda: iteration_started(bus), what="the iteration to start")
 
 
-async def test_the_reconciler_looks_on_after_an_unexpected_error(
+async def test_the_reconciler_runs_after_an_unexpected_error(
     settings: Settings, database: Database, bus: Bus
 ) -> None:
-    await another_lost_one(database)
-    trouble = broken(settings, "steps")
-    async with outliving(trouble, settings, "scheduler", "unexpected error"):
-        await until(lambda: resent(bus), what="what was lost to be asked for")
+    await add_missed_step(database)
+    failure = table_missing(settings, "steps")
+    async with surviving(failure, settings, "scheduler", "unexpected error"):
+        await wait_until(lambda: republished_ids(bus), what="what was lost to be republished")
 
 
-async def test_deadlines_are_looked_for_after_an_unexpected_error(
+async def test_deadlines_are_checked_after_an_unexpected_error(
     settings: Settings, database: Database, bus: Bus
 ) -> None:
     iteration = await overdue(database, "overdue")
-    trouble = broken(settings, "iterations")
-    async with outliving(trouble, settings, "aggregator", "unexpected error"):
-        await until(lambda: failed(database, iteration), what="the iteration to be ended")
-    assert "iteration.failed" in await subjects_told(bus)
+    failure = table_missing(settings, "iterations")
+    async with surviving(failure, settings, "aggregator", "unexpected error"):
+        await wait_until(lambda: is_failed(database, iteration), what="the iteration to be ended")
+    assert "iteration.failed" in await published_subjects(bus)
 
 
 @pytest.mark.parametrize(
-    ("actor", "complaint"),
+    ("service", "message"),
     [("scheduler", "will retry at the next run"), ("aggregator", "will check deadlines again")],
 )
-async def test_both_look_on_after_postgres_was_away(
-    settings: Settings, database: Database, bus: Bus, postgres: Postgres, actor: str, complaint: str
+async def test_both_loops_continue_after_an_outage_of_postgres(
+    settings: Settings, database: Database, bus: Bus, postgres: Postgres, service: str, message: str
 ) -> None:
     iteration = await overdue(database, "overdue")
-    await another_lost_one(database)
+    await add_missed_step(database)
     async with AsyncExitStack() as stack:
         with capture_logs() as lines:
-            await stack.enter_async_context(running(settings, (actor,)))
-            await until(lambda: said(lines, "ready", 1), what="the actor to be ready")
-            async with shut(postgres, settings):
-                await until(lambda: said(lines, complaint), what=f"{complaint!r} to be said")
-        if actor == "scheduler":
-            await until(lambda: resent(bus), what="what was lost to be asked for")
+            await stack.enter_async_context(running_actors(settings, (service,)))
+            await wait_until(lambda: is_logged(lines, "ready", 1), what="the service to be ready")
+            async with connections_refused(postgres, settings):
+                await wait_until(
+                    lambda: is_logged(lines, message), what=f"{message!r} to be logged"
+                )
+        if service == "scheduler":
+            await wait_until(lambda: republished_ids(bus), what="what was lost to be republished")
         else:
-            await until(lambda: failed(database, iteration), what="the iteration to be ended")
+            await wait_until(
+                lambda: is_failed(database, iteration), what="the iteration to be ended"
+            )
 
 
-async def failed(database: Database, iteration: Iteration) -> bool:
-    return (await now(database, iteration)).status == IterationStatus.FAILED
+async def is_failed(database: Database, iteration: Iteration) -> bool:
+    return (await reload_iteration(database, iteration)).status == IterationStatus.FAILED

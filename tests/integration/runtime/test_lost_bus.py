@@ -1,4 +1,4 @@
-"""The bus loses messages, a consumer, everything: iterations under way still end, each once, and nothing is paid twice."""
+"""NATS loses messages, a consumer or the stream: running iterations still end once, and no call is paid twice."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -16,40 +16,40 @@ from shared.runtime import consumer as actor_module
 from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
-from tests.support.actors import BUILDERS, running, supervised
-from tests.support.levers import Sandbox
-from tests.support.making import make_agent
+from tests.support.actors import BUILDERS, running_actors, supervised_actors
+from tests.support.factories import make_agent
 from tests.support.marks import slow
-from tests.support.waiting import until
+from tests.support.sandbox_control import Sandbox
+from tests.support.waiting import wait_until
 
 AGENTS = 3
 QUERIES = 2
-LLM_CALLS = AGENTS * (1 + 4 * QUERIES + 1)
-"""The Observer's, four for each query, whose phases are asked once more where they did nothing, and the insight's."""
+LLM_CALLS = AGENTS * (1 + 3 * QUERIES + 1)
+"""One of the Observer, four for each query, whose idle phases are asked once more, and one of the insight."""
 CALLS = LLM_CALLS + AGENTS * QUERIES
-"""With the searches that are made where the model makes none."""
+"""With the searches that are made on behalf of the model."""
 QUERY = {"objective": "lithium", "reasoning": "why not", "searchHints": ["lithium"]}
 INSIGHT = {"observation": "it moves", "relevantNodeIds": [], "synthesisDirection": "where to"}
-NOTHING = ("knowledge_acquisition", "graph_construction", "analysis_generation")
+IDLE_PHASES = ("knowledge_acquisition", "graph_construction", "analysis_generation")
 
 
 @dataclass(frozen=True)
 class Watch:
-    """A few agents' first iterations, each of the same plan."""
+    """The first iterations of a few agents, all with the same plan."""
 
     settings: Settings
     database: Database
     bus: Bus
-    levers: Sandbox
+    sandbox_control: Sandbox
 
-    async def count(self, *wanted: Any) -> int:
-        """Rows of the first one's table that match."""
+    async def count(self, *conditions: Any) -> int:
+        """The number of rows that match, in the table of the conditions."""
         async with self.database.transaction() as session:
-            found = await session.scalar(select(func.count()).where(*wanted))
-        return found or 0
+            count = await session.scalar(select(func.count()).where(*conditions))
+        return count or 0
 
     async def at_work(self) -> bool:
-        """Queries are worked on, and others wait."""
+        """Whether some queries are running and others are pending."""
         queries = Step.kind == StepKind.QUERY
         working = await self.count(queries, Step.status == StepStatus.RUNNING)
         return bool(working and await self.count(queries, Step.status == StepStatus.PENDING))
@@ -57,18 +57,18 @@ class Watch:
     async def all_ended(self) -> bool:
         return await self.count(Iteration.end_published_at.is_not(None)) == AGENTS
 
-    async def told(self, subject: str) -> int:
-        """How many messages of that subject the stream holds."""
-        found = (await self.bus.jetstream.stream_info(STREAM, subjects_filter=subject)).state
-        return (found.subjects or {}).get(subject, 0)
+    async def message_count(self, subject: str) -> int:
+        """The number of messages of that subject in the stream."""
+        state = (await self.bus.jetstream.stream_info(STREAM, subjects_filter=subject)).state
+        return (state.subjects or {}).get(subject, 0)
 
-    async def is_whole(self) -> None:
-        """Fails unless every iteration ended once, well, and every call was paid once."""
+    async def assert_complete(self) -> None:
+        """Asserts that every iteration completed once and every call was paid once."""
         assert await self.count(Iteration.id.is_not(None)) == AGENTS
         async with self.database.transaction() as session:
             iterations = list(await session.scalars(select(Iteration)))
             steps = list(await session.scalars(select(Step)))
-        assert {(each.status, *each.errors) for each in iterations} == {
+        assert {(iteration.status, *iteration.errors) for iteration in iterations} == {
             (IterationStatus.COMPLETED,)
         }
         assert {step.status for step in steps} == {StepStatus.COMPLETED}
@@ -78,7 +78,7 @@ class Watch:
             StepKind.INSIGHT: AGENTS,
         }
         assert await self.count(Call.answered_at.is_not(None)) == CALLS
-        assert self.levers.billed()["llm"] == LLM_CALLS
+        assert self.sandbox_control.billed()["llm"] == LLM_CALLS
         assert await self.count(DeadLetter.id.is_not(None)) == 0
 
 
@@ -87,62 +87,66 @@ async def watch(
     sandbox_settings: Settings,
     database: Database,
     bus: Bus,
-    levers: Sandbox,
+    sandbox_control: Sandbox,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Watch:
-    """Nothing has begun; every agent is due; the model is slow; the reconciler is not patient."""
+    """No iteration has started; every agent is due; the model is slow; the reconciler acts soon."""
     monkeypatch.setattr(clock_module, "RECONCILE_SECONDS", 0.2)
     plan = {"queries": [QUERY | {"objective": f"lithium {n}"} for n in range(QUERIES)]}
-    levers.script({"phase": "observer", "content": plan | {"insights": [INSIGHT]}, "times": AGENTS})
-    for phase in NOTHING:
-        levers.script({"phase": phase, "content": "Nothing.", "times": None})
-    levers.faults({"kind": "latency", "latency_seconds": 0.1, "always": True})
+    sandbox_control.script(
+        {"phase": "observer", "content": plan | {"insights": [INSIGHT]}, "times": AGENTS}
+    )
+    for phase in IDLE_PHASES:
+        sandbox_control.script({"phase": phase, "content": "Nothing.", "times": None})
+    sandbox_control.faults({"kind": "latency", "latency_seconds": 0.1, "always": True})
     for number in range(AGENTS):
         await make_agent(database, name=f"Watch {number}")
     settings = sandbox_settings.model_copy(
         update={"resend_after_seconds": 0.5, "slots": 2, "drain_seconds": 10.0}
     )
-    return Watch(settings, database, bus, levers)
+    return Watch(settings, database, bus, sandbox_control)
 
 
-@pytest.mark.parametrize("lost", ["stream", *slow("consumers", "researcher", "aggregator")])
-async def test_what_is_deleted_and_made_again_at_once(watch: Watch, lost: str) -> None:
-    async with supervised(watch.settings):
-        await until(watch.at_work, what="queries to be worked on and others to wait")
-        await lose(watch.bus, lost)
+@pytest.mark.parametrize("target", ["stream", *slow("consumers", "researcher", "aggregator")])
+async def test_a_stream_or_consumer_that_is_deleted_and_recreated_at_once(
+    watch: Watch, target: str
+) -> None:
+    async with supervised_actors(watch.settings):
+        await wait_until(watch.at_work, what="queries to be worked on and others to wait")
+        await lose(watch.bus, target)
         await provision_stream(watch.settings)
-        await until(watch.all_ended, what="every iteration to end, and its end to be heard")
-    await watch.is_whole()
+        await wait_until(watch.all_ended, what="every iteration to end, and its end to be recorded")
+    await watch.assert_complete()
 
 
-@pytest.mark.parametrize("lost", [*slow("stream"), "consumers"])
-async def test_what_stays_away_until_every_actor_has_given_up(
-    watch: Watch, lost: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("target", [*slow("stream"), "consumers"])
+async def test_a_stream_or_consumer_that_is_missing_until_every_service_has_exited(
+    watch: Watch, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(actor_module, "WATCH_SECONDS", 0.2)
-    async with supervised(watch.settings) as gave_up:
-        await until(watch.at_work, what="queries to be worked on and others to wait")
-        await lose(watch.bus, lost)
-        await until(lambda: everybody(gave_up), what="every actor to give up")
+    async with supervised_actors(watch.settings) as exits:
+        await wait_until(watch.at_work, what="queries to be worked on and others to wait")
+        await lose(watch.bus, target)
+        await wait_until(lambda: all_exited(exits), what="every service to exit")
         await provision_stream(watch.settings)
-        await until(watch.all_ended, what="every iteration to end, and its end to be heard")
-    await watch.is_whole()
+        await wait_until(watch.all_ended, what="every iteration to end, and its end to be recorded")
+    await watch.assert_complete()
 
 
-async def lose(bus: Bus, lost: str) -> None:
-    if lost == "stream":
+async def lose(bus: Bus, target: str) -> None:
+    if target == "stream":
         await bus.jetstream.delete_stream(STREAM)
         return
-    for name in CONSUMERS if lost == "consumers" else [lost]:
+    for name in CONSUMERS if target == "consumers" else [target]:
         await bus.jetstream.delete_consumer(STREAM, name)
 
 
-async def everybody(gave_up: Counter[str]) -> bool:
-    return set(gave_up) == set(BUILDERS)
+async def all_exited(exits: Counter[str]) -> bool:
+    return set(exits) == set(BUILDERS)
 
 
 @pytest.mark.parametrize(
-    ("subject", "hears", "times"),
+    ("subject", "consumer", "times"),
     [
         pytest.param("iteration.started", "observer", AGENTS, marks=pytest.mark.slow),
         pytest.param("plan.produced", "aggregator", AGENTS, marks=pytest.mark.slow),
@@ -152,20 +156,22 @@ async def everybody(gave_up: Counter[str]) -> bool:
         ("iteration.completed", "scheduler", AGENTS),
     ],
 )
-async def test_what_is_purged_before_anybody_heard_it(
-    watch: Watch, subject: str, hears: str, times: int
+async def test_messages_that_are_purged_before_they_are_consumed(
+    watch: Watch, subject: str, consumer: str, times: int
 ) -> None:
-    async def all_told(what: str, number: int) -> bool:
-        return await watch.told(what) >= number
+    async def all_published(published_subject: str, number: int) -> bool:
+        return await watch.message_count(published_subject) >= number
 
-    async with running(watch.settings, ("scheduler",)):
-        await until(lambda: all_told("iteration.started", AGENTS), what="all to be started")
-    async with running(watch.settings, [name for name in BUILDERS if name != hears]):
-        await until(lambda: all_told(subject, times), what=f"{times} of {subject}")
-    # All of it: any one of them would tell the join of the others.
-    for event in CONSUMERS[hears].subscribes_to:
+    async with running_actors(watch.settings, ("scheduler",)):
+        await wait_until(
+            lambda: all_published("iteration.started", AGENTS), what="all to be started"
+        )
+    async with running_actors(watch.settings, [name for name in BUILDERS if name != consumer]):
+        await wait_until(lambda: all_published(subject, times), what=f"{times} of {subject}")
+    # All subjects of the consumer: any remaining event would make the join read the others.
+    for event in CONSUMERS[consumer].subscribes_to:
         await watch.bus.jetstream.purge_stream(STREAM, subject=event.subject)
-    assert await watch.told(subject) == 0
-    async with running(watch.settings):
-        await until(watch.all_ended, what="every iteration to end, and its end to be heard")
-    await watch.is_whole()
+    assert await watch.message_count(subject) == 0
+    async with running_actors(watch.settings):
+        await wait_until(watch.all_ended, what="every iteration to end, and its end to be recorded")
+    await watch.assert_complete()

@@ -1,4 +1,4 @@
-"""An actor whose NATS user is taken away while it runs says so and ends, for its supervisor to start it anew."""
+"""A service whose NATS password is revoked reports it and exits, so that its supervisor restarts it."""
 
 import asyncio
 import os
@@ -20,13 +20,12 @@ from shared.runtime.consumer import ConsumerLostError, MessageConsumer
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from tests.support.processes import nothing, ready
-from tests.support.steps import observer
-from tests.support.steps import running as running_actor
-from tests.support.waiting import until
+from tests.support.steps import observer, running_actor
+from tests.support.waiting import wait_until
 
 
-class Closed:
-    """A NATS that asks for passwords, and may be told other ones."""
+class AuthenticatedNats:
+    """A NATS server with passwords that the test can change."""
 
     def __init__(self, home: Path) -> None:
         self._keys = home / "keys"
@@ -47,69 +46,71 @@ class Closed:
         return {"nats_url": self.server.url, "nats_user": name, "nats_password": password}
 
     def revoke(self, name: str) -> None:
-        """From the next start or reload on, its password is another."""
+        """Changes the user's password, from the next start or reload on."""
         (self._keys / name / "vigil_nats_password").unlink()
         self.make_keys()
 
 
 @pytest.fixture
-def closed(tmp_path: Path) -> Iterator[Closed]:
-    made = Closed(tmp_path)
-    made.server.start()
-    yield made
-    made.server.stop()
+def authenticated_nats(tmp_path: Path) -> Iterator[AuthenticatedNats]:
+    nats = AuthenticatedNats(tmp_path)
+    nats.server.start()
+    yield nats
+    nats.server.stop()
 
 
-def as_user(settings: Settings, closed: Closed, name: str) -> Settings:
-    return Settings.model_validate(settings.model_dump() | closed.login(name))
+def as_user(settings: Settings, authenticated_nats: AuthenticatedNats, name: str) -> Settings:
+    return Settings.model_validate(settings.model_dump() | authenticated_nats.login(name))
 
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(actor_module, "WATCH_SECONDS", 0.1)
-    # What was asked of a server that is gone is awaited for so long.
+    # A request to a stopped server waits for so long.
     monkeypatch.setattr(bus_module, "PUBLISH_TIMEOUT_SECONDS", 1.0)
 
 
-@pytest.mark.parametrize("how", ["NATS is restarted", "NATS is told to read its users again"])
-async def test_an_actor_whose_password_is_revoked_says_so_and_ends(
-    settings: Settings, closed: Closed, how: str
+@pytest.mark.parametrize("how", ["NATS is restarted", "NATS reloads its users"])
+async def test_a_service_whose_password_is_revoked_reports_it_and_exits(
+    settings: Settings, authenticated_nats: AuthenticatedNats, how: str
 ) -> None:
-    await provision_stream(as_user(settings, closed, "migrate"))
-    working = observer(as_user(settings, closed, "observer"), nothing)
+    await provision_stream(as_user(settings, authenticated_nats, "migrate"))
+    consumer = observer(as_user(settings, authenticated_nats, "observer"), nothing)
     with capture_logs() as lines:
-        task = asyncio.create_task(working.run())
-        await until(lambda: ready(working), what="the actor to be ready")
-        closed.revoke("observer")
+        task = asyncio.create_task(consumer.run())
+        await wait_until(lambda: ready(consumer), what="the service to be ready")
+        authenticated_nats.revoke("observer")
         if how == "NATS is restarted":
-            closed.server.stop()
-            closed.server.start()
+            authenticated_nats.server.stop()
+            authenticated_nats.server.start()
         else:
-            os.kill(closed.server.pid, signal.SIGHUP)
+            os.kill(authenticated_nats.server.pid, signal.SIGHUP)
         with pytest.raises(ConsumerLostError, match=r"now rejects the user observer.*compare"):
             await asyncio.wait_for(task, 20)
-    assert closed.login("observer")["nats_password"] not in str(lines)
-    await once_more(settings, closed)
+    assert authenticated_nats.login("observer")["nats_password"] not in str(lines)
+    await assert_restartable(settings, authenticated_nats)
 
 
-async def once_more(settings: Settings, closed: Closed) -> None:
-    """What the supervisor starts is let in with the new password, and not with the old."""
-    again = observer(as_user(settings, closed, "observer"), nothing)
-    async with running_actor(again):
-        await until(lambda: ready(again), what="the actor to be ready again")
-    wrong = as_user(settings, closed, "observer").model_copy(update={"nats_user": "scheduler"})
+async def assert_restartable(settings: Settings, authenticated_nats: AuthenticatedNats) -> None:
+    """A restarted service connects with the new password; another user's password is rejected."""
+    consumer = observer(as_user(settings, authenticated_nats, "observer"), nothing)
+    async with running_actor(consumer):
+        await wait_until(lambda: ready(consumer), what="the service to be ready again")
+    wrong = as_user(settings, authenticated_nats, "observer").model_copy(
+        update={"nats_user": "scheduler"}
+    )
     with pytest.raises(PermanentError, match="rejects the user scheduler"):
         await observer(wrong, nothing).run()
 
 
-async def test_an_actor_rides_out_a_restart_that_leaves_it_its_password(
-    settings: Settings, closed: Closed
+async def test_a_service_reconnects_after_a_restart_that_keeps_its_password(
+    settings: Settings, authenticated_nats: AuthenticatedNats
 ) -> None:
-    await provision_stream(as_user(settings, closed, "migrate"))
-    working: MessageConsumer = observer(as_user(settings, closed, "observer"), nothing)
-    async with running_actor(working):
-        await until(lambda: ready(working), what="the actor to be ready")
-        closed.server.stop()
-        closed.revoke("researcher")
-        closed.server.start()
-        await until(lambda: ready(working), what="the actor to be ready again")
+    await provision_stream(as_user(settings, authenticated_nats, "migrate"))
+    consumer: MessageConsumer = observer(as_user(settings, authenticated_nats, "observer"), nothing)
+    async with running_actor(consumer):
+        await wait_until(lambda: ready(consumer), what="the service to be ready")
+        authenticated_nats.server.stop()
+        authenticated_nats.revoke("researcher")
+        authenticated_nats.server.start()
+        await wait_until(lambda: ready(consumer), what="the service to be ready again")

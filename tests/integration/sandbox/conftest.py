@@ -1,4 +1,4 @@
-"""One sandbox over two pages for these tests, and the real clients of OpenAI and Tavily."""
+"""A sandbox with a corpus of two pages, and the official OpenAI and Tavily clients."""
 
 from collections.abc import AsyncIterator
 
@@ -8,11 +8,11 @@ from openai import AsyncOpenAI
 from tavily import AsyncTavilyClient
 
 from sandbox.settings import SandboxSettings
-from tests.support.sandbox.serving import running_sandbox
+from tests.support.sandbox.server import running_sandbox
 
 
 @pytest.fixture(scope="module")
-async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+async def server_url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
     folder = tmp_path_factory.mktemp("corpus")
     (folder / "gold.md").write_text(
         "---\ndate: 2026-05-01\nurl: https://press.example/gold\n---\n# Gold\n\nGhana exports gold. Togo has none."
@@ -26,10 +26,10 @@ async def served(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]
 
 
 @pytest.fixture
-async def url(served: str) -> str:
+async def url(server_url: str) -> str:
     async with httpx.AsyncClient() as client:
-        (await client.post(f"{served}/control/reset")).raise_for_status()
-    return served
+        (await client.post(f"{server_url}/control/reset")).raise_for_status()
+    return server_url
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The sandbox over HTTP, with the real clients of OpenAI and Tavily."""
+"""The sandbox over HTTP, with the official OpenAI and Tavily clients."""
 
 from pathlib import Path
 
@@ -10,20 +10,20 @@ from tavily import AsyncTavilyClient
 from tavily.errors import BadRequestError, InvalidAPIKeyError
 
 from sandbox.settings import SandboxSettings
-from tests.support.sandbox.serving import MODEL, SAID, SCHEMA, SEARCH, running_sandbox
+from tests.support.sandbox.server import MESSAGES, MODEL, SCHEMA, SEARCH, running_sandbox
 
 
-async def test_says_what_it_is(url: str) -> None:
+async def test_the_root_describes_the_sandbox(url: str) -> None:
     async with httpx.AsyncClient() as client:
-        about = await client.get(url)
-    assert "no language model" in about.json()["what"]
-    assert about.json()["corpus"]["documents"] == 2
-    assert about.headers["x-vigil-sandbox"] == "1"
+        response = await client.get(url)
+    assert "no language model" in response.json()["what"]
+    assert response.json()["corpus"]["documents"] == 2
+    assert response.headers["x-vigil-sandbox"] == "1"
 
 
-async def test_a_plan_by_schema(model: AsyncOpenAI) -> None:
+async def test_a_plan_follows_its_schema(model: AsyncOpenAI) -> None:
     completion = await model.chat.completions.create(
-        model=MODEL, messages=SAID, response_format=SCHEMA
+        model=MODEL, messages=MESSAGES, response_format=SCHEMA
     )
     choice = completion.choices[0]
     assert choice.finish_reason == "stop"
@@ -38,7 +38,7 @@ async def test_a_plan_by_schema(model: AsyncOpenAI) -> None:
 
 
 async def test_the_same_request_gets_the_same_bytes(url: str) -> None:
-    body = {"model": MODEL, "messages": SAID, "tools": SEARCH}
+    body = {"model": MODEL, "messages": MESSAGES, "tools": SEARCH}
     async with httpx.AsyncClient(headers={"authorization": "Bearer any"}) as client:
         first, second = [
             await client.post(f"{url}/v1/chat/completions", json=body) for _ in range(2)
@@ -48,7 +48,7 @@ async def test_the_same_request_gets_the_same_bytes(url: str) -> None:
 
 
 async def test_tools_are_called(model: AsyncOpenAI) -> None:
-    completion = await model.chat.completions.create(model=MODEL, messages=SAID, tools=SEARCH)
+    completion = await model.chat.completions.create(model=MODEL, messages=MESSAGES, tools=SEARCH)
     choice = completion.choices[0]
     assert choice.finish_reason == "tool_calls"
     assert choice.message.tool_calls
@@ -57,10 +57,10 @@ async def test_tools_are_called(model: AsyncOpenAI) -> None:
     assert call.function.name == "tavilySearch"
 
 
-async def test_a_stream_adds_up_to_the_whole(model: AsyncOpenAI) -> None:
-    completion = await model.chat.completions.create(model=MODEL, messages=SAID)
+async def test_a_stream_adds_up_to_the_complete_answer(model: AsyncOpenAI) -> None:
+    completion = await model.chat.completions.create(model=MODEL, messages=MESSAGES)
     stream = await model.chat.completions.create(
-        model=MODEL, messages=SAID, stream=True, stream_options={"include_usage": True}
+        model=MODEL, messages=MESSAGES, stream=True, stream_options={"include_usage": True}
     )
     chunks = [chunk async for chunk in stream]
     text = "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices)
@@ -70,12 +70,12 @@ async def test_a_stream_adds_up_to_the_whole(model: AsyncOpenAI) -> None:
     assert [choice.finish_reason for chunk in chunks for choice in chunk.choices][-1] == "stop"
 
 
-async def test_a_streamed_tool_call_adds_up_too(model: AsyncOpenAI) -> None:
-    completion = await model.chat.completions.create(model=MODEL, messages=SAID, tools=SEARCH)
+async def test_a_streamed_tool_call_adds_up_to_the_complete_call(model: AsyncOpenAI) -> None:
+    completion = await model.chat.completions.create(model=MODEL, messages=MESSAGES, tools=SEARCH)
     expected = (completion.choices[0].message.tool_calls or [])[0]
     assert expected.type == "function"
     stream = await model.chat.completions.create(
-        model=MODEL, messages=SAID, tools=SEARCH, stream=True
+        model=MODEL, messages=MESSAGES, tools=SEARCH, stream=True
     )
     deltas = [
         call
@@ -92,11 +92,11 @@ async def test_a_streamed_tool_call_adds_up_too(model: AsyncOpenAI) -> None:
 
 
 @pytest.mark.parametrize("key", ["wrong", "invalid-key"])
-async def test_wrong_keys_are_refused(url: str, key: str) -> None:
+async def test_invalid_keys_are_rejected(url: str, key: str) -> None:
     async with AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0) as client:
-        with pytest.raises(openai.AuthenticationError) as refused:
-            await client.chat.completions.create(model=MODEL, messages=SAID)
-    assert refused.value.code == "invalid_api_key"
+        with pytest.raises(openai.AuthenticationError) as error:
+            await client.chat.completions.create(model=MODEL, messages=MESSAGES)
+    assert error.value.code == "invalid_api_key"
     tavily = AsyncTavilyClient(api_key=key, api_base_url=url)
     with pytest.raises(InvalidAPIKeyError):
         await tavily.search("gold")
@@ -105,16 +105,16 @@ async def test_wrong_keys_are_refused(url: str, key: str) -> None:
     await tavily.close()
 
 
-async def test_what_openai_would_refuse_is_refused(model: AsyncOpenAI) -> None:
-    with pytest.raises(openai.NotFoundError) as unknown:
-        await model.chat.completions.create(model="gpt-5", messages=SAID)
-    assert unknown.value.code == "model_not_found"
+async def test_requests_that_openai_rejects_are_rejected(model: AsyncOpenAI) -> None:
+    with pytest.raises(openai.NotFoundError) as error:
+        await model.chat.completions.create(model="gpt-5", messages=MESSAGES)
+    assert error.value.code == "model_not_found"
     with pytest.raises(openai.BadRequestError, match="messages"):
         await model.chat.completions.create(model=MODEL, messages=[])
-    assert [listed.id async for listed in model.models.list()] == [MODEL]
+    assert [entry.id async for entry in model.models.list()] == [MODEL]
 
 
-async def test_search_as_tavily_answers_it(tavily: AsyncTavilyClient) -> None:
+async def test_search_responds_as_tavily_does(tavily: AsyncTavilyClient) -> None:
     response = await tavily.search("Who exports gold?", max_results=2, include_raw_content=True)
     best = response["results"][0]
     assert (best["title"], best["url"], best["published_date"]) == (
@@ -125,14 +125,14 @@ async def test_search_as_tavily_answers_it(tavily: AsyncTavilyClient) -> None:
     assert "Ghana exports gold." in best["content"]
     assert "Togo has none." in best["raw_content"]
     assert 0 < best["score"] < 1
-    recent = await tavily.search("gold", start_date="2025-01-01")
-    assert [result["title"] for result in recent["results"]] == ["Gold"]
+    recent_response = await tavily.search("gold", start_date="2025-01-01")
+    assert [result["title"] for result in recent_response["results"]] == ["Gold"]
     assert len((await tavily.search("gold", max_results=1))["results"]) == 1
     with pytest.raises(BadRequestError, match="time_range"):
         await tavily.search("gold", time_range="decade")
 
 
-async def test_extract_and_research_as_tavily_answers_them(tavily: AsyncTavilyClient) -> None:
+async def test_extract_and_research_respond_as_tavily_does(tavily: AsyncTavilyClient) -> None:
     pages = await tavily.extract(["https://press.example/gold", "https://press.example/none"])
     assert "Ghana exports gold." in pages["results"][0]["raw_content"]
     assert pages["failed_results"][0]["url"] == "https://press.example/none"
@@ -144,22 +144,22 @@ async def test_extract_and_research_as_tavily_answers_them(tavily: AsyncTavilyCl
     assert {"title": "Gold", "url": "https://press.example/gold"} in result["sources"]
 
 
-async def test_a_key_of_its_own_closes_it_to_others(tmp_path: Path) -> None:
+async def test_a_configured_key_rejects_all_other_keys(tmp_path: Path) -> None:
     (tmp_path / "private.md").write_text("# Private\n\nNobody else may read this.")
     async with (
         running_sandbox(SandboxSettings(port=0, corpus=str(tmp_path), key="its own")) as url,
         httpx.AsyncClient(base_url=url) as client,
     ):
-        refused: list[dict[str, str]] = [
+        invalid_headers: list[dict[str, str]] = [
             {},
             {"authorization": "Bearer sandbox"},
             {"authorization": "its own"},
         ]
-        for headers in refused:
-            answer = await client.post("/search", json={"query": "private"}, headers=headers)
-            assert (answer.status_code, "Private" in answer.text) == (401, False)
+        for headers in invalid_headers:
+            response = await client.post("/search", json={"query": "private"}, headers=headers)
+            assert (response.status_code, "Private" in response.text) == (401, False)
             assert (await client.get("/", headers=headers)).status_code == 401
-        own = {"authorization": "Bearer its own"}
-        found = await client.post("/search", json={"query": "private"}, headers=own)
-        assert "Nobody else" in found.text
+        valid_headers = {"authorization": "Bearer its own"}
+        response = await client.post("/search", json={"query": "private"}, headers=valid_headers)
+        assert "Nobody else" in response.text
         assert (await client.get("/health")).status_code == 200

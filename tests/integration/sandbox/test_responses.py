@@ -8,68 +8,72 @@ import pytest
 from openai import AsyncOpenAI
 from openai.types.responses import Response
 
-from tests.support.sandbox.serving import MODEL, SAID, SCHEMA, SEARCH, post_control, read_meter
-from tests.support.waiting import until
+from tests.support.sandbox.server import MESSAGES, MODEL, SCHEMA, SEARCH, post_control, read_meter
+from tests.support.waiting import wait_until
 
 TOOLS: Any = [{"type": "function", "strict": False, **tool["function"]} for tool in SEARCH]
 TEXT: Any = {"format": {"type": "json_schema", **SCHEMA["json_schema"]}}
 
 
-async def ordered(model: AsyncOpenAI, key: str | None = None, **more: Any) -> Response:
-    queued: Response = await model.responses.create(
+async def create_response(model: AsyncOpenAI, key: str | None = None, **params: Any) -> Response:
+    response: Response = await model.responses.create(
         model=MODEL,
-        input=SAID,
+        input=MESSAGES,
         background=True,
         store=True,
         extra_headers={"Idempotency-Key": key} if key else {},
-        **more,
+        **params,
     )
-    return queued
+    return response
 
 
-async def ended(model: AsyncOpenAI, response: Response) -> Response:
-    async def look() -> Response | None:
-        found = await model.responses.retrieve(response.id)
-        return None if found.status in ("queued", "in_progress") else found
+async def wait_for_result(model: AsyncOpenAI, response: Response) -> Response:
+    async def retrieve() -> Response | None:
+        current = await model.responses.retrieve(response.id)
+        return None if current.status in ("queued", "in_progress") else current
 
-    found = await until(look, what="the answer to be made")
-    assert found is not None
-    return found
+    result = await wait_until(retrieve, what="the response to be completed")
+    assert result is not None
+    return result
 
 
-async def test_an_answer_is_ordered_made_and_found(model: AsyncOpenAI) -> None:
-    queued = await ordered(model, text=TEXT)
-    assert (queued.status, queued.output) == ("queued", [])
-    done = await ended(model, queued)
-    plan = await model.chat.completions.create(model=MODEL, messages=SAID, response_format=SCHEMA)
-    assert done.output_text == plan.choices[0].message.content
-    assert done.usage is not None
-    assert plan.usage is not None
-    assert done.usage.total_tokens == plan.usage.total_tokens
+async def test_a_background_response_is_created_and_retrieved(model: AsyncOpenAI) -> None:
+    response = await create_response(model, text=TEXT)
+    assert (response.status, response.output) == ("queued", [])
+    result = await wait_for_result(model, response)
+    completion = await model.chat.completions.create(
+        model=MODEL, messages=MESSAGES, response_format=SCHEMA
+    )
+    assert result.output_text == completion.choices[0].message.content
+    assert result.usage is not None
+    assert completion.usage is not None
+    assert result.usage.total_tokens == completion.usage.total_tokens
 
 
 async def test_tools_are_called(model: AsyncOpenAI) -> None:
-    done = await ended(model, await ordered(model, tools=TOOLS))
-    call = done.output[-1]
+    result = await wait_for_result(model, await create_response(model, tools=TOOLS))
+    call = result.output[-1]
     assert call.type == "function_call"
     assert call.name == "tavilySearch"
 
 
-async def test_it_is_not_billed_before_it_is_made(url: str, model: AsyncOpenAI) -> None:
+async def test_a_response_is_not_billed_before_it_is_completed(
+    url: str, model: AsyncOpenAI
+) -> None:
     await post_control(
         url, "faults", {"kind": "latency", "latency_seconds": 3600, "path": "/responses"}
     )
-    queued = await ordered(model)
-    assert (await model.responses.retrieve(queued.id)).status == "in_progress"
+    response = await create_response(model)
+    assert (await model.responses.retrieve(response.id)).status == "in_progress"
     assert (await read_meter(url))["billed"]["llm"] == 0
 
 
-async def test_it_is_billed_once_however_often_it_is_looked_at(
+async def test_a_response_is_billed_once_however_often_it_is_retrieved(
     url: str, model: AsyncOpenAI
 ) -> None:
-    queued = await ordered(model, tools=TOOLS)
+    response = await create_response(model, tools=TOOLS)
     for _ in range(2):
-        await ended(model, queued)
+        await wait_for_result(model, response)
     (call,) = (await read_meter(url))["calls"]
     assert (call["phase"], call["billed"]) == ("knowledge_acquisition", True)
 
@@ -82,41 +86,47 @@ async def test_scripts_and_faults_work_as_they_do_for_chat(url: str, model: Asyn
         {"status": 500, "error": "broken"},
         {"status": 400, "error": "not this"},
     )
-    assert (await ended(model, await ordered(model, text=TEXT))).output_text == "scripted"
-    failures = [(await ended(model, await ordered(model))).error for _ in range(2)]
+    assert (
+        await wait_for_result(model, await create_response(model, text=TEXT))
+    ).output_text == "scripted"
+    failures = [
+        (await wait_for_result(model, await create_response(model))).error for _ in range(2)
+    ]
     assert [error and (error.code, error.message) for error in failures] == [
         ("server_error", "broken"),
         ("invalid_prompt", "not this"),
     ]
     await post_control(url, "faults", {"kind": "status", "status": 429, "retry_after_seconds": 7})
-    with pytest.raises(openai.RateLimitError) as limited:
-        await ordered(model)
-    assert limited.value.response.headers["retry-after"] == "7"
+    with pytest.raises(openai.RateLimitError) as error_info:
+        await create_response(model)
+    assert error_info.value.response.headers["retry-after"] == "7"
     await post_control(url, "faults", {"kind": "unknown_tool"})
-    (call,) = (await ended(model, await ordered(model, tools=TOOLS))).output
+    (call,) = (await wait_for_result(model, await create_response(model, tools=TOOLS))).output
     assert call.type == "function_call"
     assert call.name == "noSuchTool"
     assert (await read_meter(url))["billed"]["llm"] == 2
 
 
-async def test_a_cut_order_is_made_and_billed_all_the_same(url: str, model: AsyncOpenAI) -> None:
+async def test_an_interrupted_request_is_still_completed_and_billed(
+    url: str, model: AsyncOpenAI
+) -> None:
     await post_control(url, "faults", {"kind": "cut"})
     with pytest.raises(openai.APIConnectionError):
-        await ordered(model)
+        await create_response(model)
 
-    async def billed() -> bool:
+    async def is_billed() -> bool:
         return bool((await read_meter(url))["billed"]["llm"] == 1)
 
-    await until(billed, what="the answer to be made")
+    await wait_until(is_billed, what="the response to be completed")
 
 
-async def test_what_openai_would_refuse_is_refused(url: str, model: AsyncOpenAI) -> None:
+async def test_requests_that_openai_rejects_are_rejected(url: str, model: AsyncOpenAI) -> None:
     with pytest.raises(openai.NotFoundError, match="resp_none"):
         await model.responses.retrieve("resp_none")
     with pytest.raises(openai.NotFoundError, match="does not exist"):
-        await model.responses.create(model="gpt-5", input=SAID, background=True)
+        await model.responses.create(model="gpt-5", input=MESSAGES, background=True)
     with pytest.raises(openai.BadRequestError, match="background"):
-        await model.responses.create(model=MODEL, input=SAID)
+        await model.responses.create(model=MODEL, input=MESSAGES)
     with pytest.raises(openai.BadRequestError, match="input"):
         await model.responses.create(model=MODEL, input=[], background=True)
     async with AsyncOpenAI(base_url=f"{url}/v1", api_key="wrong", max_retries=0) as stranger:
@@ -124,37 +134,35 @@ async def test_what_openai_would_refuse_is_refused(url: str, model: AsyncOpenAI)
             await stranger.responses.retrieve("resp_none")
 
 
-async def asked(url: str, key: str, said: str = "gold") -> httpx.Response:
-    body = {"model": MODEL, "messages": [{"role": "user", "content": said}]}
+async def post_chat(url: str, key: str, content: str = "gold") -> httpx.Response:
+    body = {"model": MODEL, "messages": [{"role": "user", "content": content}]}
     headers = {"authorization": "Bearer any", "idempotency-key": key}
     async with httpx.AsyncClient(headers=headers) as client:
         return await client.post(f"{url}/v1/chat/completions", json=body)
 
 
-async def test_keys_mean_nothing_unless_the_sandbox_is_told_to_heed_them(
-    url: str, model: AsyncOpenAI
-) -> None:
+async def test_idempotency_keys_are_ignored_by_default(url: str, model: AsyncOpenAI) -> None:
     for _ in range(2):
-        await asked(url, "k")
-    first, second = [await ordered(model, "k2") for _ in range(2)]
+        await post_chat(url, "k")
+    first, second = [await create_response(model, "k2") for _ in range(2)]
     assert first.id != second.id
-    counted = await read_meter(url)
-    assert (counted["repeated"]["llm"], counted["replayed"]) == (2, 0)
+    meter = await read_meter(url)
+    assert (meter["repeated"]["llm"], meter["replayed"]) == (2, 0)
 
 
-async def test_a_key_that_is_heeded_gives_the_same_answer_for_nothing(
+async def test_an_idempotency_key_returns_the_same_answer_at_no_cost(
     url: str, model: AsyncOpenAI
 ) -> None:
     await post_control(url, "keys", {"heeded": True})
     await post_control(url, "faults", {"kind": "status", "status": 500})
     await post_control(url, "script", {"content": "first"}, {"content": "second"})
-    answers = [await asked(url, "k") for _ in range(3)]
-    assert [answer.status_code for answer in answers] == [500, 200, 200]
-    assert answers[1].content == answers[2].content
-    assert (await asked(url, "another")).json()["choices"][0]["message"]["content"] == "second"
-    first, again = [await ordered(model, "k2") for _ in range(2)]
-    assert first.id == again.id
-    await ended(model, first)
-    counted = await read_meter(url)
-    assert (counted["billed"]["llm"], counted["replayed"]) == (3, 2)
-    assert (await asked(url, "k", "silver")).status_code == 422
+    responses = [await post_chat(url, "k") for _ in range(3)]
+    assert [response.status_code for response in responses] == [500, 200, 200]
+    assert responses[1].content == responses[2].content
+    assert (await post_chat(url, "another")).json()["choices"][0]["message"]["content"] == "second"
+    first, second = [await create_response(model, "k2") for _ in range(2)]
+    assert first.id == second.id
+    await wait_for_result(model, first)
+    meter = await read_meter(url)
+    assert (meter["billed"]["llm"], meter["replayed"]) == (3, 2)
+    assert (await post_chat(url, "k", "silver")).status_code == 422

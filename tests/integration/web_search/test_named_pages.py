@@ -1,4 +1,4 @@
-"""Pages that nobody named are not read, also by a run that goes on where another was killed."""
+"""Only pages from search results and search hints are read, also by a resumed run."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ from shared.web_search.client import SearchClient
 from tests.support.injection.corpus import HostilePage
 from tests.support.injection.victim import Victim, make_victim
 from tests.support.injection.web import Web
-from tests.support.levers import Sandbox
-from tests.support.sandbox.serving import running_app
+from tests.support.sandbox.server import running_app
+from tests.support.sandbox_control import Sandbox
 
 PAGE = HostilePage(
     "found", "en", "none", "Found", "Lithium, and a link: https://linked.example", ()
@@ -29,64 +29,70 @@ QUERY = Query(objective="Lithium", reasoning="Unknown.", search_hints=[f"see {HI
 
 
 @dataclass(frozen=True)
-class Desk:
+class Acquisition:
     victim: Victim
     web: Web
-    levers: Sandbox
+    sandbox_control: Sandbox
     model: Model
     search: SearchClient
 
-    async def situation(self) -> QueryContext:
+    async def query_context(self) -> QueryContext:
         lease, _ = await self.victim.step(StepKind.QUERY, QUERY.model_dump(mode="json"))
         return QueryContext(lease, self.victim.agent, self.victim.scope, QUERY, "An empty graph.")
 
 
 @pytest.fixture
-async def desk(sandbox_settings: Settings, database: Database, sandbox: str) -> AsyncIterator[Desk]:
+async def acquisition(
+    sandbox_settings: Settings, database: Database, sandbox: str
+) -> AsyncIterator[Acquisition]:
     web = Web()
     web.serves(PAGE)
     async with running_app(web.app()) as url:
         settings = sandbox_settings.model_copy(update={"tavily_base_url": url})
         model, search = create_model(settings, database), create_search_client(settings)
-        yield Desk(await make_victim(database), web, Sandbox(sandbox), model, search)
+        yield Acquisition(await make_victim(database), web, Sandbox(sandbox), model, search)
         await model.provider.close()
         await search.close()
 
 
-def _says(*calls: dict[str, Any], content: str = "") -> dict[str, Any]:
+def _scripted(*calls: dict[str, Any], content: str = "") -> dict[str, Any]:
     return {"phase": Phase.KNOWLEDGE_ACQUISITION, "tool_calls": list(calls), "content": content}
 
 
-def _reads(*urls: str) -> dict[str, Any]:
+def _extract_call(*urls: str) -> dict[str, Any]:
     return {"name": "tavilyExtract", "arguments": {"urls": list(urls)}}
 
 
-SEARCHES = {"name": "tavilySearch", "arguments": {"query": "lithium"}}
+SEARCH_CALL = {"name": "tavilySearch", "arguments": {"query": "lithium"}}
 
 
-async def test_only_what_an_earlier_round_found_is_read(desk: Desk) -> None:
-    desk.levers.script(
-        _says(SEARCHES, _reads(PAGE.url)),
-        _says(_reads("https://linked.example")),
-        _says(_reads(PAGE.url), _reads(HINTED)),
-        _says(content="Lithium."),
+async def test_only_hinted_pages_and_results_of_an_earlier_round_are_read(
+    acquisition: Acquisition,
+) -> None:
+    acquisition.sandbox_control.script(
+        _scripted(SEARCH_CALL, _extract_call(PAGE.url)),
+        _scripted(_extract_call("https://linked.example")),
+        _scripted(_extract_call(PAGE.url), _extract_call(HINTED)),
+        _scripted(content="Lithium."),
     )
-    await acquire(desk.model, desk.search, await desk.situation())
-    assert sorted(desk.web.read) == sorted([PAGE.url, HINTED])
+    await acquire(acquisition.model, acquisition.search, await acquisition.query_context())
+    assert sorted(acquisition.web.read) == sorted([PAGE.url, HINTED])
 
 
-async def test_a_run_that_is_resumed_decides_the_same(desk: Desk) -> None:
-    """Its search is in the ledger, and makes readable what it made readable then; nothing is asked or paid for twice."""
-    situation = await desk.situation()
-    desk.levers.script(
-        _says(SEARCHES), _says(_reads(PAGE.url)), _says(_reads("https://evil.example"))
+async def test_a_resumed_run_allows_the_same_pages(acquisition: Acquisition) -> None:
+    """Its recorded search allows the same pages as before; no call is repeated or paid for twice."""
+    context = await acquisition.query_context()
+    acquisition.sandbox_control.script(
+        _scripted(SEARCH_CALL),
+        _scripted(_extract_call(PAGE.url)),
+        _scripted(_extract_call("https://evil.example")),
     )
-    desk.levers.script({"phase": Phase.KNOWLEDGE_ACQUISITION, "status": 401})
+    acquisition.sandbox_control.script({"phase": Phase.KNOWLEDGE_ACQUISITION, "status": 401})
     with pytest.raises(Exception, match="scripted error"):
-        await acquire(desk.model, desk.search, situation)
-    assert desk.web.read == [PAGE.url]
-    desk.levers.script(_says(content="Lithium."))
-    await acquire(desk.model, desk.search, situation)
-    assert desk.web.read == [PAGE.url]
-    assert desk.web.searched == ["lithium"]
-    assert desk.levers.repeated("llm") == 0
+        await acquire(acquisition.model, acquisition.search, context)
+    assert acquisition.web.read == [PAGE.url]
+    acquisition.sandbox_control.script(_scripted(content="Lithium."))
+    await acquire(acquisition.model, acquisition.search, context)
+    assert acquisition.web.read == [PAGE.url]
+    assert acquisition.web.searched == ["lithium"]
+    assert acquisition.sandbox_control.repeated("llm") == 0

@@ -1,4 +1,4 @@
-"""Answers of a search service that does not keep to its own documentation: each gives usable results or a stated failure."""
+"""Responses of a search service that break its documentation: each gives usable results or an explained error."""
 
 import asyncio
 import gzip
@@ -20,7 +20,7 @@ from shared.errors import TransientError, VigilError
 from shared.tools import Json
 from shared.web_search.answers import MAX_ANSWER_BYTES, MAX_PAGE_CHARS, MAX_RESULTS
 from shared.web_search.client import SearchClient
-from tests.support.sandbox.serving import running_app
+from tests.support.sandbox.server import running_app
 
 RESULT: Final = {"title": "A", "url": "https://a.example/", "content": "Text."}
 HOSTILE: Final[dict[str, bytes]] = {
@@ -56,7 +56,7 @@ ODD: Final[list[dict[str, Any]]] = [
     },
     *({"url": "https://a.example/", "score": score} for score in (-1, 2, "1", True, None, [0.5])),
 ]
-LEFT_OUT: Final[list[Any]] = [
+WITHOUT_PAGE: Final[list[Any]] = [
     {"url": None},
     {"url": 7},
     {"url": ""},
@@ -89,33 +89,33 @@ _PATHS: Final = ("/search", "/extract", "/research", "/research/{request_id}")
 
 
 @asynccontextmanager
-async def asking(url: str) -> AsyncIterator[SearchClient]:
+async def open_client(url: str) -> AsyncIterator[SearchClient]:
     client = SearchClient(api_key="key", base_url=url, timeout_seconds=10)
     yield client
     await client.close()
 
 
 @dataclass(frozen=True)
-class Asked:
+class Harness:
     client: SearchClient
     service: Service
 
-    async def of(self, operation: str, body: bytes, status: int = 200, **headers: str) -> Any:
-        """What becomes of that answer to the operation."""
+    async def respond(self, operation: str, body: bytes, status: int = 200, **headers: str) -> Any:
+        """The result of the operation when the service answers it with that response."""
         self.service.response = Response(
             body, status, {name.replace("_", "-"): value for name, value in headers.items()}
         )
-        return await asked(self.client, operation)
+        return await call(self.client, operation)
 
 
 @pytest.fixture
-async def answering() -> AsyncIterator[Asked]:
+async def harness() -> AsyncIterator[Harness]:
     service = Service()
-    async with running_app(service.app()) as url, asking(url) as client:
-        yield Asked(client, service)
+    async with running_app(service.app()) as url, open_client(url) as client:
+        yield Harness(client, service)
 
 
-async def asked(client: SearchClient, operation: str) -> Json | str:
+async def call(client: SearchClient, operation: str) -> Json | str:
     match operation:
         case "search":
             return await client.search("lithium", max_results=5, topic=None, time_range=None)
@@ -133,90 +133,94 @@ def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resumable_call, "MAX_POLL_SECONDS", 0.001)
 
 
-async def outcome(answering: Asked, operation: str, body: bytes, status: int) -> Any:
-    """A result, or the words of a failure that Vigil foresees; any other error leaves."""
+async def outcome(harness: Harness, operation: str, body: bytes, status: int) -> Any:
+    """The result, or the text of a Vigil error; any other error propagates."""
     try:
-        return await answering.of(operation, body, status)
+        return await harness.respond(operation, body, status)
     except VigilError as error:
         return str(error)
 
 
 @pytest.mark.parametrize("operation", ["search", "extract", "order", "collect"])
-async def test_what_is_no_answer_is_a_stated_failure_or_an_empty_result(
-    answering: Asked, operation: str
+async def test_an_invalid_response_is_an_explained_error_or_an_empty_result(
+    harness: Harness, operation: str
 ) -> None:
     for kind, body in HOSTILE.items():
-        found = await outcome(answering, operation, body, 200)
-        assert storable(found) == found, kind
-        assert len(json.dumps(found)) < 3_000, kind
+        result = await outcome(harness, operation, body, 200)
+        assert storable(result) == result, kind
+        assert len(json.dumps(result)) < 3_000, kind
 
 
 @pytest.mark.parametrize("status", [201, 204, 302, 400, 401, 403, 404, 429, 432, 500, 503])
-async def test_a_status_with_any_body_is_a_stated_failure(answering: Asked, status: int) -> None:
+async def test_an_error_status_with_any_body_is_an_explained_error(
+    harness: Harness, status: int
+) -> None:
     for kind, body in HOSTILE.items():
-        found = await outcome(answering, "search", b"" if status == 204 else body, status)
-        assert isinstance(found, str), kind
-        assert len(found) < 3_000, kind
+        message = await outcome(harness, "search", b"" if status == 204 else body, status)
+        assert isinstance(message, str), kind
+        assert len(message) < 3_000, kind
 
 
-async def test_odd_fields_of_results_are_left_out_or_cut(answering: Asked) -> None:
+async def test_invalid_fields_of_results_are_dropped_or_truncated(harness: Harness) -> None:
     for item in ODD:
         body = json.dumps({"results": [item, RESULT], "failed_results": [item]}).encode()
-        found, read = [await answering.of(each, body) for each in ("search", "extract")]
-        odd, plain = found["results"]
+        search, extract = [
+            await harness.respond(operation, body) for operation in ("search", "extract")
+        ]
+        odd, plain = search["results"]
         assert plain == RESULT
         assert odd["url"].startswith("https://a.example/")
         for value in odd.values():
             assert isinstance(value, str)
             assert len(value) <= MAX_PAGE_CHARS
-        assert len(read["results"]) == 2
-        for value in (found, read):
+        assert len(extract["results"]) == 2
+        for value in (search, extract):
             assert storable(value) == value
 
 
-async def test_scores_are_shares_or_not_there(answering: Asked) -> None:
+async def test_scores_are_between_0_and_1_or_absent(harness: Harness) -> None:
     for number in ("NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1e308", "-0.1", "9" * 400):
         body = f'{{"results": [{{"url": "a", "score": {number}}}, {{"url": "b", "score": 0.5}}]}}'
-        found = await answering.of("search", body.encode())
-        assert [each.get("score") for each in found["results"]] == [None, 0.5], number
+        response = await harness.respond("search", body.encode())
+        assert [result.get("score") for result in response["results"]] == [None, 0.5], number
 
 
-async def test_results_that_name_no_page_are_left_out(answering: Asked) -> None:
-    body = json.dumps({"results": [*LEFT_OUT, RESULT], "failed_results": []}).encode()
+async def test_results_without_a_url_are_dropped(harness: Harness) -> None:
+    body = json.dumps({"results": [*WITHOUT_PAGE, RESULT], "failed_results": []}).encode()
     for operation in ("search", "extract"):
-        found = await answering.of(operation, body)
-        assert [each["url"] for each in found["results"]] == ["https://a.example/"]
+        response = await harness.respond(operation, body)
+        assert [result["url"] for result in response["results"]] == ["https://a.example/"]
 
 
-async def test_more_results_than_were_asked_for_are_left_out(answering: Asked) -> None:
-    found = await answering.of("search", json.dumps({"results": [RESULT] * 10_000}).encode())
-    assert len(found["results"]) == MAX_RESULTS
+async def test_results_beyond_the_maximum_are_dropped(harness: Harness) -> None:
+    response = await harness.respond("search", json.dumps({"results": [RESULT] * 10_000}).encode())
+    assert len(response["results"]) == MAX_RESULTS
 
 
-async def test_an_answer_that_is_too_long_is_not_read_to_its_end() -> None:
-    sent = 0
+async def test_a_response_that_is_too_long_is_not_read_to_its_end() -> None:
+    sent_bytes = 0
 
-    async def hundred_megabytes(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal sent
+    async def send_hundred_megabytes(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sent_bytes
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 104857600\r\n\r\n")
         try:
-            while sent < 100 * 1024**2:
+            while sent_bytes < 100 * 1024**2:
                 writer.write(b"a" * 65_536)
                 await writer.drain()
-                sent += 65_536
+                sent_bytes += 65_536
         except OSError:
             writer.close()
 
-    server = await asyncio.start_server(hundred_megabytes, "127.0.0.1", 0)
+    server = await asyncio.start_server(send_hundred_megabytes, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    async with server, asking(f"http://127.0.0.1:{port}") as client:
+    async with server, open_client(f"http://127.0.0.1:{port}") as client:
         with pytest.raises(TransientError, match="longer than"):
-            await asked(client, "search")
-    assert sent < 3 * MAX_ANSWER_BYTES
+            await call(client, "search")
+    assert sent_bytes < 3 * MAX_ANSWER_BYTES
 
 
-async def test_an_answer_that_never_ends_is_given_up() -> None:
-    async def for_ever(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def test_an_endless_response_times_out() -> None:
+    async def send_forever(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
         try:
             while True:
@@ -226,26 +230,26 @@ async def test_an_answer_that_never_ends_is_given_up() -> None:
         except OSError:
             writer.close()
 
-    server = await asyncio.start_server(for_ever, "127.0.0.1", 0)
+    server = await asyncio.start_server(send_forever, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     client = SearchClient(api_key="key", base_url=url, timeout_seconds=0.5)
     async with server:
         with pytest.raises(TransientError, match="VIGIL_SEARCH_TIMEOUT_SECONDS"):
-            await asked(client, "search")
+            await call(client, "search")
         await client.close()
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "br", "zstd", "gzip, gzip"])
-async def test_a_compressed_answer_is_no_longer_than_another(
-    answering: Asked, encoding: str
+async def test_the_size_limit_applies_to_the_decompressed_response(
+    harness: Harness, encoding: str
 ) -> None:
     bomb = gzip.compress(b" " * (4 * MAX_ANSWER_BYTES))
     with pytest.raises(TransientError, match=r"longer than|not asked for"):
-        await answering.of("search", bomb, content_encoding=encoding)
+        await harness.respond("search", bomb, content_encoding=encoding)
 
 
-async def test_a_wait_is_an_hour_at_most(answering: Asked) -> None:
-    waits = {
+async def test_a_retry_delay_is_an_hour_at_most(harness: Harness) -> None:
+    seconds_by_header = {
         "7": 7.0,
         "-7": 0.0,
         "86400": 3600.0,
@@ -256,8 +260,8 @@ async def test_a_wait_is_an_hour_at_most(answering: Asked) -> None:
         "later": None,
     }
     for status in (429, 503):
-        for asked_for, seconds in waits.items():
-            with pytest.raises(TransientError) as failed:
-                await answering.of("search", b"{}", status, retry_after=asked_for)
-            assert failed.value.retry_in_seconds == seconds, asked_for
-            assert failed.value.unbilled
+        for retry_after, seconds in seconds_by_header.items():
+            with pytest.raises(TransientError) as error:
+                await harness.respond("search", b"{}", status, retry_after=retry_after)
+            assert error.value.retry_in_seconds == seconds, retry_after
+            assert error.value.unbilled

@@ -1,4 +1,4 @@
-"""Advice makes one inbox item and one message in the conversation, however often its step is begun anew."""
+"""Advice makes one inbox item and one message in the conversation, however often its step is restarted."""
 
 from collections.abc import Sequence
 
@@ -12,33 +12,33 @@ from shared.enums import ADVICE_TYPE, StepKind, StepStatus
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.workflow import steps
-from tests.support.actors import ended_iteration, running
-from tests.support.levers import Sandbox
+from tests.support.actors import ended_iteration, running_actors
 from tests.support.mission import Mission
-from tests.support.waiting import until
+from tests.support.sandbox_control import Sandbox
+from tests.support.waiting import wait_until
 
 
-async def test_advice_is_told_once_however_often_its_step_is_begun(
+async def test_advice_is_stored_once_however_often_its_step_is_restarted(
     sandbox_settings: Settings, database: Database, bus: Bus, sandbox: str
 ) -> None:
     mission = await Mission.begin(database, Sandbox(sandbox), "once")
-    async with running(sandbox_settings):
+    async with running_actors(sandbox_settings):
         await ended_iteration(database, mission.agent, 1)
-    first = await told(database)
+    first = await items_and_messages(database)
     advice = await advice_of(database)
     assert len(advice) == 2
     assert {item.id for item in first[0]} == {ids.inbox_item_id(node.id) for node in advice}
     assert {message.id for message in first[1]} == {ids.message_id(node.id) for node in advice}
-    for again in (1, 2):
-        await begin_anew(database, bus, again)
-        async with running(sandbox_settings, ("adviser",)):
-            await until(lambda: all_ended(database), what="the step to end once more")
-    assert [[row.id for row in rows] for rows in await told(database)] == [
+    for number in (1, 2):
+        await restart_advise_step(database, bus, number)
+        async with running_actors(sandbox_settings, ("adviser",)):
+            await wait_until(lambda: all_ended(database), what="the step to end once more")
+    assert [[row.id for row in rows] for rows in await items_and_messages(database)] == [
         [row.id for row in rows] for rows in first
     ]
 
 
-async def told(database: Database) -> tuple[Sequence[InboxItem], Sequence[Message]]:
+async def items_and_messages(database: Database) -> tuple[Sequence[InboxItem], Sequence[Message]]:
     async with database.transaction() as session:
         items = await session.scalars(select(InboxItem).order_by(InboxItem.id))
         messages = await session.scalars(
@@ -55,8 +55,8 @@ async def advice_of(database: Database) -> Sequence[GraphNode]:
         return (await session.scalars(select(GraphNode).where(GraphNode.type == ADVICE_TYPE))).all()
 
 
-async def begin_anew(database: Database, bus: Bus, number: int) -> None:
-    """As after a kill between the effects of the step and its end: it is claimed again, and its message comes again."""
+async def restart_advise_step(database: Database, bus: Bus, number: int) -> None:
+    """As after a kill between the effects of the step and its end: its message is redelivered, and it is claimed again."""
     async with database.transaction() as session:
         await session.execute(
             update(Step)

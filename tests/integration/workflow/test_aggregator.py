@@ -17,11 +17,11 @@ from shared.events.models import IterationFailed, QueryCompleted
 from shared.runtime.bus import Bus
 from shared.workflow import leases, steps
 from shared.workflow.leases import Claimed, LeaseLostError
-from tests.support.joins import now, planned, subjects, told
+from tests.support.joins import end_events, plan_iteration, reload_iteration, subjects
 
 
 async def end(database: Database, iteration: Iteration, kind: StepKind, **result: object) -> None:
-    """Every step of that kind ends with `result`, as far as the state is concerned."""
+    """Ends every step of that kind with `result`, in the state only."""
     async with database.transaction() as session:
         for step in await steps.list_steps(session, iteration.id, kind):
             claim = await leases.claim(session, step.id, "worker")
@@ -29,59 +29,59 @@ async def end(database: Database, iteration: Iteration, kind: StepKind, **result
             await steps.end(session, claim.lease, dict(result))
 
 
-async def test_twenty_parts_that_end_together_join_once(database: Database) -> None:
+async def test_twenty_steps_that_end_together_join_once(database: Database) -> None:
     aggregate = Aggregate(database)
-    iteration = await planned(database, queries=20, insights=1)
+    iteration = await plan_iteration(database, queries=20, insights=1)
     await end(database, iteration, StepKind.QUERY, nodes=1, edges=0)
-    parts = await told(database, iteration, StepKind.QUERY)
-    following = await asyncio.gather(*(aggregate(part) for part in parts))
-    ids = {event.event_id for events in following for event in events}
-    assert len(ids) == 1, "however often it is said, it is one request"
-    assert (await now(database, iteration)).stage == Stage.ANALYZING
+    ends = await end_events(database, iteration, StepKind.QUERY)
+    event_lists = await asyncio.gather(*(aggregate(end_event) for end_event in ends))
+    ids = {event.event_id for events in event_lists for event in events}
+    assert len(ids) == 1, "repeated publishing makes one request"
+    assert (await reload_iteration(database, iteration)).stage == Stage.ANALYZING
 
 
-async def test_a_plan_with_queries_leaves_nothing_to_say(database: Database) -> None:
-    iteration = await planned(database, queries=1, insights=1)
-    [plan] = await told(database, iteration, StepKind.OBSERVE)
+async def test_a_plan_with_queries_causes_no_event(database: Database) -> None:
+    iteration = await plan_iteration(database, queries=1, insights=1)
+    [plan] = await end_events(database, iteration, StepKind.OBSERVE)
     assert list(await Aggregate(database)(plan)) == []
-    assert (await now(database, iteration)).stage == Stage.RESEARCHING
+    assert (await reload_iteration(database, iteration)).stage == Stage.RESEARCHING
 
 
-async def test_a_redelivered_event_says_the_same_again(database: Database) -> None:
+async def test_a_redelivered_event_causes_the_same_events(database: Database) -> None:
     aggregate = Aggregate(database)
-    iteration = await planned(database)
-    [plan] = await told(database, iteration, StepKind.OBSERVE)
+    iteration = await plan_iteration(database)
+    [plan] = await end_events(database, iteration, StepKind.OBSERVE)
     first, again = [list(await aggregate(plan)) for _ in range(2)]
     assert subjects(first) == ["iteration.completed"]
     assert first == again
 
 
-async def test_the_adviser_is_woken_with_every_analysis_and_ends_the_iteration(
+async def test_the_adviser_gets_every_analysis_and_its_end_completes_the_iteration(
     database: Database,
 ) -> None:
     aggregate = Aggregate(database)
-    iteration = await planned(database, insights=2)
-    [plan] = await told(database, iteration, StepKind.OBSERVE)
+    iteration = await plan_iteration(database, insights=2)
+    [plan] = await end_events(database, iteration, StepKind.OBSERVE)
     assert subjects(list(await aggregate(plan))) == ["insight.requested"] * 2
     analysis_id = str(uuid4())
     await end(database, iteration, StepKind.INSIGHT, analyses=[analysis_id], missing=[])
-    parts = await told(database, iteration, StepKind.INSIGHT)
-    [woken] = [event for part in parts for event in await aggregate(part)][:1]
-    assert woken.subject == "analysis.produced"
-    assert woken.analysis_ids == [UUID(analysis_id)] * 2  # type: ignore[attr-defined]
+    ends = await end_events(database, iteration, StepKind.INSIGHT)
+    [request] = [event for end_event in ends for event in await aggregate(end_event)][:1]
+    assert request.subject == "analysis.produced"
+    assert request.analysis_ids == [UUID(analysis_id)] * 2  # type: ignore[attr-defined]
     await end(database, iteration, StepKind.ADVISE, advice=[], reason="")
-    [advised] = await told(database, iteration, StepKind.ADVISE)
-    [ended] = await aggregate(advised)
-    assert ended.subject == "iteration.completed"
-    done = await now(database, iteration)
-    assert (done.status, done.stage) == (IterationStatus.COMPLETED, Stage.ENDED)
+    [advise_end] = await end_events(database, iteration, StepKind.ADVISE)
+    [completed] = await aggregate(advise_end)
+    assert completed.subject == "iteration.completed"
+    row = await reload_iteration(database, iteration)
+    assert (row.status, row.stage) == (IterationStatus.COMPLETED, Stage.ENDED)
 
 
-async def test_word_of_an_end_that_is_not_in_the_state_is_not_believed(database: Database) -> None:
-    iteration = await planned(database, queries=1)
+async def test_an_end_event_that_contradicts_the_state_is_refused(database: Database) -> None:
+    iteration = await plan_iteration(database, queries=1)
     async with database.transaction() as session:
         [query] = await steps.list_steps(session, iteration.id, StepKind.QUERY)
-    lie = QueryCompleted.of(
+    false_end = QueryCompleted.of(
         agent_id=query.agent_id,
         iteration_id=iteration.id,
         step_id=query.id,
@@ -90,22 +90,22 @@ async def test_word_of_an_end_that_is_not_in_the_state_is_not_believed(database:
         edges=1,
     )
     with pytest.raises(TransientError, match="has not"):
-        await Aggregate(database)(lie)
+        await Aggregate(database)(false_end)
 
 
-async def test_the_deadline_ends_the_iteration_and_refuses_its_workers(
+async def test_the_deadline_ends_the_iteration_and_revokes_its_leases(
     database: Database, bus: Bus
 ) -> None:
-    iteration = await planned(database, queries=1)
+    iteration = await plan_iteration(database, queries=1)
     async with database.transaction() as session:
         [query] = await steps.list_steps(session, iteration.id, StepKind.QUERY)
         claim = await leases.claim(session, query.id, "slow worker")
         assert isinstance(claim, Claimed)
         await session.execute(update(Iteration).values(deadline_at=Iteration.started_at))
     await Deadlines(database, bus, Aggregate(database), 0.0).end_stalled()
-    done = await now(database, iteration)
-    assert done.status == IterationStatus.FAILED
-    [error] = done.errors
+    row = await reload_iteration(database, iteration)
+    assert row.status == IterationStatus.FAILED
+    [error] = row.errors
     assert error.startswith("no progress for 0 s while researching: no step ended and no call")
     assert "VIGIL_ITERATION_DEADLINE_SECONDS" in error
     with pytest.raises(LeaseLostError):
@@ -113,5 +113,5 @@ async def test_the_deadline_ends_the_iteration_and_refuses_its_workers(
             pass
     async with database.transaction() as session:
         assert (await session.get_one(Step, query.id)).status == StepStatus.FAILED
-        event = await derived_events.iteration_ended_event(session, done)
+        event = await derived_events.iteration_ended_event(session, row)
     assert isinstance(event, IterationFailed)

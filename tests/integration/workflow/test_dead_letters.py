@@ -1,4 +1,4 @@
-"""Poison: kept with its reason, listed, shown, retried and discarded, over the real bus and the api."""
+"""Invalid messages: stored with the reason, listed, shown, retried and discarded, over real NATS and the API."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -19,30 +19,29 @@ from shared.events.models import IterationStarted
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.workflow import dead_letters
-from tests.support.actors import running
-from tests.support.api.asking import assert_problem, client_of
-from tests.support.letters import (
+from tests.support.actors import running_actors
+from tests.support.api.clients import assert_problem, create_client
+from tests.support.factories import make_agent, make_iteration
+from tests.support.processes import nothing
+from tests.support.steps import observer, running_actor, status_is
+from tests.support.stored_letters import (
     MISPLACED,
     SUBJECT,
     UNKNOWN,
     UNREADABLE,
-    from_the_future,
-    listed,
-    none_left,
-    one_letter,
-    retried,
+    future_version_payload,
+    list_letters,
+    publish_payload,
+    request_retry,
     rows,
-    say,
-    told,
+    stream_payloads,
+    wait_for_letter,
+    wait_until_none,
 )
-from tests.support.making import make_agent, make_iteration
-from tests.support.processes import nothing
-from tests.support.steps import observer, status_is
-from tests.support.steps import running as running_actor
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 FUTURE = b'{"type": "vigil.iteration.v2.started"}'
-POISON = {
+INVALID_MESSAGES = {
     "unreadable": (UNREADABLE, "unreadable_event", ["not an event", "Invalid JSON"]),
     "unknown": (
         UNKNOWN,
@@ -60,85 +59,91 @@ POISON = {
 
 @pytest.fixture
 async def api(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
-    async with client_of(settings) as client:
+    async with create_client(settings) as client:
         yield client
 
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scheduler looks more often than it would."""
+    """Makes the scheduler poll more often."""
     monkeypatch.setattr(scheduler, "RECONCILE_SECONDS", 0.05)
 
 
-async def kept_poison(api: httpx.AsyncClient, bus: Bus, settings: Settings, payload: bytes) -> Any:
-    """The letter that `payload` became when an observer heard it."""
-    await say(bus, payload)
-    async with running(settings, ["observer"]):
-        return await one_letter(api)
+async def make_dead_letter(
+    api: httpx.AsyncClient, bus: Bus, settings: Settings, payload: bytes
+) -> Any:
+    """The dead letter that an observer makes of `payload`."""
+    await publish_payload(bus, payload)
+    async with running_actors(settings, ["observer"]):
+        return await wait_for_letter(api)
 
 
-@pytest.mark.parametrize("kind", POISON)
-async def test_poison_is_listed_and_shown_with_its_reason_in_words(
+@pytest.mark.parametrize("kind", INVALID_MESSAGES)
+async def test_an_invalid_message_is_listed_and_shown_with_its_reason(
     settings: Settings, api: httpx.AsyncClient, bus: Bus, kind: str
 ) -> None:
-    payload, code, words = POISON[kind]
-    letter = await kept_poison(api, bus, settings, payload)
+    payload, code, words = INVALID_MESSAGES[kind]
+    letter = await make_dead_letter(api, bus, settings, payload)
     assert (letter["code"], letter["actor"], letter["subject"]) == (code, "observer", SUBJECT)
     assert (letter["attempts"], letter["step"], letter["refusal"]) == (1, None, None)
     assert [word for word in words if word not in letter["error"]] == []
-    shown = (await api.get(f"/dead-letters/{letter['id'][:8]}")).json()
-    assert base64.urlsafe_b64decode(shown["payload"]) == payload
-    assert shown["text"] == (None if kind == "unreadable" else payload.decode())
-    assert {key: shown[key] for key in letter} == letter
+    details = (await api.get(f"/dead-letters/{letter['id'][:8]}")).json()
+    assert base64.urlsafe_b64decode(details["payload"]) == payload
+    assert details["text"] == (None if kind == "unreadable" else payload.decode())
+    assert {key: details[key] for key in letter} == letter
 
 
-@pytest.mark.parametrize("kind", POISON)
-async def test_poison_that_is_retried_comes_back_and_is_discarded(
+@pytest.mark.parametrize("kind", INVALID_MESSAGES)
+async def test_a_retried_invalid_message_returns_and_can_be_discarded(
     settings: Settings, api: httpx.AsyncClient, bus: Bus, kind: str
 ) -> None:
-    payload, code, _ = POISON[kind]
-    first = await kept_poison(api, bus, settings, payload)
-    await retried(api, first)
+    payload, code, _ = INVALID_MESSAGES[kind]
+    first = await make_dead_letter(api, bus, settings, payload)
+    await request_retry(api, first)
 
     async def is_back() -> Any:
-        return [letter for letter in await listed(api) if letter["stored_at"] != first["stored_at"]]
+        return [
+            letter
+            for letter in await list_letters(api)
+            if letter["stored_at"] != first["stored_at"]
+        ]
 
-    async with running(settings, ["observer", "scheduler"]):
-        await until(is_back, what="the letter to be kept again")
-    again = await one_letter(api)
+    async with running_actors(settings, ["observer", "scheduler"]):
+        await wait_until(is_back, what="the dead letter to be stored again")
+    again = await wait_for_letter(api)
     assert (again["id"], again["code"], again["attempts"]) == (first["id"], code, 1)
     assert again["retry_requested_at"] is None
-    assert await told(bus, SUBJECT) == [payload, payload]
+    assert await stream_payloads(bus, SUBJECT) == [payload, payload]
     assert (await api.delete(f"/dead-letters/{first['id'][:8]}")).status_code == 204
-    assert await listed(api) == []
+    assert await list_letters(api) == []
     assert_problem(await api.get(f"/dead-letters/{first['id']}"), 404, first["id"])
     assert_problem(await api.delete(f"/dead-letters/{first['id']}"), 404)
 
 
-async def test_a_version_from_the_future_is_understood_after_an_upgrade(
+async def test_an_event_of_a_newer_version_is_handled_after_an_upgrade(
     settings: Settings,
     api: httpx.AsyncClient,
     database: Database,
     bus: Bus,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made = await make_iteration(database, await make_agent(database))
-    await kept_poison(api, bus, settings, from_the_future(made))
-    letter = await one_letter(api)
+    started = await make_iteration(database, await make_agent(database))
+    await make_dead_letter(api, bus, settings, future_version_payload(started))
+    letter = await wait_for_letter(api)
     monkeypatch.setitem(codec._BY_TYPE, "vigil.iteration.v2.started", IterationStarted)
-    await retried(api, letter)
-    async with running_actor(observer(settings, nothing)), running(settings, ["scheduler"]):
-        await until(
-            partial(status_is, database, made.observe, StepStatus.COMPLETED), what="the step"
+    await request_retry(api, letter)
+    async with running_actor(observer(settings, nothing)), running_actors(settings, ["scheduler"]):
+        await wait_until(
+            partial(status_is, database, started.observe, StepStatus.COMPLETED), what="the step"
         )
-        await none_left(api)
+        await wait_until_none(api)
 
 
-async def test_letters_are_listed_newest_first_page_by_page_and_by_actor(
+async def test_dead_letters_are_listed_newest_first_page_by_page_and_by_service(
     api: httpx.AsyncClient, database: Database
 ) -> None:
     for number in range(5):
-        await _keep(database, b"%d" % number, actor="observer" if number % 2 else "adviser")
+        await _store(database, b"%d" % number, actor="observer" if number % 2 else "adviser")
     letters, cursor = [], None
     while True:
         params = {"limit": 2} | ({"cursor": cursor} if cursor else {})
@@ -148,52 +153,56 @@ async def test_letters_are_listed_newest_first_page_by_page_and_by_actor(
             break
     errors = [letter["error"] for letter in letters]
     assert errors == ["error 4", "error 3", "error 2", "error 1", "error 0"]
-    of_observer = await listed(api, actor="observer")
+    of_observer = await list_letters(api, actor="observer")
     assert [letter["error"] for letter in of_observer] == ["error 3", "error 1"]
-    await _keep(database, b"1", actor="observer")
-    assert (await listed(api))[0]["error"] == "error 1", "what fails again is news"
+    await _store(database, b"1", actor="observer")
+    assert (await list_letters(api))[0]["error"] == "error 1", (
+        "a repeated failure moves to the front"
+    )
     assert_problem(await api.get("/dead-letters", params={"cursor": "x"}), 422, "not a cursor")
     assert_problem(await api.get("/dead-letters", params={"limit": 0}), 422, "limit")
 
 
-async def test_an_id_may_be_cut_where_it_stays_its_own(
+async def test_an_id_may_be_abbreviated_to_a_unique_prefix(
     api: httpx.AsyncClient, database: Database
 ) -> None:
-    # Of seventeen, two begin with the same of sixteen digits.
+    # Of seventeen ids, two begin with the same hexadecimal digit.
     for number in range(17):
-        await _keep(database, b"%d" % number)
-    ids = sorted(letter["id"] for letter in await listed(api))
-    twins = next(first for first, second in pairwise(ids) if first[0] == second[0])
-    assert_problem(await api.get(f"/dead-letters/{twins[0]}"), 409, "Several", twins[0])
-    assert_problem(await api.delete(f"/dead-letters/{twins[0]}"), 409, "more of the id")
-    found = await api.get(f"/dead-letters/{twins[:18].upper()}")
-    assert found.json()["id"] == twins
+        await _store(database, b"%d" % number)
+    ids = sorted(letter["id"] for letter in await list_letters(api))
+    twin_id = next(first for first, second in pairwise(ids) if first[0] == second[0])
+    assert_problem(await api.get(f"/dead-letters/{twin_id[0]}"), 409, "Several", twin_id[0])
+    assert_problem(await api.delete(f"/dead-letters/{twin_id[0]}"), 409, "more of the id")
+    response = await api.get(f"/dead-letters/{twin_id[:18].upper()}")
+    assert response.json()["id"] == twin_id
     for wrong in ("zzz", "%", "_" * 8, str(uuid4())):
         assert_problem(await api.get(f"/dead-letters/{wrong}"), 404, wrong)
-    assert len(await listed(api)) == 17
+    assert len(await list_letters(api)) == 17
 
 
-async def test_what_nobody_hears_is_not_retried(api: httpx.AsyncClient, database: Database) -> None:
-    """Else who may keep letters could have others told what it may not say itself."""
-    await _keep(database, b"{}", subject="analysis.produced", actor="researcher")
-    letter = await one_letter(api)
+async def test_a_message_without_a_consumer_is_not_retried(
+    api: httpx.AsyncClient, database: Database
+) -> None:
+    """Otherwise a service could use a dead letter to publish an event that it may not publish itself."""
+    await _store(database, b"{}", subject="analysis.produced", actor="researcher")
+    letter = await wait_for_letter(api)
     assert "no researcher of this version consumes analysis.produced" in letter["refusal"]
     answer = await api.post(f"/dead-letters/{letter['id']}/retry")
     assert_problem(answer, 409, "analysis.produced", "discard it")
     assert [row.retry_requested_at for row in await rows(database)] == [None]
 
 
-async def test_a_retry_that_is_asked_for_twice_is_one(
+async def test_a_retry_requested_twice_is_stored_once(
     api: httpx.AsyncClient, database: Database
 ) -> None:
-    await _keep(database, b"{}")
-    first = await retried(api, await one_letter(api))
-    assert await retried(api, first) == first
-    wished = datetime.fromisoformat(first["retry_requested_at"])
-    assert [row.retry_requested_at for row in await rows(database)] == [wished]
+    await _store(database, b"{}")
+    first = await request_retry(api, await wait_for_letter(api))
+    assert await request_retry(api, first) == first
+    requested_at = datetime.fromisoformat(first["retry_requested_at"])
+    assert [row.retry_requested_at for row in await rows(database)] == [requested_at]
 
 
-async def _keep(
+async def _store(
     database: Database, payload: bytes, *, actor: str = "observer", subject: str = SUBJECT
 ) -> None:
     async with database.transaction() as session:

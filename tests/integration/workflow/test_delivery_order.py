@@ -1,4 +1,4 @@
-"""However often, however late and in whatever order the bus delivers: the same comes of it as of an undisturbed run."""
+"""Repeated, late and reordered deliveries have the same result as an undisturbed run."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -11,20 +11,20 @@ from shared.database.tables import DeadLetter
 from shared.events.topology import CONSUMERS
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.account import Account, account_of
-from tests.support.actors import BUILDERS, ended_iteration, idle, running, told
-from tests.support.disorder import disordered
-from tests.support.levers import Sandbox
+from tests.support.actors import BUILDERS, ended_iteration, is_idle, list_events, running_actors
+from tests.support.event_disorder import disordered
+from tests.support.iteration_result import IterationResult, load_iteration_result
 from tests.support.mission import Mission
+from tests.support.sandbox_control import Sandbox
 from tests.support.seeds import repeatable
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
-AT_THE_SAME_TIME = 3
-"""Agents whose events are disordered together."""
+CONCURRENT_AGENTS = 3
+"""Agents whose events are reordered together."""
 REPLICAS = 2
 
 
-async def test_events_delivered_up_to_five_times_in_any_order_come_to_the_same(
+async def test_events_delivered_up_to_five_times_in_any_order_have_the_same_result(
     sandbox_settings: Settings,
     database: Database,
     bus: Bus,
@@ -33,25 +33,29 @@ async def test_events_delivered_up_to_five_times_in_any_order_come_to_the_same(
     seed: int,
     seeds_wanted: int | None,
 ) -> None:
-    levers = Sandbox(sandbox)
-    mission = await Mission.begin(database, levers, "undisturbed")
-    async with running(sandbox_settings):
+    sandbox_control = Sandbox(sandbox)
+    mission = await Mission.begin(database, sandbox_control, "undisturbed")
+    async with running_actors(sandbox_settings):
         await ended_iteration(database, mission.agent, 1)
-        await all_is_heard(bus)
+        await wait_until_all_idle(bus)
     [calm] = await accounts(database, bus, [mission])
-    billed = levers.billed()
+    billed = sandbox_control.billed()
     assert calm.is_whole()
-    end = seed + (seeds_wanted or AT_THE_SAME_TIME)
-    for first in range(seed, end, AT_THE_SAME_TIME):
-        levers.reset()
-        seeds = range(first, min(first + AT_THE_SAME_TIME, end))
-        missions = [await Mission.begin(database, levers, f"seed {each}") for each in seeds]
+    end = seed + (seeds_wanted or CONCURRENT_AGENTS)
+    for first in range(seed, end, CONCURRENT_AGENTS):
+        sandbox_control.reset()
+        seeds = range(first, min(first + CONCURRENT_AGENTS, end))
+        missions = [
+            await Mission.begin(database, sandbox_control, f"seed {number}") for number in seeds
+        ]
         with repeatable(first):
             await run_in_disorder(sandbox_settings, database, bus, monkeypatch, missions, seeds)
-            assert levers.billed() == {kind: count * len(seeds) for kind, count in billed.items()}
-            assert levers.repeated() == 0
-        for each, account in zip(seeds, await accounts(database, bus, missions), strict=True):
-            with repeatable(each):
+            assert sandbox_control.billed() == {
+                kind: count * len(seeds) for kind, count in billed.items()
+            }
+            assert sandbox_control.repeated() == 0
+        for number, account in zip(seeds, await accounts(database, bus, missions), strict=True):
+            with repeatable(number):
                 assert account == calm
                 assert account.is_whole()
 
@@ -64,30 +68,34 @@ async def run_in_disorder(
     missions: Sequence[Mission],
     seeds: Sequence[int],
 ) -> None:
-    """Until every iteration has ended and every copy of every event has been heard and acked."""
-    of_agent = {mission.agent.id: each for mission, each in zip(missions, seeds, strict=True)}
+    """Runs until every iteration has ended and every copy of every event is consumed and acked."""
+    seed_by_agent = {
+        mission.agent.id: number for mission, number in zip(missions, seeds, strict=True)
+    }
     async with (
-        disordered(bus, of_agent, monkeypatch) as disorders,
-        running(settings, tuple(BUILDERS) * REPLICAS),
+        disordered(bus, seed_by_agent, monkeypatch) as disorders,
+        running_actors(settings, tuple(BUILDERS) * REPLICAS),
     ):
         for mission in missions:
             await ended_iteration(database, mission.agent, 1)
         for disorder in disorders:
-            disorder.let_out_the_rest()
+            disorder.deliver_rest()
         for disorder in disorders:
-            await until(disorder.is_silent, what="every copy to be let out")
-        await all_is_heard(bus)
+            await wait_until(disorder.is_silent, what="every copy to be delivered")
+        await wait_until_all_idle(bus)
     assert [disorder.contradictions for disorder in disorders] == [[]] * len(disorders)
 
 
-async def all_is_heard(bus: Bus) -> None:
+async def wait_until_all_idle(bus: Bus) -> None:
     for name in CONSUMERS:
-        await until(partial(idle, bus, name), what=f"the {name} to be idle")
+        await wait_until(partial(is_idle, bus, name), what=f"the {name} to be idle")
 
 
-async def accounts(database: Database, bus: Bus, missions: Sequence[Mission]) -> list[Account]:
-    events = await told(bus)
+async def accounts(
+    database: Database, bus: Bus, missions: Sequence[Mission]
+) -> list[IterationResult]:
+    events = await list_events(bus)
     async with database.transaction() as session:
-        strays = select(func.count()).select_from(DeadLetter).where(DeadLetter.step_id.is_(None))
-        assert await session.scalar(strays) == 0
-        return [await account_of(session, mission, events) for mission in missions]
+        statement = select(func.count()).select_from(DeadLetter).where(DeadLetter.step_id.is_(None))
+        assert await session.scalar(statement) == 0
+        return [await load_iteration_result(session, mission, events) for mission in missions]

@@ -1,4 +1,4 @@
-"""Trouble: engines that die under the actors, poison, deletions, doubles; nothing lost, nothing paid twice."""
+"""Killed engines, invalid messages, deletions and replicas: no work is lost and no call is paid twice."""
 
 import asyncio
 import os
@@ -30,15 +30,20 @@ from shared.runtime.bus import Bus
 from shared.runtime.consumer import ConsumerLostError
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
-from tests.support.actors import BUILDERS, ended_iteration, idle, running, told
-from tests.support.levers import Sandbox
-from tests.support.making import make_agent
+from tests.support.actors import BUILDERS, ended_iteration, is_idle, list_events, running_actors
+from tests.support.factories import make_agent
 from tests.support.processes import nothing, observer_process, ready
-from tests.support.steps import observer, settled, started, status_is
-from tests.support.steps import running as running_actor
-from tests.support.waiting import until
+from tests.support.sandbox_control import Sandbox
+from tests.support.steps import (
+    observer,
+    observer_is_idle,
+    request_observe_step,
+    running_actor,
+    status_is,
+)
+from tests.support.waiting import wait_until
 
-EVERYBODY = tuple(BUILDERS)
+ALL_SERVICES = tuple(BUILDERS)
 
 
 @pytest.fixture
@@ -60,57 +65,57 @@ def own_nats(tmp_path: Path) -> Iterator[EmbeddedNats]:
     server.stop()
 
 
-async def test_actors_ride_out_the_death_of_nats(
-    sandbox_settings: Settings, own_nats: EmbeddedNats, database: Database, levers: Sandbox
+async def test_services_survive_a_kill_of_nats(
+    sandbox_settings: Settings, own_nats: EmbeddedNats, database: Database, sandbox_control: Sandbox
 ) -> None:
     settings = sandbox_settings.model_copy(update={"nats_url": own_nats.url})
     await provision_stream(settings)
-    levers.faults({"kind": "latency", "latency_seconds": 0.1, "always": True})
+    sandbox_control.faults({"kind": "latency", "latency_seconds": 0.1, "always": True})
     agent = await make_agent(database)
-    async with running(settings):
-        await until(lambda: querying(database), what="a query to be worked on")
+    async with running_actors(settings):
+        await wait_until(lambda: querying(database), what="a query to be worked on")
         os.kill(own_nats.pid, signal.SIGKILL)
-        await until(lambda: ended(own_nats), what="NATS to be dead")
-        spent, began = time.process_time(), time.monotonic()
-        await until(lambda: passed(began, 2.0), what="two seconds without NATS")
-        assert time.process_time() - spent < 1.5, "nobody spins"
+        await wait_until(lambda: is_dead(own_nats), what="NATS to be dead")
+        cpu_seconds, began = time.process_time(), time.monotonic()
+        await wait_until(lambda: has_passed(began, 2.0), what="two seconds without NATS")
+        assert time.process_time() - cpu_seconds < 1.5, "no busy loop"
         own_nats.start()
-        done = await ended_iteration(database, agent, 1, seconds=30)
-    assert (done.status, done.errors) == (IterationStatus.COMPLETED, [])
-    assert levers.repeated() == 0
+        iteration = await ended_iteration(database, agent, 1, seconds=30)
+    assert (iteration.status, iteration.errors) == (IterationStatus.COMPLETED, [])
+    assert sandbox_control.repeated() == 0
 
 
 async def querying(database: Database) -> bool:
     async with database.transaction() as session:
-        wanted = (Step.kind == StepKind.QUERY) & (Step.status == StepStatus.RUNNING)
-        return await session.scalar(select(Step.id).where(wanted).limit(1)) is not None
+        condition = (Step.kind == StepKind.QUERY) & (Step.status == StepStatus.RUNNING)
+        return await session.scalar(select(Step.id).where(condition).limit(1)) is not None
 
 
-async def ended(engine: EmbeddedNats) -> bool:
+async def is_dead(engine: EmbeddedNats) -> bool:
     return not engine.alive()
 
 
-async def passed(began: float, seconds: float) -> bool:
+async def has_passed(began: float, seconds: float) -> bool:
     return time.monotonic() - began > seconds
 
 
-@pytest.mark.parametrize("lost", ["consumer", "connection"])
-async def test_an_actor_that_lost_the_bus_for_good_says_so_and_ends(
-    settings: Settings, bus: Bus, monkeypatch: pytest.MonkeyPatch, lost: str
+@pytest.mark.parametrize("resource", ["consumer", "connection"])
+async def test_a_service_that_lost_its_consumer_or_connection_exits_with_an_error(
+    settings: Settings, bus: Bus, monkeypatch: pytest.MonkeyPatch, resource: str
 ) -> None:
     monkeypatch.setattr(actor_module, "WATCH_SECONDS", 0.1)
-    working = observer(settings, nothing)
-    task = asyncio.create_task(working.run())
-    await until(lambda: ready(working), what="the actor to be ready")
-    if lost == "consumer":
+    consumer = observer(settings, nothing)
+    task = asyncio.create_task(consumer.run())
+    await wait_until(lambda: ready(consumer), what="the service to be ready")
+    if resource == "consumer":
         await bus.jetstream.delete_consumer(STREAM, "observer")
     else:
-        await working.bus.client.close()
-    with pytest.raises(ConsumerLostError, match=lost):
+        await consumer.bus.client.close()
+    with pytest.raises(ConsumerLostError, match=resource):
         await asyncio.wait_for(task, 10)
 
 
-async def test_poison_becomes_dead_letters_and_hinders_nobody(
+async def test_invalid_messages_become_dead_letters_and_block_nothing(
     settings: Settings, database: Database, bus: Bus
 ) -> None:
     misplaced = PlanProduced.of(
@@ -121,12 +126,12 @@ async def test_poison_becomes_dead_letters_and_hinders_nobody(
         queries=0,
         insights=0,
     )
-    poison = [b"", b"\x00\xff", b'{"type": "\\u0000"}', b"[" * 500_000, encode(misplaced)]
-    for payload in [*poison, b'{"type": "%s"}' % (b"y" * 500_000)]:
+    invalid = [b"", b"\x00\xff", b'{"type": "\\u0000"}', b"[" * 500_000, encode(misplaced)]
+    for payload in [*invalid, b'{"type": "%s"}' % (b"y" * 500_000)]:
         await bus.jetstream.publish("iteration.started", payload)
-    step = await started(database, bus)
+    step = await request_observe_step(database, bus)
     async with running_actor(observer(settings, nothing)):
-        await until(lambda: settled(bus), what="every message to be acked")
+        await wait_until(lambda: observer_is_idle(bus), what="every message to be acked")
     assert await status_is(database, step, StepStatus.COMPLETED)
     async with database.transaction() as session:
         letters = list(await session.scalars(select(DeadLetter)))
@@ -135,40 +140,44 @@ async def test_poison_becomes_dead_letters_and_hinders_nobody(
     assert max(len(letter.error) for letter in letters) < 3000
 
 
-async def test_workers_of_a_deleted_agent_end_quietly(
-    sandbox_settings: Settings, database: Database, bus: Bus, levers: Sandbox
+async def test_workers_of_a_deleted_agent_stop_without_dead_letters(
+    sandbox_settings: Settings, database: Database, bus: Bus, sandbox_control: Sandbox
 ) -> None:
-    levers.faults({"kind": "latency", "latency_seconds": 0.2, "always": True})
+    sandbox_control.faults({"kind": "latency", "latency_seconds": 0.2, "always": True})
     agent = await make_agent(database)
-    async with running(sandbox_settings):
-        await until(lambda: querying(database), what="a query to be worked on")
+    async with running_actors(sandbox_settings):
+        await wait_until(lambda: querying(database), what="a query to be worked on")
         async with database.transaction() as session:
             await agents.delete_agent(session, agent.id)
-        for name in EVERYBODY:
-            await until(partial(idle, bus, name), what=f"the {name} to be idle")
+        for name in ALL_SERVICES:
+            await wait_until(partial(is_idle, bus, name), what=f"the {name} to be idle")
     async with database.transaction() as session:
         assert await session.scalar(select(func.count()).select_from(DeadLetter)) == 0
 
 
-async def test_many_schedulers_aggregators_and_workers_make_one_iteration_once(
-    sandbox_settings: Settings, database: Database, bus: Bus, levers: Sandbox
+async def test_replicas_of_all_services_run_one_iteration_once(
+    sandbox_settings: Settings, database: Database, bus: Bus, sandbox_control: Sandbox
 ) -> None:
     query = {"objective": "lithium", "reasoning": "why not", "searchHints": ["lithium"]}
     plan = {
         "queries": [query | {"objective": f"lithium {n}"} for n in range(MAX_QUERIES)],
         "insights": [],
     }
-    levers.script({"phase": "observer", "content": plan})
-    levers.script({"phase": "knowledge_acquisition", "content": "Nothing found.", "times": None})
-    levers.script({"phase": "graph_construction", "content": "Nothing to add.", "times": None})
+    sandbox_control.script({"phase": "observer", "content": plan})
+    sandbox_control.script(
+        {"phase": "knowledge_acquisition", "content": "Nothing found.", "times": None}
+    )
+    sandbox_control.script(
+        {"phase": "graph_construction", "content": "Nothing to add.", "times": None}
+    )
     agent = await make_agent(database)
-    crowd = ("scheduler",) * 3 + ("aggregator",) * 2 + ("researcher",) * 2 + ("observer",)
-    async with running(sandbox_settings, crowd):
-        done = await ended_iteration(database, agent, 1)
+    services = ("scheduler",) * 3 + ("aggregator",) * 2 + ("researcher",) * 2 + ("observer",)
+    async with running_actors(sandbox_settings, services):
+        iteration = await ended_iteration(database, agent, 1)
         for name in ("researcher", "aggregator"):
-            await until(partial(idle, bus, name), what=f"the {name} to be idle")
-    assert (done.status, done.errors) == (IterationStatus.COMPLETED, [])
-    assert Counter(event.subject for event in await told(bus)) == {
+            await wait_until(partial(is_idle, bus, name), what=f"the {name} to be idle")
+    assert (iteration.status, iteration.errors) == (IterationStatus.COMPLETED, [])
+    assert Counter(event.subject for event in await list_events(bus)) == {
         "iteration.started": 1,
         "plan.produced": 1,
         "query.requested": MAX_QUERIES,
@@ -178,10 +187,14 @@ async def test_many_schedulers_aggregators_and_workers_make_one_iteration_once(
     async with database.transaction() as session:
         assert await session.scalar(select(func.count()).select_from(Iteration)) == 1
         assert set(await session.scalars(select(Step.epoch))) == {1}
-    assert (levers.billed()["llm"], levers.repeated("llm")) == (1 + 4 * MAX_QUERIES, 0)
+    # The plan; for each query two answers of acquisition, around its own search, and one of construction.
+    assert (sandbox_control.billed()["llm"], sandbox_control.repeated("llm")) == (
+        1 + 3 * MAX_QUERIES,
+        0,
+    )
 
 
-async def answer(url: str) -> int:
+async def status_of(url: str) -> int:
     async with httpx.AsyncClient() as client:
         try:
             return (await client.get(url)).status_code
@@ -189,17 +202,17 @@ async def answer(url: str) -> int:
             return 0
 
 
-async def test_a_process_tells_its_health_and_ends_with_0_when_told_to(
+async def test_a_process_reports_its_health_and_exits_with_0_on_sigterm(
     environment: dict[str, str],
 ) -> None:
     port = free_port()
     process = await observer_process(environment, port)
 
     async def is_ready() -> bool:
-        return await answer(f"http://127.0.0.1:{port}/health/ready") == 200
+        return await status_of(f"http://127.0.0.1:{port}/health/ready") == 200
 
-    await until(is_ready, what="the process to be ready")
-    assert await answer(f"http://127.0.0.1:{port}/health/live") == 200
+    await wait_until(is_ready, what="the process to be ready")
+    assert await status_of(f"http://127.0.0.1:{port}/health/live") == 200
     process.send_signal(signal.SIGTERM)
     output, _ = await asyncio.wait_for(process.communicate(), 10)
     assert process.returncode == 0
@@ -207,13 +220,13 @@ async def test_a_process_tells_its_health_and_ends_with_0_when_told_to(
     assert b"very-secret" not in output
 
 
-async def test_a_process_whose_port_is_taken_says_so_and_ends(
+async def test_a_process_whose_port_is_in_use_exits_with_an_error(
     environment: dict[str, str],
 ) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        process = await observer_process(environment, taken.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        process = await observer_process(environment, listener.getsockname()[1])
         output, _ = await asyncio.wait_for(process.communicate(), 20)
     assert process.returncode not in (0, None)
     assert b"address already in use" in output

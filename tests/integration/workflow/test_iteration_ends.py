@@ -1,4 +1,4 @@
-"""The word of an iteration's end reaches the bus: whoever dies, and whatever fails, after the commit that ended it."""
+"""The end event of an iteration is published even if a service is killed or fails after the commit of the end."""
 
 import asyncio
 import os
@@ -23,76 +23,80 @@ from shared.events.envelope import Event
 from shared.failpoints import Failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import running
-from tests.support.joins import now, planned, told
-from tests.support.scheduling import GRACE_SECONDS, ago, change, overdue, said_again
-from tests.support.steps import subjects_told
-from tests.support.waiting import until
+from tests.support.actors import running_actors
+from tests.support.joins import end_events, plan_iteration, reload_iteration
+from tests.support.scheduling import GRACE_SECONDS, ago, change, overdue, republished_events
+from tests.support.steps import published_subjects
+from tests.support.waiting import wait_until
 
-ENDS = ("iteration.completed", "iteration.failed")
+END_SUBJECTS = ("iteration.completed", "iteration.failed")
 
 
 @pytest.fixture
 def impatient(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """The reconciler looks often, and says again what is half a second old."""
+    """The reconciler polls often and republishes events that are half a second old."""
     monkeypatch.setattr(clock_module, "RECONCILE_SECONDS", 0.05)
     return settings.model_copy(update={"resend_after_seconds": 0.5})
 
 
 @pytest.fixture
-def refused(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """The bus stores no word of an end the first time; counts what it was asked to store."""
-    asked: Counter[str] = Counter()
+def publish_counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Makes the first publish of an end event fail; counts the publishes by subject."""
+    counts: Counter[str] = Counter()
     publish = Bus.publish
 
-    async def failing_once(self: Bus, event: Event, *, resend: int = 0) -> None:
-        asked[event.subject] += 1
-        if event.subject in ENDS and asked[event.subject] == 1:
+    async def fail_first_end(self: Bus, event: Event, *, resend: int = 0) -> None:
+        counts[event.subject] += 1
+        if event.subject in END_SUBJECTS and counts[event.subject] == 1:
             raise TransientError("NATS did not store it", counts=False)
         await publish(self, event, resend=resend)
 
-    monkeypatch.setattr(Bus, "publish", failing_once)
-    return asked
+    monkeypatch.setattr(Bus, "publish", fail_first_end)
+    return counts
 
 
-async def ends_told(bus: Bus) -> list[str]:
-    return [subject for subject in await subjects_told(bus) if subject in ENDS]
+async def published_ends(bus: Bus) -> list[str]:
+    return [subject for subject in await published_subjects(bus) if subject in END_SUBJECTS]
 
 
-async def heard(database: Database, iteration: Iteration) -> bool:
-    return (await now(database, iteration)).end_published_at is not None
+async def is_published(database: Database, iteration: Iteration) -> bool:
+    return (await reload_iteration(database, iteration)).end_published_at is not None
 
 
-async def test_a_join_that_could_not_tell_tells_when_its_message_comes_again(
-    settings: Settings, database: Database, bus: Bus, refused: Counter[str]
+async def test_a_join_that_failed_to_publish_does_so_on_redelivery(
+    settings: Settings, database: Database, bus: Bus, publish_counts: Counter[str]
 ) -> None:
-    iteration = await planned(database)
-    [plan] = await told(database, iteration, StepKind.OBSERVE)
+    iteration = await plan_iteration(database)
+    [plan] = await end_events(database, iteration, StepKind.OBSERVE)
     await bus.publish(plan)
-    async with running(settings, ("aggregator",)):
-        await until(lambda: ends_told(bus), what="the end to be told")
-    assert refused["iteration.completed"] == 2
-    assert await ends_told(bus) == ["iteration.completed"]
+    async with running_actors(settings, ("aggregator",)):
+        await wait_until(lambda: published_ends(bus), what="the end to be published")
+    assert publish_counts["iteration.completed"] == 2
+    assert await published_ends(bus) == ["iteration.completed"]
 
 
-async def test_a_deadline_that_could_not_tell_is_told_by_the_reconciler(
-    impatient: Settings, database: Database, bus: Bus, refused: Counter[str]
+async def test_an_unpublished_end_by_deadline_is_published_by_the_reconciler(
+    impatient: Settings, database: Database, bus: Bus, publish_counts: Counter[str]
 ) -> None:
     iterations = [await overdue(database, name) for name in ("first", "second")]
     await Deadlines(database, bus, Aggregate(database), 0.0).end_stalled()
-    assert {(await now(database, each)).status for each in iterations} == {IterationStatus.FAILED}
-    assert await ends_told(bus) == ["iteration.failed"], "one that fails holds up no other"
-    async with running(impatient, ("scheduler",)):
-        for each in iterations:
-            await until(partial(heard, database, each), what="the end to be heard")
-    assert await ends_told(bus) == ["iteration.failed"] * 2
+    assert {(await reload_iteration(database, iteration)).status for iteration in iterations} == {
+        IterationStatus.FAILED
+    }
+    assert await published_ends(bus) == ["iteration.failed"], "a failed publish blocks no other"
+    async with running_actors(impatient, ("scheduler",)):
+        for iteration in iterations:
+            await wait_until(
+                partial(is_published, database, iteration), what="the end to be recorded"
+            )
+    assert await published_ends(bus) == ["iteration.failed"] * 2
 
 
-async def test_an_aggregator_killed_before_it_told_leaves_it_to_the_reconciler(
+async def test_the_reconciler_publishes_the_end_after_a_kill_of_the_aggregator(
     impatient: Settings, database: Database, bus: Bus, tmp_path: Path
 ) -> None:
-    iteration = await planned(database)
-    [plan] = await told(database, iteration, StepKind.OBSERVE)
+    iteration = await plan_iteration(database)
+    [plan] = await end_events(database, iteration, StepKind.OBSERVE)
     await bus.publish(plan)
     (tmp_path / Failpoint.STATE_COMMITTED).write_text("SIGKILL")
     aggregator = await asyncio.create_subprocess_exec(
@@ -108,41 +112,46 @@ async def test_an_aggregator_killed_before_it_told_leaves_it_to_the_reconciler(
         stdout=asyncio.subprocess.DEVNULL,
     )
     assert await asyncio.wait_for(aggregator.wait(), 30) == -signal.SIGKILL
-    assert (await now(database, iteration)).status == IterationStatus.COMPLETED
-    assert await ends_told(bus) == []
-    async with running(impatient, ("scheduler",)):
-        await until(lambda: heard(database, iteration), what="the end to be heard")
-    assert await ends_told(bus) == ["iteration.completed"]
+    assert (await reload_iteration(database, iteration)).status == IterationStatus.COMPLETED
+    assert await published_ends(bus) == []
+    async with running_actors(impatient, ("scheduler",)):
+        await wait_until(lambda: is_published(database, iteration), what="the end to be recorded")
+    assert await published_ends(bus) == ["iteration.completed"]
 
 
-async def test_an_end_that_was_heard_is_not_told_again(
+async def test_a_published_end_is_not_republished(
     impatient: Settings, database: Database, bus: Bus
 ) -> None:
     first, second = [await overdue(database, name) for name in ("first", "second")]
     aggregate = Aggregate(database)
     await bus.publish_all(await aggregate.pass_deadline(first.id, 60))
-    async with running(impatient, ("scheduler",)):
-        await until(lambda: heard(database, first), what="the end to be heard")
+    async with running_actors(impatient, ("scheduler",)):
+        await wait_until(lambda: is_published(database, first), what="the end to be recorded")
         await aggregate.pass_deadline(second.id, 60)
-        # By then the first is old enough to be told again too.
-        await until(lambda: heard(database, second), what="the other's end to be told")
-    assert [(await now(database, each)).end_republish_count for each in (first, second)] == [0, 1]
-    assert await ends_told(bus) == ["iteration.failed"] * 2
+        # By then the first is old enough to be republished too.
+        await wait_until(
+            lambda: is_published(database, second), what="the other's end to be recorded"
+        )
+    assert [
+        (await reload_iteration(database, iteration)).end_republish_count
+        for iteration in (first, second)
+    ] == [0, 1]
+    assert await published_ends(bus) == ["iteration.failed"] * 2
 
 
-async def test_what_nobody_hears_is_told_ever_more_rarely(database: Database) -> None:
+async def test_an_unconsumed_end_is_republished_with_growing_delay(database: Database) -> None:
     iteration = await overdue(database, "unheard")
     await Aggregate(database).pass_deadline(iteration.id, 60)
-    assert await said_again(database) == []
+    assert await republished_events(database) == []
     await change(database, iteration, ended_at=ago(100 * GRACE_SECONDS))
-    said = [await said_again(database)]
-    for graces in (1.5, 2.5, 3.5, 4.5):
-        await change(database, iteration, end_republished_at=ago(graces * GRACE_SECONDS))
-        said.append(await said_again(database))
-    assert [[number for _, number in each] for each in said] == [[1], [], [2], [], [3]]
+    republished = [await republished_events(database)]
+    for grace_periods in (1.5, 2.5, 3.5, 4.5):
+        await change(database, iteration, end_republished_at=ago(grace_periods * GRACE_SECONDS))
+        republished.append(await republished_events(database))
+    assert [[number for _, number in events] for events in republished] == [[1], [], [2], [], [3]]
 
 
-async def test_a_deadline_that_cannot_be_carried_out_holds_up_no_other(
+async def test_a_deadline_that_cannot_be_applied_blocks_no_other(
     database: Database, bus: Bus
 ) -> None:
     unreadable, other = [await overdue(database, name) for name in ("unreadable", "other")]
@@ -152,5 +161,5 @@ async def test_a_deadline_that_cannot_be_carried_out_holds_up_no_other(
         await session.execute(update(Step).where(steps).values(**values))
     with capture_logs() as lines:
         await Deadlines(database, bus, Aggregate(database), 0.0).end_stalled()
-    assert (await now(database, other)).status == IterationStatus.FAILED
+    assert (await reload_iteration(database, other)).status == IterationStatus.FAILED
     assert [line["event"] for line in lines if line["log_level"] == "error"] == ["unexpected error"]

@@ -10,14 +10,14 @@ from shared.enums import ANALYSIS_TYPE, CallKind, IterationStatus, Phase, StepKi
 from shared.graph.conclusions.citations import parse_citations
 from shared.runtime.settings import Settings
 from shared.workflow import iterations
-from tests.support.actors import ended_iteration, running
-from tests.support.making import make_agent
+from tests.support.actors import ended_iteration, running_actors
+from tests.support.factories import make_agent
 
 
-async def ask_to_run(database: Database, agent: Agent) -> None:
+async def request_run(database: Database, agent: Agent) -> None:
     async with database.transaction() as session:
-        asked = await session.get_one(Agent, agent.id)
-        asked.run_requested_at = await iterations.database_time(session)
+        row = await session.get_one(Agent, agent.id)
+        row.run_requested_at = await iterations.database_time(session)
 
 
 @pytest.mark.parametrize("model_api", ["chat", "background"])
@@ -29,9 +29,9 @@ async def test_two_iterations_learn_and_conclude(
 ) -> None:
     monkeypatch.setattr(resumable_call, "FIRST_POLL_SECONDS", 0.02)
     agent = await make_agent(database)
-    async with running(sandbox_settings.model_copy(update={"model_api": model_api})):
+    async with running_actors(sandbox_settings.model_copy(update={"model_api": model_api})):
         first = await ended_iteration(database, agent, 1)
-        await ask_to_run(database, agent)
+        await request_run(database, agent)
         second = await ended_iteration(database, agent, 2)
     assert (first.status, first.errors) == (IterationStatus.COMPLETED, [])
     assert (second.status, second.why, second.errors) == (IterationStatus.COMPLETED, "run_now", [])
@@ -55,10 +55,10 @@ async def test_two_iterations_learn_and_conclude(
     assert (unanswered, unfinished) == (0, 0)
     assert {reference is not None for reference in references} == {model_api == "background"}
     assert edges
-    known = {node.id for node in nodes} | {edge.id for edge in edges}
+    ids = {node.id for node in nodes} | {edge.id for edge in edges}
     analyses = [node for node in nodes if node.type == ANALYSIS_TYPE]
     assert analyses
     for analysis in analyses:
-        cited = parse_citations(analysis.properties["content"])
-        assert cited.ids()
-        assert set(cited.ids()) <= known
+        citations = parse_citations(analysis.properties["content"])
+        assert citations.ids()
+        assert set(citations.ids()) <= ids

@@ -1,4 +1,4 @@
-"""What a plan becomes in the state, and what it lays aside."""
+"""How a plan is stored, and which investigation requests it drops."""
 
 import asyncio
 from functools import partial
@@ -15,9 +15,9 @@ from shared.errors import TransientError
 from shared.workflow import investigations, iterations, leases, steps
 from shared.workflow.investigations import MissingData
 from shared.workflow.iterations import StartedIteration
-from tests.support.locked import is_waited_for
-from tests.support.making import make_agent, make_iteration
-from tests.support.waiting import until
+from tests.support.factories import make_agent, make_iteration
+from tests.support.lock_probe import has_lock_waiter
+from tests.support.waiting import wait_until
 
 QUERY = {"objective": "a", "reasoning": "b", "search_hints": ["c"]}
 INSIGHT = {"observation": "a", "relevant_node_ids": [], "synthesis_direction": "b"}
@@ -31,7 +31,7 @@ async def started(database: Database) -> StartedIteration:
 
 
 async def _plan(database: Database, started: StartedIteration) -> tuple[Iteration, list[Step]]:
-    """The iteration and its steps, once it is planned."""
+    """Plans the iteration; returns it and its steps."""
     async with database.transaction() as session:
         await iterations.plan_steps(
             session, started.iteration, queries=[QUERY, QUERY], insights=[INSIGHT], plan=PLAN
@@ -41,27 +41,25 @@ async def _plan(database: Database, started: StartedIteration) -> tuple[Iteratio
         return iteration, await steps.list_steps(session, iteration.id)
 
 
-async def test_queries_are_asked_for_at_once_and_insights_wait(
+async def test_queries_are_requested_at_once_and_insights_wait(
     database: Database, started: StartedIteration
 ) -> None:
-    iteration, found = await _plan(database, started)
+    iteration, all_steps = await _plan(database, started)
     assert iteration.observer_plan == PLAN
     assert iteration.stage_changed_at > started.iteration.stage_changed_at
-    planned = [each for each in found if each.kind != StepKind.OBSERVE]
-    at = iteration.stage_changed_at
+    planned = [step for step in all_steps if step.kind != StepKind.OBSERVE]
+    requested_at = iteration.stage_changed_at
     assert [
-        (each.kind, each.index, each.input, each.status, each.requested_at) for each in planned
+        (step.kind, step.index, step.input, step.status, step.requested_at) for step in planned
     ] == [
         (StepKind.INSIGHT, 0, INSIGHT, StepStatus.PLANNED, None),
-        (StepKind.QUERY, 0, QUERY, StepStatus.PENDING, at),
-        (StepKind.QUERY, 1, QUERY, StepStatus.PENDING, at),
+        (StepKind.QUERY, 0, QUERY, StepStatus.PENDING, requested_at),
+        (StepKind.QUERY, 1, QUERY, StepStatus.PENDING, requested_at),
     ]
-    assert all(each.first_requested_at == each.requested_at for each in planned)
+    assert all(step.first_requested_at == step.requested_at for step in planned)
 
 
-async def test_what_is_planned_already_stays_as_it_is(
-    database: Database, started: StartedIteration
-) -> None:
+async def test_a_stored_plan_is_not_changed(database: Database, started: StartedIteration) -> None:
     _, first = await _plan(database, started)
     async with database.transaction() as session:
         await iterations.plan_steps(
@@ -70,11 +68,11 @@ async def test_what_is_planned_already_stays_as_it_is(
     async with database.transaction() as session:
         iteration = await session.get_one(Iteration, started.iteration.id)
         again = await steps.list_steps(session, iteration.id)
-    assert iteration.observer_plan == PLAN, "none was given"
-    told = [
-        [(each.id, each.input, each.requested_at) for each in found] for found in (first, again)
+    assert iteration.observer_plan == PLAN, "the second call has no plan"
+    before, after = [
+        [(step.id, step.input, step.requested_at) for step in planned] for planned in (first, again)
     ]
-    assert told[0] == told[1]
+    assert before == after
 
 
 @pytest.mark.parametrize(
@@ -82,12 +80,12 @@ async def test_what_is_planned_already_stays_as_it_is(
     [
         (Stage.OBSERVING, [QUERY], Stage.RESEARCHING),
         (Stage.OBSERVING, [], Stage.OBSERVING),
-        # Planned anew, by an Observer whose first end came too late.
+        # Planned again by an Observer whose first end came too late.
         (Stage.ANALYZING, [QUERY], Stage.ANALYZING),
         (Stage.ENDED, [QUERY], Stage.ENDED),
     ],
 )
-async def test_queries_move_an_iteration_on_that_was_observed(
+async def test_planned_queries_move_an_observed_iteration_to_research(
     database: Database,
     started: StartedIteration,
     before: Stage,
@@ -101,7 +99,7 @@ async def test_queries_move_an_iteration_on_that_was_observed(
         assert (await session.get_one(Iteration, started.iteration.id)).stage == after
 
 
-async def test_nobody_is_told_of_a_plan_that_was_deleted_with_its_agent(
+async def test_no_event_is_made_of_a_plan_deleted_with_its_agent(
     database: Database, started: StartedIteration
 ) -> None:
     await _plan(database, started)
@@ -114,7 +112,7 @@ async def test_nobody_is_told_of_a_plan_that_was_deleted_with_its_agent(
             await derived_events.events_after_step(session, observe)
 
 
-async def test_an_agent_can_be_deleted_just_as_its_plan_is_written(
+async def test_an_agent_can_be_deleted_while_its_plan_is_written(
     database: Database, started: StartedIteration
 ) -> None:
     async def delete() -> None:
@@ -125,7 +123,9 @@ async def test_an_agent_can_be_deleted_just_as_its_plan_is_written(
         claim = await leases.claim(session, started.observe.id, "worker")
         assert isinstance(claim, leases.Claimed)
         deleting = asyncio.create_task(delete())
-        await until(lambda: is_waited_for(database), what="the deleter to wait for the worker")
+        await wait_until(
+            lambda: has_lock_waiter(database), what="the deleter to wait for the worker"
+        )
         await iterations.plan_steps(
             session, started.iteration, queries=[QUERY], insights=[], plan=PLAN
         )
@@ -135,7 +135,7 @@ async def test_an_agent_can_be_deleted_just_as_its_plan_is_written(
         assert list(await session.scalars(select(Step))) == []
 
 
-async def _requests(database: Database, started: StartedIteration, *objectives: str) -> None:
+async def _make_requests(database: Database, started: StartedIteration, *objectives: str) -> None:
     async with database.transaction() as session:
         for objective in objectives:
             step = started.observe
@@ -144,11 +144,11 @@ async def _requests(database: Database, started: StartedIteration, *objectives: 
             )
 
 
-async def _dropped(database: Database) -> set[str]:
-    was_dropped = InvestigationRequest.dropped_at.is_not(None)
+async def _dropped_objectives(database: Database) -> set[str]:
+    is_dropped = InvestigationRequest.dropped_at.is_not(None)
     async with database.transaction() as session:
-        found = await session.scalars(select(InvestigationRequest.objective).where(was_dropped))
-        return set(found)
+        objectives = await session.scalars(select(InvestigationRequest.objective).where(is_dropped))
+        return set(objectives)
 
 
 async def _drop_old(database: Database, started: StartedIteration, number: int) -> None:
@@ -156,33 +156,33 @@ async def _drop_old(database: Database, started: StartedIteration, number: int) 
         await investigations.drop_expired(session, started.iteration.agent_id, number)
 
 
-async def test_requests_are_dropped_when_they_are_old_and_those_of_the_agent_alone(
+async def test_only_old_requests_of_the_agent_are_dropped(
     database: Database, started: StartedIteration
 ) -> None:
     other = await make_iteration(database, await make_agent(database, name="Other"))
-    await _requests(database, started, "old", "young")
-    await _requests(database, other, "another's")
+    await _make_requests(database, started, "old", "young")
+    await _make_requests(database, other, "another's")
     async with database.transaction() as session:
         young = update(InvestigationRequest).where(InvestigationRequest.objective == "young")
         await session.execute(young.values(iteration_number=2))
     await _drop_old(database, started, AGE)
-    assert await _dropped(database) == set()
+    assert await _dropped_objectives(database) == set()
     await _drop_old(database, started, AGE + 1)
-    assert await _dropped(database) == {"old"}
+    assert await _dropped_objectives(database) == {"old"}
 
 
-async def test_what_is_answered_just_now_is_not_dropped(
+async def test_a_request_answered_concurrently_is_not_dropped(
     database: Database, started: StartedIteration
 ) -> None:
-    await _requests(database, started, "answered", "old")
+    await _make_requests(database, started, "answered", "old")
     async with database.transaction() as session:
-        answered = await session.scalar(
+        request_id = await session.scalar(
             select(InvestigationRequest.id).where(InvestigationRequest.objective == "answered")
         )
-        assert answered is not None
+        assert request_id is not None
         step = started.observe
-        await investigations.mark_answered(session, step.agent_id, [answered], by=step.id)
+        await investigations.mark_answered(session, step.agent_id, [request_id], by=step.id)
         dropping = asyncio.create_task(_drop_old(database, started, AGE + 1))
-        await until(partial(is_waited_for, database), what="the drop to wait for the answer")
+        await wait_until(partial(has_lock_waiter, database), what="the drop to wait for the answer")
     await dropping
-    assert await _dropped(database) == {"old"}
+    assert await _dropped_objectives(database) == {"old"}

@@ -1,4 +1,4 @@
-"""The deadline of an iteration measures time without progress, not its length."""
+"""The deadline of an iteration limits the time without progress, not its duration."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -25,8 +25,8 @@ def ago(**units: float) -> Any:
     return func.clock_timestamp() - timedelta(**units)
 
 
-async def long_ago(database: Database) -> Spender:
-    """A step with a call that was sent three hours ago, in an iteration whose deadline has passed."""
+async def make_stalled(database: Database) -> Spender:
+    """Makes a step with a call sent three hours ago, in an iteration whose deadline has passed."""
     spender = await Spender.of(database)
     await spender.reserved("1")
     began = ago(hours=3)
@@ -41,7 +41,7 @@ async def long_ago(database: Database) -> Spender:
     return spender
 
 
-async def looked_at(database: Database, bus: Bus, spender: Spender) -> Iteration:
+async def check_deadline(database: Database, bus: Bus, spender: Spender) -> Iteration:
     await Deadlines(database, bus, Aggregate(database), PATIENCE_SECONDS).end_stalled()
     assert spender.lease.iteration_id is not None
     async with database.transaction() as session:
@@ -53,77 +53,79 @@ async def now(database: Database) -> datetime:
         return await iterations.database_time(session)
 
 
-async def test_without_progress_it_fails_and_names_the_setting(
+async def test_an_iteration_without_progress_fails_and_names_the_setting(
     database: Database, bus: Bus
 ) -> None:
-    found = await looked_at(database, bus, await long_ago(database))
-    assert found.status == IterationStatus.FAILED
-    assert found.errors == [
+    iteration = await check_deadline(database, bus, await make_stalled(database))
+    assert iteration.status == IterationStatus.FAILED
+    assert iteration.errors == [
         "no progress for 1800 s while observing: no step ended and no call was answered"
         " (VIGIL_ITERATION_DEADLINE_SECONDS sets this limit)"
     ]
 
 
-@pytest.mark.parametrize("what", ["a step ended", "a call was answered", "an answer grew", "stage"])
-async def test_progress_puts_it_off(database: Database, bus: Bus, what: str) -> None:
-    spender = await long_ago(database)
+@pytest.mark.parametrize(
+    "progress", ["a step ended", "a call was answered", "an answer grew", "stage"]
+)
+async def test_progress_postpones_the_deadline(database: Database, bus: Bus, progress: str) -> None:
+    spender = await make_stalled(database)
     recent = ago(minutes=10)
-    changed = {
+    statement = {
         "a step ended": update(Step).values(ended_at=recent),
         "a call was answered": update(Call).values(answered_at=recent),
         "an answer grew": update(Call).values(progressed_at=recent, received_chars=7),
         "stage": update(Iteration).values(stage_changed_at=recent),
-    }[what]
+    }[progress]
     async with database.transaction() as session:
-        await session.execute(changed)
-    found = await looked_at(database, bus, spender)
-    assert found.status == IterationStatus.RUNNING
-    left = (found.deadline_at - await now(database)).total_seconds()
-    assert left == pytest.approx(PATIENCE_SECONDS - 600, abs=30)
+        await session.execute(statement)
+    iteration = await check_deadline(database, bus, spender)
+    assert iteration.status == IterationStatus.RUNNING
+    left_seconds = (iteration.deadline_at - await now(database)).total_seconds()
+    assert left_seconds == pytest.approx(PATIENCE_SECONDS - 600, abs=30)
 
 
-async def test_a_streamed_answer_of_hours_puts_it_off_again_and_again(
+async def test_a_streamed_response_of_hours_postpones_the_deadline_repeatedly(
     database: Database, bus: Bus
 ) -> None:
-    spender = await long_ago(database)
+    spender = await make_stalled(database)
     async with database.transaction() as session:
         call_id = (await session.scalars(select(Call.id))).one()
     await call_ledger.report_progress(database, call_id, 12_000)
-    assert (await looked_at(database, bus, spender)).status == IterationStatus.RUNNING
+    assert (await check_deadline(database, bus, spender)).status == IterationStatus.RUNNING
     async with database.transaction() as session:
         await session.execute(update(Call).values(progressed_at=ago(hours=1)))
         await session.execute(update(Iteration).values(deadline_at=ago(minutes=1)))
-    assert (await looked_at(database, bus, spender)).status == IterationStatus.FAILED
+    assert (await check_deadline(database, bus, spender)).status == IterationStatus.FAILED
 
 
-async def test_it_does_not_pass_while_a_step_waits_for_a_provider(
+async def test_the_deadline_does_not_pass_while_a_step_waits_for_a_provider(
     database: Database, bus: Bus
 ) -> None:
-    spender = await long_ago(database)
+    spender = await make_stalled(database)
     async with database.transaction() as session:
         await steps.wait(session, spender.lease, "connection refused", pauses=Pauses())
         await session.execute(update(Step).values(waiting_since=ago(hours=2)))
-    found = await looked_at(database, bus, spender)
-    assert found.status == IterationStatus.RUNNING
-    assert found.deadline_at > await now(database), "it is not looked at all the time"
+    iteration = await check_deadline(database, bus, spender)
+    assert iteration.status == IterationStatus.RUNNING
+    assert iteration.deadline_at > await now(database), "the deadline is not checked all the time"
 
 
-async def test_it_passes_when_the_provider_is_back_and_nothing_comes_of_it(
+async def test_the_deadline_passes_if_the_returned_provider_brings_no_progress(
     database: Database, bus: Bus
 ) -> None:
-    spender = await long_ago(database)
+    spender = await make_stalled(database)
     async with database.transaction() as session:
         await steps.wait(session, spender.lease, "connection refused", pauses=Pauses())
         await session.execute(update(Step).values(retry_at=None))
         claim = await leases.claim(session, spender.lease.step_id, "another")
         assert isinstance(claim, Claimed)
         await steps.end_wait(session, claim.lease)
-    found = await looked_at(database, bus, spender)
-    assert found.status == IterationStatus.FAILED
-    await refused(database, claim.lease)
+    iteration = await check_deadline(database, bus, spender)
+    assert iteration.status == IterationStatus.FAILED
+    await assert_lease_lost(database, claim.lease)
 
 
-async def refused(database: Database, lease: Lease) -> None:
+async def assert_lease_lost(database: Database, lease: Lease) -> None:
     with pytest.raises(leases.LeaseLostError):
         async with leases.leased_transaction(database, lease):
             raise AssertionError("its step was abandoned")

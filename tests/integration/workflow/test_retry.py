@@ -1,4 +1,4 @@
-"""A step that failed for good, retried over the api: worked on by its own actor, once its iteration has ended."""
+"""A permanently failed step, retried over the API: its own service runs it once its iteration has ended."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -21,25 +21,30 @@ from shared.runtime.settings import Settings
 from shared.runtime.step_runner import StepResult, step_consumer
 from shared.workflow import leases
 from shared.workflow.leases import AlreadyEnded
-from tests.support.actors import ended_iteration, running
-from tests.support.api.asking import assert_problem, client_of
-from tests.support.failing import (
-    breaks,
-    claimed,
+from tests.support.actors import ended_iteration, running_actors
+from tests.support.api.clients import assert_problem, create_client
+from tests.support.factories import make_agent, make_iteration
+from tests.support.failing_steps import (
+    claim_step,
     end_iteration,
+    fail_permanently,
     failed_query,
     researcher,
-    works,
+    succeed,
 )
-from tests.support.letters import listed, none_left, one_letter, retried, told
-from tests.support.levers import Sandbox
-from tests.support.making import make_agent, make_iteration
-from tests.support.steps import running as running_actor
-from tests.support.steps import status_is, step_now
-from tests.support.waiting import until
+from tests.support.sandbox_control import Sandbox
+from tests.support.steps import reload_step, running_actor, status_is
+from tests.support.stored_letters import (
+    list_letters,
+    request_retry,
+    stream_payloads,
+    wait_for_letter,
+    wait_until_none,
+)
+from tests.support.waiting import wait_until
 
-# When the word of an iteration's end was heard has nothing to do with its retries.
-OF_TELLING = {
+# The publication of an iteration's end is independent of its retries.
+PUBLICATION_COLUMNS = {
     Iteration.__table__.c[name]
     for name in ("end_published_at", "end_republish_count", "end_republished_at")
 }
@@ -48,23 +53,23 @@ ALL_BUT_ADVISER = ("scheduler", "observer", "researcher", "aggregator", "analyze
 
 @pytest.fixture
 async def api(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
-    async with client_of(settings) as client:
+    async with create_client(settings) as client:
         yield client
 
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scheduler looks more often than it would, and workers rest less."""
+    """Makes the scheduler poll more often and the workers back off for less time."""
     monkeypatch.setattr(scheduler, "RECONCILE_SECONDS", 0.05)
     monkeypatch.setattr(work_module, "MIN_BACKOFF_SECONDS", 0.01)
 
 
-async def test_a_retried_query_is_worked_on_and_its_iteration_stays_as_it_ended(
+async def test_a_retried_query_runs_and_its_ended_iteration_is_unchanged(
     sandbox_settings: Settings,
     api: httpx.AsyncClient,
     database: Database,
     bus: Bus,
-    levers: Sandbox,
+    sandbox_control: Sandbox,
 ) -> None:
     plan = {
         "queries": [
@@ -73,15 +78,15 @@ async def test_a_retried_query_is_worked_on_and_its_iteration_stays_as_it_ended(
         ],
         "insights": [],
     }
-    levers.script({"phase": "observer", "content": plan})
-    refused = {"kind": "status", "status": 401, "phase": "knowledge_acquisition", "nth": 1}
-    levers.faults(refused)
+    sandbox_control.script({"phase": "observer", "content": plan})
+    fault = {"kind": "status", "status": 401, "phase": "knowledge_acquisition", "nth": 1}
+    sandbox_control.faults(fault)
     agent = await make_agent(database)
-    async with running(sandbox_settings, ALL_BUT_ADVISER):
+    async with running_actors(sandbox_settings, ALL_BUT_ADVISER):
         before = await ended_iteration(database, agent, 1)
         assert before.status == IterationStatus.COMPLETED
         assert ["401" in error for error in before.errors] == [True]
-        letter = await one_letter(api)
+        letter = await wait_for_letter(api)
         assert (letter["code"], letter["actor"], letter["refusal"]) == (
             "llm_key",
             "researcher",
@@ -89,151 +94,163 @@ async def test_a_retried_query_is_worked_on_and_its_iteration_stays_as_it_ended(
         )
         assert (letter["step"]["kind"], letter["step"]["status"]) == ("query", "failed")
         assert letter["step"]["agent_name"] == agent.name
-        shown = (await api.get(f"/dead-letters/{letter['id']}")).json()
-        assert "s lithium?" in shown["text"]
-        await retried(api, letter)
+        details = (await api.get(f"/dead-letters/{letter['id']}")).json()
+        assert "s lithium?" in details["text"]
+        await request_retry(api, letter)
         step = await _step(database, letter["step"]["id"])
-        await until(partial(status_is, database, step, StepStatus.COMPLETED), what="the query")
-        await none_left(api)
-    done = await step_now(database, step)
+        await wait_until(partial(status_is, database, step, StepStatus.COMPLETED), what="the query")
+        await wait_until_none(api)
+    done = await reload_step(database, step)
     assert (done.error, done.attempts) == (None, 0)
     assert done.result is not None
     assert done.result["nodes"] > 0
     after = await ended_iteration(database, agent, 1)
-    for column in set(Iteration.__table__.columns) - OF_TELLING:
+    for column in set(Iteration.__table__.columns) - PUBLICATION_COLUMNS:
         assert getattr(after, column.name) == getattr(before, column.name), column.name
-    assert len(await told(bus, "query.completed")) == 2
-    assert len(await told(bus, "iteration.completed")) == 1
+    assert len(await stream_payloads(bus, "query.completed")) == 2
+    assert len(await stream_payloads(bus, "iteration.completed")) == 1
 
 
-async def test_a_step_that_fails_again_has_its_letter_back(
+async def test_a_step_that_fails_again_becomes_a_dead_letter_again(
     settings: Settings, api: httpx.AsyncClient, database: Database, bus: Bus
 ) -> None:
-    async def hopeless(lease: leases.Lease, step: Step) -> StepResult:
+    async def fail_always(lease: leases.Lease, step: Step) -> StepResult:
         raise TransientError("the server is away")
 
     settings = settings.model_copy(update={"max_attempts": 2})
-    query = await failed_query(database, bus, settings, hopeless)
-    first = await one_letter(api)
+    query = await failed_query(database, bus, settings, fail_always)
+    first = await wait_for_letter(api)
     assert (first["code"], first["attempts"]) == ("attempts_used_up", 2)
-    await retried(api, first)
+    await request_retry(api, first)
 
     async def is_back() -> Any:
-        return [letter for letter in await listed(api) if letter["stored_at"] > first["stored_at"]]
+        return [
+            letter for letter in await list_letters(api) if letter["stored_at"] > first["stored_at"]
+        ]
 
-    async with running_actor(researcher(settings, hopeless)), running(settings, ["scheduler"]):
-        (again,) = await until(is_back, what="the letter to come back")
-        await until(partial(_is_alone, api), what="the old letter to be gone")
+    async with (
+        running_actor(researcher(settings, fail_always)),
+        running_actors(settings, ["scheduler"]),
+    ):
+        (again,) = await wait_until(is_back, what="the dead letter to come back")
+        await wait_until(partial(_is_only_one, api), what="the old dead letter to be deleted")
     assert (again["attempts"], again["retry_requested_at"]) == (2, None)
     assert again["step"]["id"] == str(query.id)
-    step = await step_now(database, query)
+    step = await reload_step(database, query)
     assert (step.status, step.attempts, step.epoch) == (StepStatus.FAILED, 2, 4)
-    await retried(api, again)
-    async with running_actor(researcher(settings, works)), running(settings, ["scheduler"]):
-        await until(partial(status_is, database, query, StepStatus.COMPLETED), what="the query")
-        await none_left(api)
+    await request_retry(api, again)
+    async with (
+        running_actor(researcher(settings, succeed)),
+        running_actors(settings, ["scheduler"]),
+    ):
+        await wait_until(
+            partial(status_is, database, query, StepStatus.COMPLETED), what="the query"
+        )
+        await wait_until_none(api)
 
 
-async def test_what_was_wrong_may_have_been_the_model(
-    sandbox_settings: Settings, api: httpx.AsyncClient, database: Database, levers: Sandbox
+async def test_a_retry_uses_the_current_model_setting(
+    sandbox_settings: Settings, api: httpx.AsyncClient, database: Database, sandbox_control: Sandbox
 ) -> None:
-    """A phase that never had an answer is begun anew, with the settings of now."""
+    """A phase that never got a response is restarted with the current settings."""
     query = {"objective": "lithium", "reasoning": "why not", "searchHints": []}
-    levers.script({"phase": "observer", "content": {"queries": [query], "insights": []}})
+    sandbox_control.script({"phase": "observer", "content": {"queries": [query], "insights": []}})
     agent = await make_agent(database)
     await _set_models(database, agent, knowledge_acquisition="gpt-wrong")
-    async with running(sandbox_settings, ALL_BUT_ADVISER):
+    async with running_actors(sandbox_settings, ALL_BUT_ADVISER):
         await ended_iteration(database, agent, 1)
-        letter = await one_letter(api)
+        letter = await wait_for_letter(api)
     assert letter["code"] == "llm_model"
     await _set_models(database, agent)
-    async with running(sandbox_settings, ALL_BUT_ADVISER):
-        await retried(api, letter)
+    async with running_actors(sandbox_settings, ALL_BUT_ADVISER):
+        await request_retry(api, letter)
         step = await _step(database, letter["step"]["id"])
-        await until(partial(status_is, database, step, StepStatus.COMPLETED), what="the query")
+        await wait_until(partial(status_is, database, step, StepStatus.COMPLETED), what="the query")
     async with database.transaction() as session:
-        asked = select(Call.model).where(Call.step_id == step.id, Call.answered_at.is_not(None))
-        assert set(await session.scalars(asked)) - {None} == {"sandbox-reader"}
-        models = select(Interaction.model).where(Interaction.step_id == step.id)
-        assert set(await session.scalars(models)) == {"sandbox-reader"}
+        call_models = select(Call.model).where(
+            Call.step_id == step.id, Call.answered_at.is_not(None)
+        )
+        assert set(await session.scalars(call_models)) - {None} == {"sandbox-reader"}
+        run_models = select(Interaction.model).where(Interaction.step_id == step.id)
+        assert set(await session.scalars(run_models)) == {"sandbox-reader"}
 
 
-async def test_while_its_iteration_runs_a_step_is_not_retried(
+async def test_a_step_is_not_retried_while_its_iteration_runs(
     settings: Settings, api: httpx.AsyncClient, database: Database, bus: Bus
 ) -> None:
-    """The join has counted it as failed; it would wait for it again, or not see it any more."""
+    """The join has counted the step as failed; it would wait for it again or miss it."""
     query = await failed_query(database, bus, settings, ended=False)
-    letter = await one_letter(api)
+    letter = await wait_for_letter(api)
     answer = await api.post(f"/dead-letters/{letter['id']}/retry")
     assert_problem(
         answer, 409, "iteration 1 of Battery watch is still running", "when the iteration has"
     )
-    assert (await step_now(database, query)).retry_requested_at is None
-    assert isinstance(await claimed(database, query), AlreadyEnded)
+    assert (await reload_step(database, query)).retry_requested_at is None
+    assert isinstance(await claim_step(database, query), AlreadyEnded)
     async with database.transaction() as session:
         iteration = await session.get_one(Iteration, query.iteration_id)
     await end_iteration(database, iteration)
-    assert (await one_letter(api))["refusal"] is None
-    await retried(api, letter)
+    assert (await wait_for_letter(api))["refusal"] is None
+    await request_retry(api, letter)
 
 
-async def test_an_observe_step_is_not_retried_and_the_refusal_says_what_to_do(
+async def test_an_observe_step_is_not_retried_and_the_error_says_what_to_do(
     settings: Settings, api: httpx.AsyncClient, database: Database, bus: Bus
 ) -> None:
-    made = await make_iteration(database, await make_agent(database))
-    await bus.publish(derived_events.iteration_step_event(made.iteration, made.observe))
-    failing = step_consumer(
+    started = await make_iteration(database, await make_agent(database))
+    await bus.publish(derived_events.iteration_step_event(started.iteration, started.observe))
+    consumer = step_consumer(
         "observer",
         settings,
         Database(settings.database_url, name="o"),
-        {StepKind.OBSERVE: breaks},
+        {StepKind.OBSERVE: fail_permanently},
         slots=1,
     )
-    async with running_actor(failing), running(settings, ["aggregator"]):
-        await ended_iteration(database, await _agent_of(database, made.iteration), 1)
-    letter = await one_letter(api)
+    async with running_actor(consumer), running_actors(settings, ["aggregator"]):
+        await ended_iteration(database, await _agent_of(database, started.iteration), 1)
+    letter = await wait_for_letter(api)
     answer = await api.post(f"/dead-letters/{letter['id']}/retry")
     assert_problem(answer, 409, "without a plan", '`vigil run "Battery watch"`')
 
 
-async def test_an_answer_that_would_be_read_again_is_not_asked_for_again(
+async def test_a_failure_of_a_stored_response_is_not_retried(
     settings: Settings, api: httpx.AsyncClient, database: Database, bus: Bus
 ) -> None:
-    async def finds_nothing(lease: leases.Lease, step: Step) -> StepResult:
+    async def fail_without_document(lease: leases.Lease, step: Step) -> StepResult:
         raise PermanentError("empty_answer", "knowledge acquisition ended without a document")
 
-    await failed_query(database, bus, settings, finds_nothing)
-    letter = await one_letter(api)
+    await failed_query(database, bus, settings, fail_without_document)
+    letter = await wait_for_letter(api)
     answer = await api.post(f"/dead-letters/{letter['id']}/retry")
     assert_problem(answer, 409, "response is stored", "vigil run")
 
 
-async def test_letters_about_steps_are_their_agents_owners(
+async def test_only_the_agents_owner_can_access_a_steps_dead_letter(
     settings: Settings, api: httpx.AsyncClient, database: Database, bus: Bus
 ) -> None:
     await failed_query(database, bus, settings)
-    letter = await one_letter(api)
-    async with client_of(settings, user="stranger") as other:
-        assert await listed(other) == []
-        for order in (other.get, other.delete):
-            assert_problem(await order(f"/dead-letters/{letter['id']}"), 404)
+    letter = await wait_for_letter(api)
+    async with create_client(settings, user="stranger") as other:
+        assert await list_letters(other) == []
+        for send in (other.get, other.delete):
+            assert_problem(await send(f"/dead-letters/{letter['id']}"), 404)
         assert_problem(await other.post(f"/dead-letters/{letter['id']}/retry"), 404)
-    assert await one_letter(api) == letter
+    assert await wait_for_letter(api) == letter
 
 
-async def test_a_discarded_letter_takes_its_retry_along(
+async def test_discarding_a_dead_letter_discards_its_retry(
     settings: Settings, api: httpx.AsyncClient, database: Database, bus: Bus
 ) -> None:
     query = await failed_query(database, bus, settings)
-    letter = await retried(api, await one_letter(api))
+    letter = await request_retry(api, await wait_for_letter(api))
     assert (await api.delete(f"/dead-letters/{letter['id']}")).status_code == 204
     assert await Retrier(database, bus).list_requests() == []
-    assert isinstance(await claimed(database, query), AlreadyEnded)
-    assert (await step_now(database, query)).error == "the key is wrong"
+    assert isinstance(await claim_step(database, query), AlreadyEnded)
+    assert (await reload_step(database, query)).error == "the key is wrong"
 
 
-async def _is_alone(api: httpx.AsyncClient) -> bool:
-    return len(await listed(api)) == 1
+async def _is_only_one(api: httpx.AsyncClient) -> bool:
+    return len(await list_letters(api)) == 1
 
 
 async def _step(database: Database, step_id: str) -> Step:

@@ -1,4 +1,4 @@
-"""The clock and the order book: what is due starts once, what stands still is said again, what is slow is left alone."""
+"""The ticker and the reconciler: due runs start once, stalled steps are republished, slow steps are left alone."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -12,8 +12,8 @@ from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.events.models import IterationStarted, QueryCompleted
 from shared.workflow import iterations, leases, steps
 from shared.workflow.leases import Claimed
-from tests.support.making import make_agent, make_iteration
-from tests.support.scheduling import GRACE_SECONDS, ago, change, said_again
+from tests.support.factories import make_agent, make_iteration
+from tests.support.scheduling import GRACE_SECONDS, ago, change, republished_events
 
 
 def ticker(database: Database) -> Ticker:
@@ -27,8 +27,8 @@ async def fresh(database: Database, agent: Agent) -> Agent:
 
 async def now(database: Database) -> datetime:
     async with database.transaction() as session:
-        found: datetime = await iterations.database_time(session)
-        return found
+        database_now: datetime = await iterations.database_time(session)
+        return database_now
 
 
 async def end_running(database: Database) -> None:
@@ -36,18 +36,18 @@ async def end_running(database: Database) -> None:
         await session.execute(update(Iteration).values(status=IterationStatus.COMPLETED))
 
 
-async def test_a_due_agent_starts_once_whatever_the_number_of_schedulers(
+async def test_several_schedulers_start_a_due_agent_once(
     database: Database,
 ) -> None:
     await make_agent(database)
-    told = await asyncio.gather(*(ticker(database).tick() for _ in range(6)))
-    [event] = [event for events in told for event in events]
+    event_lists = await asyncio.gather(*(ticker(database).tick() for _ in range(6)))
+    [event] = [event for events in event_lists for event in events]
     assert isinstance(event, IterationStarted)
     assert (event.number, event.why) == (1, "due")
     assert await ticker(database).tick() == []
 
 
-async def test_missed_ticks_collapse_into_one_and_the_rhythm_is_kept(database: Database) -> None:
+async def test_missed_ticks_start_one_run_and_the_schedule_is_kept(database: Database) -> None:
     agent = await make_agent(database, interval_seconds=100)
     await change(database, agent, next_run_at=ago(1050))
     due_at = (await fresh(database, agent)).next_run_at
@@ -69,7 +69,7 @@ async def test_an_agent_never_runs_two_iterations_at_once(database: Database) ->
     assert (event.number, event.why) == (2, "run_now")
 
 
-async def test_a_paused_agent_runs_only_when_asked(database: Database) -> None:
+async def test_a_paused_agent_runs_only_on_request(database: Database) -> None:
     agent = await make_agent(database)
     await change(database, agent, active=False)
     assert await ticker(database).tick() == []
@@ -78,74 +78,76 @@ async def test_a_paused_agent_runs_only_when_asked(database: Database) -> None:
     assert len(await ticker(database).tick()) == 1
     after = await fresh(database, agent)
     assert after.run_requested_at is None
-    assert after.next_run_at == before + timedelta(days=1), "an extra run does not move the rhythm"
+    assert after.next_run_at == before + timedelta(days=1), (
+        "an extra run does not move the schedule"
+    )
 
 
-async def test_a_lost_request_is_said_again_with_a_new_id_and_ever_more_patience(
+async def test_a_lost_request_is_republished_with_a_new_id_and_growing_delay(
     database: Database,
 ) -> None:
-    made = await make_iteration(database, await make_agent(database))
-    assert await said_again(database) == []
-    await change(database, made.observe, requested_at=ago(GRACE_SECONDS + 1))
-    [(first, number)] = await said_again(database)
+    started = await make_iteration(database, await make_agent(database))
+    assert await republished_events(database) == []
+    await change(database, started.observe, requested_at=ago(GRACE_SECONDS + 1))
+    [(first, number)] = await republished_events(database)
     assert isinstance(first, IterationStarted)
-    assert (first.step_id, number) == (made.observe.id, 1)
-    assert await said_again(database) == []
-    await change(database, made.observe, requested_at=ago(GRACE_SECONDS + 1))
-    assert await said_again(database) == [], "patience doubles"
-    await change(database, made.observe, requested_at=ago(2 * GRACE_SECONDS + 1))
-    assert await said_again(database) == [(first, 2)]
+    assert (first.step_id, number) == (started.observe.id, 1)
+    assert await republished_events(database) == []
+    await change(database, started.observe, requested_at=ago(GRACE_SECONDS + 1))
+    assert await republished_events(database) == [], "the delay doubles"
+    await change(database, started.observe, requested_at=ago(2 * GRACE_SECONDS + 1))
+    assert await republished_events(database) == [(first, 2)]
 
 
-async def test_a_dead_workers_step_is_offered_and_a_living_ones_is_not(database: Database) -> None:
-    made = await make_iteration(database, await make_agent(database))
+async def test_only_a_step_with_a_lapsed_lease_is_republished(database: Database) -> None:
+    started = await make_iteration(database, await make_agent(database))
     async with database.transaction() as session:
-        assert isinstance(await leases.claim(session, made.observe.id, "worker"), Claimed)
-    await change(database, made.observe, requested_at=ago(3600))
-    assert await said_again(database) == [], "its lease runs"
-    await change(database, made.observe, lease_until=ago(1))
-    assert len(await said_again(database)) == 1
+        assert isinstance(await leases.claim(session, started.observe.id, "worker"), Claimed)
+    await change(database, started.observe, requested_at=ago(3600))
+    assert await republished_events(database) == [], "its lease runs"
+    await change(database, started.observe, lease_until=ago(1))
+    assert len(await republished_events(database)) == 1
 
 
-async def test_a_resting_step_is_left_to_rest(database: Database) -> None:
-    made = await make_iteration(database, await make_agent(database))
+async def test_a_step_in_backoff_is_not_republished(database: Database) -> None:
+    started = await make_iteration(database, await make_agent(database))
     await change(
         database,
-        made.observe,
+        started.observe,
         requested_at=ago(3600),
         retry_at=func.clock_timestamp() + timedelta(seconds=60),
     )
-    assert await said_again(database) == []
+    assert await republished_events(database) == []
 
 
-async def test_a_join_that_heard_nothing_is_told_of_the_last_end_again(database: Database) -> None:
+async def test_the_last_end_event_is_republished_for_a_stalled_join(database: Database) -> None:
     agent = await make_agent(database)
-    made = await make_iteration(database, agent)
+    started = await make_iteration(database, agent)
     async with database.transaction() as session:
-        iteration = await session.get_one(Iteration, made.iteration.id)
+        iteration = await session.get_one(Iteration, started.iteration.id)
         query = {"objective": "a", "reasoning": "b", "search_hints": []}
         await iterations.plan_steps(session, iteration, queries=[query, query], insights=[])
         queries = await steps.list_steps(session, iteration.id, StepKind.QUERY)
     result = {"nodes": 1, "edges": 0}
     for age, step in zip((40, 30), queries, strict=True):
         await change(database, step, status=StepStatus.COMPLETED, result=result, ended_at=ago(age))
-    await change(database, made.observe, status=StepStatus.COMPLETED, ended_at=ago(50))
+    await change(database, started.observe, status=StepStatus.COMPLETED, ended_at=ago(50))
     for step in queries:
         await change(database, step, requested_at=ago(60))
-    [(event, _)] = await said_again(database)
+    [(event, _)] = await republished_events(database)
     assert isinstance(event, QueryCompleted)
     assert event.step_id == queries[1].id
-    assert await said_again(database) == []
+    assert await republished_events(database) == []
 
 
-async def test_an_ended_iteration_is_at_rest(database: Database) -> None:
-    made = await make_iteration(database, await make_agent(database))
-    await change(database, made.observe, requested_at=ago(3600))
+async def test_steps_of_an_ended_iteration_are_not_republished(database: Database) -> None:
+    started = await make_iteration(database, await make_agent(database))
+    await change(database, started.observe, requested_at=ago(3600))
     await end_running(database)
-    assert await said_again(database) == []
+    assert await republished_events(database) == []
 
 
-async def test_a_start_leaves_a_whole_iteration_behind(database: Database) -> None:
+async def test_a_start_stores_the_iteration_and_its_observe_step(database: Database) -> None:
     await make_agent(database)
     await ticker(database).tick()
     async with database.transaction() as session:

@@ -1,4 +1,4 @@
-"""Three schedulers whose clocks disagree by minutes, killed at random: no agent is forgotten, none runs twice at once.
+"""Three schedulers with clocks that differ by minutes, killed at random: no run is missed, no agent runs twice at once.
 
 $VIGIL_TEST_SEED repeats a run's choices; $VIGIL_TEST_KILLS makes it longer.
 """
@@ -26,25 +26,24 @@ from shared.events.topology import STREAM
 from shared.failpoints import Failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import running
-from tests.support.making import make_agent
+from tests.support.actors import running_actors
+from tests.support.factories import make_agent
 from tests.support.processes import nothing
-from tests.support.steps import observer
-from tests.support.steps import running as running_actor
-from tests.support.waiting import until
+from tests.support.steps import observer, running_actor
+from tests.support.waiting import wait_until
 
 REPLICAS = 3
 CLOCK_SECONDS = (-60.0, 0.0, 60.0)
-"""By so much their clocks are wrong."""
+"""The offsets of their clocks."""
 INTERVALS_SECONDS = (2, 2, 3, 3, 4)
-"""Of the agents. Each may be started so late, at the most."""
-INSTANTS = (None, Failpoint.STATE_WRITTEN, Failpoint.STATE_COMMITTED, Failpoint.EVENTS_PUBLISHED)
-"""Of a kill: at once, or when next a scheduler comes by."""
+"""The intervals of the agents, and how late each may start at most."""
+KILL_POINTS = (None, Failpoint.STATE_WRITTEN, Failpoint.STATE_COMMITTED, Failpoint.EVENTS_PUBLISHED)
+"""Where a scheduler is killed: at once (None), or at the next failpoint of this name."""
 
 
 @pytest.fixture(scope="session")
 def seed() -> int:
-    """Read before the tests hide the environment."""
+    """Reads the variable before the tests hide the environment."""
     return int(os.environ.get("VIGIL_TEST_SEED") or random.SystemRandom().randrange(10**6))
 
 
@@ -54,7 +53,7 @@ def kills() -> int:
 
 
 class Replica:
-    """One scheduler, started again whenever it dies."""
+    """One scheduler, restarted whenever it dies."""
 
     def __init__(self, settings: Settings, home: Path, port: int, clock_seconds: float) -> None:
         self.log = home / f"{port}.log"
@@ -73,8 +72,8 @@ class Replica:
             "VIGIL_CRASH_DIR": str(home),
         }
 
-    async def keep(self) -> None:
-        command = ["-m", "tests.support.shifted", str(self.clock_seconds), "scheduler"]
+    async def supervise(self) -> None:
+        command = ["-m", "tests.support.shifted_clock", str(self.clock_seconds), "scheduler"]
         while True:
             with self.log.open("ab") as log:
                 self._process = await asyncio.create_subprocess_exec(
@@ -91,17 +90,17 @@ class Replica:
     async def is_ready(self) -> bool:
         return await asyncio.to_thread(unreadiness, self._port) is None
 
-    def clock_is_off(self) -> float:
-        """By how many seconds, as its first line of log has it."""
+    def clock_offset_seconds(self) -> float:
+        """The offset of its clock, from the first line of its log."""
         lines = self.log.read_text().splitlines()
         first = json.loads(next(line for line in lines if line.startswith("{")))
-        said = datetime.fromisoformat(first["timestamp"])
-        return (said - self._first_start).total_seconds()
+        logged_at = datetime.fromisoformat(first["timestamp"])
+        return (logged_at - self._first_start).total_seconds()
 
 
 @asynccontextmanager
-async def kept(replicas: Sequence[Replica]) -> AsyncIterator[None]:
-    tasks = [asyncio.create_task(replica.keep()) for replica in replicas]
+async def supervising(replicas: Sequence[Replica]) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(replica.supervise()) for replica in replicas]
     try:
         yield
     finally:
@@ -112,23 +111,27 @@ async def kept(replicas: Sequence[Replica]) -> AsyncIterator[None]:
 
 
 async def two_are_ready(replicas: Sequence[Replica]) -> bool:
-    """One may then be killed, and time has its keeper still."""
+    """Whether one may be killed while another keeps running."""
     return sum([await replica.is_ready() for replica in replicas]) >= 2
 
 
-async def havoc(replicas: Sequence[Replica], home: Path, kills: int, chance: random.Random) -> None:
+async def kill_at_random(
+    replicas: Sequence[Replica], home: Path, kills: int, chance: random.Random
+) -> None:
     for number in range(1, kills + 1):
-        await until(lambda: two_are_ready(replicas), what="two schedulers to be ready", seconds=60)
-        instant = chance.choice(INSTANTS)
-        if instant is None:
+        await wait_until(
+            lambda: two_are_ready(replicas), what="two schedulers to be ready", seconds=60
+        )
+        kill_point = chance.choice(KILL_POINTS)
+        if kill_point is None:
             chance.choice(replicas).kill()
         else:
-            (home / instant).write_text("SIGKILL")
+            (home / kill_point).write_text("SIGKILL")
 
         async def has_died(number: int = number) -> bool:
             return sum(replica.deaths for replica in replicas) >= number
 
-        await until(has_died, what=f"a scheduler to die at {instant or 'once'}")
+        await wait_until(has_died, what=f"a scheduler to die at {kill_point or 'once'}")
 
 
 WAITING = text(
@@ -160,7 +163,7 @@ EARLY = text(
 
 
 async def watch_lateness(database: Database, latest: dict[str, float]) -> None:
-    """Keeps how late each agent was at the worst, in parts of its interval."""
+    """Records the maximum lateness of each agent, as a fraction of its interval."""
     while True:
         async with database.transaction() as session:
             for name, interval, late_seconds in await session.execute(WAITING):
@@ -168,7 +171,7 @@ async def watch_lateness(database: Database, latest: dict[str, float]) -> None:
         await asyncio.sleep(0.05)
 
 
-async def test_no_agent_is_forgotten_and_none_runs_twice(
+async def test_no_run_is_missed_and_no_agent_runs_twice_at_once(
     settings: Settings, database: Database, bus: Bus, tmp_path: Path, seed: int, kills: int
 ) -> None:
     print(f"VIGIL_TEST_SEED={seed} VIGIL_TEST_KILLS={kills}")
@@ -180,20 +183,22 @@ async def test_no_agent_is_forgotten_and_none_runs_twice(
     latest: dict[str, float] = {}
     async with (
         running_actor(observer(settings, nothing)),
-        running(settings, ("aggregator",)),
-        kept(replicas),
+        running_actors(settings, ("aggregator",)),
+        supervising(replicas),
     ):
-        await until(lambda: two_are_ready(replicas), what="two schedulers to be ready")
+        await wait_until(lambda: two_are_ready(replicas), what="two schedulers to be ready")
         for number, interval in enumerate(INTERVALS_SECONDS):
             await make_agent(database, name=f"Watch {number}", interval_seconds=interval)
         watching = asyncio.create_task(watch_lateness(database, latest))
-        await havoc(replicas, tmp_path, kills, random.Random(seed))
-        await until(lambda: all_started(database, bus), what="all that started to be told")
+        await kill_at_random(replicas, tmp_path, kills, random.Random(seed))
+        await wait_until(
+            lambda: all_starts_published(database, bus), what="every start to be published"
+        )
         watching.cancel()
     for replica in replicas:
-        assert replica.clock_is_off() == pytest.approx(replica.clock_seconds, abs=29)
+        assert replica.clock_offset_seconds() == pytest.approx(replica.clock_seconds, abs=29)
     assert len(latest) == len(INTERVALS_SECONDS)
-    assert max(latest.values()) < 1, f"late by parts of the interval: {latest}"
+    assert max(latest.values()) < 1, f"lateness as a fraction of the interval: {latest}"
     async with database.transaction() as session:
         assert await session.scalar(OVERLAPPING) == 0
         assert await session.scalar(EARLY) == 0
@@ -203,14 +208,16 @@ async def test_no_agent_is_forgotten_and_none_runs_twice(
         assert all(highest == count for highest, count in numbers)
 
 
-async def all_started(database: Database, bus: Bus) -> bool:
-    """Every iteration that stands in the table was told, and none that does not."""
+async def all_starts_published(database: Database, bus: Bus) -> bool:
+    """Whether exactly the stored iterations have a published start event."""
     last = (await bus.jetstream.stream_info(STREAM)).state.last_seq
     events = [
         decode((await bus.jetstream.get_msg(STREAM, number)).data or b"")
         for number in range(1, last + 1)
     ]
-    told = Counter(event.iteration_id for event in events if isinstance(event, IterationStarted))
+    published = Counter(
+        event.iteration_id for event in events if isinstance(event, IterationStarted)
+    )
     async with database.transaction() as session:
-        kept_ids = set(await session.scalars(text("select id from iterations")))
-    return set(told) == kept_ids
+        stored_ids = set(await session.scalars(text("select id from iterations")))
+    return set(published) == stored_ids

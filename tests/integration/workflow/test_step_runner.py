@@ -1,4 +1,4 @@
-"""The actor shell around a step: claimed once, retried, failed, handed over, told again."""
+"""The step runner: a step is claimed once, retried, failed, handed over, and its events republished."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,101 +19,105 @@ from shared.runtime.consumer import MessageConsumer
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import StepHandler, StepResult
 from shared.workflow.leases import Lease
-from tests.support.making import make_agent, make_iteration
+from tests.support.factories import make_agent, make_iteration
 from tests.support.steps import (
     observer,
-    running,
-    settled,
-    started,
+    observer_is_idle,
+    published_subjects,
+    reload_step,
+    request_observe_step,
+    running_actor,
     status_is,
-    step_now,
-    subjects_told,
 )
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 Run = Callable[[StepHandler], Awaitable[None]]
 
 
-async def test_a_step_is_worked_ended_and_told(
+async def test_a_step_is_run_completed_and_published(
     settings: Settings, database: Database, bus: Bus
 ) -> None:
     async def work(lease: Lease, step: Step) -> StepResult:
         return StepResult({"queries": 0, "insights": 0})
 
-    step = await started(database, bus)
-    async with running(observer(settings, work)):
-        await until(lambda: settled(bus), what="the message to be acked")
-    done = await step_now(database, step)
-    assert (done.status, done.lease_owner) == (StepStatus.COMPLETED, None)
-    assert await subjects_told(bus) == ["iteration.started", "plan.produced"]
+    step = await request_observe_step(database, bus)
+    async with running_actor(observer(settings, work)):
+        await wait_until(lambda: observer_is_idle(bus), what="the message to be acked")
+    completed = await reload_step(database, step)
+    assert (completed.status, completed.lease_owner) == (StepStatus.COMPLETED, None)
+    assert await published_subjects(bus) == ["iteration.started", "plan.produced"]
 
 
-async def test_a_doubled_request_works_once_and_tells_the_same(
+async def test_a_repeated_request_runs_the_step_once_and_publishes_the_same_event(
     settings: Settings, database: Database, bus: Bus
 ) -> None:
-    worked = 0
+    runs = 0
 
     async def work(lease: Lease, step: Step) -> StepResult:
-        nonlocal worked
-        worked += 1
+        nonlocal runs
+        runs += 1
         return StepResult({"queries": 0, "insights": 0})
 
-    made = await make_iteration(database, await make_agent(database))
-    request = derived_events.iteration_step_event(made.iteration, made.observe)
+    started_iteration = await make_iteration(database, await make_agent(database))
+    request = derived_events.iteration_step_event(
+        started_iteration.iteration, started_iteration.observe
+    )
     for resend in range(3):
         await bus.publish(request, resend=resend)
-    async with running(observer(settings, work)):
-        await until(lambda: settled(bus), what="all three messages to be acked")
-    assert worked == 1
-    assert (await subjects_told(bus)).count("plan.produced") == 1
+    async with running_actor(observer(settings, work)):
+        await wait_until(lambda: observer_is_idle(bus), what="all three messages to be acked")
+    assert runs == 1
+    assert (await published_subjects(bus)).count("plan.produced") == 1
 
 
 @pytest.mark.parametrize(
-    ("asked_ago", "is_seen"), [(timedelta(), False), (timedelta(minutes=1), True)]
+    ("age", "is_counted"), [(timedelta(), False), (timedelta(minutes=1), True)]
 )
-async def test_a_claim_is_counted_at_once_where_somebody_may_have_died_of_the_step(
+async def test_a_claim_is_counted_before_the_run_where_an_earlier_worker_may_have_died(
     settings: Settings,
     database: Database,
     bus: Bus,
-    asked_ago: timedelta,
-    is_seen: bool,
+    age: timedelta,
+    is_counted: bool,
 ) -> None:
-    seen: list[int] = []
+    epochs: list[int] = []
 
     async def work(lease: Lease, step: Step) -> StepResult:
-        seen.append((await step_now(database, step)).epoch)
+        epochs.append((await reload_step(database, step)).epoch)
         return StepResult({"queries": 0, "insights": 0})
 
-    made = await make_iteration(database, await make_agent(database))
+    started_iteration = await make_iteration(database, await make_agent(database))
     async with database.transaction() as session:
-        asked_at = Step.first_requested_at - asked_ago
-        of_it = update(Step).where(Step.id == made.observe.id)
-        await session.execute(of_it.values(first_requested_at=asked_at))
-    await bus.publish(derived_events.iteration_step_event(made.iteration, made.observe))
-    async with running(observer(settings, work)):
-        await until(lambda: settled(bus), what="the message to be acked")
-    assert seen == [int(is_seen)]
-    assert (await step_now(database, made.observe)).epoch == 1
+        first_requested_at = Step.first_requested_at - age
+        statement = update(Step).where(Step.id == started_iteration.observe.id)
+        await session.execute(statement.values(first_requested_at=first_requested_at))
+    await bus.publish(
+        derived_events.iteration_step_event(started_iteration.iteration, started_iteration.observe)
+    )
+    async with running_actor(observer(settings, work)):
+        await wait_until(lambda: observer_is_idle(bus), what="the message to be acked")
+    assert epochs == [int(is_counted)]
+    assert (await reload_step(database, started_iteration.observe)).epoch == 1
 
 
-async def test_a_permanent_error_fails_the_step_and_keeps_a_dead_letter(
+async def test_a_permanent_error_fails_the_step_and_stores_a_dead_letter(
     settings: Settings, database: Database, bus: Bus
 ) -> None:
     async def work(lease: Lease, step: Step) -> StepResult:
         raise PermanentError("llm_key", "the key is wrong")
 
-    step = await started(database, bus)
-    async with running(observer(settings, work)):
-        await until(lambda: settled(bus), what="the message to be acked")
-    failed = await step_now(database, step)
+    step = await request_observe_step(database, bus)
+    async with running_actor(observer(settings, work)):
+        await wait_until(lambda: observer_is_idle(bus), what="the message to be acked")
+    failed = await reload_step(database, step)
     assert (failed.status, failed.error) == (StepStatus.FAILED, "the key is wrong")
     async with database.transaction() as session:
         letter = (await session.scalars(select(DeadLetter))).one()
     assert (letter.code, letter.step_id, letter.actor) == ("llm_key", step.id, "observer")
-    assert await subjects_told(bus) == ["iteration.started", "plan.failed"]
+    assert await published_subjects(bus) == ["iteration.started", "plan.failed"]
 
 
-async def test_a_transient_error_is_tried_again_until_attempts_are_used_up(
+async def test_a_transient_error_is_retried_until_attempts_are_used_up(
     settings: Settings, database: Database, bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(work_module, "MIN_BACKOFF_SECONDS", 0.01)
@@ -124,17 +128,19 @@ async def test_a_transient_error_is_tried_again_until_attempts_are_used_up(
         tries += 1
         raise TransientError("the server is away")
 
-    step = await started(database, bus)
-    async with running(observer(settings.model_copy(update={"max_attempts": 3}), work)):
-        await until(lambda: status_is(database, step, StepStatus.FAILED), what="the step to fail")
-    failed = await step_now(database, step)
+    step = await request_observe_step(database, bus)
+    async with running_actor(observer(settings.model_copy(update={"max_attempts": 3}), work)):
+        await wait_until(
+            lambda: status_is(database, step, StepStatus.FAILED), what="the step to fail"
+        )
+    failed = await reload_step(database, step)
     assert tries == 3
     assert failed.error == (
         "the server is away (gave up after 3 attempts; VIGIL_MAX_ATTEMPTS sets the limit)"
     )
 
 
-async def test_what_is_merely_away_uses_up_no_attempt(
+async def test_an_unavailable_engine_uses_up_no_attempt(
     settings: Settings, database: Database, bus: Bus
 ) -> None:
     tries = 0
@@ -146,21 +152,21 @@ async def test_what_is_merely_away_uses_up_no_attempt(
             raise RetrySoonError("Postgres is away")
         return StepResult({"queries": 0, "insights": 0})
 
-    step = await started(database, bus)
-    async with running(observer(settings.model_copy(update={"max_attempts": 1}), work)):
-        await until(
+    step = await request_observe_step(database, bus)
+    async with running_actor(observer(settings.model_copy(update={"max_attempts": 1}), work)):
+        await wait_until(
             lambda: status_is(database, step, StepStatus.COMPLETED), what="the step to complete"
         )
-        await until(lambda: settled(bus), what="the message to be acked")
-    assert (await step_now(database, step)).attempts == 0
+        await wait_until(lambda: observer_is_idle(bus), what="the message to be acked")
+    assert (await reload_step(database, step)).attempts == 0
 
 
-async def test_a_stopping_actor_hands_its_step_over_at_once(
+async def test_a_stopping_worker_hands_its_step_over_at_once(
     settings: Settings, database: Database, bus: Bus
 ) -> None:
     begun = asyncio.Event()
 
-    async def endless(lease: Lease, step: Step) -> StepResult:
+    async def run_forever(lease: Lease, step: Step) -> StepResult:
         begun.set()
         await asyncio.Event().wait()
         raise AssertionError
@@ -168,18 +174,20 @@ async def test_a_stopping_actor_hands_its_step_over_at_once(
     async def work(lease: Lease, step: Step) -> StepResult:
         return StepResult({"queries": 0, "insights": 0})
 
-    step = await started(database, bus)
-    async with running(observer(settings.model_copy(update={"drain_seconds": 0.0}), endless)):
+    step = await request_observe_step(database, bus)
+    async with running_actor(
+        observer(settings.model_copy(update={"drain_seconds": 0.0}), run_forever)
+    ):
         await asyncio.wait_for(begun.wait(), 10)
     assert await status_is(database, step, StepStatus.PENDING)
-    async with running(observer(settings, work)):
-        # Far less than ack_wait, after which any message would come again by itself.
-        await until(
+    async with running_actor(observer(settings, work)):
+        # Far less than ack_wait, after which NATS redelivers any message.
+        await wait_until(
             lambda: status_is(database, step, StepStatus.COMPLETED), what="the step", seconds=15
         )
 
 
-async def test_a_stopping_actor_ends_what_it_can_within_its_grace(
+async def test_a_stopping_worker_completes_its_step_within_the_drain_period(
     settings: Settings, database: Database, bus: Bus
 ) -> None:
     begun, answered = asyncio.Event(), asyncio.Event()
@@ -189,35 +197,37 @@ async def test_a_stopping_actor_ends_what_it_can_within_its_grace(
         await answered.wait()
         return StepResult({"queries": 0, "insights": 0})
 
-    step = await started(database, bus)
-    actor = observer(settings.model_copy(update={"drain_seconds": 10.0}), slow)
-    running_task = asyncio.create_task(actor.run())
+    step = await request_observe_step(database, bus)
+    worker = observer(settings.model_copy(update={"drain_seconds": 10.0}), slow)
+    running_task = asyncio.create_task(worker.run())
     await asyncio.wait_for(begun.wait(), 10)
     running_task.cancel()
-    await until(lambda: is_stopping(actor), what="the actor to stop")
+    await wait_until(lambda: is_stopping(worker), what="the service to stop")
     answered.set()
     with suppress(asyncio.CancelledError):
         await running_task
-    done = await step_now(database, step)
-    assert (done.status, done.epoch) == (StepStatus.COMPLETED, 1)
-    assert await subjects_told(bus) == ["iteration.started", "plan.produced"]
-    assert await settled(bus)
+    completed = await reload_step(database, step)
+    assert (completed.status, completed.epoch) == (StepStatus.COMPLETED, 1)
+    assert await published_subjects(bus) == ["iteration.started", "plan.produced"]
+    assert await observer_is_idle(bus)
 
 
-async def is_stopping(actor: MessageConsumer) -> bool:
-    return await actor.fault() == "still starting, or stopping"
+async def is_stopping(worker: MessageConsumer) -> bool:
+    return await worker.fault() == "still starting, or stopping"
 
 
-async def test_a_step_of_another_kind_is_not_worked_on(
+async def test_a_step_of_another_kind_is_not_run(
     settings: Settings, database: Database, bus: Bus
 ) -> None:
-    made = await make_iteration(database, await make_agent(database))
+    started_iteration = await make_iteration(database, await make_agent(database))
     async with database.transaction() as session:
         await session.execute(update(Step).values(kind=StepKind.QUERY))
-    await bus.publish(derived_events.iteration_step_event(made.iteration, made.observe))
-    async with running(observer(settings, never)):
-        await until(lambda: settled(bus), what="the message to be acked")
-    untouched = await step_now(database, made.observe)
+    await bus.publish(
+        derived_events.iteration_step_event(started_iteration.iteration, started_iteration.observe)
+    )
+    async with running_actor(observer(settings, fail_if_run)):
+        await wait_until(lambda: observer_is_idle(bus), what="the message to be acked")
+    untouched = await reload_step(database, started_iteration.observe)
     assert (untouched.status, untouched.epoch) == (StepStatus.PENDING, 0)
     async with database.transaction() as session:
         letter = (await session.scalars(select(DeadLetter))).one()
@@ -225,5 +235,5 @@ async def test_a_step_of_another_kind_is_not_worked_on(
     assert letter.error.startswith("iteration.started requests a step of kind 'query'")
 
 
-async def never(lease: Lease, step: Step) -> StepResult:
-    raise AssertionError("worked on")
+async def fail_if_run(lease: Lease, step: Step) -> StepResult:
+    raise AssertionError("the step was run")

@@ -1,4 +1,4 @@
-"""Every operation and page, by everybody who may reach the api, with whatever a request can hold."""
+"""Random requests to every operation and page of the API, by every kind of caller."""
 
 import asyncio
 import signal
@@ -17,46 +17,46 @@ from shared.accounts import credentials
 from shared.enums import AccessScope
 from tests.conftest import cloned
 from tests.support.attack_mode import MODE, in_full
-from tests.support.attacks.fuzzing import STRANGER, Request, Requests, operations
-from tests.support.attacks.world import SECRETS, Person, World, made_world, person
+from tests.support.attacks.fuzzing import ANONYMOUS, Request, Requests, operations
+from tests.support.attacks.world import SECRETS, Person, World, make_person, make_world
 from tests.support.engines import Nats, Postgres
 from tests.support.seeds import SEED
 
 REQUESTS: Final = 2_000
-REQUESTS_IN_FULL: Final = 50_000
-AT_ONCE: Final = 6
-ANSWER_SECONDS: Final = 60.0
-MOST_SHOWN: Final = 10
+FULL_REQUESTS: Final = 50_000
+CONCURRENCY: Final = 6
+RESPONSE_SECONDS: Final = 60.0
+MAX_PRINTED: Final = 10
 STREAM: Final = b"text/event-stream"
-LONGEST_READ_BYTES: Final = 2_000_000
+MAX_READ_BYTES: Final = 2_000_000
 
 
 @dataclass(frozen=True)
 class Answer:
     status: int
-    """0 where the connection was closed without one."""
+    """0 if the connection was closed without a response."""
     headers: dict[bytes, bytes]
     body: bytes
     seconds: float
 
 
 @dataclass
-class Seen:
-    """What became of all requests."""
+class Results:
+    """The results of all requests."""
 
     statuses: dict[str, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
-    """By who asked."""
-    asked: Counter[str] = field(default_factory=Counter)
-    good: set[str] = field(default_factory=set)
+    """By caller."""
+    requested: Counter[str] = field(default_factory=Counter)
+    successful: set[str] = field(default_factory=set)
     """Operations that answered with 2xx or 3xx at least once."""
     plain_seconds: list[float] = field(default_factory=list)
-    wrong: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
 
-    def note(self, wrong: str) -> None:
-        """Printed at once: the full form takes minutes."""
-        self.wrong.append(wrong)
-        if len(self.wrong) <= MOST_SHOWN:
-            print(f"\n{wrong}", flush=True)
+    def add_fault(self, fault: str) -> None:
+        """Record the fault, and print it at once: the full form takes minutes."""
+        self.faults.append(fault)
+        if len(self.faults) <= MAX_PRINTED:
+            print(f"\n{fault}", flush=True)
 
     def p95_milliseconds(self) -> float:
         ordered = sorted(self.plain_seconds)
@@ -64,41 +64,41 @@ class Seen:
 
 
 class Client:
-    """One connection, opened again whenever it is closed."""
+    """One connection, reopened whenever it is closed."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
-    async def ask(self, request: Request) -> Answer:
-        """A second time, by a new connection, where one that was used before is closed in the meantime."""
+    async def send(self, request: Request) -> Answer:
+        """Send the request, and again over a new connection if the server closed the old one in the meantime."""
         was_used = self._writer is not None
-        found = await self._asked(request)
-        return await self._asked(request) if found.status == 0 and was_used else found
+        answer = await self._send_once(request)
+        return await self._send_once(request) if answer.status == 0 and was_used else answer
 
-    async def _asked(self, request: Request) -> Answer:
-        began = time.perf_counter()
+    async def _send_once(self, request: Request) -> Answer:
+        start = time.perf_counter()
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                found = await self._answer(request, began)
+            async with asyncio.timeout(RESPONSE_SECONDS):
+                answer = await self._exchange(request, start)
         except (OSError, h11.RemoteProtocolError):
             await self.close()
-            return Answer(0, {}, b"", time.perf_counter() - began)
-        return found
+            return Answer(0, {}, b"", time.perf_counter() - start)
+        return answer
 
     async def close(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
             writer.close()
 
-    async def _answer(self, request: Request, began: float) -> Answer:
+    async def _exchange(self, request: Request, start: float) -> Answer:
         if self._writer is None:
             self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._reader, self._writer
         assert reader is not None
         parser = h11.Connection(h11.CLIENT)
-        # The parser is told of an ordinary request: it would not let through what is sent.
+        # The parser gets an ordinary request, because it would reject the one that is sent.
         head = h11.Request(method=request.method, target="/", headers=[("Host", "a")])
         parser.send(head)
         parser.send(h11.EndOfMessage())
@@ -112,16 +112,16 @@ class Client:
             elif isinstance(event, h11.Response):
                 status, headers = event.status_code, dict(event.headers)
                 if headers.get(b"content-type", b"").startswith(STREAM):
-                    break  # it never ends
+                    break  # an endless response
             elif isinstance(event, h11.Data):
                 body += event.data
             elif isinstance(event, h11.EndOfMessage | h11.ConnectionClosed):
                 break
-            if len(body) > LONGEST_READ_BYTES:
+            if len(body) > MAX_READ_BYTES:
                 break
         if parser.their_state is not h11.DONE or headers.get(b"connection") == b"close":
             await self.close()
-        return Answer(status, headers, bytes(body), time.perf_counter() - began)
+        return Answer(status, headers, bytes(body), time.perf_counter() - start)
 
 
 @dataclass(frozen=True)
@@ -136,8 +136,8 @@ async def target(
     postgres: Postgres, nats_url: str, nats_server: Nats, tmp_path: Path
 ) -> AsyncIterator[Target]:
     with cloned(postgres) as url:
-        world = await made_world(url)
-        operator = await person(world.database, world.app, "chief")
+        world = await make_world(url)
+        operator = await make_person(world.database, world.app, "chief")
         async with world.database.transaction() as session:
             await credentials.ensure_owner(session, "chief")
         token = await world.token("chief", tuple(AccessScope))
@@ -152,59 +152,67 @@ async def target(
         await world.database.close()
 
 
-async def test_whatever_is_asked_the_api_answers_and_tells_nobody_what_is_anothers(
+async def test_the_api_answers_every_request_and_discloses_nothing_of_other_users(
     target: Target, seed: int
 ) -> None:
     world, pid = target.world, target.process.pid
-    callers = {"ordinary": world.attacker, "operator": target.operator, STRANGER: None}
-    made = Requests(seed, callers, world.victim)
-    seen = Seen()
-    count = REQUESTS_IN_FULL if in_full() else REQUESTS
-    assert made.count_one_by_one < REQUESTS_IN_FULL, "ask more, or not every value is tried"
-    numbers = iter(range(count))
-    began = time.monotonic()
-    async with asyncio.TaskGroup() as group:
-        for _ in range(AT_ONCE):
-            group.create_task(_attack(target, made, numbers, seen))
-    print(
-        f"\n{count:,} requests in {time.monotonic() - began:.0f} s, seed {seed};"
-        f" {len(seen.plain_seconds):,} right ones, p95 {seen.p95_milliseconds():.0f} ms;"
-        f" {len(seen.good)} operations answered"
+    callers = {"ordinary": world.attacker, "operator": target.operator, ANONYMOUS: None}
+    requests = Requests(seed, callers, world.victim)
+    results = Results()
+    count = FULL_REQUESTS if in_full() else REQUESTS
+    assert requests.count_one_by_one < FULL_REQUESTS, (
+        "not every value is tried: increase FULL_REQUESTS"
     )
-    for who, statuses in sorted(seen.statuses.items()):
-        print(f"  {who}: {dict(sorted(statuses.items()))}")
+    numbers = iter(range(count))
+    start = time.monotonic()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(CONCURRENCY):
+            group.create_task(_attack(target, requests, numbers, results))
+    print(
+        f"\n{count:,} requests in {time.monotonic() - start:.0f} s, seed {seed};"
+        f" {len(results.plain_seconds):,} valid ones, p95 {results.p95_milliseconds():.0f} ms;"
+        f" {len(results.successful)} operations answered"
+    )
+    for caller, statuses in sorted(results.statuses.items()):
+        print(f"  {caller}: {dict(sorted(statuses.items()))}")
     log = target.process.log.read_text(errors="replace")
-    assert not seen.wrong, f"{len(seen.wrong)} wrong answers\n" + "\n".join(seen.wrong[:MOST_SHOWN])
+    assert not results.faults, f"{len(results.faults)} wrong answers\n" + "\n".join(
+        results.faults[:MAX_PRINTED]
+    )
     for line in log.splitlines():
         assert "Traceback" not in line, line[:6_000]
         assert "unexpected error" not in line, line[:6_000]
     assert target.process.pid == pid
     assert target.process.is_running
-    everything = {f"{each.method} {each.path}" for each in operations()}
+    all_operations = {f"{operation.method} {operation.path}" for operation in operations()}
     if in_full():
-        assert set(seen.asked) == everything
-    assert len(seen.good) > len(everything) / 4, "hardly anything was answered"
+        assert set(results.requested) == all_operations
+    assert len(results.successful) > len(all_operations) / 4, "too few operations succeeded"
 
 
-async def _attack(target: Target, made: Requests, numbers: Iterator[int], seen: Seen) -> None:
+async def _attack(
+    target: Target, requests: Requests, numbers: Iterator[int], results: Results
+) -> None:
     client = Client(target.process.port)
     for number in numbers:
-        request = made.make(number)
+        request = requests.make(number)
         try:
-            answer = await client.ask(request)
+            answer = await client.send(request)
         except TimeoutError:
-            seen.note(_told(request, f"no answer in {ANSWER_SECONDS:g} s", made.seed))
+            results.add_fault(
+                _describe(request, f"no answer in {RESPONSE_SECONDS:g} s", requests.seed)
+            )
             await client.close()
             continue
         operation = f"{request.operation.method} {request.operation.path}"
-        seen.statuses[request.who][answer.status] += 1
-        seen.asked[operation] += 1
+        results.statuses[request.caller][answer.status] += 1
+        results.requested[operation] += 1
         if 200 <= answer.status < 400:
-            seen.good.add(operation)
+            results.successful.add(operation)
             if request.is_plain:
-                seen.plain_seconds.append(answer.seconds)
+                results.plain_seconds.append(answer.seconds)
         if fault := _fault(target, request, answer):
-            seen.note(_told(request, fault, made.seed))
+            results.add_fault(_describe(request, fault, requests.seed))
     await client.close()
 
 
@@ -213,29 +221,29 @@ def _fault(target: Target, request: Request, answer: Answer) -> str | None:
         return "the connection was closed without an answer"
     if answer.status >= 500 and (answer.status != 503 or b"retry-after" not in answer.headers):
         return f"{answer.status}: {answer.body[:300]!r}"
-    told = answer.body.decode(errors="replace")
-    if request.who != "operator":
+    text = answer.body.decode(errors="replace")
+    if request.caller != "operator":
         victim = target.world.victim
         for private in victim.private:
-            if private in told and not request.names(private) and not _is_common(private):
-                return f"{answer.status} tells {private!r} of another user"
-    for each in (target.world.victim, target.world.attacker, target.operator):
-        for secret in each.secrets:
-            if secret in told and not request.names(secret):
-                return f"{answer.status} tells a secret of {each.name}"
-    if answer.status >= 400 and SECRETS.search(told):
-        return f"{answer.status} tells a secret"
+            if private in text and not request.contains(private) and not _is_common(private):
+                return f"{answer.status} discloses {private!r} of another user"
+    for user in (target.world.victim, target.world.attacker, target.operator):
+        for secret in user.secrets:
+            if secret in text and not request.contains(secret):
+                return f"{answer.status} discloses a secret of {user.name}"
+    if answer.status >= 400 and SECRETS.search(text):
+        return f"{answer.status} discloses a secret"
     return None
 
 
 def _is_common(private: str) -> bool:
-    """A word that may stand in any answer."""
+    """Whether the value is a word that may be in any response."""
     return len(private) < 8 and private.isalpha()
 
 
-def _told(request: Request, fault: str, seed: int) -> str:
+def _describe(request: Request, fault: str, seed: int) -> str:
     return (
-        f"request {request.number} as {request.who}: {fault}\n"
+        f"request {request.number} as {request.caller}: {fault}\n"
         f"  {request.wire[:600]!r}\n"
-        f"  again: {SEED}={seed} {MODE}=full; the request is made of the seed and its number"
+        f"  reproduce: {SEED}={seed} {MODE}=full; the request depends only on the seed and its number"
     )

@@ -1,21 +1,21 @@
-"""Pages of others, shown by a browser that is signed in."""
+"""Foreign pages in a browser that is signed in."""
 
 import httpx
 import pytest
 
-from tests.support.api.asking import MISSION, assert_problem
+from tests.support.api.clients import MISSION, assert_problem
 from tests.support.attacks.pages import FOREIGN, OWN_PAGE
-from tests.support.attacks.routes import Route, guarded
-from tests.support.attacks.world import World, from_anywhere
+from tests.support.attacks.routes import Route, guarded_routes
+from tests.support.attacks.world import World, client_from_new_address
 
-UNSAFE = [route for route in guarded() if not route.is_safe]
+UNSAFE = [route for route in guarded_routes() if not route.is_safe]
 
 
 @pytest.mark.parametrize("page", FOREIGN)
-async def test_no_page_of_others_changes_anything(world: World, page: str) -> None:
+async def test_foreign_pages_cannot_change_anything(world: World, page: str) -> None:
     before = await world.state()
     for route in UNSAFE:
-        answer = await _by_session(world, route, FOREIGN[page])
+        answer = await _send_with_session(world, route, FOREIGN[page])
         assert_problem(answer, 403)
         assert answer.json()["type"] == "urn:vigil:problem:foreign-page"
     assert await world.state() == before
@@ -25,10 +25,12 @@ async def test_no_page_of_others_changes_anything(world: World, page: str) -> No
     "content_type",
     ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"],
 )
-async def test_no_form_of_others_changes_anything(world: World, content_type: str) -> None:
+async def test_forms_of_foreign_pages_cannot_change_anything(
+    world: World, content_type: str
+) -> None:
     before = await world.state()
     headers = {**FOREIGN["another site"], **world.victim.cookie, "content-type": content_type}
-    async with from_anywhere(world.app, headers=headers) as client:
+    async with client_from_new_address(world.app, headers=headers) as client:
         for route in UNSAFE:
             url = f"http://127.0.0.1{route.url(world.victim.values)}"
             assert (await client.request(route.method, url, content=b"{}")).status_code == 403
@@ -40,15 +42,17 @@ async def test_no_form_of_others_changes_anything(world: World, content_type: st
     [OWN_PAGE, {"sec-fetch-site": "same-origin"}, {"origin": "http://127.0.0.1"}],
     ids=["both", "fetch metadata", "origin"],
 )
-async def test_its_own_pages_may(world: World, page: dict[str, str]) -> None:
+async def test_own_pages_may_change_data(world: World, page: dict[str, str]) -> None:
     headers = {**world.victim.cookie, **page}
-    async with from_anywhere(world.app, headers=headers) as client:
-        made = await client.post("/agents", json={"mission": MISSION})
-        assert made.status_code == 201
-        assert (await client.delete(f"/agents/{made.json()['id']}")).status_code == 204
+    async with client_from_new_address(world.app, headers=headers) as client:
+        response = await client.post("/agents", json={"mission": MISSION})
+        assert response.status_code == 201
+        assert (await client.delete(f"/agents/{response.json()['id']}")).status_code == 204
 
 
-async def _by_session(world: World, route: Route, page: dict[str, str]) -> httpx.Response:
-    async with from_anywhere(world.app, headers={**world.victim.cookie, **page}) as client:
+async def _send_with_session(world: World, route: Route, page: dict[str, str]) -> httpx.Response:
+    async with client_from_new_address(
+        world.app, headers={**world.victim.cookie, **page}
+    ) as client:
         url = f"http://127.0.0.1{route.url(world.victim.values)}"
         return await client.request(route.method, url, json=route.body)

@@ -1,4 +1,4 @@
-"""Every other way to name what is anothers': in a query, a cursor, a body, by a name, by a key for what is done once."""
+"""Other ways to refer to rows of other users: query, cursor, body, name and idempotency key."""
 
 import re
 from typing import Any
@@ -11,78 +11,91 @@ import pytest
 from shared.accounts import credentials
 from shared.database.tables import IdempotencyKey
 from shared.enums import AccessScope
-from tests.support.api.asking import MISSION, assert_problem
-from tests.support.attacks.routes import ENDLESS, Route, guarded
-from tests.support.attacks.world import Person, World, from_anywhere, person
+from tests.support.api.clients import MISSION, assert_problem
+from tests.support.attacks.routes import STREAMS, Route, guarded_routes
+from tests.support.attacks.world import Person, World, client_from_new_address, make_person
 
-ASKED = [
-    (route, question)
-    for route in guarded()
-    if route.is_safe and not route.is_operated
-    for question in route.questions
+QUERIES = [
+    (route, query_parameter)
+    for route in guarded_routes()
+    if route.is_safe and not route.is_operator_only
+    for query_parameter in route.query_parameters
 ]
-PAGED = [route for route, question in ASKED if question == "cursor"]
-ONCE = [route for route in guarded() if "Idempotency-Key" in route.headers]
-UNSAFE = [route for route in guarded() if not route.is_safe and not route.is_operated]
-AS_THINGS_STAND: dict[tuple[str, str], int] = {
+PAGINATED = [route for route, query_parameter in QUERIES if query_parameter == "cursor"]
+IDEMPOTENT = [route for route in guarded_routes() if "Idempotency-Key" in route.headers]
+UNSAFE = [route for route in guarded_routes() if not route.is_safe and not route.is_operator_only]
+EXPECTED_STATUS: dict[tuple[str, str], int] = {
     ("POST", "/api/v1/sign-out"): 409,
     ("POST", "/api/v1/dead-letters/{letter}/retry"): 409,
 }
 IDS = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-NO_PAGES = ("/api/v1/costs", "/api/v1/agents/{agent}/costs", "/api/v1/dead-letters")
-"""Lists of which a victim has one page, however small: its cost are of today, and one of its letters is about no step,
-which is told to operators alone.
+SINGLE_PAGE_LISTS = ("/api/v1/costs", "/api/v1/agents/{agent}/costs", "/api/v1/dead-letters")
+"""Lists of which the victim has only one page: its costs are of today, and one of its dead letters has no step and is
+shown only to operators.
 """
-NAMED = ("agent", "node_id", "edge_id", "node_type", "edge_type", "item_id", "letter", "user")
+NAME_PARAMETERS = (
+    "agent",
+    "node_id",
+    "edge_id",
+    "node_type",
+    "edge_type",
+    "item_id",
+    "letter",
+    "user",
+)
 
 
-async def asked(
+async def send(
     client: httpx.AsyncClient, route: Route, values: dict[str, str], **more: Any
 ) -> httpx.Response:
     url = f"http://127.0.0.1{route.url(values)}"
-    return await client.request(route.method, url, json=route.says(values), **more)
+    return await client.request(route.method, url, json=route.body_with(values), **more)
 
 
-def test_there_is_something_to_ask() -> None:
-    assert len(ASKED) > len(PAGED) > 15
-    assert ("/api/v1/events", "agent") in [(route.path, question) for route, question in ASKED]
-    assert ("POST", "/api/v1/agents") in [(route.method, route.path) for route in ONCE]
+def test_there_are_query_parameters_to_attack() -> None:
+    assert len(QUERIES) > len(PAGINATED) > 15
+    assert ("/api/v1/events", "agent") in [
+        (route.path, query_parameter) for route, query_parameter in QUERIES
+    ]
+    assert ("POST", "/api/v1/agents") in [(route.method, route.path) for route in IDEMPOTENT]
 
 
-@pytest.mark.parametrize(("route", "question"), ASKED, ids=str)
-async def test_a_question_about_anothers_is_answered_like_one_about_nothing(
-    world: World, route: Route, question: str
+@pytest.mark.parametrize(("route", "query_parameter"), QUERIES, ids=str)
+async def test_query_values_of_others_are_answered_like_unknown_values(
+    world: World, route: Route, query_parameter: str
 ) -> None:
-    if route.path in ENDLESS and question != "agent":
+    if route.path in STREAMS and query_parameter != "agent":
         return
-    names = ("agent",) if route.path in ENDLESS else NAMED
-    async with from_anywhere(world.app, headers=world.attacker.bearer) as client:
+    names = ("agent",) if route.path in STREAMS else NAME_PARAMETERS
+    async with client_from_new_address(world.app, headers=world.attacker.bearer) as client:
         for name in (*names, None):
-            named = "Of victim" if name is None else world.victim.values[name]
-            answer = await asked(client, route, world.attacker.values, params={question: named})
-            if route.path in ENDLESS:
-                assert_problem(answer, 404, named)
+            value = "Of victim" if name is None else world.victim.values[name]
+            answer = await send(
+                client, route, world.attacker.values, params={query_parameter: value}
+            )
+            if route.path in STREAMS:
+                assert_problem(answer, 404, value)
             assert answer.status_code in (200, 404, 422), answer.text
-            assert_tells_nothing(answer, world.victim, but=named)
-            if answer.status_code == 200 and question != "cursor":
-                nothing = str(uuid4()) if IDS.fullmatch(named) else "Of nobody"
-                of_nothing = await asked(
-                    client, route, world.attacker.values, params={question: nothing}
+            assert_discloses_nothing(answer, world.victim, allowed=value)
+            if answer.status_code == 200 and query_parameter != "cursor":
+                unknown = str(uuid4()) if IDS.fullmatch(value) else "Of nobody"
+                unknown_answer = await send(
+                    client, route, world.attacker.values, params={query_parameter: unknown}
                 )
-                assert of_nothing.text == answer.text
+                assert unknown_answer.text == answer.text
 
 
-@pytest.mark.parametrize("route", PAGED, ids=str)
-async def test_anothers_cursor_leads_to_nothing_of_theirs(world: World, route: Route) -> None:
+@pytest.mark.parametrize("route", PAGINATED, ids=str)
+async def test_a_cursor_of_another_user_discloses_nothing(world: World, route: Route) -> None:
     params: dict[str, Any] = {"limit": 1}
-    async with from_anywhere(world.app) as client:
-        page = await asked(
+    async with client_from_new_address(world.app) as client:
+        page = await send(
             client, route, world.victim.values, params=params, headers=world.victim.bearer
         )
         cursor = page.json()["next"]
-        assert cursor or route.path in NO_PAGES
+        assert cursor or route.path in SINGLE_PAGE_LISTS
         for limit in (1, 100) if cursor else ():
-            answer = await asked(
+            answer = await send(
                 client,
                 route,
                 world.attacker.values,
@@ -90,31 +103,31 @@ async def test_anothers_cursor_leads_to_nothing_of_theirs(world: World, route: R
                 headers=world.attacker.bearer,
             )
             assert answer.status_code in (200, 422), answer.text
-            assert_tells_nothing(answer, world.victim)
+            assert_discloses_nothing(answer, world.victim)
 
 
-async def test_a_name_that_only_another_uses_names_nothing(world: World) -> None:
-    """People name agents by name, and letters by how their ids begin."""
+async def test_names_of_other_users_rows_are_not_found(world: World) -> None:
+    """Agents can be referred to by name, and dead letters by a prefix of their id."""
     forms = {"agent": "Of victim", "letter": world.victim.values["letter"][:8]}
     before = await world.state()
-    async with from_anywhere(world.app, headers=world.attacker.bearer) as client:
-        for route in guarded():
+    async with client_from_new_address(world.app, headers=world.attacker.bearer) as client:
+        for route in guarded_routes():
             for parameter in set(route.parameters) & set(forms):
                 values = {**world.attacker.values, parameter: forms[parameter]}
-                assert_problem(await asked(client, route, values), 404)
+                assert_problem(await send(client, route, values), 404)
         destination = {"kind": "webhook", "address": "https://hooks.example.org/mine"}
         for agent in ("Of victim", world.victim.values["agent"]):
-            wanted = {**destination, "agent": agent}
-            assert_problem(await client.post("/destinations", json=wanted), 404, agent)
+            body = {**destination, "agent": agent}
+            assert_problem(await client.post("/destinations", json=body), 404, agent)
     assert await world.state() == before
 
 
-async def test_an_agent_of_the_same_name_is_ones_own(world: World) -> None:
-    async with from_anywhere(world.app, headers=world.attacker.bearer) as client:
-        made = await client.post("/agents", json={"mission": MISSION, "name": "Of victim"})
-        assert made.status_code == 201
-        shown = await client.get("/agents/Of victim")
-        assert shown.json()["id"] == made.json()["id"]
+async def test_a_name_used_by_two_users_refers_to_ones_own_agent(world: World) -> None:
+    async with client_from_new_address(world.app, headers=world.attacker.bearer) as client:
+        created = await client.post("/agents", json={"mission": MISSION, "name": "Of victim"})
+        assert created.status_code == 201
+        fetched = await client.get("/agents/Of victim")
+        assert fetched.json()["id"] == created.json()["id"]
         before = await world.state()
         for parameter in ("node_id", "message_id", "memory_id", "edge_type", "number"):
             values = {
@@ -122,93 +135,101 @@ async def test_an_agent_of_the_same_name_is_ones_own(world: World) -> None:
                 "agent": "Of victim",
                 parameter: world.victim.values[parameter],
             }
-            for route in guarded():
+            for route in guarded_routes():
                 if {"agent", parameter} <= set(route.parameters):
-                    assert_problem(await asked(client, route, values), 404)
+                    assert_problem(await send(client, route, values), 404)
         assert await world.state() == before
         await client.delete("/agents/Of victim")
 
 
-@pytest.mark.parametrize("route", ONCE, ids=str)
-async def test_a_key_replays_to_nobody_else(world: World, route: Route) -> None:
+@pytest.mark.parametrize("route", IDEMPOTENT, ids=str)
+async def test_an_idempotency_key_replays_only_to_its_user(world: World, route: Route) -> None:
     key = {"idempotency-key": f"of-{uuid4()}"}
-    maker, made_by = world.victim.bearer, "victim"
-    if route.is_operated:
-        maker, made_by = await _operator(world), "chief"
-    reads = bearer_of(await world.token(made_by, [AccessScope.READ]))
-    async with from_anywhere(world.app, headers=key) as client:
-        made = await asked(client, route, world.victim.values, headers=maker)
-        assert made.status_code == 201, made.text
-        again = await asked(client, route, world.victim.values, headers=maker)
-        assert "idempotency-replayed" in again.headers or "made-already" in again.text
+    creator, creator_name = world.victim.bearer, "victim"
+    if route.is_operator_only:
+        creator, creator_name = await _operator(world), "chief"
+    read_only = bearer_of(await world.token(creator_name, [AccessScope.READ]))
+    async with client_from_new_address(world.app, headers=key) as client:
+        created = await send(client, route, world.victim.values, headers=creator)
+        assert created.status_code == 201, created.text
+        repeated = await send(client, route, world.victim.values, headers=creator)
+        assert "idempotency-replayed" in repeated.headers or "made-already" in repeated.text
         before = await world.state()
-        for bearer, refused in (({}, 401), (reads, 403)):
-            answer = await asked(client, route, world.victim.values, headers=bearer)
-            assert_problem(answer, refused)
+        for bearer, status in (({}, 401), (read_only, 403)):
+            answer = await send(client, route, world.victim.values, headers=bearer)
+            assert_problem(answer, status)
         assert await world.state() == before
-        theirs = await asked(client, route, world.attacker.values, headers=world.attacker.bearer)
-        assert theirs.status_code == (403 if route.is_operated else 201), theirs.text
-        assert "idempotency-replayed" not in theirs.headers
-        assert made.text != theirs.text
-        assert not set(IDS.findall(made.text)) & set(IDS.findall(theirs.text))
+        other_response = await send(
+            client, route, world.attacker.values, headers=world.attacker.bearer
+        )
+        assert other_response.status_code == (403 if route.is_operator_only else 201), (
+            other_response.text
+        )
+        assert "idempotency-replayed" not in other_response.headers
+        assert created.text != other_response.text
+        assert not set(IDS.findall(created.text)) & set(IDS.findall(other_response.text))
 
 
-async def test_what_a_removed_user_made_once_replays_to_no_heir(world: World) -> None:
+async def test_idempotency_keys_of_a_removed_user_are_not_replayed(world: World) -> None:
     key = {"idempotency-key": "of-the-dead"}
-    made = []
+    agent_ids = []
     for _ in range(2):
         token = await world.token("mortal", [AccessScope.READ, AccessScope.WRITE])
         bearer = {"authorization": f"Bearer {token}", **key}
-        async with from_anywhere(world.app, headers=bearer) as client:
+        async with client_from_new_address(world.app, headers=bearer) as client:
             answer = await client.post("/agents", json={"mission": MISSION})
         assert answer.status_code == 201
         assert "idempotency-replayed" not in answer.headers
-        made.append(answer.json()["id"])
+        agent_ids.append(answer.json()["id"])
         async with world.database.transaction() as session:
             mortal = await credentials.find_user(session, "mortal")
             assert mortal is not None
             await credentials.delete_user(session, mortal.id)
             assert await session.get(IdempotencyKey, (mortal.id, "of-the-dead")) is None
-    assert made[0] != made[1]
+    assert agent_ids[0] != agent_ids[1]
 
 
-async def test_no_secret_is_told_again(world: World) -> None:
-    for route in guarded():
-        if not route.is_safe or route.is_operated or route.path in ENDLESS:
+async def test_no_secret_is_shown_again(world: World) -> None:
+    for route in guarded_routes():
+        if not route.is_safe or route.is_operator_only or route.path in STREAMS:
             continue
-        async with from_anywhere(world.app, headers=world.victim.bearer) as client:
-            answer = await asked(client, route, world.victim.values)
+        async with client_from_new_address(world.app, headers=world.victim.bearer) as client:
+            answer = await send(client, route, world.victim.values)
         assert answer.status_code == 200, f"{route}: {answer.text[:300]}"
         for secret in world.victim.secrets:
             assert secret not in answer.text, str(route)
 
 
-async def test_what_all_spend_is_told_to_operators_alone(world: World) -> None:
-    """What the others spend is what all spend without one's own."""
-    operates = await _operator(world)
-    reads = bearer_of(await world.token("chief", [AccessScope.READ]))
-    for bearer, is_told in ((operates, True), (reads, False), (world.attacker.bearer, False)):
-        async with from_anywhere(world.app, headers=bearer) as client:
-            told = (await client.get("/costs")).json()
-        assert (told["allowance"] is not None) is is_told
+async def test_the_total_budget_is_shown_only_to_operators(world: World) -> None:
+    """From the total, a user could derive what the others spend."""
+    operator = await _operator(world)
+    read_only = bearer_of(await world.token("chief", [AccessScope.READ]))
+    for bearer, is_included in (
+        (operator, True),
+        (read_only, False),
+        (world.attacker.bearer, False),
+    ):
+        async with client_from_new_address(world.app, headers=bearer) as client:
+            costs = (await client.get("/costs")).json()
+        assert (costs["usage"] is not None) is is_included
 
 
-async def test_whose_it_is_may(world: World) -> None:
-    """Or the attacks would be refused for another reason than the one that they are to be refused for."""
-    doer = await person(world.database, world.app, "doer")
-    async with from_anywhere(world.app, headers=doer.bearer) as client:
-        for route in sorted(UNSAFE, key=_destruction):
-            answer = await asked(client, route, doer.values)
-            expected = AS_THINGS_STAND.get((route.method, route.path))
-            is_so = answer.is_success if expected is None else answer.status_code == expected
-            assert is_so, f"{route}: {answer.status_code} {answer.text[:300]}"
+async def test_the_owner_may_use_every_route(world: World) -> None:
+    """Otherwise the attacks would be refused for another reason than missing permission."""
+    owner = await make_person(world.database, world.app, "doer")
+    async with client_from_new_address(world.app, headers=owner.bearer) as client:
+        for route in sorted(UNSAFE, key=_destruction_order):
+            answer = await send(client, route, owner.values)
+            expected = EXPECTED_STATUS.get((route.method, route.path))
+            is_expected = answer.is_success if expected is None else answer.status_code == expected
+            assert is_expected, f"{route}: {answer.status_code} {answer.text[:300]}"
 
 
-def assert_tells_nothing(answer: httpx.Response, of: Person, but: str = "") -> None:
-    """Besides what was asked with, which a refusal may repeat."""
-    told = unquote(answer.text)
-    for private in of.private:
-        assert private in but or private not in told.replace(but or "\0", "")
+def assert_discloses_nothing(answer: httpx.Response, person: Person, allowed: str = "") -> None:
+    """Check that the answer has no private value except the requested one, which a refusal may repeat."""
+    text = unquote(answer.text)
+    for private in person.private:
+        assert private in allowed or private not in text.replace(allowed or "\0", "")
 
 
 def bearer_of(token: str) -> dict[str, str]:
@@ -221,8 +242,8 @@ async def _operator(world: World) -> dict[str, str]:
     return bearer_of(await world.token("chief", tuple(AccessScope)))
 
 
-def _destruction(route: Route) -> tuple[bool, bool, bool, int]:
-    """What the others need goes last: an agent after its things, the token that is shown at the very end."""
+def _destruction_order(route: Route) -> tuple[bool, bool, bool, int]:
+    """Sort key that puts destructive routes last: an agent after its rows, the used token at the very end."""
     is_delete = route.method == "DELETE"
     return (
         route.path.endswith("{token_id}"),

@@ -1,4 +1,4 @@
-"""Requests that are no proper requests: bodies, paths, headers."""
+"""Invalid requests: bodies, paths and headers."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from tests.support.api.asking import assert_problem
-from tests.support.attacks.raw import answered, get, listening
-from tests.support.attacks.routes import BODIES, Route, guarded
-from tests.support.attacks.world import World, from_anywhere
+from tests.support.api.clients import assert_problem
+from tests.support.attacks.raw import get, listening_port, send
+from tests.support.attacks.routes import BODIES, Route, guarded_routes
+from tests.support.attacks.world import World, client_from_new_address
 
-WITH_BODY = [route for route in guarded() if route.body is not None]
-BODIES_OF_NO_USE: dict[str, bytes] = {
+WITH_BODY = [route for route in guarded_routes() if route.body is not None]
+INVALID_BODIES: dict[str, bytes] = {
     "cut": b'{"mission": "Watch',
     "no JSON": b"\x00\xff\xfe",
     "an array": b"[]",
@@ -71,31 +71,33 @@ HEADERS = [
 
 @pytest.fixture(scope="module")
 async def port(world: World) -> AsyncIterator[int]:
-    async with listening(world.app) as at:
-        yield at
+    async with listening_port(world.app) as server_port:
+        yield server_port
 
 
-@pytest.mark.parametrize("kind", BODIES_OF_NO_USE)
-async def test_a_body_of_no_use_is_refused_and_changes_nothing(world: World, kind: str) -> None:
+@pytest.mark.parametrize("kind", INVALID_BODIES)
+async def test_an_invalid_body_is_refused_and_changes_nothing(world: World, kind: str) -> None:
     before = await world.state()
     for route in WITH_BODY:
-        answer = await _sent(world, route, BODIES_OF_NO_USE[kind], **world.attacker.bearer)
+        answer = await _send_body(world, route, INVALID_BODIES[kind], **world.attacker.bearer)
         assert 400 <= answer.status_code < 500, f"{route}: {answer.text[:300]}"
         assert len(answer.text) < 5_000
     assert await world.state() == before
 
 
-@pytest.mark.parametrize("kind", BODIES_OF_NO_USE)
-async def test_a_strangers_body_is_not_even_read(world: World, kind: str) -> None:
+@pytest.mark.parametrize("kind", INVALID_BODIES)
+async def test_without_a_credential_the_body_is_not_read(world: World, kind: str) -> None:
     for route in WITH_BODY:
-        assert_problem(await _sent(world, route, BODIES_OF_NO_USE[kind]), 401)
+        assert_problem(await _send_body(world, route, INVALID_BODIES[kind]), 401)
 
 
-@pytest.mark.parametrize("kind", BODIES_OF_NO_USE)
-async def test_nor_does_it_hurt_where_strangers_are_heard(world: World, kind: str) -> None:
+@pytest.mark.parametrize("kind", INVALID_BODIES)
+async def test_an_invalid_body_of_a_sign_in_is_refused_without_an_error(
+    world: World, kind: str
+) -> None:
     with capture_logs() as lines:
-        async with from_anywhere(world.app) as client:
-            answer = await client.post("/sign-in", content=BODIES_OF_NO_USE[kind])
+        async with client_from_new_address(world.app) as client:
+            answer = await client.post("/sign-in", content=INVALID_BODIES[kind])
     assert 400 <= answer.status_code < 500
     assert [line for line in lines if line["log_level"] == "error"] == []
 
@@ -103,11 +105,11 @@ async def test_nor_does_it_hurt_where_strangers_are_heard(world: World, kind: st
 @pytest.mark.parametrize(
     "name", ["%00", "a%00b", "%ff", "%f0%9f", "%2e%2e", "%2e%2e%2f", "'--", "x" * 8000, "%u0000"]
 )
-async def test_a_name_of_no_use_is_not_there(world: World, name: str) -> None:
+async def test_an_invalid_name_in_the_path_is_refused(world: World, name: str) -> None:
     before = await world.state()
-    for route in guarded():
+    for route in guarded_routes():
         for parameter in route.parameters:
-            async with from_anywhere(world.app, headers=world.attacker.bearer) as client:
+            async with client_from_new_address(world.app, headers=world.attacker.bearer) as client:
                 url = route.url({**world.attacker.values, parameter: name})
                 answer = await client.request(
                     route.method, f"http://127.0.0.1{url}", json=route.body
@@ -117,16 +119,16 @@ async def test_a_name_of_no_use_is_not_there(world: World, name: str) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_no_path_leads_around_the_door(world: World, port: int, path: str) -> None:
-    status, said = await answered(port, get(path))
-    assert status in (400, 401, 403, 404), said
-    assert world.victim.name not in said
+async def test_no_path_bypasses_authentication(world: World, port: int, path: str) -> None:
+    status, text = await send(port, get(path))
+    assert status in (400, 401, 403, 404), text
+    assert world.victim.name not in text
 
 
 @pytest.mark.parametrize("header", HEADERS, ids=lambda header: header[:30])
-async def test_no_header_opens_the_door(port: int, header: str) -> None:
-    status, said = await answered(port, get("/api/v1/agents", header))
-    assert status == 401, said
+async def test_no_header_bypasses_authentication(port: int, header: str) -> None:
+    status, text = await send(port, get("/api/v1/agents", header))
+    assert status == 401, text
 
 
 @pytest.mark.parametrize(
@@ -141,18 +143,20 @@ async def test_no_header_opens_the_door(port: int, header: str) -> None:
         "a b",
     ],
 )
-async def test_no_host_of_others_is_answered_to(world: World, port: int, host: str) -> None:
+async def test_requests_to_foreign_hosts_are_refused(world: World, port: int, host: str) -> None:
     bearer = f"Authorization: {world.victim.bearer['authorization']}"
-    status, said = await answered(port, get("/api/v1/agents", bearer, host=host))
-    assert status in (400, 403), said
-    assert world.victim.values["agent"] not in said
+    status, text = await send(port, get("/api/v1/agents", bearer, host=host))
+    assert status in (400, 403), text
+    assert world.victim.values["agent"] not in text
 
 
 @pytest.mark.parametrize("bearers", [2, 100])
-async def test_one_authorization_is_enough(world: World, port: int, bearers: int) -> None:
+async def test_several_authorization_headers_are_refused(
+    world: World, port: int, bearers: int
+) -> None:
     header = f"Authorization: {world.victim.bearer['authorization']}"
-    status, said = await answered(port, get("/api/v1/agents", *[header] * bearers))
-    assert (status, "several Authorization headers" in said) == (401, True)
+    status, text = await send(port, get("/api/v1/agents", *[header] * bearers))
+    assert (status, "several Authorization headers" in text) == (401, True)
 
 
 @pytest.mark.parametrize(
@@ -173,35 +177,35 @@ async def test_one_authorization_is_enough(world: World, port: int, bearers: int
     ],
     ids=lambda request_bytes: repr(request_bytes[:40]),
 )
-async def test_what_is_no_request_gets_no_answer_of_use(
+async def test_a_malformed_request_is_refused(
     world: World, port: int, request_bytes: bytes
 ) -> None:
-    status, said = await answered(port, request_bytes)
-    assert status in (0, 400, 401, 403, 431), said[:300]
-    assert (await answered(port, get("/health/live")))[0] == 200
+    status, text = await send(port, request_bytes)
+    assert status in (0, 400, 401, 403, 431), text[:300]
+    assert (await send(port, get("/health/live")))[0] == 200
 
 
-async def test_a_websocket_is_closed_to_everybody(world: World, port: int) -> None:
-    wanted = (
+async def test_websockets_are_refused(world: World, port: int) -> None:
+    headers = (
         "Upgrade: websocket",
         "Sec-WebSocket-Version: 13",
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
         f"Authorization: {world.victim.bearer['authorization']}",
     )
-    request = get("/api/v1/agents", *wanted).replace(
+    request = get("/api/v1/agents", *headers).replace(
         b"Connection: close", b"Connection: Upgrade, close"
     )
-    status, said = await answered(port, request)
-    assert status in (200, 400, 403, 404), said
-    assert "101" not in said.split("\r\n")[0]
+    status, text = await send(port, request)
+    assert status in (200, 400, 403, 404), text
+    assert "101" not in text.split("\r\n")[0]
 
 
-async def _sent(world: World, route: Route, body: bytes, **headers: Any) -> Any:
+async def _send_body(world: World, route: Route, body: bytes, **headers: Any) -> Any:
     json = {"content-type": "application/json", **headers}
-    async with from_anywhere(world.app, headers=json) as client:
+    async with client_from_new_address(world.app, headers=json) as client:
         url = f"http://127.0.0.1{route.url(world.attacker.values)}"
         return await client.request(route.method, url, content=body)
 
 
-def test_there_are_bodies_to_spoil() -> None:
+def test_the_routes_with_bodies_include_the_listed_ones() -> None:
     assert {(route.method, route.path) for route in WITH_BODY} >= set(BODIES)

@@ -1,4 +1,4 @@
-"""Destinations under each one's own role: the api cannot read a secret again, the notifier cannot make or change one."""
+"""Destinations under each service's own role: the API cannot read secrets, the notifier cannot create or change one."""
 
 from uuid import UUID, uuid4
 
@@ -9,13 +9,13 @@ from shared.database.engine import Database
 from shared.graph.conclusions import conclusions
 from shared.graph.scope import GraphScope
 from shared.runtime.connections import create_database
-from tests.support.actors import running
-from tests.support.api.asking import client_of
-from tests.support.committing import COMMITTED
-from tests.support.guarded import Guarded
-from tests.support.making import make_agent
-from tests.support.receiver import open_receiver
-from tests.support.waiting import until
+from tests.support.actors import running_actors
+from tests.support.api.clients import create_client
+from tests.support.factories import make_agent
+from tests.support.forecast_terms import ADVICE_TERMS
+from tests.support.secured_installation import SecuredInstallation
+from tests.support.waiting import wait_until
+from tests.support.webhook_server import open_receiver
 
 DENIED = [
     ("api", "select secret from webhook_secrets"),
@@ -47,54 +47,59 @@ DENIED = [
 
 
 @pytest.mark.parametrize(("actor", "statement"), DENIED)
-def test_postgres_denies(closed: Guarded, actor: str, statement: str) -> None:
-    with closed.connect(actor) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+def test_postgres_denies(installation: SecuredInstallation, actor: str, statement: str) -> None:
+    with (
+        installation.connect(actor) as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+    ):
         connection.execute(statement)
 
 
-async def test_everybody_does_their_part_under_their_own_role(
-    closed: Guarded, ours: Database
+async def test_deliveries_work_under_each_services_own_role(
+    installation: SecuredInstallation, owner_database: Database
 ) -> None:
     name = f"owner {uuid4()}"
-    settings = closed.settings("api", owner=name, webhook_private=True)
-    notifier = closed.settings("notifier", webhook_private=True)
-    async with open_receiver() as receiver, client_of(settings) as api:
-        given = {"kind": "webhook", "address": receiver.url()}
-        made = (await api.post("/destinations", json=given)).raise_for_status().json()
-        path = f"/destinations/{made['id']}"
+    settings = installation.settings("api", owner=name, webhook_private=True)
+    notifier = installation.settings("notifier", webhook_private=True)
+    async with open_receiver() as receiver, create_client(settings) as api:
+        body = {"kind": "webhook", "address": receiver.url()}
+        created = (await api.post("/destinations", json=body)).raise_for_status().json()
+        path = f"/destinations/{created['id']}"
         rotated = (await api.post(f"{path}/rotate-secret")).raise_for_status().json()
         await api.post(f"{path}/rotate-secret")
-        tested = (await api.post(f"{path}/test")).raise_for_status().json()
-        await _advised(closed, ours, made["id"])
-        async with running({"notifier": notifier}, ("notifier",)):
-            await until(receiver.hit(2), what="the test and the advice to arrive")
+        test_delivery = (await api.post(f"{path}/test")).raise_for_status().json()
+        await _add_advice(installation, owner_database, created["id"])
+        async with running_actors({"notifier": notifier}, ("notifier",)):
+            await wait_until(receiver.hit(2), what="the test and the advice to arrive")
 
             async def delivered() -> bool:
-                found = (await api.get(f"{path}/deliveries")).json()["items"]
-                return {each["status"] for each in found} == {"delivered"}
+                items = (await api.get(f"{path}/deliveries")).json()["items"]
+                return {delivery["status"] for delivery in items} == {"delivered"}
 
-            await until(delivered, what="both to be recorded")
-            receiver.says(b"HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n")
+            await wait_until(delivered, what="both to be recorded")
+            receiver.respond_with(b"HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n")
             await api.post(f"{path}/test")
 
             async def stopped() -> bool:
                 return not (await api.get(path)).json()["active"]
 
-            await until(stopped, what="the destination to be stopped")
+            await wait_until(stopped, what="the destination to be stopped")
         (failed,) = (await api.get(f"{path}/deliveries?status=failed")).json()["items"]
         (await api.post(f"{path}/deliveries/{failed['id']}/retry")).raise_for_status()
         (await api.patch(path, json={"active": True})).raise_for_status()
         (await api.delete(path)).raise_for_status()
-    assert tested["id"] in {hit.id for hit in receiver.hits}
-    assert all(hit.signed_by(made["secret"]) for hit in receiver.hits)
+    assert test_delivery["id"] in {hit.id for hit in receiver.hits}
+    assert all(hit.signed_by(created["secret"]) for hit in receiver.hits)
     assert all(hit.signed_by(rotated["secret"]) for hit in receiver.hits)
 
 
-async def _advised(closed: Guarded, ours: Database, destination_id: str) -> None:
-    """What the Adviser's tool does, for an agent of the destination's owner, by the Adviser's role."""
-    agent = await make_agent(ours, name=f"Watch {uuid4()}", active=False)
-    analysis = uuid4()
-    with closed.connect("migrate") as owner:
+async def _add_advice(
+    installation: SecuredInstallation, owner_database: Database, destination_id: str
+) -> None:
+    """Add advice for an agent of the destination's owner, as the Adviser's tool does, under the Adviser's role."""
+    agent = await make_agent(owner_database, name=f"Watch {uuid4()}", active=False)
+    analysis_id = uuid4()
+    with installation.connect("migrate") as owner:
         owner.execute(
             "update agents set owner_id = (select owner_id from destinations where id = %s)"
             " where id = %s returning owner_id",
@@ -112,9 +117,9 @@ async def _advised(closed: Guarded, ours: Database, destination_id: str) -> None
         owner.execute(
             "insert into graph_nodes (id, agent_id, type, name, properties)"
             " values (%s, %s, 'AgentAnalysis', 'x', '{}')",
-            (analysis, agent.id),
+            (analysis_id, agent.id),
         )
-    database = create_database(closed.settings("adviser"), "adviser")
+    database = create_database(installation.settings("adviser"), "adviser")
     async with database.transaction() as session:
         await conclusions.add_advice(
             session,
@@ -122,7 +127,7 @@ async def _advised(closed: Guarded, ours: Database, destination_id: str) -> None
             name="Hold",
             action="HOLD",
             summary="Hold.",
-            content=f"Facts [node:{analysis}].",
-            **COMMITTED,
+            content=f"Facts [node:{analysis_id}].",
+            **ADVICE_TERMS,
         )
     await database.close()

@@ -1,4 +1,4 @@
-"""What NATS denies to each actor's user, and what it lets readers hear."""
+"""Subjects that NATS denies to the user of each service, and what readers may receive."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -17,16 +17,16 @@ from shared.events.stream_reader import connect_reader, follow, stream_state
 from shared.events.topology import CONSUMERS, STREAM
 from shared.runtime.connections import create_bus
 from shared.runtime.credentials import build_nats_credentials
-from tests.support.guarded import Guarded
-from tests.support.waiting import until
+from tests.support.secured_installation import SecuredInstallation
+from tests.support.waiting import wait_until
 
-OF_OTHERS = {name: next(other for other in CONSUMERS if other != name) for name in PERMISSIONS}
+OTHER_CONSUMER = {name: next(other for other in CONSUMERS if other != name) for name in PERMISSIONS}
 
 
-def forbidden() -> Iterator[tuple[str, str]]:
-    """User and subject: what must be refused to be said."""
+def forbidden_subjects() -> Iterator[tuple[str, str]]:
+    """Yield users and the subjects that they must not publish."""
     for user in PERMISSIONS:
-        other = OF_OTHERS[user]
+        other = OTHER_CONSUMER[user]
         yield from (
             (user, subject)
             for subject in (
@@ -46,7 +46,7 @@ def forbidden() -> Iterator[tuple[str, str]]:
         if user != "migrate":
             yield user, f"$JS.API.STREAM.UPDATE.{STREAM}"
             yield user, f"$JS.API.CONSUMER.DURABLE.CREATE.{STREAM}.{other}"
-            # Whose deliver policy is an older version's is made again by migrate, and by nobody else.
+            # Only migrate recreates consumers with the deliver policy of an older version.
             yield user, f"$JS.API.CONSUMER.DELETE.{STREAM}.{other}"
     for subject in ("analysis.produced", "advice.produced", "iteration.completed", "plan.produced"):
         for user in ("researcher", "api", "operator", "migrate"):
@@ -58,63 +58,69 @@ def forbidden() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("user", list(PERMISSIONS))
-async def test_nats_denies_to_say(closed: Guarded, user: str) -> None:
-    subjects = sorted(subject for whose, subject in forbidden() if whose == user)
-    async with connected(closed, user) as (client, complaints):
+async def test_nats_denies_publishing(installation: SecuredInstallation, user: str) -> None:
+    subjects = sorted(subject for other_user, subject in forbidden_subjects() if other_user == user)
+    async with connected(installation, user) as (client, complaints):
         for subject in subjects:
             await client.publish(subject, b"{}")
         await client.flush()
 
-        async def refused() -> list[str]:
-            return [each for each in subjects if not _complained("publish", each, complaints)]
+        async def not_refused() -> list[str]:
+            return [
+                subject for subject in subjects if not _complained("publish", subject, complaints)
+            ]
 
-        await until(lambda: _none_left(refused), what="NATS to refuse each of them", seconds=5)
+        await wait_until(
+            lambda: _none_left(not_refused), what="NATS to refuse each of them", seconds=5
+        )
 
 
 async def _none_left(find: Any) -> bool:
-    left = await find()
-    return not left
+    remaining = await find()
+    return not remaining
 
 
 @pytest.mark.parametrize("user", list(PERMISSIONS))
-async def test_nats_denies_to_hear(closed: Guarded, user: str) -> None:
-    other = OF_OTHERS[user]
+async def test_nats_denies_subscribing(installation: SecuredInstallation, user: str) -> None:
+    other = OTHER_CONSUMER[user]
     subjects = [f"_INBOX_{other}.>", "*.>", ">", "$SYS.>", "$JS.>"]
     if user not in ("api", "operator"):
         subjects += ["query.*", "advice.produced"]
-    async with connected(closed, user) as (client, complaints):
+    async with connected(installation, user) as (client, complaints):
         for subject in subjects:
             await client.subscribe(subject)
         await client.flush()
 
         async def all_refused() -> bool:
-            return all(_complained("subscription", each, complaints) for each in subjects)
+            return all(_complained("subscription", subject, complaints) for subject in subjects)
 
-        await until(all_refused, what=f"NATS to refuse {subjects}", seconds=5)
+        await wait_until(all_refused, what=f"NATS to refuse {subjects}", seconds=5)
 
 
 def _complained(verb: str, subject: str, complaints: list[str]) -> bool:
-    wanted = f'permissions violation for {verb} to "{subject}"'.lower()
-    return any(wanted in complaint.lower() for complaint in complaints)
+    message = f'permissions violation for {verb} to "{subject}"'.lower()
+    return any(message in complaint.lower() for complaint in complaints)
 
 
 @asynccontextmanager
-async def connected(closed: Guarded, user: str) -> AsyncIterator[tuple[Client, list[str]]]:
-    """A client of that user, and what NATS complains about to it."""
+async def connected(
+    installation: SecuredInstallation, user: str
+) -> AsyncIterator[tuple[Client, list[str]]]:
+    """Yield a client of the user, and the errors that NATS reports to it."""
     complaints: list[str] = []
 
-    async def hear(error: Exception) -> None:
+    async def on_error(error: Exception) -> None:
         complaints.append(str(error))
 
-    options = build_nats_credentials(closed.settings(user), user).options()
-    client = await nats.connect(closed.nats_url, error_cb=hear, **options)
+    options = build_nats_credentials(installation.settings(user), user).options()
+    client = await nats.connect(installation.nats_url, error_cb=on_error, **options)
     yield client, complaints
     await client.close()
 
 
 @pytest.mark.parametrize("user", ["api", "operator"])
-async def test_readers_follow_the_stream(closed: Guarded, user: str) -> None:
-    bus = create_bus(closed.settings("researcher"), "researcher")
+async def test_readers_follow_the_stream(installation: SecuredInstallation, user: str) -> None:
+    bus = create_bus(installation.settings("researcher"), "researcher")
     await bus.connect()
     event = QueryFailed.of(
         agent_id=uuid4(),
@@ -126,27 +132,29 @@ async def test_readers_follow_the_stream(closed: Guarded, user: str) -> None:
     await bus.publish(event)
     await bus.close()
     async with connect_reader(
-        closed.nats_url, build_nats_credentials(closed.settings(user), user)
+        installation.nats_url, build_nats_credentials(installation.settings(user), user)
     ) as client:
-        kept = await stream_state(client)
-        assert kept is not None
+        state = await stream_state(client)
+        assert state is not None
         async with asyncio.timeout(10):
-            async for told in follow(client, "query.*", from_sequence=1):
-                if told.event == event:
+            async for stored in follow(client, "query.*", from_sequence=1):
+                if stored.event == event:
                     break
         for consumer in CONSUMERS:
             assert await client.jetstream().consumer_info(STREAM, consumer)
 
 
-async def test_any_client_hears_events_with_the_operators_user(closed: Guarded) -> None:
-    password = closed.settings("operator").nats_password
+async def test_any_client_receives_events_with_the_operators_user(
+    installation: SecuredInstallation,
+) -> None:
+    password = installation.settings("operator").nats_password
     assert password is not None
     client = await nats.connect(
-        closed.nats_url, user="operator", password=password.get_secret_value()
+        installation.nats_url, user="operator", password=password.get_secret_value()
     )
-    heard = await client.subscribe("query.*")
+    subscription = await client.subscribe("query.*")
     await client.flush()
-    bus = create_bus(closed.settings("researcher"), "researcher")
+    bus = create_bus(installation.settings("researcher"), "researcher")
     await bus.connect()
     await bus.publish(
         QueryFailed.of(
@@ -158,6 +166,6 @@ async def test_any_client_hears_events_with_the_operators_user(closed: Guarded) 
         )
     )
     await bus.close()
-    assert (await heard.next_msg(timeout=5)).subject == "query.failed"
+    assert (await subscription.next_msg(timeout=5)).subject == "query.failed"
     assert (await client.jetstream().stream_info(STREAM)).config.name == STREAM
     await client.close()

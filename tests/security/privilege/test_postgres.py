@@ -1,4 +1,4 @@
-"""What Postgres denies to each actor's role."""
+"""Statements that Postgres denies to the role of each service."""
 
 from uuid import uuid4
 
@@ -9,8 +9,8 @@ from shared.database import roles
 from shared.database.engine import Database
 from shared.database.grants import GRANTS
 from shared.runtime.credentials import build_database_url
-from tests.support.guarded import Guarded
-from tests.support.making import make_agent
+from tests.support.factories import make_agent
+from tests.support.secured_installation import SecuredInstallation
 
 ROLES = sorted(GRANTS)
 
@@ -23,11 +23,11 @@ STEP = (
     "insert into steps (id, iteration_id, agent_id, kind, index, status)"
     " values (gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), '{}', 0, 'pending')"
 )
-LETTER = (
+DEAD_LETTER = (
     "insert into dead_letters (id, actor, subject, payload, code, error, attempts)"
     " values (gen_random_uuid(), '{}', 'analysis.produced', '', '', '', 1)"
 )
-WISHED_LETTER = (
+RETRIED_DEAD_LETTER = (
     "insert into dead_letters (id, actor, subject, payload, code, error, attempts, retry_requested_at)"
     " values (gen_random_uuid(), 'researcher', 'query.requested', '', '', '', 1, now())"
 )
@@ -70,8 +70,8 @@ DENIED = [
             "update dead_letters set payload = ''",
             "update dead_letters set retry_requested_at = now()",
             "update steps set retry_requested_at = now()",
-            LETTER.format("aggregator"),
-            WISHED_LETTER,
+            DEAD_LETTER.format("aggregator"),
+            RETRIED_DEAD_LETTER,
             "select * from inbox_items",
             "select * from messages",
             "select * from users",
@@ -113,7 +113,7 @@ DENIED = [
     ("scheduler", "update dead_letters set retry_requested_at = now()"),
     ("scheduler", "update dead_letters set payload = ''"),
     ("scheduler", "update steps set retry_requested_at = now()"),
-    ("scheduler", LETTER.format("aggregator")),
+    ("scheduler", DEAD_LETTER.format("aggregator")),
     ("scheduler", "select * from graph_nodes"),
     ("scheduler", "select * from llm_interactions"),
     ("adviser", "select * from contexts"),
@@ -134,7 +134,7 @@ DENIED = [
     ("api", "update steps set status = 'completed'"),
     ("api", "update iterations set status = 'completed'"),
     ("api", "update dead_letters set payload = ''"),
-    ("api", LETTER.format("api")),
+    ("api", DEAD_LETTER.format("api")),
     ("api", "update api_tokens set user_id = gen_random_uuid()"),
     ("api", "update sessions set user_id = gen_random_uuid()"),
     ("api", "update users set id = gen_random_uuid()"),
@@ -151,35 +151,45 @@ DENIED = [
 
 
 @pytest.mark.parametrize(("actor", "statement"), DENIED)
-def test_postgres_denies(closed: Guarded, actor: str, statement: str) -> None:
-    with closed.connect(actor) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+def test_postgres_denies(installation: SecuredInstallation, actor: str, statement: str) -> None:
+    with (
+        installation.connect(actor) as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+    ):
         connection.execute(statement)
 
 
 @pytest.mark.parametrize("actor", ["observer", "researcher", "analyzer", "adviser"])
-def test_who_makes_calls_may_note_their_references(closed: Guarded, actor: str) -> None:
-    with closed.connect(actor) as connection:
+def test_services_that_make_calls_may_store_their_references(
+    installation: SecuredInstallation, actor: str
+) -> None:
+    with installation.connect(actor) as connection:
         connection.execute("update calls set provider_ref = 'r' where answered_at is null")
 
 
 @pytest.mark.parametrize("actor", ROLES)
-def test_a_table_that_is_added_later_is_denied_to_all(closed: Guarded, actor: str) -> None:
-    with closed.connect("migrate") as owner:
+def test_a_table_added_later_is_denied_to_all_roles(
+    installation: SecuredInstallation, actor: str
+) -> None:
+    with installation.connect("migrate") as owner:
         owner.execute("create table if not exists added_later (word text)")
     roles.apply(
-        build_database_url(closed.migrator(), "migrate"),
-        {name: closed.settings(name).database_password.get_secret_value() for name in ROLES},  # type: ignore[union-attr]  # there is one for each
+        build_database_url(installation.migrator(), "migrate"),
+        {name: installation.settings(name).database_password.get_secret_value() for name in ROLES},  # type: ignore[union-attr]  # every role has one
     )
-    with closed.connect(actor) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+    with (
+        installation.connect(actor) as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+    ):
         connection.execute("select * from added_later")
 
 
-async def test_steps_and_conclusions_of_others_cannot_be_touched(
-    closed: Guarded, ours: Database
+async def test_steps_and_conclusions_of_other_services_cannot_be_changed(
+    installation: SecuredInstallation, owner_database: Database
 ) -> None:
-    agent = await make_agent(ours, name=f"Watch {uuid4()}")
+    agent = await make_agent(owner_database, name=f"Watch {uuid4()}")
     iteration_id = uuid4()
-    with closed.connect("migrate") as owner:
+    with installation.connect("migrate") as owner:
         owner.execute(
             "insert into iterations (id, agent_id, number, why, deadline_at)"
             " values (%s, %s, 1, 'due', now() + interval '1 hour')",
@@ -201,28 +211,30 @@ async def test_steps_and_conclusions_of_others_cannot_be_touched(
             " values (gen_random_uuid(), %s, 'AgentAdvice', 'x', '{}')",
             (agent.id,),
         )
-    with closed.connect("researcher") as researcher:
-        claimed = researcher.execute(
+    with installation.connect("researcher") as researcher:
+        updated_kinds = researcher.execute(
             "update steps set status = 'failed' where iteration_id = %s returning kind",
             (iteration_id,),
         ).fetchall()
-        rewritten = researcher.execute(
+        updated_nodes = researcher.execute(
             "update graph_nodes set properties = '{\"a\": 1}' where agent_id = %s", (agent.id,)
         ).rowcount
-    assert (claimed, rewritten) == ([("query",)], 0)
+    assert (updated_kinds, updated_nodes) == ([("query",)], 0)
 
 
 @pytest.mark.parametrize("actor", ROLES)
-def test_postgres_asks_for_the_actors_own_password(closed: Guarded, actor: str) -> None:
-    wrong = closed.settings(actor, database_password="wrong")
+def test_postgres_requires_the_password_of_the_role(
+    installation: SecuredInstallation, actor: str
+) -> None:
+    wrong = installation.settings(actor, database_password="wrong")
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
         psycopg.connect(build_database_url(wrong, actor))
 
 
-def test_passwords_stand_in_no_log_of_postgres(closed: Guarded) -> None:
-    with closed.connect("migrate") as owner:
-        stored_as = owner.execute(
+def test_passwords_are_stored_only_as_scram_hashes(installation: SecuredInstallation) -> None:
+    with installation.connect("migrate") as owner:
+        rows = owner.execute(
             "select rolname, rolpassword from pg_authid where rolname like 'vigil\\_%'"
         ).fetchall()
-    assert len(stored_as) == len(ROLES)
-    assert all(password.startswith("SCRAM-SHA-256$") for _, password in stored_as)
+    assert len(rows) == len(ROLES)
+    assert all(password.startswith("SCRAM-SHA-256$") for _, password in rows)

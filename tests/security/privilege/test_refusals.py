@@ -1,4 +1,4 @@
-"""How a refusal is told, and that provisioning changes nothing that is right."""
+"""How refusals are reported, and that repeated provisioning changes nothing."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -15,14 +15,14 @@ from shared.runtime import bus as bus_module
 from shared.runtime.connections import create_bus
 from shared.runtime.credentials import build_nats_credentials
 from shared.runtime.provision import provision
-from tests.support.guarded import Guarded
+from tests.support.secured_installation import SecuredInstallation
 
 
-async def test_what_is_forbidden_is_said_in_the_log(
-    closed: Guarded, monkeypatch: pytest.MonkeyPatch
+async def test_a_forbidden_publication_is_logged(
+    installation: SecuredInstallation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bus_module, "PUBLISH_TIMEOUT_SECONDS", 0.5)
-    bus = create_bus(closed.settings("researcher"), "researcher")
+    bus = create_bus(installation.settings("researcher"), "researcher")
     await bus.connect()
     event = AnalysisProduced.of(
         agent_id=uuid4(),
@@ -37,12 +37,16 @@ async def test_what_is_forbidden_is_said_in_the_log(
     ):
         await bus.publish(event)
     await bus.close()
-    said = [line for line in lines if line["event"].startswith("NATS denies this to researcher")]
-    assert [(line["verb"], line["subject"]) for line in said] == [("publish", "analysis.produced")]
+    refusals = [
+        line for line in lines if line["event"].startswith("NATS denies this to researcher")
+    ]
+    assert [(line["verb"], line["subject"]) for line in refusals] == [
+        ("publish", "analysis.produced")
+    ]
 
 
-async def test_who_shows_a_wrong_password_is_not_let_in_and_says_so(closed: Guarded) -> None:
-    wrong = closed.settings("researcher", nats_password="wrong")
+async def test_a_wrong_password_is_rejected_and_logged(installation: SecuredInstallation) -> None:
+    wrong = installation.settings("researcher", nats_password="wrong")
     bus = create_bus(wrong, "researcher")
     with (
         capture_logs() as lines,
@@ -53,26 +57,30 @@ async def test_who_shows_a_wrong_password_is_not_let_in_and_says_so(closed: Guar
     assert [line["event"] for line in lines] == ["NATS rejects the user researcher"]
     assert "wrong" not in str(lines)
     with pytest.raises(TransientError, match="rejects the user 'researcher'"):
-        async with connect_reader(closed.nats_url, build_nats_credentials(wrong, "researcher")):
+        async with connect_reader(
+            installation.nats_url, build_nats_credentials(wrong, "researcher")
+        ):
             pass
     with pytest.raises(TransientError, match="rejects the user"):
-        async with connect_reader(closed.nats_url, Credentials("nobody")):
+        async with connect_reader(installation.nats_url, Credentials("nobody")):
             pass
 
 
-async def test_provisioning_again_changes_nothing(closed: Guarded) -> None:
-    before = _policies(closed)
+async def test_provisioning_again_changes_nothing(installation: SecuredInstallation) -> None:
+    before = _policies(installation)
     assert before
-    await provision(closed.migrator())
-    assert _policies(closed) == before
+    await provision(installation.migrator())
+    assert _policies(installation) == before
 
 
-def _policies(closed: Guarded) -> list[tuple[Any, ...]]:
-    with closed.connect("migrate") as owner:
+def _policies(installation: SecuredInstallation) -> list[tuple[Any, ...]]:
+    with installation.connect("migrate") as owner:
         return owner.execute("select oid, polname from pg_policy order by oid").fetchall()
 
 
-async def test_provisioning_says_which_key_is_missing(closed: Guarded, tmp_path: Any) -> None:
-    settings = closed.migrator().model_copy(update={"keys_dir": tmp_path})
+async def test_provisioning_names_the_missing_key(
+    installation: SecuredInstallation, tmp_path: Any
+) -> None:
+    settings = installation.migrator().model_copy(update={"keys_dir": tmp_path})
     with pytest.raises(PermanentError, match=r"vigil_database_password.*run `vigil keys`"):
         await provision(settings)

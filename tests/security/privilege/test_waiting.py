@@ -1,4 +1,4 @@
-"""Waiting for providers, and deadlines that progress puts off, each under the role of the actor that writes them."""
+"""Waiting for providers and deferring deadlines, each under the role of the service that does it."""
 
 from datetime import timedelta
 
@@ -12,39 +12,39 @@ from shared.runtime.connections import create_database
 from shared.workflow import iterations, leases, steps
 from shared.workflow.leases import Claimed
 from shared.workflow.steps import Pauses
-from tests.support.guarded import Guarded
+from tests.support.secured_installation import SecuredInstallation
 from tests.support.spending import Spender
 
 
-async def test_the_actors_that_wait_and_look_for_progress_have_the_rights(
-    closed: Guarded, ours: Database
+async def test_services_may_store_waits_and_defer_deadlines(
+    installation: SecuredInstallation, owner_database: Database
 ) -> None:
-    spender = await Spender.of(ours, name="Waiting")
-    sending = await spender.reserved("1")
-    observer = create_database(closed.settings("observer"), "observer", pool_size=1)
-    aggregator = create_database(closed.settings("aggregator"), "aggregator", pool_size=1)
+    spender = await Spender.of(owner_database, name="Waiting")
+    attempt = await spender.reserved("1")
+    observer = create_database(installation.settings("observer"), "observer", pool_size=1)
+    aggregator = create_database(installation.settings("aggregator"), "aggregator", pool_size=1)
     try:
-        await call_ledger.report_progress(observer, sending.call_id, 7)
+        await call_ledger.report_progress(observer, attempt.call_id, 7)
         async with observer.transaction() as session:
             await steps.wait(session, spender.lease, "away", pauses=Pauses(0.0, 0.0))
         async with observer.transaction() as session:
             claim = await leases.claim(session, spender.lease.step_id, "observer")
             assert isinstance(claim, Claimed)
             await steps.end_wait(session, claim.lease)
-        async with ours.transaction() as session:
-            assert (await session.get_one(Call, sending.call_id)).received_chars == 7
+        async with owner_database.transaction() as session:
+            assert (await session.get_one(Call, attempt.call_id)).received_chars == 7
             day_ago = func.clock_timestamp() - timedelta(days=1)
             of_agent = Iteration.agent_id == spender.agent.id
             await session.execute(update(Iteration).where(of_agent).values(deadline_at=day_ago))
         async with aggregator.transaction() as session:
             assert await iterations.list_stalled(session, 600, look_again_seconds=60) == []
-            put_off = await session.scalar(select(Iteration.deadline_at).where(of_agent))
-            assert put_off is not None
-            assert put_off > await iterations.database_time(session)
+            deadline = await session.scalar(select(Iteration.deadline_at).where(of_agent))
+            assert deadline is not None
+            assert deadline > await iterations.database_time(session)
         assert spender.lease.iteration_id is not None
         [end] = await Aggregate(aggregator).pass_deadline(spender.lease.iteration_id, 600)
         assert end.subject == "iteration.failed"
-        async with ours.transaction() as session:
+        async with owner_database.transaction() as session:
             step = await session.get_one(Step, spender.lease.step_id)
             await session.delete(await session.get_one(Agent, spender.agent.id))
         assert (step.waits, step.waiting_since) == (1, None)

@@ -1,4 +1,4 @@
-"""What is around an agent: who comes in, where its inbox is sent, what was said to it, how it was made."""
+"""Resources around an agent: users, sessions, tokens, destinations, conversation, configuration and merges."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,47 +18,48 @@ from shared.database.tables import Agent, BrowserSession, Interaction, Step
 from shared.enums import AccessScope, DestinationKind, MemoryKind, Phase, StepStatus
 from shared.notifications import deliveries, destinations
 from shared.notifications.webhooks import new_secret
-from tests.support.api.rows import doubled, merged
+from tests.support.api.rows import add_duplicates, add_merge
 
 ADDRESS: Final = "https://hooks.example.org/vigil"
 
 
 @dataclass(frozen=True)
-class Around:
+class AgentResources:
     user_id: UUID
-    """Of somebody who owns nothing."""
+    """A user who owns nothing."""
     link_secret: str
-    """By which that user may come in, once."""
+    """The secret of a sign-in link for that user; it works once."""
     token_id: UUID
-    """As the session, of the agent's owner."""
+    """Belongs to the agent's owner, as the session does."""
     session_id: UUID
     session_secret: str
     destination_id: UUID
     delivery_id: UUID
-    """That failed."""
+    """A failed delivery."""
     message_id: UUID
-    """An answer that is complete."""
+    """A complete answer."""
     failed_message_id: UUID
     memory_id: UUID
     merge_id: UUID
     kept: UUID
-    """With `gone`: nodes that can be made one."""
-    gone: UUID
+    """`kept` and `merged` are nodes that can be merged."""
+    add_merge: UUID
 
 
-async def around(database: Database, agent_id: UUID) -> Around:
+async def create_agent_resources(database: Database, agent_id: UUID) -> AgentResources:
     async with database.transaction() as session:
         agent = await agents.lock_agent(session, agent_id)
-        await _configured(session, agent)
-        user_id, link_secret = await _visitor(session, agent)
-        session_id, session_secret = await _signed_in(session, agent)
+        await _add_configuration(session, agent)
+        user_id, link_secret = await _add_visitor(session, agent)
+        session_id, session_secret = await _open_session(session, agent)
         token, _ = await credentials.create_token(
             session, agent.owner_id, name="spare", scopes=[AccessScope.READ]
         )
-        destination_id, delivery_id = await _sent(session, agent)
-        kept, gone = await doubled(session, agent, "Cell", "Cells")
-        complete, failed = await _answered(session, agent), await _unanswered(session, agent)
-        return Around(
+        destination_id, delivery_id = await _add_failed_delivery(session, agent)
+        kept, duplicate = await add_duplicates(session, agent, "Cell", "Cells")
+        complete = await _add_answer(session, agent)
+        failed = await _add_failed_answer(session, agent)
+        return AgentResources(
             user_id=user_id,
             link_secret=link_secret,
             token_id=token.id,
@@ -68,18 +69,18 @@ async def around(database: Database, agent_id: UUID) -> Around:
             delivery_id=delivery_id,
             message_id=complete,
             failed_message_id=failed,
-            merge_id=await merged(session, agent),
+            merge_id=await add_merge(session, agent),
             kept=kept,
-            gone=gone,
+            add_merge=duplicate,
             memory_id=await memories.remember(session, agent.id, MemoryKind.WISH, "Watch nickel."),
         )
 
 
-async def _configured(session: AsyncSession, agent: Agent) -> None:
+async def _add_configuration(session: AsyncSession, agent: Agent) -> None:
     step = await configuration.request_configuration(
         session, agent, ConfigurationInput(mission=agent.mission)
     )
-    asked = {"messages": [{"role": "user", "content": agent.mission}], "tools": []}
+    request = {"messages": [{"role": "user", "content": agent.mission}], "tools": []}
     session.add(
         Interaction(
             id=uuid4(),
@@ -88,35 +89,35 @@ async def _configured(session: AsyncSession, agent: Agent) -> None:
             phase=Phase.CONFIGURATION,
             model="m",
             system_prompt="You make agents.",
-            request=asked,
+            request=request,
             events=[],
         )
     )
-    await _end(session, step, StepStatus.COMPLETED)
+    await _end_step(session, step, StepStatus.COMPLETED)
 
 
-async def _visitor(session: AsyncSession, agent: Agent) -> tuple[UUID, str]:
+async def _add_visitor(session: AsyncSession, agent: Agent) -> tuple[UUID, str]:
     user = await credentials.create_user(
         session, name=f"visitor-{agent.id}", email=None, operator=False
     )
-    return user.id, await _link(session, user.id)
+    return user.id, await _create_link(session, user.id)
 
 
-async def _signed_in(session: AsyncSession, agent: Agent) -> tuple[UUID, str]:
-    link_secret = await _link(session, agent.owner_id)
+async def _open_session(session: AsyncSession, agent: Agent) -> tuple[UUID, str]:
+    link_secret = await _create_link(session, agent.owner_id)
     secret = await credentials.open_session(session, link_secret, "a browser")
     assert secret is not None
-    mine = select(BrowserSession.id).where(BrowserSession.digest == hash_secret(secret))
-    return (await session.scalars(mine)).one(), secret
+    query = select(BrowserSession.id).where(BrowserSession.digest == hash_secret(secret))
+    return (await session.scalars(query)).one(), secret
 
 
-async def _link(session: AsyncSession, user_id: UUID) -> str:
-    made = await credentials.create_link(session, user_id)
-    return made[1]
+async def _create_link(session: AsyncSession, user_id: UUID) -> str:
+    _, secret = await credentials.create_link(session, user_id)
+    return secret
 
 
-async def _sent(session: AsyncSession, agent: Agent) -> tuple[UUID, UUID]:
-    """A webhook, and its test, which has failed."""
+async def _add_failed_delivery(session: AsyncSession, agent: Agent) -> tuple[UUID, UUID]:
+    """Creates a webhook and a test delivery that failed; returns both ids."""
     destination_id = await destinations.create(
         session,
         agent.owner_id,
@@ -134,31 +135,31 @@ async def _sent(session: AsyncSession, agent: Agent) -> tuple[UUID, UUID]:
     return destination_id, lease.delivery_id
 
 
-async def _answered(session: AsyncSession, agent: Agent) -> UUID:
-    step, answer_id = await _asked(session, agent)
-    look = {"key": "1", "tool": "queryGraph", "about": "nodes of type Thing"}
-    cited = {"kind": "node", "id": str(uuid4()), "type": None, "name": None}
+async def _add_answer(session: AsyncSession, agent: Agent) -> UUID:
+    step, answer_id = await _add_question(session, agent)
+    tool_use = {"key": "1", "tool": "queryGraph", "about": "nodes of type Thing"}
+    citation = {"kind": "node", "id": str(uuid4()), "type": None, "name": None}
     await conversations.store_partial_answer(
-        session, answer_id, draft=1, content="Halden does.", tool_uses=[look]
+        session, answer_id, draft=1, content="Halden does.", tool_uses=[tool_use]
     )
-    await conversations.complete_answer(session, answer_id, [cited])
-    await _end(session, step, StepStatus.COMPLETED)
+    await conversations.complete_answer(session, answer_id, [citation])
+    await _end_step(session, step, StepStatus.COMPLETED)
     return answer_id
 
 
-async def _unanswered(session: AsyncSession, agent: Agent) -> UUID:
-    step, answer_id = await _asked(session, agent)
-    await _end(session, step, StepStatus.FAILED, error="the model is away")
+async def _add_failed_answer(session: AsyncSession, agent: Agent) -> UUID:
+    step, answer_id = await _add_question(session, agent)
+    await _end_step(session, step, StepStatus.FAILED, error="the model is away")
     return answer_id
 
 
-async def _asked(session: AsyncSession, agent: Agent) -> tuple[Step, UUID]:
+async def _add_question(session: AsyncSession, agent: Agent) -> tuple[Step, UUID]:
     step = await conversations.add_question(session, agent.id, "Who buys lithium?")
     assert isinstance(step, Step)
     return step, ids.answer_id(agent.id, step.index)
 
 
-async def _end(
+async def _end_step(
     session: AsyncSession, step: Step, status: StepStatus, error: str | None = None
 ) -> None:
     await session.execute(

@@ -1,3 +1,3 @@
-"""A database where nobody listens."""
+"""The URL of a database that does not answer."""
 
-NOBODY_LISTENS = "postgresql://postgres@127.0.0.1:1/vigil"
+UNREACHABLE_DATABASE_URL = "postgresql://postgres@127.0.0.1:1/vigil"

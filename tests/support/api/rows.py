@@ -1,4 +1,4 @@
-"""Rows beneath what the api tells."""
+"""Database rows for the tests of the API."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -25,19 +25,19 @@ from shared.graph.retraction import retractions
 from shared.graph.retraction.propagation import propagate_retractions
 from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
-from tests.support.committing import COMMITTED, SURE
+from tests.support.factories import make_iteration
+from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.evidence_rows import make_source
-from tests.support.making import make_iteration
 
 
-async def row_of(database: Database, name: str) -> Agent:
+async def get_agent(database: Database, name: str) -> Agent:
     async with database.transaction() as session:
         return (await session.scalars(select(Agent).where(Agent.name == name))).one()
 
 
-async def an_iteration(database: Database, agent_name: str) -> UUID:
-    """A running iteration of the agent; its id."""
-    return (await make_iteration(database, await row_of(database, agent_name))).iteration.id
+async def start_iteration(database: Database, agent_name: str) -> UUID:
+    """Starts an iteration of the agent; returns its id."""
+    return (await make_iteration(database, await get_agent(database, agent_name))).iteration.id
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class RetractedPage:
     retraction_id: UUID
 
 
-async def retracted_page(database: Database, agent: Agent, url: str) -> RetractedPage:
-    """A page that was read, and is not believed; nothing rests on it."""
+async def add_retracted_page(database: Database, agent: Agent, url: str) -> RetractedPage:
+    """Stores and retracts a page that is evidence of nothing."""
     scope = GraphScope(agent.owner_id, agent.id)
     async with database.transaction() as session:
         source_id = await make_source(session, scope, url)
@@ -57,8 +57,8 @@ async def retracted_page(database: Database, agent: Agent, url: str) -> Retracte
     return RetractedPage(url, source_id, retraction_id)
 
 
-async def advise(database: Database, agent: Agent) -> None:
-    """A node, an edge, an analysis that cites both, and advice that stands on it."""
+async def add_advice(database: Database, agent: Agent) -> None:
+    """Adds two nodes, an edge, an analysis that cites a node and the edge, and advice that cites the analysis."""
     scope = GraphScope(agent.owner_id, agent.id)
     maker, metal, edge = (uuid4() for _ in range(3))
     async with database.transaction() as session:
@@ -94,7 +94,7 @@ async def advise(database: Database, agent: Agent) -> None:
             kind="observation",
             summary="It buys.",
             content=f"Halden [node:{maker}] buys it [edge:{edge}].",
-            **SURE,
+            **ANALYSIS_TERMS,
         )
         await conclusions.add_advice(
             session,
@@ -103,14 +103,14 @@ async def advise(database: Database, agent: Agent) -> None:
             action="HOLD",
             summary="Nothing to do.",
             content=f"As it stands [node:{analysis}].",
-            **COMMITTED,
+            **ADVICE_TERMS,
         )
 
 
-async def rest_on_pages(database: Database, agent: Agent) -> UUID:
-    """Two pages, on both of which every thing and what it buys rest; the id of one of them."""
+async def add_evidence(database: Database, agent: Agent) -> UUID:
+    """Adds two pages that are evidence of every node and edge; returns the id of one page."""
     scope = GraphScope(agent.owner_id, agent.id)
-    of_agent = GraphNode.agent_id == agent.id, GraphNode.type == "Thing"
+    is_thing = GraphNode.agent_id == agent.id, GraphNode.type == "Thing"
     pages = [
         {
             "url": f"https://press.example/{year}",
@@ -120,56 +120,56 @@ async def rest_on_pages(database: Database, agent: Agent) -> UUID:
     ]
     async with database.transaction() as session:
         await store_pages(session, scope, {"results": pages})
-        names = list(await session.scalars(select(GraphNode.name).where(*of_agent)))
+        names = list(await session.scalars(select(GraphNode.name).where(*is_thing)))
         edge = (
             await session.scalars(
                 select(GraphEdge).where(GraphEdge.agent_id == agent.id, GraphEdge.type == "buys")
             )
         ).one()
         for year, page in zip((2024, 2025), pages, strict=True):
-            known: dict[str, Any] = {
+            content: dict[str, Any] = {
                 "properties": {"tonnes": year},
-                "grounds": [EvidenceInput(page["url"], page["content"][7:])],
+                "evidence": [EvidenceInput(page["url"], page["content"][7:])],
             }
             for name in sorted(names):
                 await nodes.add_node(
-                    session, scope, Validators(), type_name="Thing", name=name, **known
+                    session, scope, Validators(), type_name="Thing", name=name, **content
                 )
-            known |= {"source_id": edge.source_id, "target_id": edge.target_id}
-            await edges.add_edge(session, scope, Validators(), type_name="buys", **known)
-        found = await session.scalars(select(Source.id).where(Source.agent_id == agent.id))
-        return min(found)
+            content |= {"source_id": edge.source_id, "target_id": edge.target_id}
+            await edges.add_edge(session, scope, Validators(), type_name="buys", **content)
+        source_ids = await session.scalars(select(Source.id).where(Source.agent_id == agent.id))
+        return min(source_ids)
 
 
-async def merged(session: AsyncSession, agent: Agent, name: str = "Battery") -> UUID:
-    """A merge of two nodes, whose names are the agent's own; its id. There is the type Thing already."""
-    kept, gone = await doubled(session, agent, name, f"{name}s")
+async def add_merge(session: AsyncSession, agent: Agent, name: str = "Battery") -> UUID:
+    """Merges two nodes with names of this agent only; returns the merge's id. The type Thing must exist."""
+    kept, duplicate = await add_duplicates(session, agent, name, f"{name}s")
     scope = GraphScope(agent.owner_id, agent.id)
-    made = await entity_resolution.merge_nodes(
-        session, scope, kept_id=kept, merged_id=gone, reason="One.", made_by=agent.owner_id
+    merge = await entity_resolution.merge_nodes(
+        session, scope, kept_id=kept, merged_id=duplicate, reason="One.", made_by=agent.owner_id
     )
-    assert made is not None
-    return made.id
+    assert merge is not None
+    return merge.id
 
 
-async def doubled(session: AsyncSession, agent: Agent, *names: str) -> list[UUID]:
-    """Nodes that can be made one; their ids."""
-    found = [uuid4() for _ in names]
-    for node_id, name in zip(found, names, strict=True):
-        called = f"{name} of {agent.name}"
+async def add_duplicates(session: AsyncSession, agent: Agent, *names: str) -> list[UUID]:
+    """Adds nodes that can be merged; returns their ids."""
+    node_ids = [uuid4() for _ in names]
+    for node_id, name in zip(node_ids, names, strict=True):
+        full_name = f"{name} of {agent.name}"
         session.add(
-            GraphNode(id=node_id, agent_id=agent.id, type="Thing", name=called, properties={})
+            GraphNode(id=node_id, agent_id=agent.id, type="Thing", name=full_name, properties={})
         )
     await session.flush()
-    return found
+    return node_ids
 
 
-async def forget_pages(database: Database, agent: Agent) -> None:
-    """As if no page had said a word of anything: nothing is known but that things are."""
+async def delete_pages(database: Database, agent: Agent) -> None:
+    """Removes all pages and evidence, and the properties that rest on them."""
     async with database.transaction() as session:
         await session.execute(delete(Evidence).where(Evidence.agent_id == agent.id))
         await session.execute(delete(Source).where(Source.agent_id == agent.id))
-        facts = GraphNode.agent_id == agent.id, GraphNode.type == "Thing"
-        await session.execute(update(GraphNode).where(*facts).values(properties={}, seal=None))
-        edges = update(GraphEdge).where(GraphEdge.agent_id == agent.id)
-        await session.execute(edges.values(properties={}, seal=None))
+        is_thing = GraphNode.agent_id == agent.id, GraphNode.type == "Thing"
+        await session.execute(update(GraphNode).where(*is_thing).values(properties={}, seal=None))
+        update_edges = update(GraphEdge).where(GraphEdge.agent_id == agent.id)
+        await session.execute(update_edges.values(properties={}, seal=None))

@@ -1,4 +1,4 @@
-"""The api behind a real socket, in a thread of the test's own process."""
+"""The API on a real socket, in a thread of the test process."""
 
 import threading
 import time
@@ -13,12 +13,12 @@ from services.api.app import build
 from shared.runtime.settings import Settings
 
 START_SECONDS = 30.0
-LOOK_AGAIN_SECONDS = 0.02
+POLL_SECONDS = 0.02
 
 
 @contextmanager
-def served(settings: Settings) -> Iterator[str]:
-    """Its URL, once it is ready."""
+def serve_api(settings: Settings) -> Iterator[str]:
+    """Serves the API and yields its URL once it is ready."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     config = uvicorn.Config(
@@ -32,7 +32,7 @@ def served(settings: Settings) -> Iterator[str]:
         while not (server.started and httpx.get(f"{url}/health/ready").is_success):
             assert thread.is_alive(), "the api did not start"
             assert time.monotonic() < deadline, "the api was not ready in time"
-            time.sleep(LOOK_AGAIN_SECONDS)
+            time.sleep(POLL_SECONDS)
         yield url
     finally:
         server.should_exit = True

@@ -1,4 +1,4 @@
-"""Credentials for tests: made in the database, as the api would make them."""
+"""Credentials for tests, created in the database as the API creates them."""
 
 from collections.abc import AsyncGenerator, Iterable
 from datetime import timedelta
@@ -17,30 +17,30 @@ from shared.runtime.connections import create_database
 from shared.runtime.settings import Settings
 
 
-async def token_of(
+async def create_token(
     settings: Settings,
     user: str | None = None,
     scopes: Iterable[AccessScope] = tuple(AccessScope),
     lifetime: timedelta | None = None,
 ) -> str:
-    """A token of that user, who is made where there is none; of the installation's owner where none is named."""
+    """A token of that user, who is created if missing; without a user, of the installation's owner."""
     database = create_database(settings, "api", pool_size=1)
     try:
         if user is None:
             async with database.transaction() as session:
                 await credentials.ensure_owner(session, settings.owner)
-        return await made_token(database, user or settings.owner, scopes, lifetime)
+        return await create_token_in(database, user or settings.owner, scopes, lifetime)
     finally:
         await database.close()
 
 
-async def made_token(
+async def create_token_in(
     database: Database,
     user: str,
     scopes: Iterable[AccessScope],
     lifetime: timedelta | None = None,
 ) -> str:
-    """The same, where the database is reached already."""
+    """Like `token_of`, with an open database."""
     async with database.transaction() as session:
         user_id = await agents.ensure_user(session, user)
         _, token = await credentials.create_token(
@@ -49,14 +49,14 @@ async def made_token(
         return token
 
 
-async def session_cookie(settings: Settings, database: Database) -> str:
-    """The name of the cookie that sessions of this installation have."""
+async def session_cookie_name(settings: Settings, database: Database) -> str:
+    """The name of this installation's session cookie."""
     async with database.transaction() as session:
         return cookie_name(settings, await credentials.ensure_owner(session, settings.owner))
 
 
 class SignedIn(httpx.Auth):
-    """Shows a token of that user, which is made when it is first needed."""
+    """Sends a token of that user, created at the first request."""
 
     def __init__(self, settings: Settings, user: str | None = None) -> None:
         self._settings = settings
@@ -66,15 +66,14 @@ class SignedIn(httpx.Auth):
     async def async_auth_flow(
         self, request: httpx.Request
     ) -> AsyncGenerator[httpx.Request, httpx.Response]:
-        request.headers["authorization"] = f"Bearer {await self._shown()}"
+        request.headers["authorization"] = f"Bearer {await self._access_token()}"
         yield request
 
-    async def _shown(self) -> str:
+    async def _access_token(self) -> str:
         if self._token is None:
             try:
-                self._token = await token_of(self._settings, self._user)
+                self._token = await create_token(self._settings, self._user)
             except (TransientError, ProgrammingError):
-                return (
-                    new_token()
-                )  # without Postgres or its tables nobody knows whether it is a good one
+                # Without Postgres or its tables no token can be checked.
+                return new_token()
         return self._token

@@ -1,4 +1,4 @@
-"""All that a user can have, two of each so that lists have pages: rows beneath what the routes are asked about."""
+"""Everything a user can have, two of each so that lists have pages: the rows requested by the routes."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -26,40 +26,51 @@ from shared.graph.scope import GraphScope
 from shared.notifications import deliveries
 from shared.workflow import dead_letters
 from shared.workflow.iterations import StartedIteration
-from tests.support.api.full import conclude_more, end, lack, spoken
-from tests.support.api.rows import advise, doubled, merged, rest_on_pages, retracted_page
+from tests.support.api.full_agent import (
+    add_conclusions,
+    add_investigation_requests,
+    add_phase_run,
+    end_iteration,
+)
+from tests.support.api.rows import (
+    add_advice,
+    add_duplicates,
+    add_evidence,
+    add_merge,
+    add_retracted_page,
+)
 from tests.support.attacks.routes import READ_PAGE
+from tests.support.factories import make_iteration, make_ready
 from tests.support.graph.evidence_rows import make_source
-from tests.support.making import make_iteration, make_ready
 from tests.support.notifier.rows import make_webhook
 
 One = Callable[..., Awaitable[str]]
 
 
-async def belongings(
+async def make_belongings(
     database: Database, agent: Agent, owner: str, *, iterations: int, secret: str
 ) -> dict[str, str]:
-    """Their ids, and other words that are the owner's own, by the names of the parameters that they are given as."""
+    """Create the rows and return their ids and other private values, by the names of the route parameters."""
     await _make_ready(database, agent)
-    await advise(database, agent)
-    await conclude_more(database, agent)
-    await rest_on_pages(database, agent)
-    started = await _iterations(database, agent, iterations)
-    await lack(database, started)
+    await add_advice(database, agent)
+    await add_conclusions(database, agent)
+    await add_evidence(database, agent)
+    started = await _make_iterations(database, agent, iterations)
+    await add_investigation_requests(database, started)
     return {
         "agent": str(agent.id),
         "user": str(agent.owner_id),
         "phase": Phase.OBSERVER,
         "number": str(started.iteration.number),
         "iteration_id": str(started.iteration.id),
-        "interaction_id": str(await spoken(database, started)),
-        "letter": await _letter(database, started),
-        **await _types(database, agent, owner),
-        **await _retracted(database, agent, owner),
-        **await _found(database, agent),
-        **await _merges(database, agent),
-        **await _talk(database, agent, owner),
-        **await _destination(database, agent, owner, secret),
+        "interaction_id": str(await add_phase_run(database, started)),
+        "letter": await _dead_letter(database, started),
+        **await _make_types(database, agent, owner),
+        **await _make_retractions(database, agent, owner),
+        **await _existing_ids(database, agent),
+        **await _make_merges(database, agent),
+        **await _conversation(database, agent, owner),
+        **await _make_destination(database, agent, owner, secret),
     }
 
 
@@ -68,55 +79,57 @@ async def _make_ready(database: Database, agent: Agent) -> None:
         await make_ready(session, await session.merge(agent))
 
 
-async def _iterations(database: Database, agent: Agent, count: int) -> StartedIteration:
-    """The last one, which runs; those before it have ended."""
+async def _make_iterations(database: Database, agent: Agent, count: int) -> StartedIteration:
+    """Create the iterations and return the last one, which is running; the others have ended."""
     for _ in range(count - 1):
-        ended = await make_iteration(database, await _again(database, agent))
-        await spoken(database, ended)
-        await end(database, ended)
-    return await make_iteration(database, await _again(database, agent))
+        started = await make_iteration(database, await _reload(database, agent))
+        await add_phase_run(database, started)
+        await end_iteration(database, started)
+    return await make_iteration(database, await _reload(database, agent))
 
 
-async def _again(database: Database, agent: Agent) -> Agent:
+async def _reload(database: Database, agent: Agent) -> Agent:
     async with database.transaction() as session:
         return await session.get_one(Agent, agent.id)
 
 
-async def _types(database: Database, agent: Agent, owner: str) -> dict[str, str]:
-    """Of names that no other agent's types have."""
+async def _make_types(database: Database, agent: Agent, owner: str) -> dict[str, str]:
+    """Create types with names that no other agent has."""
     node_type, edge_type = f"ThingOf{owner.capitalize()}", f"told_by_{owner}"
-    of = {"agent_id": agent.id, "description": "x", "created_by": "test"}
+    common = {"agent_id": agent.id, "description": "x", "created_by": "test"}
     async with database.transaction() as session:
-        session.add(GraphNodeType(**of, name=node_type, properties_schema={"type": "object"}))
-        session.add(GraphEdgeType(**of, name=edge_type))
+        session.add(GraphNodeType(**common, name=node_type, properties_schema={"type": "object"}))
+        session.add(GraphEdgeType(**common, name=edge_type))
     return {"node_type": node_type, "edge_type": edge_type}
 
 
-async def _retracted(database: Database, agent: Agent, owner: str) -> dict[str, str]:
-    """Two pages that are not believed, and one that may be retracted."""
+async def _make_retractions(database: Database, agent: Agent, owner: str) -> dict[str, str]:
+    """Create two retracted pages, and one that may be retracted."""
     async with database.transaction() as session:
         await make_source(session, GraphScope(agent.owner_id, agent.id), READ_PAGE)
     for number in (1, 2):
-        made = await retracted_page(database, agent, f"https://{owner}.example.org/{number}")
-    return {"source_id": str(made.source_id), "retraction_id": str(made.retraction_id)}
+        retraction = await add_retracted_page(
+            database, agent, f"https://{owner}.example.org/{number}"
+        )
+    return {"source_id": str(retraction.source_id), "retraction_id": str(retraction.retraction_id)}
 
 
-async def _found(database: Database, agent: Agent) -> dict[str, str]:
-    """What was made in passing."""
+async def _existing_ids(database: Database, agent: Agent) -> dict[str, str]:
+    """Return the ids of rows created with other rows."""
     async with database.transaction() as session:
         return {
-            "step_id": await _one(session, Step, Step.agent_id == agent.id),
-            "item_id": await _one(session, InboxItem, InboxItem.agent_id == agent.id),
-            "edge_id": await _one(
+            "step_id": await _first_id(session, Step, Step.agent_id == agent.id),
+            "item_id": await _first_id(session, InboxItem, InboxItem.agent_id == agent.id),
+            "edge_id": await _first_id(
                 session, GraphEdge, GraphEdge.agent_id == agent.id, GraphEdge.type == "buys"
             ),
-            "token_id": await _one(session, ApiToken, ApiToken.user_id == agent.owner_id),
-            "session_id": await _one(
+            "token_id": await _first_id(session, ApiToken, ApiToken.user_id == agent.owner_id),
+            "session_id": await _first_id(
                 session, BrowserSession, BrowserSession.user_id == agent.owner_id
             ),
             **{
-                name: await _one(session, GraphNode, GraphNode.agent_id == agent.id, of_which)
-                for name, of_which in (
+                name: await _first_id(session, GraphNode, GraphNode.agent_id == agent.id, condition)
+                for name, condition in (
                     ("node_id", GraphNode.name == "Halden Cells"),
                     ("analysis_id", GraphNode.type == ANALYSIS_TYPE),
                     ("advice_id", GraphNode.type == ADVICE_TYPE),
@@ -126,21 +139,21 @@ async def _found(database: Database, agent: Agent) -> dict[str, str]:
         }
 
 
-async def _merges(database: Database, agent: Agent) -> dict[str, str]:
+async def _make_merges(database: Database, agent: Agent) -> dict[str, str]:
     async with database.transaction() as session:
-        await merged(session, agent, "Cell")
-        kept, gone = await doubled(session, agent, "Mine", "Mines")
-        merge_id = str(await merged(session, agent))
-        return {"merge_id": merge_id, "kept": str(kept), "merged": str(gone)}
+        await add_merge(session, agent, "Cell")
+        kept, merged_id = await add_duplicates(session, agent, "Mine", "Mines")
+        merge_id = str(await add_merge(session, agent))
+        return {"merge_id": merge_id, "kept": str(kept), "merged": str(merged_id)}
 
 
-async def _one(session: AsyncSession, row: type[Any], *where: Any) -> str:
-    found = await session.scalars(select(row.id).where(*where).order_by(row.id))
-    return str(found.first())
+async def _first_id(session: AsyncSession, row: type[Any], *where: Any) -> str:
+    row_ids = await session.scalars(select(row.id).where(*where).order_by(row.id))
+    return str(row_ids.first())
 
 
-async def _talk(database: Database, agent: Agent, owner: str) -> dict[str, str]:
-    """An answer that failed, so that it can be asked for again and its stream ends; and a memory."""
+async def _conversation(database: Database, agent: Agent, owner: str) -> dict[str, str]:
+    """Create a failed answer, so that it can be retried and its stream ends; and a memory."""
     async with database.transaction() as session:
         step = await conversations.add_question(session, agent.id, f"What is known of {owner}?")
         assert isinstance(step, Step)
@@ -154,23 +167,25 @@ async def _talk(database: Database, agent: Agent, owner: str) -> dict[str, str]:
         }
 
 
-async def _destination(database: Database, agent: Agent, owner: str, secret: str) -> dict[str, str]:
-    """One that is active, with a delivery that failed, so that it can be asked for again."""
+async def _make_destination(
+    database: Database, agent: Agent, owner: str, secret: str
+) -> dict[str, str]:
+    """Create an active destination with a failed delivery, so that it can be retried."""
     url = f"https://hooks.example.org/{owner}"
     await make_webhook(database, agent, f"{url}/2", secret=secret)
-    made = await make_webhook(database, agent, url, secret=secret)
+    destination_id = await make_webhook(database, agent, url, secret=secret)
     async with database.transaction() as session:
-        await deliveries.create_test(session, made)
-        delivery = await deliveries.create_test(session, made)
+        await deliveries.create_test(session, destination_id)
+        delivery = await deliveries.create_test(session, destination_id)
         await session.execute(
             update(Delivery)
             .where(Delivery.id == delivery)
             .values(status=DeliveryStatus.FAILED, ended_at=func.clock_timestamp())
         )
-    return {"destination_id": str(made), "delivery_id": str(delivery)}
+    return {"destination_id": str(destination_id), "delivery_id": str(delivery)}
 
 
-async def _letter(database: Database, started: StartedIteration) -> str:
+async def _dead_letter(database: Database, started: StartedIteration) -> str:
     async with database.transaction() as session:
         for step_id, payload in (
             (None, f"{started.iteration.id}".encode()),

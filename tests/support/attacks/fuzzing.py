@@ -1,6 +1,6 @@
-"""Requests to every operation and page of the api: right ones, nearly right ones, and hostile ones.
+"""Requests to every operation and page of the API: valid, almost valid and hostile ones.
 
-Each is made of the seed and its number alone, so that one that failed can be made again.
+A request depends only on the seed and its number, so a failed one can be reproduced.
 """
 
 import json
@@ -16,38 +16,38 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
-from services.api.web import app as window
-from tests.support.attacks.routes import document, routes
+from services.api.web import app as web_ui
+from tests.support.attacks.routes import all_routes, openapi_document
 from tests.support.attacks.world import Person
 from tests.support.hostile import DATES, JSON, NUMBERS, TEXTS, UNSTORABLE
 
-MOST_HEAD_CHARACTERS: Final = 8_000
-"""Of one value in the head, which the server holds to 64 KiB in all."""
-ENDS_SOMETHING: Final = ("/disable", "/end", "/delete", "/revoke", "/forget", "/discard")
-"""Operations after which there would be less to ask about: they are asked about what others have, or what is not there."""
-NAMES_OF_OTHERS: Final = ("kept", "merged", "agent")
-"""Fields of bodies that name something, and in which something of another user's is tried."""
+MAX_HEADER_CHARS: Final = 8_000
+"""The limit of one header value; the server limits all headers to 64 KiB."""
+DESTRUCTIVE_SUFFIXES: Final = ("/disable", "/end", "/delete", "/revoke", "/forget", "/discard")
+"""Path suffixes of operations that delete or end something: they get ids of others, or unknown ones."""
+REFERENCE_FIELDS: Final = ("kept", "merged", "agent")
+"""Body fields that refer to something; values of another user are tried in them."""
 HEADERS: Final = (
     "Accept", "Accept-Encoding", "Accept-Language", "Cookie", "Content-Type", "HX-Request", "HX-Target", "Host",
     "Idempotency-Key", "If-Match", "If-None-Match", "If-Modified-Since", "Last-Event-ID", "Origin", "Prefer", "Range",
     "Referer", "Sec-Fetch-Site", "Traceparent", "User-Agent", "X-Forwarded-For", "X-Forwarded-Host",
     "X-Forwarded-Proto", "X-HTTP-Method-Override", "X-Request-ID",
 )  # fmt: skip
-STRANGER: Final = "nobody"
-"""What whoever shows nothing is called."""
-WEIGHT: Final = {"ordinary": 5, "operator": 4, STRANGER: 1}
-ONE_RIGHT_OF: Final = 7
-"""One request of so many is right."""
-MOST_TARGET_BYTES: Final = 30_000
+ANONYMOUS: Final = "nobody"
+"""The name of the caller without a credential."""
+WEIGHT: Final = {"ordinary": 5, "operator": 4, ANONYMOUS: 1}
+VALID_REQUEST_INTERVAL: Final = 7
+"""One request in this many is valid."""
+MAX_TARGET_BYTES: Final = 30_000
 METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD")
 NAMES: Final = (*TEXTS, *UNSTORABLE)
-SMALL_JSON: Final = tuple(each for each in JSON if len(each) < 10_000)
+SMALL_JSON: Final = tuple(value for value in JSON if len(value) < 10_000)
 SCHEMES: Final = ("Bearer", "bearer", "Basic", "Digest", "Negotiate", "")
 
 
 @dataclass(frozen=True)
 class Operation:
-    """Of the api's document, or a page of the window, whose body is a form."""
+    """An operation of the API document, or a page of the web UI, whose body is a form."""
 
     method: str
     path: str
@@ -55,27 +55,27 @@ class Operation:
     """JSON Schemas by name."""
     headers: tuple[str, ...] = ()
     body: Any = None
-    """A right one, with `{name}` where something is named; None where it takes none."""
+    """A valid body, with `{name}` placeholders; None if the operation takes none."""
     optional: Mapping[str, Any] = field(default_factory=dict)
-    """What else the body may have: JSON Schemas by name."""
+    """Optional fields of the body: JSON Schemas by name."""
     is_page: bool = False
 
     @property
-    def ends_something(self) -> bool:
-        return self.method == "DELETE" or self.path.endswith(ENDS_SOMETHING)
+    def is_destructive(self) -> bool:
+        return self.method == "DELETE" or self.path.endswith(DESTRUCTIVE_SUFFIXES)
 
 
 @dataclass(frozen=True)
 class Request:
     number: int
-    who: str
+    caller: str
     operation: Operation
     method: str
     target: bytes
     headers: tuple[tuple[bytes, bytes], ...]
     body: bytes | None
     is_plain: bool
-    """A right request, as a client sends it: its time counts."""
+    """A valid request, as a client sends it: its latency is measured."""
 
     @property
     def wire(self) -> bytes:
@@ -85,40 +85,48 @@ class Request:
             lines.append(b"Content-Length: %d" % len(self.body))
         return b"\r\n".join(lines) + b"\r\n\r\n" + (self.body or b"")
 
-    def names(self, secret: str) -> bool:
-        """Whether whoever asks has said it, so that an answer may repeat it."""
+    def contains(self, secret: str) -> bool:
+        """Whether the request contains the secret, so that the response may repeat it."""
         return secret.encode() in unquote_to_bytes(self.target) + (self.body or b"")
 
 
 def operations() -> list[Operation]:
-    return [*_of_document(), *_of_pages()]
+    return [*_api_operations(), *_page_operations()]
 
 
-def _of_document() -> Iterator[Operation]:
-    bodies = {(route.method, route.path): route.body for route in routes()}
-    found = document()
-    for path, methods in found["paths"].items():
-        for method, told in methods.items():
-            parameters = told.get("parameters", [])
-            content = told.get("requestBody", {}).get("content", {})
+def _api_operations() -> Iterator[Operation]:
+    bodies = {(route.method, route.path): route.body for route in all_routes()}
+    spec = openapi_document()
+    for path, methods in spec["paths"].items():
+        for method, operation in methods.items():
+            parameters = operation.get("parameters", [])
+            content = operation.get("requestBody", {}).get("content", {})
             schema = content.get("application/json", {}).get("schema", {})
             yield Operation(
                 method.upper(),
                 path,
-                {each["name"]: each["schema"] for each in parameters if each["in"] == "query"},
-                tuple(each["name"] for each in parameters if each["in"] == "header"),
+                {
+                    parameter["name"]: parameter["schema"]
+                    for parameter in parameters
+                    if parameter["in"] == "query"
+                },
+                tuple(parameter["name"] for parameter in parameters if parameter["in"] == "header"),
                 bodies.get((method.upper(), path)),
-                _resolved(schema).get("properties", {}),
+                _resolve(schema).get("properties", {}),
             )
 
 
-def _of_pages() -> Iterator[Operation]:
-    for router in window.PAGES:
+def _page_operations() -> Iterator[Operation]:
+    for router in web_ui.PAGES:
         for route in router.routes:
             assert isinstance(route, APIRoute)
-            needed = list(_with_dependencies(route.dependant))
-            queries = [each.alias for one in needed for each in one.query_params]
-            fields = [name for one in needed for name in _form_fields(one.body_params)]
+            dependants = list(_with_dependencies(route.dependant))
+            queries = [
+                parameter.alias for dependant in dependants for parameter in dependant.query_params
+            ]
+            fields = [
+                name for dependant in dependants for name in _form_fields(dependant.body_params)
+            ]
             for method in sorted((route.methods or set()) - {"HEAD"}):
                 yield Operation(
                     method,
@@ -132,45 +140,45 @@ def _of_pages() -> Iterator[Operation]:
 
 def _with_dependencies(dependant: Dependant) -> Iterator[Dependant]:
     yield dependant
-    for each in dependant.dependencies:
-        yield from _with_dependencies(each)
+    for dependency in dependant.dependencies:
+        yield from _with_dependencies(dependency)
 
 
 def _form_fields(parameters: Sequence[Any]) -> Iterator[str]:
-    for each in parameters:
-        shape = each.field_info.annotation
-        if isinstance(shape, type) and issubclass(shape, BaseModel):
-            yield from shape.model_fields
+    for parameter in parameters:
+        annotation = parameter.field_info.annotation
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            yield from annotation.model_fields
         else:
-            yield each.alias
+            yield parameter.alias
 
 
-def _resolved(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = document()["components"]["schemas"]
+def _resolve(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    schemas = openapi_document()["components"]["schemas"]
     while "$ref" in schema:
-        schema = found[schema["$ref"].rpartition("/")[2]]
+        schema = schemas[schema["$ref"].rpartition("/")[2]]
     for choice in ("anyOf", "oneOf", "allOf"):
         if choice in schema:
-            return _resolved(schema[choice][0])
+            return _resolve(schema[choice][0])
     return schema
 
 
-Part = tuple[str, str]
-"""Where a value stands: `path`, `query`, `header` or `field`, and its name; `body` and `method` have none."""
-Spoiled = dict[Part, str | bytes]
+Location = tuple[str, str]
+"""The location of a value: `path`, `query`, `header` or `field`, and its name; `body` and `method` have none."""
+Replacements = dict[Location, str | bytes]
 
-WHOLE_BODY: Final[Part] = ("body", "")
-METHOD: Final[Part] = ("method", "")
-AUTHORIZATION: Final[Part] = ("header", "Authorization")
+WHOLE_BODY: Final[Location] = ("body", "")
+METHOD: Final[Location] = ("method", "")
+AUTHORIZATION: Final[Location] = ("header", "Authorization")
 
 
 class Requests:
-    """First, in an order that the seed decides, each part of each operation with each value that its type suggests;
-    then several at once, and right ones in between.
+    """First every location of every operation with every candidate value, in random order; then random combinations,
+    with valid requests in between.
     """
 
     def __init__(self, seed: int, callers: Mapping[str, Person | None], victim: Person) -> None:
-        """`callers` by what they are called; None shows nothing. What the victim has is tried by all others."""
+        """`callers` are by name; None has no credential. All of them try the ids of the victim."""
         self.seed = seed
         self._callers = callers
         self._victim = victim
@@ -178,148 +186,156 @@ class Requests:
         self._one_by_one = [
             (operation, part, value)
             for operation in self._operations
-            for part, values in _parts(operation).items()
+            for part, values in _candidate_values(operation).items()
             for value in values
         ]
         Random(seed).shuffle(self._one_by_one)
 
     @property
     def count_one_by_one(self) -> int:
-        """How many requests it takes to try each."""
-        return len(self._one_by_one) * ONE_RIGHT_OF // (ONE_RIGHT_OF - 1)
+        """The number of requests needed to try every value."""
+        return len(self._one_by_one) * VALID_REQUEST_INTERVAL // (VALID_REQUEST_INTERVAL - 1)
 
     def make(self, number: int) -> Request:
-        chance = Random(f"{self.seed}-{number}")
-        # Whoever shows nothing comes no further than the door.
-        [who] = chance.choices(list(self._callers), [WEIGHT[who] for who in self._callers])
-        operation, spoiled = chance.choice(self._operations), Spoiled()
-        if number % ONE_RIGHT_OF:
-            place = number - number // ONE_RIGHT_OF - 1
-            if place < len(self._one_by_one):
-                operation, part, value = self._one_by_one[place]
-                spoiled = {part: value}
+        rng = Random(f"{self.seed}-{number}")
+        [caller] = rng.choices(list(self._callers), [WEIGHT[name] for name in self._callers])
+        operation, replacements = rng.choice(self._operations), Replacements()
+        if number % VALID_REQUEST_INTERVAL:
+            index = number - number // VALID_REQUEST_INTERVAL - 1
+            if index < len(self._one_by_one):
+                operation, location, value = self._one_by_one[index]
+                replacements = {location: value}
             else:
-                spoiled = _several(chance, operation)
+                replacements = _random_replacements(rng, operation)
         if operation.path.endswith("/sign-out"):
-            who = STRANGER  # or the session would be over for the requests that follow
-        making = _Making(chance, self._callers[who], self._victim, operation, spoiled)
-        return making.request(number, who)
+            caller = ANONYMOUS  # otherwise later requests would have no session
+        builder = _RequestBuilder(rng, self._callers[caller], self._victim, operation, replacements)
+        return builder.request(number, caller)
 
 
-def _parts(operation: Operation) -> dict[Part, tuple[str | bytes, ...]]:
-    """Each with the values that are tried in its place."""
-    found: dict[Part, tuple[str | bytes, ...]] = {
+def _candidate_values(operation: Operation) -> dict[Location, tuple[str | bytes, ...]]:
+    """Return the values to try for each location."""
+    candidates: dict[Location, tuple[str | bytes, ...]] = {
         ("path", name): NUMBERS if name == "number" else NAMES
         for name in _parameters(operation.path)
     }
-    found |= {("query", name): _values(schema) for name, schema in operation.queries.items()}
-    found |= {("header", name): (*NAMES, *NUMBERS) for name in operation.headers}
+    candidates |= {("query", name): _values(schema) for name, schema in operation.queries.items()}
+    candidates |= {("header", name): (*NAMES, *NUMBERS) for name in operation.headers}
     if operation.body is not None:
-        known = operation.body if isinstance(operation.body, dict) else {}
-        for name in dict.fromkeys((*known, *operation.optional)):
+        fields = operation.body if isinstance(operation.body, dict) else {}
+        for name in dict.fromkeys((*fields, *operation.optional)):
             values = _values(operation.optional.get(name, {}))
-            found["field", name] = values if operation.is_page else (*values, *SMALL_JSON)
-        found[WHOLE_BODY] = NAMES if operation.is_page else JSON
-    return found
+            candidates["field", name] = values if operation.is_page else (*values, *SMALL_JSON)
+        candidates[WHOLE_BODY] = NAMES if operation.is_page else JSON
+    return candidates
 
 
 def _values(schema: Mapping[str, Any]) -> tuple[str, ...]:
     kinds = set(_kinds(schema))
-    found: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
     if kinds & {"date", "date-time"}:
-        found += DATES
+        values += DATES
     if kinds & {"integer", "number", "boolean"}:
-        found += NUMBERS
-    return found or NAMES
+        values += NUMBERS
+    return values or NAMES
 
 
 def _kinds(schema: Mapping[str, Any]) -> Iterator[str]:
-    """Types and formats, of all that it may be."""
+    """Yield the types and formats that the schema allows."""
     for choice in ("anyOf", "oneOf", "allOf"):
-        for each in schema.get(choice, ()):
-            yield from _kinds(each)
+        for inner in schema.get(choice, ()):
+            yield from _kinds(inner)
     if "$ref" in schema:
-        yield from _kinds(_resolved(schema))
+        yield from _kinds(_resolve(schema))
     if "items" in schema:
         yield from _kinds(schema["items"])
     yield schema.get("format") or schema.get("type", "string")
 
 
-def _several(chance: Random, operation: Operation) -> Spoiled:
-    parts = _parts(operation)
-    parts |= {("header", chance.choice(HEADERS)): (*NAMES, *NUMBERS, *DATES)}
-    parts |= {("query", chance.choice(NAMES)[:50]): NAMES, METHOD: METHODS, AUTHORIZATION: NAMES}
-    chosen = chance.choices(list(parts), k=chance.choice((1, 2, 2, 3)))
-    return {part: chance.choice(parts[part]) for part in chosen}
+def _random_replacements(rng: Random, operation: Operation) -> Replacements:
+    candidates = _candidate_values(operation)
+    candidates |= {("header", rng.choice(HEADERS)): (*NAMES, *NUMBERS, *DATES)}
+    candidates |= {("query", rng.choice(NAMES)[:50]): NAMES, METHOD: METHODS, AUTHORIZATION: NAMES}
+    chosen = rng.choices(list(candidates), k=rng.choice((1, 2, 2, 3)))
+    return {location: rng.choice(candidates[location]) for location in chosen}
 
 
 @dataclass
-class _Making:
-    """Of one request."""
+class _RequestBuilder:
+    """Builds one request."""
 
-    chance: Random
+    rng: Random
     caller: Person | None
     victim: Person
     operation: Operation
-    spoiled: Spoiled
+    replacements: Replacements
 
-    def request(self, number: int, who: str) -> Request:
+    def request(self, number: int, caller_name: str) -> Request:
         operation = self.operation
-        asks_of_own = not operation.ends_something and self.chance.random() < 0.8
-        owner = self.caller if asks_of_own and self.caller is not None else self.victim
+        uses_own_values = not operation.is_destructive and self.rng.random() < 0.8
+        owner = self.caller if uses_own_values and self.caller is not None else self.victim
         values = dict(owner.values)
-        if operation.ends_something and self.caller is not None:
-            values = {name: self._another(value) for name, value in values.items()}
+        if operation.is_destructive and self.caller is not None:
+            values = {name: self._unknown_value(value) for name, value in values.items()}
         target, headers, body = self._target(values), self._headers(), self._body(owner)
-        if body is not None and ("header", "Content-Type") not in self.spoiled:
-            usual = "application/x-www-form-urlencoded" if operation.is_page else "application/json"
-            headers.append((b"Content-Type", usual.encode()))
-        method = str(self.spoiled.get(METHOD, operation.method))
+        if body is not None and ("header", "Content-Type") not in self.replacements:
+            content_type = (
+                "application/x-www-form-urlencoded" if operation.is_page else "application/json"
+            )
+            headers.append((b"Content-Type", content_type.encode()))
+        method = str(self.replacements.get(METHOD, operation.method))
         if method == "DELETE" and operation.method != "DELETE" and owner is self.caller:
             method = "OPTIONS"
-        is_plain = not self.spoiled and method == "GET" and who != STRANGER and asks_of_own
-        return Request(number, who, operation, method, target, tuple(headers), body, is_plain)
+        is_plain = (
+            not self.replacements
+            and method == "GET"
+            and caller_name != ANONYMOUS
+            and uses_own_values
+        )
+        return Request(
+            number, caller_name, operation, method, target, tuple(headers), body, is_plain
+        )
 
-    def _another(self, value: str) -> str:
-        """Of the same form, and of nobody."""
+    def _unknown_value(self, value: str) -> str:
+        """Return a value of the same form that belongs to nobody."""
         try:
             UUID(value)
         except ValueError:
             return value
-        return self.chance.choice((str(UUID(int=self.chance.getrandbits(128))), "x"))
+        return self.rng.choice((str(UUID(int=self.rng.getrandbits(128))), "x"))
 
     def _target(self, values: Mapping[str, str]) -> bytes:
-        known = {
-            name: self.spoiled.get(("path", name), values.get(name, "x")) or "%"
+        path_values = {
+            name: self.replacements.get(("path", name), values.get(name, "x")) or "%"
             for name in _parameters(self.operation.path)
         }
         path = self.operation.path.format_map(
-            {name: _quoted(value) for name, value in known.items()}
+            {name: _quote(value) for name, value in path_values.items()}
         )
-        asked: list[tuple[str, str | bytes]] = [
-            (name, value) for (where, name), value in self.spoiled.items() if where == "query"
+        query_values: list[tuple[str, str | bytes]] = [
+            (name, value) for (where, name), value in self.replacements.items() if where == "query"
         ]
-        asked += [
-            (name, values.get(name) or str(self._right(schema)))
+        query_values += [
+            (name, values.get(name) or str(self._valid_value(schema)))
             for name, schema in self.operation.queries.items()
-            if ("query", name) not in self.spoiled and self.chance.random() < 0.2
+            if ("query", name) not in self.replacements and self.rng.random() < 0.2
         ]
-        query = "&".join(f"{_quoted(name)}={_quoted(value)}" for name, value in asked)
-        return (f"{path}?{query}" if query else path).encode()[:MOST_TARGET_BYTES]
+        query = "&".join(f"{_quote(name)}={_quote(value)}" for name, value in query_values)
+        return (f"{path}?{query}" if query else path).encode()[:MAX_TARGET_BYTES]
 
-    def _right(self, schema: Mapping[str, Any]) -> Any:
-        found = _resolved(schema)
-        if "enum" in found:
-            return self.chance.choice(found["enum"])
-        if "const" in found:
-            return found["const"]
-        match found.get("type"), found.get("format"):
+    def _valid_value(self, schema: Mapping[str, Any]) -> Any:
+        resolved = _resolve(schema)
+        if "enum" in resolved:
+            return self.rng.choice(resolved["enum"])
+        if "const" in resolved:
+            return resolved["const"]
+        match resolved.get("type"), resolved.get("format"):
             case "integer" | "number", _:
-                return found.get("minimum", 1)
+                return resolved.get("minimum", 1)
             case "boolean", _:
-                return self.chance.choice((True, False))
+                return self.rng.choice((True, False))
             case "array", _:
-                return [self._right(found.get("items", {}))]
+                return [self._valid_value(resolved.get("items", {}))]
             case "object", _:
                 return {}
             case _, "date":
@@ -327,83 +343,87 @@ class _Making:
             case _, "date-time":
                 return "2026-01-31T00:00:00Z"
             case _, "uuid":
-                return str(UUID(int=self.chance.getrandbits(128)))
+                return str(UUID(int=self.rng.getrandbits(128)))
             case _:
-                length = max(found.get("minLength", 1), self.chance.randrange(1, 12))
-                return "".join(self.chance.choices(string.ascii_lowercase, k=length))
+                length = max(resolved.get("minLength", 1), self.rng.randrange(1, 12))
+                return "".join(self.rng.choices(string.ascii_lowercase, k=length))
 
     def _headers(self) -> list[tuple[bytes, bytes]]:
-        address = ".".join(str(self.chance.randrange(256)) for _ in range(3))
-        found: dict[str, bytes] = {
+        address = ".".join(str(self.rng.randrange(256)) for _ in range(3))
+        headers: dict[str, bytes] = {
             "Host": b"127.0.0.1",
-            # Each from another address, so that what one of them does wrong is not held against the others.
+            # Each from another address, so that one bad request does not affect the rate limit of the others.
             "X-Forwarded-For": f"10.{address}".encode(),
         }
         if self.operation.is_page:
-            found |= {"Accept": b"text/html", "Sec-Fetch-Site": b"same-origin"}
+            headers |= {"Accept": b"text/html", "Sec-Fetch-Site": b"same-origin"}
         if self.caller is not None:
-            shown = self.caller.cookie if self.operation.is_page else self.caller.bearer
-            found |= {name.title(): value.encode() for name, value in shown.items()}
-        for (where, name), value in self.spoiled.items():
+            credential = self.caller.cookie if self.operation.is_page else self.caller.bearer
+            headers |= {name.title(): value.encode() for name, value in credential.items()}
+        for (where, name), value in self.replacements.items():
             if where == "header":
-                found[name] = _header(value)
-        if AUTHORIZATION in self.spoiled:
-            scheme = self.chance.choice(SCHEMES).encode()
-            found["Authorization"] = b"%s %s" % (scheme, found["Authorization"])
-        return [(name.encode(), value) for name, value in found.items()]
+                headers[name] = _header(value)
+        if AUTHORIZATION in self.replacements:
+            scheme = self.rng.choice(SCHEMES).encode()
+            headers["Authorization"] = b"%s %s" % (scheme, headers["Authorization"])
+        return [(name.encode(), value) for name, value in headers.items()]
 
     def _body(self, owner: Person) -> bytes | None:
         if self.operation.body is None:
             return None
-        if WHOLE_BODY in self.spoiled:
-            whole = self.spoiled[WHOLE_BODY]
-            return whole if isinstance(whole, bytes) else _quoted(whole).encode()
-        said = self.operation.body
-        if isinstance(said, dict):
-            named = self.victim if self.chance.random() < 0.1 else owner
-            said = {
-                key: named.values.get(key, value) if key in NAMES_OF_OTHERS else value
-                for key, value in said.items()
+        if WHOLE_BODY in self.replacements:
+            whole = self.replacements[WHOLE_BODY]
+            return whole if isinstance(whole, bytes) else _quote(whole).encode()
+        content = self.operation.body
+        if isinstance(content, dict):
+            person = self.victim if self.rng.random() < 0.1 else owner
+            content = {
+                key: person.values.get(key, value) if key in REFERENCE_FIELDS else value
+                for key, value in content.items()
             }
             for name, schema in self.operation.optional.items():
-                if name not in said and self.chance.random() < 0.2:
-                    said[name] = self._right(schema)
-        return self._form(said) if self.operation.is_page else self._json(said)
+                if name not in content and self.rng.random() < 0.2:
+                    content[name] = self._valid_value(schema)
+        return self._form(content) if self.operation.is_page else self._json(content)
 
-    def _json(self, said: Any) -> bytes:
-        if not isinstance(said, dict):
-            return json.dumps(said).encode()
-        values = {name: value for (where, name), value in self.spoiled.items() if where == "field"}
-        written = [
-            b'"%s": %s' % (name.encode(), _json_value(value, self.chance))
+    def _json(self, content: Any) -> bytes:
+        if not isinstance(content, dict):
+            return json.dumps(content).encode()
+        values = {
+            name: value for (where, name), value in self.replacements.items() if where == "field"
+        }
+        members = [
+            b'"%s": %s' % (name.encode(), _json_value(value, self.rng))
             for name, value in values.items()
         ]
-        written += [
+        members += [
             json.dumps(name).encode() + b": " + json.dumps(value).encode()
-            for name, value in said.items()
+            for name, value in content.items()
             if name not in values
         ]
-        return b"{" + b", ".join(written) + b"}"
+        return b"{" + b", ".join(members) + b"}"
 
-    def _form(self, said: Any) -> bytes:
-        fields = dict(said) if isinstance(said, dict) else {}
-        fields |= {name: value for (where, name), value in self.spoiled.items() if where == "field"}
+    def _form(self, content: Any) -> bytes:
+        fields = dict(content) if isinstance(content, dict) else {}
+        fields |= {
+            name: value for (where, name), value in self.replacements.items() if where == "field"
+        }
         return "&".join(
-            f"{_quoted(name)}={_quoted(value)}" for name, value in fields.items()
+            f"{_quote(name)}={_quote(value)}" for name, value in fields.items()
         ).encode()
 
 
-def _json_value(value: str | bytes, chance: Random) -> bytes:
-    """JSON as it is; a text as a text, or where it could be a number as that."""
+def _json_value(value: str | bytes, rng: Random) -> bytes:
+    """Return bytes unchanged, and a text as a JSON string or, if possible, as a number."""
     if isinstance(value, bytes):
         return value
     is_number = value in NUMBERS and value.isascii() and value.strip("+-.0123456789eE") == ""
-    return value.encode() if is_number and chance.random() < 0.7 else json.dumps(value).encode()
+    return value.encode() if is_number and rng.random() < 0.7 else json.dumps(value).encode()
 
 
 def _header(value: str | bytes) -> bytes:
-    """As bytes that end no line."""
-    raw = _raw(value)[:MOST_HEAD_CHARACTERS]
+    """Return the value as bytes without line breaks."""
+    raw = _raw(value)[:MAX_HEADER_CHARS]
     return raw.replace(b"\r", b" ").replace(b"\n", b" ").strip(b" \t")
 
 
@@ -411,8 +431,8 @@ def _parameters(path: str) -> list[str]:
     return [part.partition("}")[0].partition(":")[0] for part in path.split("{")[1:]]
 
 
-def _quoted(value: str | bytes) -> str:
-    return quote(_raw(value)[:MOST_HEAD_CHARACTERS], safe="")
+def _quote(value: str | bytes) -> str:
+    return quote(_raw(value)[:MAX_HEADER_CHARS], safe="")
 
 
 def _raw(value: str | bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""What browsers say of the page that asks."""
+"""Headers with which browsers describe the page that sends a request."""
 
 OWN_PAGE = {"origin": "http://127.0.0.1", "sec-fetch-site": "same-origin"}
 FOREIGN = {
@@ -9,6 +9,6 @@ FOREIGN = {
     "without an origin": {"sec-fetch-site": "cross-site"},
     "a neighbour without an origin": {"sec-fetch-site": "same-site"},
     "by hand": {"sec-fetch-site": "none"},
-    "something unheard of": {"sec-fetch-site": "same-origin, cross-site"},
-    "nothing at all": {},
+    "an unknown value": {"sec-fetch-site": "same-origin, cross-site"},
+    "no headers": {},
 }

@@ -1,4 +1,4 @@
-"""A real api process under attack: started with SIGPIPE at its default action, as a forked child can be."""
+"""A real API process under attack, started with the default action for SIGPIPE, as a forked child can be."""
 
 import os
 import resource
@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from cli.local.ports import free_port, unreadiness
-from tests.support.waiting import waited_for
+from tests.support.waiting import wait_for
 
 API: Final = "from services.api.app import serve; serve()"
 SANDBOX: Final = "from sandbox.__main__ import main; main()"
-_WITH_SIGPIPE: Final = "import signal; signal.signal(signal.SIGPIPE, signal.SIG_DFL); "
+_DEFAULT_SIGPIPE: Final = "import signal; signal.signal(signal.SIGPIPE, signal.SIG_DFL); "
 
 
-class Attacked:
+class AttackedProcess:
     def __init__(self, process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
         self.process = process
         self.port = port
@@ -33,20 +33,20 @@ class Attacked:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
     def connect(self, source: str = "127.0.0.1") -> socket.socket:
-        """A connection from that address of loopback."""
+        """Connect from this loopback address."""
         return socket.create_connection(
             ("127.0.0.1", self.port), timeout=10, source_address=(source, 0)
         )
 
-    def ask(self, request: bytes, source: str = "127.0.0.1") -> bytes:
-        """Everything that is answered, until the connection is closed."""
+    def send(self, request: bytes, source: str = "127.0.0.1") -> bytes:
+        """Send the bytes and return everything received until the connection is closed."""
         with self.connect(source) as connection:
             connection.sendall(request)
             return b"".join(iter(lambda: connection.recv(65536), b""))
 
 
 @contextmanager
-def attacked(
+def attacked_process(
     log: Path,
     *arguments: str,
     program: str = API,
@@ -54,16 +54,18 @@ def attacked(
     port: int | None = None,
     files: tuple[int, int] | None = None,
     **environment: str,
-) -> Iterator[Attacked]:
-    """`files` are its soft and hard limit of open files; `environment` is given in addition to the port."""
+) -> Iterator[AttackedProcess]:
+    """`files` is the soft and hard limit of open files; `environment` is added to the port."""
     port = port or free_port()
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("VIGIL_")}
-    command = [sys.executable, "-c", _WITH_SIGPIPE + program, *arguments]
+    base_environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("VIGIL_")
+    }
+    command = [sys.executable, "-c", _DEFAULT_SIGPIPE + program, *arguments]
     with (
         log.open("wb") as file,
         subprocess.Popen(
             command,
-            env={**clean, "VIGIL_PORT": str(port), **environment},
+            env={**base_environment, "VIGIL_PORT": str(port), **environment},
             stdout=file,
             stderr=file,
             preexec_fn=None
@@ -77,7 +79,7 @@ def attacked(
                 assert process.poll() is None, log.read_text(errors="replace")
                 return True if unreadiness(port, ready) is None else None
 
-            waited_for(is_ready, f"the process at port {port} to be ready")
-            yield Attacked(process, port, log)
+            wait_for(is_ready, f"the process at port {port} to be ready")
+            yield AttackedProcess(process, port, log)
         finally:
             process.terminate()

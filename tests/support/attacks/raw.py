@@ -1,4 +1,4 @@
-"""Requests as bytes, for what no client library would send."""
+"""Requests as bytes, for requests that no client library would send."""
 
 import asyncio
 import socket
@@ -15,8 +15,8 @@ ANSWER_SECONDS: Final = 10.0
 
 
 @asynccontextmanager
-async def listening(app: FastAPI) -> AsyncIterator[int]:
-    """The port at which the application answers, by the server that it has in production."""
+async def listening_port(app: FastAPI) -> AsyncIterator[int]:
+    """Serve the application with its production server and yield the port."""
     open_socket = socket.create_server(("127.0.0.1", 0))
     limits = ConnectionLimits(total=1000, per_address=500)
     config = uvicorn.Config(
@@ -29,27 +29,27 @@ async def listening(app: FastAPI) -> AsyncIterator[int]:
         timeout_keep_alive=1,
     )
     server = uvicorn.Server(config)
-    serving = asyncio.create_task(server.serve(sockets=[open_socket]))
+    task = asyncio.create_task(server.serve(sockets=[open_socket]))
     try:
         yield open_socket.getsockname()[1]
     finally:
         server.should_exit = True
-        await serving
+        await task
 
 
-async def answered(port: int, request: bytes) -> tuple[int, str]:
-    """Status and all that was said; 0 where the connection was closed without a word."""
+async def send(port: int, request: bytes) -> tuple[int, str]:
+    """Return the status and the whole response; status 0 if the connection was closed without one."""
     async with asyncio.timeout(ANSWER_SECONDS):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
             writer.write(request)
             await writer.drain()
-            said = (await reader.read()).decode("latin-1")
+            text = (await reader.read()).decode("latin-1")
         except ConnectionResetError:
             return 0, ""
         finally:
             writer.close()
-    return (int(said.split()[1]) if said else 0), said
+    return (int(text.split()[1]) if text else 0), text
 
 
 def get(target: str, *headers: str, host: str = "127.0.0.1") -> bytes:

@@ -1,4 +1,4 @@
-"""Every route there is, as the OpenAPI document has it: whoever adds one has it attacked."""
+"""All routes of the OpenAPI document; a new route is attacked automatically."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,22 +10,22 @@ from shared.runtime.settings import Settings
 
 SAFE: Final = ("GET", "HEAD")
 OPEN: Final = {
-    ("GET", "/health/live"): "a supervisor asks before anything works; says that the process lives",
-    ("GET", "/health/ready"): "a supervisor asks; says what is waited for",
-    ("GET", "/api/v1/about"): "says which version answers, and nothing else",
-    ("POST", "/api/v1/sign-in"): "who asks has nothing to show yet; answers the same to everybody",
-    ("GET", "/api/v1/sign-in/link"): "the link is what is shown; the page tells nothing of it",
-    ("POST", "/api/v1/sign-in/link"): "the link is what is shown",
+    ("GET", "/health/live"): "liveness probe, before anything else works",
+    ("GET", "/health/ready"): "readiness probe; names the missing dependencies",
+    ("GET", "/api/v1/about"): "returns only the version",
+    ("POST", "/api/v1/sign-in"): "the client has no credential yet; the same answer for every name",
+    ("GET", "/api/v1/sign-in/link"): "the link is the credential; the page does not show it",
+    ("POST", "/api/v1/sign-in/link"): "the link is the credential",
 }
-"""What is answered to strangers, and why. openapi.json, which tells of itself nowhere, is open too."""
-OPERATED: Final = ("/api/v1/users", "/api/v1/budget", "/metrics")
-"""Routes that begin so are for operators alone: others are told so, whoever they ask for."""
-ENDLESS: Final = ("/api/v1/events", "/api/v1/agents/{agent}/events")
-"""Whoever is let in is answered without end: read only over a socket, see test_event_stream.py."""
-WORDS: Final = frozenset({"phase"})
-"""Parameters that mean the same to everybody, so that none is anybody's own."""
+"""Routes open without a credential, and why. openapi.json, which is not in the document, is open too."""
+OPERATOR_ONLY: Final = ("/api/v1/users", "/api/v1/budget", "/api/v1/services", "/metrics")
+"""Path prefixes of routes for operators only: other users are refused, whatever they request."""
+STREAMS: Final = ("/api/v1/events", "/api/v1/agents/{agent}/events")
+"""Endless responses: read only over a socket, see test_event_stream.py."""
+SHARED_PARAMETERS: Final = frozenset({"phase"})
+"""Parameters whose values are the same for all users, so they are not private."""
 READ_PAGE: Final = "https://news.example.org/made-by-attack"
-"""That every agent has read."""
+"""A page that every agent has read."""
 BODIES: Final[dict[tuple[str, str], Any]] = {
     ("POST", "/api/v1/agents"): {"mission": "Watch the lithium supply of Europe"},
     ("POST", "/api/v1/agents/{agent}/retractions"): {
@@ -45,7 +45,7 @@ BODIES: Final[dict[tuple[str, str], Any]] = {
     ("POST", "/api/v1/users"): {"name": "made-by-attack"},
     ("POST", "/api/v1/tokens"): {"name": "made-by-attack", "scopes": ["read"]},
 }
-"""For routes whose body cannot be made up from its schema."""
+"""Bodies of routes for which the schema is not enough to generate one."""
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Route:
     method: str
     path: str
     body: Any
-    """One that the route understands; None where it takes none."""
-    questions: tuple[str, ...] = ()
-    """The parameters in its query that may name something: words and ids, no numbers, dates or choices."""
+    """A valid body; None if the route takes none."""
+    query_parameters: tuple[str, ...] = ()
+    """Query parameters that may contain a name: texts and ids, not numbers, dates or enums."""
     headers: tuple[str, ...] = ()
 
     @property
@@ -63,27 +63,27 @@ class Route:
         return self.method in SAFE
 
     @property
-    def is_operated(self) -> bool:
-        return self.path.startswith(OPERATED)
+    def is_operator_only(self) -> bool:
+        return self.path.startswith(OPERATOR_ONLY)
 
     @property
     def parameters(self) -> list[str]:
         return [part[1:-1] for part in self.path.split("/") if part.startswith("{")]
 
     def url(self, values: dict[str, str]) -> str:
-        """With its parameters filled in. Fails where nobody has taught the attacks what one of them is."""
+        """Return the path with its parameters filled in. Fails if the attacks do not know a parameter."""
         unknown = set(self.parameters) - set(values)
-        assert not unknown, f"{self}: say in tests/support/attacks/world.py what {unknown} is"
+        assert not unknown, f"{self}: define {unknown} in tests/support/attacks/belongings.py"
         return self.path.format_map(values)
 
-    def says(self, values: dict[str, str]) -> Any:
-        """Its body, with the values that it names filled in."""
+    def body_with(self, values: dict[str, str]) -> Any:
+        """Return the body with its placeholders filled in."""
         if not isinstance(self.body, dict):
             return self.body
-        named = {f"{{{name}}}": value for name, value in values.items()}
+        replacements = {f"{{{name}}}": value for name, value in values.items()}
         return {
-            key: named.get(said, said) if isinstance(said, str) else said
-            for key, said in self.body.items()
+            key: replacements.get(content, content) if isinstance(content, str) else content
+            for key, content in self.body.items()
         }
 
     def __str__(self) -> str:
@@ -91,39 +91,41 @@ class Route:
 
 
 @cache
-def document() -> dict[str, Any]:
+def openapi_document() -> dict[str, Any]:
     return build(Settings()).openapi()
 
 
-def routes() -> list[Route]:
-    found = document()
+def all_routes() -> list[Route]:
+    document = openapi_document()
     return [
         Route(
             method.upper(),
             path,
-            BODIES.get((method.upper(), path), _body(operation, found)),
-            tuple(_asked(operation, "query", found)),
-            tuple(_asked(operation, "header", found)),
+            BODIES.get((method.upper(), path), _example_body(operation, document)),
+            tuple(_parameter_names(operation, "query", document)),
+            tuple(_parameter_names(operation, "header", document)),
         )
-        for path, operations in found["paths"].items()
+        for path, operations in document["paths"].items()
         for method, operation in operations.items()
     ]
 
 
-def guarded() -> list[Route]:
-    """All but those that are open."""
-    return [route for route in routes() if (route.method, route.path) not in OPEN]
+def guarded_routes() -> list[Route]:
+    """Return all routes except the open ones."""
+    return [route for route in all_routes() if (route.method, route.path) not in OPEN]
 
 
-def _asked(operation: dict[str, Any], where: str, found: dict[str, Any]) -> Iterator[str]:
+def _parameter_names(
+    operation: dict[str, Any], location: str, document: dict[str, Any]
+) -> Iterator[str]:
     for parameter in operation.get("parameters", []):
-        if parameter["in"] == where and _names_something(parameter["schema"], found):
+        if parameter["in"] == location and _may_be_name(parameter["schema"], document):
             yield parameter["name"]
 
 
-def _names_something(schema: dict[str, Any], found: dict[str, Any]) -> bool:
+def _may_be_name(schema: dict[str, Any], document: dict[str, Any]) -> bool:
     if "$ref" in schema:
-        return _names_something(_referred(schema, found), found)
+        return _may_be_name(_resolve_ref(schema, document), document)
     kinds = [schema, *schema.get("anyOf", []), schema.get("items", {})]
     return any(
         kind.get("type") == "string" and kind.get("format", "uuid") == "uuid" and "enum" not in kind
@@ -131,31 +133,31 @@ def _names_something(schema: dict[str, Any], found: dict[str, Any]) -> bool:
     )
 
 
-def _referred(schema: dict[str, Any], found: dict[str, Any]) -> dict[str, Any]:
-    schemas: dict[str, dict[str, Any]] = found["components"]["schemas"]
+def _resolve_ref(schema: dict[str, Any], document: dict[str, Any]) -> dict[str, Any]:
+    schemas: dict[str, dict[str, Any]] = document["components"]["schemas"]
     return schemas[schema["$ref"].rpartition("/")[2]]
 
 
-def _body(operation: dict[str, Any], found: dict[str, Any]) -> Any:
+def _example_body(operation: dict[str, Any], document: dict[str, Any]) -> Any:
     content = operation.get("requestBody", {}).get("content", {})
-    return _example(content["application/json"]["schema"], found) if content else None
+    return _example(content["application/json"]["schema"], document) if content else None
 
 
-def _example(schema: dict[str, Any], found: dict[str, Any]) -> Any:
-    """The least that is of that schema."""
+def _example(schema: dict[str, Any], document: dict[str, Any]) -> Any:
+    """Return a minimal instance of the schema."""
     if "$ref" in schema:
-        return _example(_referred(schema, found), found)
-    for chosen in ("anyOf", "oneOf", "allOf"):
-        if chosen in schema:
-            return _example(schema[chosen][0], found)
+        return _example(_resolve_ref(schema, document), document)
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        if keyword in schema:
+            return _example(schema[keyword][0], document)
     if "enum" in schema:
         return schema["enum"][0]
     match schema.get("type"):
         case "object":
             required = schema.get("required", [])
-            return {name: _example(schema["properties"][name], found) for name in required}
+            return {name: _example(schema["properties"][name], document) for name in required}
         case "array":
-            return [_example(schema["items"], found)] * schema.get("minItems", 0)
+            return [_example(schema["items"], document)] * schema.get("minItems", 0)
         case "integer" | "number":
             return schema.get("minimum", 1)
         case "boolean":

@@ -1,4 +1,4 @@
-"""Two users with all that a user can have, and whoever attacks them."""
+"""Two users with everything a user can have: the victim and the attacker."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -19,42 +19,42 @@ from shared.database.tables import Base
 from shared.enums import AccessScope
 from shared.notifications.webhooks import new_secret
 from shared.runtime.settings import Settings
-from tests.support.api.asking import MISSION, stranger_to
-from tests.support.api.rows import row_of
-from tests.support.api.signed_in import made_token, session_cookie
-from tests.support.attacks.belongings import belongings
-from tests.support.attacks.routes import WORDS
+from tests.support.api.clients import MISSION, create_anonymous_client
+from tests.support.api.rows import get_agent
+from tests.support.api.signed_in import create_token_in, session_cookie_name
+from tests.support.attacks.belongings import make_belongings
+from tests.support.attacks.routes import SHARED_PARAMETERS
 
 SECRETS = re.compile(r"vgl_[A-Za-z0-9_-]{10,}|secret=[A-Za-z0-9_-]{10,}")
 READ_WRITE = (AccessScope.READ, AccessScope.WRITE)
-NOTED = {"api_tokens": "last_used_at", "sessions": "last_used_at"}
-"""Columns that coming in itself writes."""
+WRITTEN_BY_AUTHENTICATION = {"api_tokens": "last_used_at", "sessions": "last_used_at"}
+"""Columns that authentication itself writes."""
 
 
 @dataclass(frozen=True)
 class Person:
-    """A user with an agent that has done, concluded and advised something."""
+    """A user with an agent that has iterations, conclusions and advice."""
 
     name: str
     token: str
     session: str
-    """The secret of a browser's session."""
+    """The secret of a browser session."""
     webhook_secret: str
     cookie_name: str
-    """Of that session."""
+    """The name of the session cookie."""
     values: dict[str, str]
-    """What the parameters of routes are to mean: ids of what is this user's, by the parameter's name."""
+    """Values of route parameters: ids of this user's rows, by the name of the parameter."""
 
     @property
     def private(self) -> list[str]:
-        """What no answer to anybody else may hold."""
-        told_to_all = {*WORDS, "number"}
-        own = [value for name, value in self.values.items() if name not in told_to_all]
-        return [self.name, *self.secrets, *own]
+        """Return values that must not be in responses to other users."""
+        shared = {*SHARED_PARAMETERS, "number"}
+        values = [value for name, value in self.values.items() if name not in shared]
+        return [self.name, *self.secrets, *values]
 
     @property
     def secrets(self) -> list[str]:
-        """What no answer may hold, to whomever."""
+        """Return values that must not be in any response."""
         return [self.token, self.session, self.webhook_secret]
 
     @property
@@ -77,18 +77,18 @@ class World:
     async def token(
         self, user: str, scopes: Iterable[AccessScope], lifetime: timedelta | None = None
     ) -> str:
-        return await made_token(self.database, user, scopes, lifetime)
+        return await create_token_in(self.database, user, scopes, lifetime)
 
-    async def state(self, but: Collection[str] = ()) -> dict[str, str]:
-        """A digest of every table's rows, without what coming in itself writes down."""
-        names = sorted(set(Base.metadata.tables) - set(but))
+    async def state(self, excluded: Collection[str] = ()) -> dict[str, str]:
+        """Return a digest of each table's rows, without the columns that authentication writes."""
+        names = sorted(set(Base.metadata.tables) - set(excluded))
         async with self.database.transaction() as session:
-            found = await session.execute(text(" union all ".join(map(_digest, names))))
-            return {name: str(digest) for name, digest in found}
+            rows = await session.execute(text(" union all ".join(map(_digest, names))))
+            return {name: str(digest) for name, digest in rows}
 
 
 def _digest(table: str) -> str:
-    row = f"(to_jsonb(t) - '{NOTED.get(table, '')}')::text"
+    row = f"(to_jsonb(t) - '{WRITTEN_BY_AUTHENTICATION.get(table, '')}')::text"
     rows = f'select {row} as row from "{table}" t'
     return f"select '{table}', md5(string_agg(row, ',' order by row)) from ({rows}) r"
 
@@ -96,42 +96,44 @@ def _digest(table: str) -> str:
 _addresses = count(1)
 
 
-def from_anywhere(app: FastAPI, **options: Any) -> httpx.AsyncClient:
-    """A stranger from an address that nobody came from before, so that no other test's attempts are held against it."""
+def client_from_new_address(app: FastAPI, **options: Any) -> httpx.AsyncClient:
+    """Return a client without a credential from a new address, unaffected by the attempts of other tests."""
     number = next(_addresses)
     address = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
-    return stranger_to(app, address=address, **options)
+    return create_anonymous_client(app, address=address, **options)
 
 
-async def made_world(url: str) -> World:
-    # A user asks here within seconds what people ask in hours; how fast they may is tried elsewhere.
+async def make_world(url: str) -> World:
+    # These users send more requests than real ones; other tests cover the rate limit.
     settings = Settings(database_url=url, requests_burst=1_000_000)
     database = Database(url, name="attacked")
     app = build(settings)
-    victim = await person(database, app, "victim", iterations=2)
-    attacker = await person(database, app, "attacker")
+    victim = await make_person(database, app, "victim", iterations=2)
+    attacker = await make_person(database, app, "attacker")
     return World(settings, database, app, victim, attacker)
 
 
-async def person(database: Database, app: FastAPI, name: str, *, iterations: int = 1) -> Person:
-    """With an agent that is ready, has ended all its iterations but the last, and is called `Of name`."""
-    token = await made_token(database, name, READ_WRITE)
-    async with from_anywhere(app, headers={"authorization": f"Bearer {token}"}) as own:
+async def make_person(
+    database: Database, app: FastAPI, name: str, *, iterations: int = 1
+) -> Person:
+    """Create a user with a ready agent called `Of name`; all its iterations except the last have ended."""
+    token = await create_token_in(database, name, READ_WRITE)
+    async with client_from_new_address(app, headers={"authorization": f"Bearer {token}"}) as client:
         for agent_name in (f"Of {name}", f"More of {name}"):
-            made = await own.post("/agents", json={"mission": MISSION, "name": agent_name})
-            assert made.status_code == 201, made.text
-    await made_token(database, name, READ_WRITE)
-    await session_of(database, name)
-    opened, secret = await session_of(database, name), new_secret()
-    agent = await row_of(database, f"Of {name}")
-    values = await belongings(database, agent, name, iterations=iterations, secret=secret)
-    cookie = await session_cookie(app.state.settings, database)
-    return Person(name, token, opened, secret, cookie, values)
+            response = await client.post("/agents", json={"mission": MISSION, "name": agent_name})
+            assert response.status_code == 201, response.text
+    await create_token_in(database, name, READ_WRITE)
+    await open_session(database, name)
+    session_secret, secret = await open_session(database, name), new_secret()
+    agent = await get_agent(database, f"Of {name}")
+    values = await make_belongings(database, agent, name, iterations=iterations, secret=secret)
+    cookie = await session_cookie_name(app.state.settings, database)
+    return Person(name, token, session_secret, secret, cookie, values)
 
 
-async def session_of(database: Database, user: str) -> str:
+async def open_session(database: Database, user: str) -> str:
     async with database.transaction() as session:
-        made = await credentials.create_link(session, await agents.ensure_user(session, user))
-        opened = await credentials.open_session(session, made[1], "a browser")
-        assert opened is not None
-        return opened
+        link = await credentials.create_link(session, await agents.ensure_user(session, user))
+        secret = await credentials.open_session(session, link[1], "a browser")
+        assert secret is not None
+        return secret

@@ -1,30 +1,30 @@
-"""Agents that are made and ordered about in the window."""
+"""Create agents and send them commands from a browser page."""
 
 from playwright.sync_api import Page
 
-from tests.support.browser.watched import Watched
+from tests.support.browser.browser_window import BrowserWindow
 
-ENDS_MS = 60_000
+ITERATION_TIMEOUT_MS = 60_000
 
 
-def made(window: Watched, mission: str, **more: object) -> str:
-    """The id of a new agent."""
+def create_agent(window: BrowserWindow, mission: str, **settings: object) -> str:
+    """Create an agent; returns its id."""
     window.open("/agents")
     return str(
         window.page.evaluate(
-            """async (wanted) => {
-              const answer = await fetch("/api/v1/agents", {
-                method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(wanted)});
-              return (await answer.json()).id;
+            """async (params) => {
+              const response = await fetch("/api/v1/agents", {
+                method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(params)});
+              return (await response.json()).id;
             }""",
-            {"mission": mission, "interval_seconds": 86_400, **more},
+            {"mission": mission, "interval_seconds": 86_400, **settings},
         )
     )
 
 
-def ordered(page: Page, agent_id: str, what: str) -> None:
+def send_command(page: Page, agent_id: str, command: str) -> None:
     status = page.evaluate(
         "async (path) => (await fetch(path, {method: 'POST'})).status",
-        f"/api/v1/agents/{agent_id}/{what}",
+        f"/api/v1/agents/{agent_id}/{command}",
     )
     assert status in (200, 202)

@@ -1,4 +1,4 @@
-"""The browser that tests drive."""
+"""The Chromium that the browser tests use."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,8 +10,8 @@ from bench.support import CHROMIUM_ARGUMENTS, chromium_path
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    found = chromium_path()
+    path = chromium_path()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=CHROMIUM_ARGUMENTS)
+        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_ARGUMENTS)
         yield browser
         browser.close()

@@ -1,4 +1,4 @@
-"""Graphs of their own for tests of the window: one that pages tell of, hostile ones too, and one that is a crowd."""
+"""Graphs for tests of the web UI: a small one with evidence from pages, some hostile, and a large one."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,14 +19,14 @@ from shared.graph.provenance.sources import store_pages
 from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
 from shared.tools import Json
-from tests.browser.conftest import Known
-from tests.support.committing import SURE
-from tests.support.making import make_agent
+from tests.browser.conftest import SharedInstallation
+from tests.support.factories import make_agent
+from tests.support.forecast_terms import ANALYSIS_TERMS
 
 T = TypeVar("T")
 
 HOSTILE: Final = '<img src=x onerror="document.title=1"> \u202eAG'
-"""A name that would run something, and turn the letters around it."""
+"""A name with an event handler and a right-to-left override."""
 OLD_URL, NEW_URL, HOSTILE_URL = (
     "https://press.example/2024",
     "https://press.example/2025",
@@ -62,12 +62,12 @@ SCHEMA: Final[Json] = {
 
 
 @dataclass(frozen=True)
-class Told:
-    """An agent with a graph that rests on three pages."""
+class GraphIds:
+    """Ids of an agent, and of elements of its graph with evidence from three pages."""
 
     agent_id: UUID
     maker: UUID
-    double: UUID
+    duplicate: UUID
     hostile: UUID
     edge: UUID
     analysis: UUID
@@ -75,43 +75,47 @@ class Told:
     hostile_source: UUID
 
 
-def told(known: Known, name: str) -> Told:
-    return _done(known, lambda database: _told(database, name))
+def create_graph(installation: SharedInstallation, name: str) -> GraphIds:
+    return _run_in_thread(installation, lambda database: _create_graph(database, name))
 
 
-def crowd(known: Known, name: str, *, of_nodes: int, of_edges: int) -> UUID:
-    """The id of an agent with so many nodes and edges."""
-    return _done(known, lambda database: _crowd(database, name, of_nodes, of_edges))
+def create_large_graph(
+    installation: SharedInstallation, name: str, *, node_count: int, edge_count: int
+) -> UUID:
+    """Create an agent with `node_count` nodes and up to `edge_count` edges; returns its id."""
+    return _run_in_thread(
+        installation, lambda database: _create_large_graph(database, name, node_count, edge_count)
+    )
 
 
-def _done(known: Known, work: Callable[[Database], Awaitable[T]]) -> T:
-    """Beside the loop that drives the browser, in which nothing else can run."""
+def _run_in_thread(installation: SharedInstallation, work: Callable[[Database], Awaitable[T]]) -> T:
+    """Run `work` in another thread: Playwright runs an event loop in this one."""
 
-    async def all_of_it() -> T:
-        database = Database(known.vigil.running.database_url, name="graphs", pool_size=1)
+    async def run() -> T:
+        database = Database(installation.vigil.running.database_url, name="graphs", pool_size=1)
         try:
             return await work(database)
         finally:
             await database.close()
 
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(lambda: asyncio.run(all_of_it())).result()
+    with ThreadPoolExecutor(1) as executor:
+        return executor.submit(lambda: asyncio.run(run())).result()
 
 
-async def _told(database: Database, name: str) -> Told:
+async def _create_graph(database: Database, name: str) -> GraphIds:
     agent = await make_agent(database, name=name, active=False)
     scope = GraphScope(agent.owner_id, agent.id)
     async with database.transaction() as session:
         await system_types.ensure_system_types(session, agent.id)
         await store_pages(session, scope, {"results": PAGES})
-        await _types(session, scope)
+        await _create_types(session, scope)
     async with database.transaction() as session:
-        by_url = dict(await _sources(session, scope))
+        source_ids = dict(await _list_sources(session, scope))
         graph = _Writer(session, scope)
-        # Overlapping: the whole sentence, and a part of it that begins and ends amid others.
+        # Overlapping quotes: a whole sentence, and a span that begins inside it and ends after it.
         maker = await graph.node("Halden Cells", OLD_URL, OLD_QUOTE, tonnes=40)
         await graph.node("Halden Cells", NEW_URL, "Halden Cells bought 90 tonnes", tonnes=90)
-        double = await graph.node("Halden Cell", NEW_URL, "Halden Cell is how some spell it.")
+        duplicate = await graph.node("Halden Cell", NEW_URL, "Halden Cell is how some spell it.")
         lithium = await graph.node("Lithium", OLD_URL, "tonnes – ½ of all lithium. Nothing")
         hostile = await graph.node(
             HOSTILE, HOSTILE_URL, "</mark><script>document.title=1</script>", motto=HOSTILE
@@ -126,10 +130,17 @@ async def _told(database: Database, name: str) -> Told:
             kind="observation",
             summary="It buys.",
             content=f"Halden [node:{maker}] buys it [edge:{edge}].",
-            **SURE,
+            **ANALYSIS_TERMS,
         )
-    return Told(
-        agent.id, maker, double, hostile, edge, analysis, by_url[OLD_URL], by_url[HOSTILE_URL]
+    return GraphIds(
+        agent.id,
+        maker,
+        duplicate,
+        hostile,
+        edge,
+        analysis,
+        source_ids[OLD_URL],
+        source_ids[HOSTILE_URL],
     )
 
 
@@ -139,19 +150,19 @@ class _Writer:
     scope: GraphScope
 
     async def node(self, name: str, url: str, quote: str, **properties: object) -> UUID:
-        added = await nodes.add_node(
+        node = await nodes.add_node(
             self.session,
             self.scope,
             Validators(),
             type_name="Maker",
             name=name,
             properties=properties,
-            grounds=[EvidenceInput(url, quote)],
+            evidence=[EvidenceInput(url, quote)],
         )
-        return added.id
+        return node.id
 
     async def edge(self, source: UUID, target: UUID, url: str, quote: str) -> UUID:
-        added = await edges.add_edge(
+        edge = await edges.add_edge(
             self.session,
             self.scope,
             Validators(),
@@ -159,12 +170,12 @@ class _Writer:
             source_id=source,
             target_id=target,
             properties={},
-            grounds=[EvidenceInput(url, quote)],
+            evidence=[EvidenceInput(url, quote)],
         )
-        return added.id
+        return edge.id
 
 
-async def _types(session: AsyncSession, scope: GraphScope) -> None:
+async def _create_types(session: AsyncSession, scope: GraphScope) -> None:
     await types.create_node_type(
         session,
         scope,
@@ -187,14 +198,16 @@ async def _types(session: AsyncSession, scope: GraphScope) -> None:
     )
 
 
-async def _sources(session: AsyncSession, scope: GraphScope) -> list[tuple[str, UUID]]:
-    found = await session.execute(
+async def _list_sources(session: AsyncSession, scope: GraphScope) -> list[tuple[str, UUID]]:
+    rows = await session.execute(
         select(Source.url, Source.id).where(Source.agent_id == scope.agent_id)
     )
-    return [(row.url, row.id) for row in found]
+    return [(row.url, row.id) for row in rows]
 
 
-async def _crowd(database: Database, name: str, of_nodes: int, of_edges: int) -> UUID:
+async def _create_large_graph(
+    database: Database, name: str, node_count: int, edge_count: int
+) -> UUID:
     agent = await make_agent(database, name=name, active=False)
     async with database.transaction() as session:
         for type_name in ("Place", "Person"):
@@ -211,18 +224,18 @@ async def _crowd(database: Database, name: str, of_nodes: int, of_edges: int) ->
             GraphEdgeType(agent_id=agent.id, name="knows", description="knows", created_by="system")
         )
         await session.flush()
-        counts = {"agent": agent.id, "nodes": of_nodes, "edges": of_edges}
-        for statement in _CROWD:
+        counts = {"agent": agent.id, "nodes": node_count, "edges": edge_count}
+        for statement in _LARGE_GRAPH_SQL:
             await session.execute(text(statement), counts)
     return agent.id
 
 
-_CROWD: Final = (
-    # Some touched long ago, so that filters by age have something to do.
+_LARGE_GRAPH_SQL: Final = (
+    # Different ages, for the filters by age.
     "insert into graph_nodes (id, agent_id, type, name, properties, updated_at)"
     " select gen_random_uuid(), cast(:agent as uuid), case when i % 3 = 0 then 'Person' else 'Place' end,"
     " 'Number ' || i, '{}', now() - i * interval '1 hour' from generate_series(1, :nodes) i",
-    # To the first few from all others, and from each to one that is not far: hubs and chains.
+    # Edges from all nodes to the first few, and between close nodes: hubs and chains.
     "with numbered as (select id, row_number() over (order by updated_at desc) as i from graph_nodes"
     " where agent_id = :agent)"
     " insert into graph_edges (id, agent_id, type, source_id, target_id)"

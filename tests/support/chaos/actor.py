@@ -1,4 +1,4 @@
-"""What an actor's process runs in these tests: the actor itself, or one that was broken on purpose."""
+"""The entry point of an actor's process in these tests: the actor itself, or a deliberately broken one."""
 
 from cli.local.members import run_actor
 

@@ -1,6 +1,6 @@
-"""Ways to break Vigil on purpose, each taking one promise's keeper away: what checks the promise must then turn red.
+"""Ways to break Vigil on purpose: each removes one safeguard, and the tests of its guarantee must then fail.
 
-They are applied in an actor's process before it starts; the product knows nothing of them.
+They are applied in an actor's process before it starts; the product does not know them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,32 +18,32 @@ from shared.workflow.leases import Lease
 
 
 def _ledger_off() -> None:
-    """Whatever was answered is forgotten, and asked again."""
+    """Stored responses are dropped, and the calls are repeated."""
     from shared.llm.phase_run import PhaseRun
 
-    remembering = PhaseRun.get_call
+    get_call = PhaseRun.get_call
 
-    async def opened(self: PhaseRun, request: Any) -> Call:
-        call = await remembering(self, request)
+    async def get_call_without_response(self: PhaseRun, request: Any) -> Call:
+        call = await get_call(self, request)
         call.answer = call.answered_at = None
         return call
 
-    PhaseRun.get_call = opened  # type: ignore[method-assign]
+    PhaseRun.get_call = get_call_without_response  # type: ignore[method-assign]
 
 
 def _epochs_off() -> None:
-    """Whoever has once held a lease may write for ever."""
+    """A worker that once had a lease may always write."""
     from shared.workflow import leases, steps
 
-    async def anybody(session: AsyncSession, lease: Lease) -> None:
+    async def accept_any_lease(session: AsyncSession, lease: Lease) -> None:
         return None
 
     async def release(session: AsyncSession, lease: Lease, **values: Any) -> Step:
-        ended = update(Step).where(Step.id == lease.step_id)
-        freed = ended.values(lease_owner=None, lease_until=None, **values).returning(Step)
-        found = await session.scalar(freed.execution_options(populate_existing=True))
-        assert found is not None
-        return found
+        update_step = update(Step).where(Step.id == lease.step_id)
+        released = update_step.values(lease_owner=None, lease_until=None, **values).returning(Step)
+        step = await session.scalar(released.execution_options(populate_existing=True))
+        assert step is not None
+        return step
 
     async def end(session: AsyncSession, lease: Lease, result: dict[str, Any]) -> Step:
         ended_at = func.clock_timestamp()
@@ -53,53 +53,53 @@ def _epochs_off() -> None:
         await steps._settle_reservations(session, lease)
         return ended
 
-    leases.lock_leased_step = leases.renew = anybody
+    leases.lock_leased_step = leases.renew = accept_any_lease
     steps._release, steps.end = release, end
 
 
 def _publish_before_commit() -> None:
-    """The aggregator tells what it is about to commit; it may die in between."""
+    """The aggregator publishes events before it commits them, and may die in between."""
     from services.aggregator import handler
     from services.aggregator.transitions import IterationRows
     from shared.runtime.consumer import MessageConsumer
 
-    furnish, follow = MessageConsumer.__init__, handler._implied_events
-    built: list[MessageConsumer] = []
+    original_init, original_implied_events = MessageConsumer.__init__, handler._implied_events
+    consumers: list[MessageConsumer] = []
 
-    def init(self: MessageConsumer, *given: Any, **named: Any) -> None:
-        furnish(self, *given, **named)
-        built.append(self)
+    def init(self: MessageConsumer, *args: Any, **kwargs: Any) -> None:
+        original_init(self, *args, **kwargs)
+        consumers.append(self)
 
-    async def following(
+    async def publish_implied_events(
         session: AsyncSession, rows: IterationRows, event: Event
     ) -> Sequence[Event]:
-        events = await follow(session, rows, event)
-        await built[0].bus.publish_all(events)
+        events = await original_implied_events(session, rows, event)
+        await consumers[0].bus.publish_all(events)
         if events:
-            failpoint(Failpoint.TOOL_APPLIED)  # a point that this actor does not come by otherwise
+            failpoint(Failpoint.TOOL_APPLIED)  # not reached by this actor otherwise
         return events
 
     MessageConsumer.__init__ = init  # type: ignore[method-assign]
-    handler._implied_events = following
+    handler._implied_events = publish_implied_events
 
 
 def _join_lock_off() -> None:
-    """Two that join the same iteration do not wait for each other."""
+    """Two aggregators that join the same iteration do not wait for each other."""
     from shared.workflow import iterations
     from shared.workflow.iterations import IterationRow
 
-    wanted = [getattr(Iteration, name) for name in IterationRow._fields]
+    columns = [getattr(Iteration, name) for name in IterationRow._fields]
 
-    async def unlocked(session: AsyncSession, iteration_id: UUID) -> IterationRow | None:
-        found = await session.execute(select(*wanted).where(Iteration.id == iteration_id))
-        row = found.one_or_none()
+    async def select_without_lock(session: AsyncSession, iteration_id: UUID) -> IterationRow | None:
+        result = await session.execute(select(*columns).where(Iteration.id == iteration_id))
+        row = result.one_or_none()
         return None if row is None else IterationRow(*row)
 
-    iterations.lock_iteration = unlocked
+    iterations.lock_iteration = select_without_lock
 
 
 def _random_event_ids() -> None:
-    """The same fact, told again, cannot be known as the same."""
+    """An event that is published again cannot be recognized as a duplicate."""
     from shared.events import envelope
 
     envelope.event_id = lambda event_type, *subject_ids: uuid4()

@@ -17,25 +17,25 @@ DATA: Final = "/var/lib/postgresql/data"
 FILLER: Final = f"{DATA}/filler"
 DISK_MEGABYTES: Final = 320
 SETTINGS: Final = ("min_wal_size=32MB", "max_wal_size=48MB", "max_connections=200")
-"""So little room for its log that a full disk is felt soon."""
+"""Little space for the WAL, so that a full disk shows soon."""
 
 
 def docker(*arguments: str, check: bool = True) -> str:
-    done = subprocess.run(["docker", *arguments], capture_output=True, text=True)
-    if check and done.returncode:
-        raise RuntimeError(f"docker {' '.join(arguments)}: {done.stderr.strip()}")
-    return done.stdout
+    result = subprocess.run(["docker", *arguments], capture_output=True, text=True)
+    if check and result.returncode:
+        raise RuntimeError(f"docker {' '.join(arguments)}: {result.stderr.strip()}")
+    return result.stdout
 
 
-def docker_answers() -> bool:
+def docker_is_available() -> bool:
     try:
         return subprocess.run(["docker", "info"], capture_output=True).returncode == 0
     except FileNotFoundError:
         return False
 
 
-class ContainedPostgres(Engine):
-    """Docker starts it again when it ends. Its disk is a piece of memory, which a second container keeps alive."""
+class PostgresContainer(Engine):
+    """Docker restarts it when it exits. Its disk is a tmpfs volume, which a second container keeps mounted."""
 
     name = "PostgreSQL"
     stop_signals = ()
@@ -44,7 +44,7 @@ class ContainedPostgres(Engine):
         super().__init__(log)
         self.port = port
         self._container = f"vigil-test-postgres-{secrets.token_hex(4)}"
-        self._keeper = f"{self._container}-disk"
+        self._disk_container = f"{self._container}-disk"
 
     def url(self, database: str) -> str:
         return f"postgresql://postgres@{LOOPBACK}:{self.port}/{database}"
@@ -55,46 +55,48 @@ class ContainedPostgres(Engine):
         return self
 
     def alive(self) -> bool:
-        """Docker's care, not the house's."""
+        """Always true: Docker restarts the server, not the test installation."""
         return True
 
     def stop(self) -> None:
-        """Takes away all that it made."""
+        """Remove the containers and the volume."""
         with self.log.open("wb") as log:
             subprocess.run(["docker", "logs", self._container], stdout=log, stderr=log)
-        docker("rm", "--force", "--volumes", self._container, self._keeper, check=False)
-        docker("volume", "rm", "--force", self._keeper, check=False)
+        docker("rm", "--force", "--volumes", self._container, self._disk_container, check=False)
+        docker("volume", "rm", "--force", self._disk_container, check=False)
 
     def fill_disk(self) -> None:
-        """Not a byte is left."""
-        written = (
+        """Fill the disk to the last byte."""
+        command = (
             f"dd if=/dev/zero of={FILLER} bs=64k; sync; dd if=/dev/zero bs=1 count=65536 >>{FILLER}"
         )
-        docker("exec", self._keeper, "sh", "-c", written, check=False)
+        docker("exec", self._disk_container, "sh", "-c", command, check=False)
 
     def free_disk(self) -> None:
-        docker("exec", self._keeper, "rm", "--force", FILLER)
+        docker("exec", self._disk_container, "rm", "--force", FILLER)
 
     def free_bytes(self) -> int:
-        return int(docker("exec", self._keeper, "df", "--output=avail", "-B1", DATA).split()[-1])
+        return int(
+            docker("exec", self._disk_container, "df", "--output=avail", "-B1", DATA).split()[-1]
+        )
 
     def restarts(self) -> int:
         return int(docker("inspect", "--format", "{{.RestartCount}}", self._container))
 
     def _prepare(self) -> None:
         options = ("type=tmpfs", "device=tmpfs", f"o=size={DISK_MEGABYTES}m")
-        asked = [word for option in options for word in ("--opt", option)]
-        docker("volume", "create", "--driver", "local", *asked, self._keeper)
-        mounted = f"{self._keeper}:{DATA}"
+        option_words = [word for option in options for word in ("--opt", option)]
+        docker("volume", "create", "--driver", "local", *option_words, self._disk_container)
+        mount = f"{self._disk_container}:{DATA}"
         docker(
-            "run", "--detach", "--name", self._keeper, "--volume", mounted,
+            "run", "--detach", "--name", self._disk_container, "--volume", mount,
             "--entrypoint", "sleep", POSTGRES_IMAGE, "infinity",
         )  # fmt: skip
 
     def _command(self) -> Sequence[str]:
         return [
             "run", "--detach", "--name", self._container, "--restart", "always",
-            "--volume", f"{self._keeper}:{DATA}",
+            "--volume", f"{self._disk_container}:{DATA}",
             "--publish", f"{LOOPBACK}:{self.port}:5432",
             "--env", "POSTGRES_HOST_AUTH_METHOD=trust", "--env", f"PGDATA={DATA}/cluster",
             POSTGRES_IMAGE, "postgres",

@@ -1,4 +1,4 @@
-"""What an iteration left behind, and everything that would be wrong with it whatever happened on the way."""
+"""The result of an iteration, and the faults that no iteration may have, whatever happened during it."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -28,13 +28,13 @@ from shared.runtime.bus import Bus
 from shared.workflow import steps
 from tests.support.canonical_graph import canonical_hash
 
-Told = Sequence[tuple[Event, bytes]]
-"""Events in the order of the stream, and the bytes that each came in."""
+StreamEvents = Sequence[tuple[Event, bytes]]
+"""Events in stream order, each with its payload."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What must be the same whoever was killed."""
+    """The part of a result that must be the same whichever process was killed."""
 
     status: str
     errors: tuple[str, ...]
@@ -44,10 +44,10 @@ class Result:
     messages: int
     steps: tuple[tuple[str, int, str], ...]
     calls: tuple[tuple[str, int], ...]
-    """Kinds of calls in the ledger, and how many."""
+    """Number of calls in the ledger, by kind."""
 
 
-async def result_of(session: AsyncSession, scope: GraphScope) -> Result:
+async def load_result(session: AsyncSession, scope: GraphScope) -> Result:
     agent_id = scope.agent_id
     iteration = (
         await session.scalars(select(Iteration).where(Iteration.agent_id == agent_id))
@@ -57,44 +57,44 @@ async def result_of(session: AsyncSession, scope: GraphScope) -> Result:
         Conversation, Message.conversation_id == Conversation.id
     )
     calls = await session.scalars(select(Call.kind).where(Call.agent_id == agent_id))
-    done = await steps.list_steps(session, iteration.id)
+    iteration_steps = await steps.list_steps(session, iteration.id)
     return Result(
         status=iteration.status,
         errors=tuple(iteration.errors),
         graph=await canonical_hash(session, scope),
         inbox=tuple(sorted((item.title, item.summary) for item in items)),
         messages=await session.scalar(messages.where(Conversation.agent_id == agent_id)) or 0,
-        steps=tuple((step.kind, step.index, step.status) for step in done),
+        steps=tuple((step.kind, step.index, step.status) for step in iteration_steps),
         calls=tuple(sorted(Counter(calls).items())),
     )
 
 
-async def faults(session: AsyncSession, told: Told, agent_id: UUID) -> list[str]:
-    """What may never be, in words."""
-    found: list[str] = []
+async def faults(session: AsyncSession, events: StreamEvents, agent_id: UUID) -> list[str]:
+    """Describe every violated invariant of the agent's iterations."""
+    messages: list[str] = []
     for iteration in await session.scalars(
         select(Iteration).where(Iteration.agent_id == agent_id).order_by(Iteration.number)
     ):
-        found += [
+        messages += [
             f"iteration {iteration.number}: {fault}"
             for fault in [
-                *await _of_state(session, iteration),
-                *await _of_bus(session, told, iteration),
+                *await _state_faults(session, iteration),
+                *await _event_faults(session, events, iteration),
             ]
         ]
     letters = await session.scalar(select(func.count()).select_from(DeadLetter))
-    return found + ([f"{letters} dead letters"] if letters else [])
+    return messages + ([f"{letters} dead letters"] if letters else [])
 
 
-async def _of_state(session: AsyncSession, iteration: Iteration) -> list[str]:
-    found = []
+async def _state_faults(session: AsyncSession, iteration: Iteration) -> list[str]:
+    messages = []
     if iteration.status == IterationStatus.RUNNING:
-        found.append("has not ended")
+        messages.append("has not ended")
     for step in await steps.list_steps(session, iteration.id):
         if step.status not in (StepStatus.COMPLETED, StepStatus.FAILED):
-            found.append(f"{step.kind} {step.index} is an orphan: {step.status}")
+            messages.append(f"{step.kind} {step.index} is an orphan: {step.status}")
         if step.lease_owner is not None or step.lease_until is not None:
-            found.append(f"{step.kind} {step.index} has leaked its lease to {step.lease_owner}")
+            messages.append(f"{step.kind} {step.index} has leaked its lease to {step.lease_owner}")
     unanswered = await session.scalar(
         select(func.count())
         .select_from(Call)
@@ -106,38 +106,44 @@ async def _of_state(session: AsyncSession, iteration: Iteration) -> list[str]:
         )
     )
     if unanswered:
-        found.append(f"{unanswered} calls of completed steps have no answer in the ledger")
+        messages.append(f"{unanswered} calls of completed steps have no answer in the ledger")
     for interaction in await session.scalars(
         select(Interaction).where(Interaction.iteration_id == iteration.id)
     ):
-        found += [f"{interaction.phase}: {fault}" for fault in _of_interaction(interaction)]
-    return found
+        messages += [f"{interaction.phase}: {fault}" for fault in _interaction_faults(interaction)]
+    return messages
 
 
-def _of_interaction(interaction: Interaction) -> list[str]:
+def _interaction_faults(interaction: Interaction) -> list[str]:
     answers = Counter(event.get("key") or event.get("call_id") for event in interaction.events)
     return [f"{key} was recorded {times} times" for key, times in answers.items() if times > 1]
 
 
-async def _of_bus(session: AsyncSession, told: Told, iteration: Iteration) -> list[str]:
-    """The events on the stream are exactly those that the state implies, byte for byte."""
-    implied = {event.event_id: encode(event) for event in await _implied(session, iteration)}
-    heard: dict[UUID, set[bytes]] = {}
+async def _event_faults(
+    session: AsyncSession, events: StreamEvents, iteration: Iteration
+) -> list[str]:
+    """The stream must have exactly the events that the state implies, byte for byte."""
+    implied = {event.event_id: encode(event) for event in await _implied_events(session, iteration)}
+    published: dict[UUID, set[bytes]] = {}
     subjects: dict[UUID, str] = {}
-    for event, payload in told:
+    for event, payload in events:
         if event.correlation_id == iteration.id:
-            heard.setdefault(event.event_id, set()).add(payload)
+            published.setdefault(event.event_id, set()).add(payload)
             subjects[event.event_id] = event.subject
-    found = [f"{decode(implied[key]).subject} was never told" for key in implied.keys() - heard]
-    for key, payloads in heard.items():
+    messages = [
+        f"{decode(implied[key]).subject} was never published" for key in implied.keys() - published
+    ]
+    for key, payloads in published.items():
         if key not in implied:
-            found.append(f"{subjects[key]} was told, and the state knows nothing of it")
+            messages.append(f"{subjects[key]} was published, but the state does not imply it")
         elif payloads != {implied[key]}:
-            found.append(f"{subjects[key]} was told otherwise than the state has it")
-    return found
+            messages.append(
+                f"{subjects[key]} was published with content that differs from the state"
+            )
+    return messages
 
 
-async def _implied(session: AsyncSession, iteration: Iteration) -> Sequence[Event]:
+async def _implied_events(session: AsyncSession, iteration: Iteration) -> Sequence[Event]:
     implied: list[Event] = []
     for step in await steps.list_steps(session, iteration.id):
         if step.requested_at is not None:
@@ -146,11 +152,11 @@ async def _implied(session: AsyncSession, iteration: Iteration) -> Sequence[Even
     return [*implied, await derived_events.iteration_ended_event(session, iteration)]
 
 
-async def told_since(bus: Bus, since: int) -> Told:
-    """What the stream holds from sequence `since` on."""
+async def list_events_since(bus: Bus, since: int) -> StreamEvents:
+    """List the events on the stream from sequence `since` on."""
     last = (await bus.jetstream.stream_info(STREAM)).state.last_seq
-    told = []
+    events = []
     for number in range(since, last + 1):
         payload = (await bus.jetstream.get_msg(STREAM, number, direct=True)).data or b""
-        told.append((decode(payload), payload))
-    return told
+        events.append((decode(payload), payload))
+    return events

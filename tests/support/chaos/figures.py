@@ -1,4 +1,4 @@
-"""What a run has measured, for `docs/guarantees.md`; written where $VIGIL_TEST_FIGURES says, and else nowhere."""
+"""Measurements of a test run for `docs/guarantees.md`, written to the file that $VIGIL_TEST_FIGURES names, if any."""
 
 import json
 import os
@@ -12,7 +12,7 @@ PATH: Final = "VIGIL_TEST_FIGURES"
 
 
 class Figures:
-    """Counts and times by name; a test adds to them what it has shown, so that what failed is not counted."""
+    """Counts and times by name. A test adds them after its assertions, so that failures are not counted."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -25,7 +25,7 @@ class Figures:
         self._seconds[name].append(seconds)
 
     def described(self) -> dict[str, Any]:
-        """As JSON; times in seconds, each as it was measured."""
+        """The measurements as JSON; every time in seconds."""
         return {
             "measured_on": datetime.now(UTC).date().isoformat(),
             "machine": f"{os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}",
@@ -34,12 +34,12 @@ class Figures:
         }
 
     def write(self) -> None:
-        """Adds to what the file has from earlier parts of the run. Does nothing where nobody asked for it."""
+        """Merge with the measurements of earlier parts of the run. Does nothing without $VIGIL_TEST_FIGURES."""
         path = Path(os.environ.get(PATH) or os.devnull)
         if path.is_file():
             earlier = json.loads(path.read_text())
             self._counts.update(earlier["counts"])
-            for name, found in earlier["seconds"].items():
-                self._seconds[name] = [*found, *self._seconds[name]]
+            for name, samples in earlier["seconds"].items():
+                self._seconds[name] = [*samples, *self._seconds[name]]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(self.described(), indent=2) + "\n")

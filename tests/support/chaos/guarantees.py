@@ -1,4 +1,4 @@
-"""Writes `docs/guarantees.md`: each promise, the tests that prove it, and what the last run has measured.
+"""Write `docs/guarantees.md`: each guarantee, the tests that prove it, and the measurements of the last run.
 
 `python -m tests.support.chaos.guarantees FIGURES.json docs/guarantees.md`
 """
@@ -18,7 +18,7 @@ _FIGURE: Final = re.compile(r"\{([^}]+)\}")
 
 @dataclass(frozen=True)
 class Promise:
-    """`measured` names figures in braces; where one is missing, nothing was measured."""
+    """A guarantee. `measured` names figures in braces; if one is missing, the cell says "not measured"."""
 
     name: str
     says: str
@@ -31,11 +31,11 @@ PROMISES: Final = (
         "G1",
         "Kill any process at any instruction: the iteration still ends, once.",
         (
-            "chaos/test_matrix.py::test_killed_at",
-            "chaos/test_matrix.py::test_killed_while_draining",
-            "chaos/test_round.py::test_killed_in_a_round",
-            "chaos/test_random.py::test_a_long_rage",
-            "chaos/test_random.py::test_an_engine_that_is_away",
+            "chaos/test_kill_matrix.py::test_killed_at",
+            "chaos/test_kill_matrix.py::test_killed_while_draining",
+            "chaos/test_feedback_round.py::test_killed_in_a_round",
+            "chaos/test_random_faults.py::test_random_faults_for_a_long_time",
+            "chaos/test_random_faults.py::test_an_engine_outage",
         ),
         "{kills at a chosen point} kills at chosen points and {strikes} random strikes; {iterations} iterations, "
         "all ended once, each with the result of an undisturbed run",
@@ -50,8 +50,8 @@ PROMISES: Final = (
         "G3",
         "A finished call is never paid for twice.",
         (
-            "chaos/test_matrix.py::test_killed_at",
-            "chaos/test_round.py::test_killed_in_a_round",
+            "chaos/test_kill_matrix.py::test_killed_at",
+            "chaos/test_feedback_round.py::test_killed_in_a_round",
             "integration/billing/test_payment.py",
             "integration/billing/test_resumable_calls.py",
         ),
@@ -63,7 +63,7 @@ PROMISES: Final = (
         "G4",
         "Two workers on one step cannot both write.",
         (
-            "chaos/test_side_by_side.py::test_a_zombie_that_wakes_is_refused_by_its_epoch",
+            "chaos/test_concurrent_agents.py::test_a_worker_that_wakes_with_an_old_epoch_cannot_write",
             "integration/workflow/test_leases.py",
         ),
         "{zombies refused} woken with an answer to write and refused; {strikes: freeze} frozen at random",
@@ -72,8 +72,8 @@ PROMISES: Final = (
         "G5",
         "Effects happen once.",
         (
-            "chaos/test_matrix.py::test_killed_at",
-            "chaos/test_round.py::test_killed_in_a_round",
+            "chaos/test_kill_matrix.py::test_killed_at",
+            "chaos/test_feedback_round.py::test_killed_in_a_round",
             "integration/workflow/test_delivery_order.py",
         ),
         "{iterations} iterations with the same canonical graph, inbox and conversation as an undisturbed one",
@@ -83,8 +83,8 @@ PROMISES: Final = (
         "A join fires once, and always.",
         (
             "unit/aggregator/test_join_random.py",
-            "chaos/test_side_by_side.py::test_two_aggregators_join_as_one",
-            "chaos/test_round.py::test_killed_in_a_round",
+            "chaos/test_concurrent_agents.py::test_two_aggregators_join_an_iteration_once",
+            "chaos/test_feedback_round.py::test_killed_in_a_round",
         ),
         "{joins by two at the same instant} join by two at the same instant; random sequences of ticks: see the test",
     ),
@@ -125,13 +125,13 @@ PROMISES: Final = (
         "rolling restart",
     ),
 )
-"""Those of the promises that a crash could break; what phases may do and what advice stands on is proved elsewhere."""
+"""The guarantees that a crash could break; limits of the phases and evidence of advice are tested elsewhere."""
 
 
-def page(described: Mapping[str, Any]) -> str:
-    """`docs/guarantees.md`, whole."""
-    counts = dict(described["counts"])
-    strikes = {name: count for name, count in counts.items() if name in _struck(counts)}
+def page(measurements: Mapping[str, Any]) -> str:
+    """The text of `docs/guarantees.md`."""
+    counts = dict(measurements["counts"])
+    strikes = {name: count for name, count in counts.items() if name in _fault_names(counts)}
     counts["strikes"] = sum(strikes.values())
     counts["iterations"] = counts.get("iterations compared", 0) + counts.get(
         "iterations under random strikes", 0
@@ -143,7 +143,7 @@ def page(described: Mapping[str, Any]) -> str:
             "What Vigil promises about its loop, the tests that prove it, and what they measured last. `make test-chaos`",
             "runs those of `tests/chaos` and writes this page.",
             "",
-            f"Measured on {described['measured_on']}: {described['machine']}.",
+            f"Measured on {measurements['measured_on']}: {measurements['machine']}.",
             "",
             "| | promise | proved by (`tests/`) | measured |",
             "|---|---|---|---|",
@@ -153,7 +153,7 @@ def page(described: Mapping[str, Any]) -> str:
             "",
             "| | median s | longest s |",
             "|---|---|---|",
-            *_times(described["seconds"]),
+            *_times(measurements["seconds"]),
             "",
             "## Faults injected at random",
             "",
@@ -167,7 +167,7 @@ def page(described: Mapping[str, Any]) -> str:
             "",
             "Each of these was broken on purpose, and the scenario that otherwise passes failed:",
             "",
-            *_found_out(counts),
+            *_detected_breakages(counts),
             "",
             "## What is not shown",
             "",
@@ -184,15 +184,15 @@ def page(described: Mapping[str, Any]) -> str:
     )
 
 
-def _struck(counts: Mapping[str, int]) -> set[str]:
-    """Of all that was noted under strikes, those that struck somebody."""
-    noted = {name for name in counts if name.startswith("strikes: ")}
-    return noted - {"strikes: found dead on waking"}
+def _fault_names(counts: Mapping[str, int]) -> set[str]:
+    """The names of counted faults that hit a live process."""
+    names = {name for name in counts if name.startswith("strikes: ")}
+    return names - {"strikes: found dead on waking"}
 
 
 def _row(promise: Promise, counts: Mapping[str, int]) -> str:
     try:
-        measured = _FIGURE.sub(lambda named: str(counts[named[1]]), promise.measured)
+        measured = _FIGURE.sub(lambda match: str(counts[match[1]]), promise.measured)
     except KeyError as missing:
         measured = f"{NOT_MEASURED} ({missing.args[0]})"
     tests = "<br>".join(f"`{test}`" for test in promise.tests)
@@ -203,14 +203,16 @@ def _times(seconds: Mapping[str, Sequence[float]]) -> list[str]:
     if not seconds:
         return [f"| {NOT_MEASURED} | | |"]
     return [
-        f"| {name} | {median(found):.2f} | {max(found):.2f} |"
-        for name, found in sorted(seconds.items())
+        f"| {name} | {median(samples):.2f} | {max(samples):.2f} |"
+        for name, samples in sorted(seconds.items())
     ]
 
 
-def _found_out(counts: Mapping[str, int]) -> list[str]:
-    found = [name.removeprefix("found out: ") for name in counts if name.startswith("found out: ")]
-    return [f"- {name}" for name in sorted(found)] or [NOT_MEASURED]
+def _detected_breakages(counts: Mapping[str, int]) -> list[str]:
+    breakages = [
+        name.removeprefix("found out: ") for name in counts if name.startswith("found out: ")
+    ]
+    return [f"- {name}" for name in sorted(breakages)] or [NOT_MEASURED]
 
 
 def main(figures: str, document: str) -> None:

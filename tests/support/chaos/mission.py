@@ -1,7 +1,7 @@
-"""A mission whose every answer is written beforehand, so that two iterations of it can be compared.
+"""A mission with scripted model responses, so that two iterations of it can be compared.
 
-What the model is made to say depends on the agent alone, never on the order in which researchers and analyzers come
-by: whatever is killed, and however the fan-out is shuffled, the graph must come out the same.
+The responses depend on the agent alone, not on the order in which researchers and analyzers run: whatever is killed,
+and in whatever order the fan-out runs, the graph must be the same.
 """
 
 import random
@@ -11,8 +11,8 @@ from uuid import UUID
 
 from shared.database import ids
 from shared.enums import ANALYSIS_TYPE, Phase
-from tests.support.committing import COMMITTED, SURE
-from tests.support.levers import Sandbox
+from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
+from tests.support.sandbox_control import Sandbox
 
 QUERIES: Final = 3
 INSIGHTS: Final = 2
@@ -23,7 +23,7 @@ LONGEST_ANSWER_SECONDS: Final = 0.3
 NODE_TYPE: Final = "Maker"
 EDGE_TYPE: Final = "supplies"
 HUB: Final = "Hub"
-"""The node that every researcher writes: who comes first must not matter."""
+"""The node that every researcher writes; their order must not matter."""
 
 EVIDENCE: Final = [
     {
@@ -31,19 +31,19 @@ EVIDENCE: Final = [
         "quote": "Halden Energy depends on Orran Mining for lithium hydroxide.",
     }
 ]
-"""What every search for lithium brings."""
+"""Evidence that every search for lithium returns."""
 
 
 @dataclass(frozen=True)
 class Mission:
-    """One iteration of one agent; `tag` stands in everything that is asked for it, and in no other agent's."""
+    """One iteration of one agent; all its requests contain `tag`, and those of no other agent do."""
 
     agent_id: UUID
     tag: str
     feedback_rounds: ClassVar[int] = 0
 
-    def teach(self, sandbox: Sandbox) -> None:
-        """Later rounds first: what was said before stands in the request that follows it."""
+    def script_model(self, sandbox: Sandbox) -> None:
+        """Script later turns first: a request also contains the texts of the turns before it."""
         sandbox.script(
             *(script for number in range(QUERIES) for script in self._research(number)),
             *(script for number in range(INSIGHTS) for script in self._analysis(number)),
@@ -51,11 +51,11 @@ class Mission:
             always(Phase.OBSERVER, self.tag, content=self._plan()),
         )
 
-    def shuffle(self, sandbox: Sandbox, seed: int) -> None:
-        """Makes each part of the fan-out as slow as `seed` says."""
+    def add_latency(self, sandbox: Sandbox, seed: int) -> None:
+        """Delay each part of the fan-out at random, by `seed`."""
         chance = random.Random(seed)
-        parts = [self._asked(number) for number in range(QUERIES)]
-        parts += [self._observed(number) for number in range(INSIGHTS)]
+        parts = [self._objective(number) for number in range(QUERIES)]
+        parts += [self._observation(number) for number in range(INSIGHTS)]
         sandbox.faults(
             *(
                 {
@@ -74,11 +74,11 @@ class Mission:
     def _insight(self, number: int) -> str:
         return f"{self.tag} insight {number}"
 
-    def _asked(self, number: int) -> str:
-        """How a query stands in the messages about it, and in no other: the graph context names them all."""
+    def _objective(self, number: int) -> str:
+        """The text of a query that only its own prompts contain; the graph context names every query."""
         return f"Objective: {self._query(number)}"
 
-    def _observed(self, number: int) -> str:
+    def _observation(self, number: int) -> str:
         return f"Observation: {self._insight(number)}"
 
     def _plan(self) -> dict[str, Any]:
@@ -98,25 +98,25 @@ class Mission:
         }
 
     def _research(self, number: int) -> list[dict[str, Any]]:
-        searched = [f"lithium {self.tag} {number} {part}" for part in ("first", "second")]
+        searches = [f"lithium {self.tag} {number} {part}" for part in ("first", "second")]
         mark = f"{self.tag} mark {number}"
         return [
-            always(Phase.KNOWLEDGE_ACQUISITION, searched[0], content=f"# Found {number}"),
+            always(Phase.KNOWLEDGE_ACQUISITION, searches[0], content=f"# Found {number}"),
             always(
                 Phase.KNOWLEDGE_ACQUISITION,
-                self._asked(number),
-                tool_calls=[call("tavilySearch", query=query) for query in searched],
+                self._objective(number),
+                tool_calls=[call("tavilySearch", query=query) for query in searches],
             ),
             always(Phase.GRAPH_CONSTRUCTION, mark, content="Added."),
             always(
                 Phase.GRAPH_CONSTRUCTION,
-                self._asked(number),
+                self._objective(number),
                 tool_calls=[call("queryGraph", text=mark), *self._construction(number)],
             ),
         ]
 
     def _construction(self, number: int) -> list[dict[str, Any]]:
-        own = [f"Maker {number}{letter}" for letter in "ab"]
+        makers = [f"Maker {number}{letter}" for letter in "ab"]
         return [
             call(
                 "createNodeType",
@@ -134,7 +134,7 @@ class Mission:
                 targetTypes=[NODE_TYPE],
                 justification="No type fits.",
             ),
-            *(_node(name) for name in (HUB, *own)),
+            *(_node(name) for name in (HUB, *makers)),
             *(
                 call(
                     "addGraphEdge",
@@ -144,7 +144,7 @@ class Mission:
                     properties={"summary": f"{name} supplies the hub"},
                     evidence=EVIDENCE,
                 )
-                for name in own
+                for name in makers
             ),
         ]
 
@@ -155,7 +155,7 @@ class Mission:
             always(Phase.ANALYSIS_GENERATION, mark, content="Concluded."),
             always(
                 Phase.ANALYSIS_GENERATION,
-                self._observed(number),
+                self._observation(number),
                 tool_calls=[
                     call("queryGraph", text=mark),
                     call(
@@ -164,7 +164,7 @@ class Mission:
                         type="pattern",
                         summary="All roads lead to the hub.",
                         content=f"So says [node:{self._id(HUB)}], and [node:{self._id('Maker 0a')}].",
-                        **SURE,
+                        **ANALYSIS_TERMS,
                     ),
                     call(
                         "addGraphEdge",
@@ -195,7 +195,7 @@ class Mission:
                         action="HOLD",
                         summary="Do nothing yet.",
                         content=f"For {cited} say so.",
-                        **COMMITTED,
+                        **ADVICE_TERMS,
                     ),
                 ],
             ),

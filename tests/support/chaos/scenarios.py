@@ -1,4 +1,4 @@
-"""What is done to a house while an agent's iteration runs; each returns what came of it."""
+"""Faults during an agent's iteration; each scenario returns the result."""
 
 import signal
 from dataclasses import dataclass
@@ -15,47 +15,47 @@ from shared.failpoints import Failpoint
 from shared.workflow import steps
 from tests.support.chaos.figures import Figures
 from tests.support.chaos.mission import INSIGHTS, QUERIES, Mission
-from tests.support.chaos.visit import Visit, Visitor
+from tests.support.chaos.scenario_run import ScenarioRun, ScenarioRunner
 
-DOUBLES: Final = 8
-"""More than the frozen one has open hands to take with it."""
+DUPLICATES: Final = 8
+"""More than the frozen replica can have fetched."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """`in_flight`: calls that were under way when somebody died or froze, and may have been paid for twice."""
+    """`in_flight`: calls in flight when a process died or froze, which may have been paid for twice."""
 
-    visit: Visit
+    run: ScenarioRun
     in_flight: int
 
 
-def unharmed(figures: Figures, undisturbed: Visit, trial: Trial) -> None:
-    """Fails where anything is not as it would have been; counts what was shown."""
-    assert differences(undisturbed, trial) == []
+def assert_like_baseline(figures: Figures, baseline: ScenarioRun, trial: Trial) -> None:
+    """Assert that the trial differs in nothing from the baseline; count it."""
+    assert differences(baseline, trial) == []
     figures.add("iterations compared")
     figures.add("calls in flight when somebody was struck", trial.in_flight)
-    figures.add("of these paid twice", trial.visit.repeated)
+    figures.add("of these paid twice", trial.run.repeated)
 
 
-def differences(undisturbed: Visit, trial: Trial) -> list[str]:
-    """What is not as it would have been, in words; calls that were in flight may have been paid for twice."""
-    visit = trial.visit
-    found = list(visit.faults)
-    for name, wanted in vars(undisturbed.result).items():
-        if (was := getattr(visit.result, name)) != wanted:
-            found.append(f"{name} is {was!r} and should be {wanted!r}")
-    if visit.repeated > trial.in_flight:
-        found.append(
-            f"{visit.repeated} calls were paid for twice, {trial.in_flight} were in flight"
+def differences(baseline: ScenarioRun, trial: Trial) -> list[str]:
+    """Describe the differences from the baseline; calls that were in flight may have been paid for twice."""
+    run = trial.run
+    messages = list(run.faults)
+    for name, expected in vars(baseline.result).items():
+        if (actual := getattr(run.result, name)) != expected:
+            messages.append(f"{name} is {actual!r} and should be {expected!r}")
+    if run.repeated > trial.in_flight:
+        messages.append(
+            f"{run.repeated} calls were paid for twice, {trial.in_flight} were in flight"
         )
-    more = sum(visit.billed.values()) - sum(undisturbed.billed.values()) - visit.repeated
-    if more:
-        found.append(f"{more:+} calls were billed that nobody would have made")
-    return found
+    excess = sum(run.billed.values()) - sum(baseline.billed.values()) - run.repeated
+    if excess:
+        messages.append(f"{excess:+} calls were billed that an undisturbed run would not make")
+    return messages
 
 
 async def killed_at(
-    visitor: Visitor,
+    runner: ScenarioRunner,
     name: str,
     point: Failpoint,
     seed: int,
@@ -63,69 +63,73 @@ async def killed_at(
     skip: int = 0,
     kind: type[Mission] = Mission,
 ) -> Trial:
-    """The replica dies when it is at `point`, and is started again."""
-    visitor.house.arm(name, point, skip=skip)
-    since = await visitor.next_sequence()
-    agent = await visitor.begin(seed, kind)
-    in_flight = await visitor.in_flight_at_death(name)
-    return Trial(await visitor.end(agent, since), in_flight)
+    """The replica is killed at `point`, and is restarted."""
+    runner.installation.arm(name, point, skip=skip)
+    since = await runner.next_sequence()
+    agent = await runner.begin(seed, kind)
+    in_flight = await runner.in_flight_at_kill(name)
+    return Trial(await runner.end(agent, since), in_flight)
 
 
-async def killed_while_draining(visitor: Visitor, name: str, kind: StepKind, seed: int) -> Trial:
-    """Told to stop in the middle of a step, the replica begins to drain, and dies of that."""
-    visitor.house.arm(name, Failpoint.DRAINING)
-    since = await visitor.next_sequence()
-    agent = await visitor.begin(seed)
-    await visitor.working(agent, kind)
-    visitor.house.send(name, signal.SIGTERM)
-    in_flight = await visitor.in_flight_at_death(name)
-    return Trial(await visitor.end(agent, since), in_flight)
+async def killed_while_draining(
+    runner: ScenarioRunner, name: str, kind: StepKind, seed: int
+) -> Trial:
+    """The replica is stopped in the middle of a step, and is killed while it drains."""
+    runner.installation.arm(name, Failpoint.DRAINING)
+    since = await runner.next_sequence()
+    agent = await runner.begin(seed)
+    await runner.wait_until_working(agent, kind)
+    runner.installation.send(name, signal.SIGTERM)
+    in_flight = await runner.in_flight_at_kill(name)
+    return Trial(await runner.end(agent, since), in_flight)
 
 
-async def frozen_with_a_lease(visitor: Visitor, name: str, other: str, seed: int) -> Trial:
-    """The replica freezes with an answer in its hands until its steps have been done by `other`; then it wakes."""
-    visitor.house.arm(name, Failpoint.CALL_ANSWERED, sends="SIGSTOP")
-    since = await visitor.next_sequence()
-    agent = await visitor.begin(seed)
-    pid = await visitor.frozen(name)
-    in_flight = await visitor.in_flight(pid)
-    visitor.house.admit(other)
-    await visitor.ended(agent)
-    visitor.house.send(name, signal.SIGCONT)
-    # Its handlers may end in their way before the process does.
-    visitor.house.send(name, signal.SIGTERM)
-    await visitor.died(name, exit_code=0)
-    return Trial(await visitor.end(agent, since), in_flight)
+async def frozen_with_a_lease(runner: ScenarioRunner, name: str, other: str, seed: int) -> Trial:
+    """The replica freezes with an uncommitted response; `other` completes its steps; then it wakes."""
+    runner.installation.arm(name, Failpoint.CALL_ANSWERED, sends="SIGSTOP")
+    since = await runner.next_sequence()
+    agent = await runner.begin(seed)
+    pid = await runner.wait_until_frozen(name)
+    in_flight = await runner.in_flight(pid)
+    runner.installation.start_replica(other)
+    await runner.wait_until_ended(agent)
+    runner.installation.send(name, signal.SIGCONT)
+    # Its handlers may finish before the process exits.
+    runner.installation.send(name, signal.SIGTERM)
+    await runner.wait_for_exit(name, exit_code=0)
+    return Trial(await runner.end(agent, since), in_flight)
 
 
-async def _word_of_the_end(session: AsyncSession, agent: Agent) -> Event:
+async def _last_step_event(session: AsyncSession, agent: Agent) -> Event:
     iteration = (
         await session.scalars(select(Iteration).where(Iteration.agent_id == agent.id))
     ).one()
-    (advise,) = await steps.list_steps(session, iteration.id, StepKind.ADVISE)
-    return (await derived_events.events_after_step(session, advise))[-1]
+    (step,) = await steps.list_steps(session, iteration.id, StepKind.ADVISE)
+    return (await derived_events.events_after_step(session, step))[-1]
 
 
-async def joined_by_two(visitor: Visitor, seed: int) -> Trial:
-    """The word of the last step's end is doubled, and two aggregators join it at the same time.
+async def joined_by_two_aggregators(runner: ScenarioRunner, seed: int) -> Trial:
+    """The last event is published several times, and two aggregators handle it at the same time.
 
-    The first freezes with its join written and not committed, the second with its own committed and not told; the
-    first tells what it has come to before the second may.
+    The first freezes before it commits its transition, the second after its commit and before it publishes. The first
+    publishes its events before the second wakes.
     """
-    house = visitor.house
-    house.arm("aggregator", Failpoint.STATE_WRITTEN, skip=QUERIES + INSIGHTS, sends="SIGSTOP")
-    house.arm("aggregator-2", Failpoint.STATE_COMMITTED, sends="SIGSTOP")
-    since = await visitor.next_sequence()
-    agent = await visitor.begin(seed)
-    await visitor.frozen("aggregator")
-    house.admit("aggregator-2")
-    async with visitor.database.transaction() as session:
-        advised = await _word_of_the_end(session, agent)
-    for number in range(DOUBLES):
-        await visitor.bus.publish(advised, resend=100 + number)
-    await visitor.blocked()
-    house.send("aggregator", signal.SIGCONT)
-    await visitor.told("iteration.completed", agent, since)
-    await visitor.frozen("aggregator-2")
-    house.send("aggregator-2", signal.SIGCONT)
-    return Trial(await visitor.end(agent, since), 0)
+    installation = runner.installation
+    installation.arm(
+        "aggregator", Failpoint.STATE_WRITTEN, skip=QUERIES + INSIGHTS, sends="SIGSTOP"
+    )
+    installation.arm("aggregator-2", Failpoint.STATE_COMMITTED, sends="SIGSTOP")
+    since = await runner.next_sequence()
+    agent = await runner.begin(seed)
+    await runner.wait_until_frozen("aggregator")
+    installation.start_replica("aggregator-2")
+    async with runner.database.transaction() as session:
+        event = await _last_step_event(session, agent)
+    for number in range(DUPLICATES):
+        await runner.bus.publish(event, resend=100 + number)
+    await runner.wait_until_blocked()
+    installation.send("aggregator", signal.SIGCONT)
+    await runner.wait_for_event("iteration.completed", agent, since)
+    await runner.wait_until_frozen("aggregator-2")
+    installation.send("aggregator-2", signal.SIGCONT)
+    return Trial(await runner.end(agent, since), 0)

@@ -1,10 +1,10 @@
-"""Who works on the steps of an iteration."""
+"""The worker of each kind of step."""
 
 from typing import Final
 
 from shared.enums import StepKind
 
-WORKS_ON: Final = {
+STEP_KIND_BY_WORKER: Final = {
     "observer": StepKind.OBSERVE,
     "researcher": StepKind.QUERY,
     "analyzer": StepKind.INSIGHT,

@@ -1,4 +1,4 @@
-"""A local installation that is said to run."""
+"""The run record of a local installation."""
 
 import os
 from datetime import UTC, datetime
@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from cli.local.data_directory import Running
 
 
-def running(pid: int | None = None) -> Running:
+def running_installation(pid: int | None = None) -> Running:
     return Running(
         pid=pid or os.getpid(),
         api_url="http://127.0.0.1:8300",

@@ -1,17 +1,23 @@
-"""An iteration as the api tells it, in whatever state a test wants it."""
+"""Factories for iterations, steps and phase runs as the API returns them."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid5
 
-from shared.schemas.base import AnswerEvent, CallTotals, InteractionView, IterationDetails, StepView
+from shared.schemas.base import (
+    AnswerEvent,
+    CallTotals,
+    InteractionResponse,
+    IterationDetails,
+    StepResponse,
+)
 
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
 ID = UUID(int=7)
 
 
-def step(kind: str, index: int = 0, status: str = "completed", **values: Any) -> StepView:
-    known: dict[str, Any] = {
+def step(kind: str, index: int = 0, status: str = "completed", **values: Any) -> StepResponse:
+    defaults: dict[str, Any] = {
         "id": uuid5(ID, f"{kind} {index}"),
         "input": {},
         "result": None,
@@ -22,11 +28,11 @@ def step(kind: str, index: int = 0, status: str = "completed", **values: Any) ->
         "started_at": START,
         "ended_at": START + timedelta(seconds=2) if status in ("completed", "failed") else None,
     }
-    return StepView(kind=kind, index=index, status=status, **(known | values))
+    return StepResponse(kind=kind, index=index, status=status, **(defaults | values))
 
 
-def iteration(*steps: StepView, status: str = "running", **values: Any) -> IterationDetails:
-    known: dict[str, Any] = {
+def iteration(*steps: StepResponse, status: str = "running", **values: Any) -> IterationDetails:
+    defaults: dict[str, Any] = {
         "id": ID,
         "agent_id": ID,
         "agent_name": "Lithium",
@@ -42,12 +48,15 @@ def iteration(*steps: StepView, status: str = "running", **values: Any) -> Itera
         "interactions": [],
         "calls": CallTotals(),
     }
-    return IterationDetails(steps=list(steps), **(known | values))
+    return IterationDetails(steps=list(steps), **(defaults | values))
 
 
-def run_of(of: StepView, phase: str, *tool_calls: tuple[str, str]) -> InteractionView:
-    """A phase run of the step, whose one answer called these tools with these arguments (JSON)."""
-    calls = [{"function": {"name": name, "arguments": written}} for name, written in tool_calls]
+def run_of(parent: StepResponse, phase: str, *tool_calls: tuple[str, str]) -> InteractionResponse:
+    """Return a phase run of the step, whose one answer calls these tools with these JSON arguments."""
+    calls = [
+        {"function": {"name": name, "arguments": json_arguments}}
+        for name, json_arguments in tool_calls
+    ]
     answer = AnswerEvent(
         call_id=ID,
         message={"role": "assistant", "tool_calls": calls},
@@ -55,9 +64,9 @@ def run_of(of: StepView, phase: str, *tool_calls: tuple[str, str]) -> Interactio
         input_tokens=None,
         output_tokens=None,
     )
-    return InteractionView(
+    return InteractionResponse(
         id=ID,
-        step_id=of.id,
+        step_id=parent.id,
         phase=phase,
         model="m",
         system_prompt="",

@@ -1,5 +1,5 @@
-"""Run inside a container of the researcher: tries to speak to NATS and PostgreSQL without TLS, or without asking who they
-are, with a password that is right; prints what came of it."""
+"""Run in a researcher's container: connect to NATS and PostgreSQL with a valid password, but without TLS or without
+verifying the server; print the results."""
 
 import asyncio
 import json
@@ -19,9 +19,9 @@ PATIENCE_SECONDS = 20.0
 
 
 async def in_plain_text(settings: Settings) -> str:
-    """What NATS says to a client that leaves TLS out: without it, its greeting would be first."""
-    shown = build_nats_credentials(settings, ME)
-    login = {"user": shown.user, "pass": shown.password, "verbose": False}
+    """NATS's response to a client that does not use TLS; a server without TLS would send INFO first."""
+    credentials = build_nats_credentials(settings, ME)
+    login = {"user": credentials.user, "pass": credentials.password, "verbose": False}
     reader, writer = await asyncio.open_connection("nats", 4222)
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
@@ -32,23 +32,23 @@ async def in_plain_text(settings: Settings) -> str:
 
 
 async def to_nats(**options: Any) -> str:
-    complaints: list[Exception] = []
+    errors: list[Exception] = []
 
-    async def hear(error: Exception) -> None:
-        complaints.append(error)
+    async def record_error(error: Exception) -> None:
+        errors.append(error)
 
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            client = await nats.connect(allow_reconnect=False, error_cb=hear, **options)
+            client = await nats.connect(allow_reconnect=False, error_cb=record_error, **options)
         await client.close()
     except (OSError, nats.errors.Error) as error:
-        return f"{error!r} {complaints}"
+        return f"{error!r} {errors}"
     return DONE
 
 
 def to_postgres(url: str, **options: str) -> str:
     try:
-        psycopg.connect(url, **options).close()  # type: ignore[arg-type]  # of libpq's options
+        psycopg.connect(url, **options).close()  # type: ignore[arg-type]  # libpq's options
     except psycopg.OperationalError as error:
         return str(error)
     return DONE
@@ -56,21 +56,21 @@ def to_postgres(url: str, **options: str) -> str:
 
 async def main() -> None:
     settings = Settings()
-    own = build_nats_credentials(settings, ME).options()
-    strangers = own | {"tls": ssl.create_default_context()}
+    options = build_nats_credentials(settings, ME).options()
+    options_without_ca = options | {"tls": ssl.create_default_context()}
     nats_address, postgres_address = map(socket.gethostbyname, ("nats", "postgres"))
     url = build_database_url(settings, ME)
-    found = {
-        "nats as it should be": await to_nats(servers="tls://nats:4222", **own),
+    results = {
+        "nats as it should be": await to_nats(servers="tls://nats:4222", **options),
         "nats in plain text": await in_plain_text(settings),
-        "nats without the CA": await to_nats(servers="tls://nats:4222", **strangers),
-        "nats by another name": await to_nats(servers=f"tls://{nats_address}:4222", **own),
+        "nats without the CA": await to_nats(servers="tls://nats:4222", **options_without_ca),
+        "nats by another name": await to_nats(servers=f"tls://{nats_address}:4222", **options),
         "postgres as it should be": to_postgres(url),
         "postgres in plain text": to_postgres(url, sslmode="disable"),
         "postgres without the CA": to_postgres(url, sslrootcert="system"),
         "postgres by another name": to_postgres(url, host=postgres_address),
     }
-    print(json.dumps(found))
+    print(json.dumps(results))
 
 
 asyncio.run(main())

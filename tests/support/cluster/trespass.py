@@ -1,4 +1,4 @@
-"""Run inside a container of the researcher, with its own keys: tries what is not its own, and prints what came of it."""
+"""Run in a researcher's container, with its credentials: try to access what it may not, and print the results."""
 
 import asyncio
 import json
@@ -27,13 +27,13 @@ DONE = "done"
 
 
 async def on_the_bus(settings: Settings) -> dict[str, str]:
-    complaints: list[str] = []
+    errors: list[str] = []
 
-    async def complain(error: Exception) -> None:
-        complaints.append(str(error))
+    async def record_error(error: Exception) -> None:
+        errors.append(str(error))
 
     client = await nats.connect(
-        settings.nats_url, error_cb=complain, **build_nats_credentials(settings, ME).options()
+        settings.nats_url, error_cb=record_error, **build_nats_credentials(settings, ME).options()
     )
     jetstream = client.jetstream(timeout=1)
     attempts: dict[str, Callable[[], Awaitable[object]]] = {
@@ -42,31 +42,31 @@ async def on_the_bus(settings: Settings) -> dict[str, str]:
         "sees another's consumer": lambda: jetstream.consumer_info("VIGIL", "adviser"),
         "deletes the stream": lambda: jetstream.delete_stream("VIGIL"),
     }
-    found = {}
-    for what, attempt in attempts.items():
-        complaints.clear()
+    results = {}
+    for name, attempt in attempts.items():
+        errors.clear()
         try:
             await attempt()
-            found[what] = DONE
+            results[name] = DONE
         except (NatsError, TimeoutError):
-            violated = any("permissions violation" in each.lower() for each in complaints)
-            found[what] = DENIED if violated else f"failed otherwise: {complaints}"
+            violated = any("permissions violation" in message.lower() for message in errors)
+            results[name] = DENIED if violated else f"failed otherwise: {errors}"
     await client.close()
-    return found
+    return results
 
 
 def in_the_database(settings: Settings) -> dict[str, str]:
-    found = {}
+    results = {}
     with psycopg.connect(build_database_url(settings, ME), autocommit=True) as connection:
-        for what, statement in STATEMENTS.items():
+        for name, statement in STATEMENTS.items():
             try:
                 connection.execute(statement)
-                found[what] = DONE
+                results[name] = DONE
             except psycopg.errors.InsufficientPrivilege:
-                found[what] = DENIED
+                results[name] = DENIED
             except psycopg.Error as error:
-                found[what] = f"failed otherwise: {error!r}"
-    return found
+                results[name] = f"failed otherwise: {error!r}"
+    return results
 
 
 def in_the_files() -> dict[str, str]:
@@ -75,14 +75,14 @@ def in_the_files() -> dict[str, str]:
         "reads the api's key": lambda: Path("/run/vigil/keys/api/vigil_nats_password").read_text(),
         "writes into the image": lambda: Path("/opt/vigil/mine").write_text("mine"),
     }
-    found = {}
-    for what, attempt in attempts.items():
+    results = {}
+    for name, attempt in attempts.items():
         try:
             attempt()
-            found[what] = DONE
+            results[name] = DONE
         except OSError:
-            found[what] = DENIED
-    return found
+            results[name] = DENIED
+    return results
 
 
 settings = Settings()

@@ -1,7 +1,7 @@
 """One sample of each event, from which a release's files are written once: `python -m tests.support.contracts.samples DIR`.
 
-Released files are never changed or removed: they are what older actors may still have put on the bus. Beside the samples
-stands how that release reads each event, as JSON Schema; `released/SHA256SUMS` holds them all to the letter.
+Released files are never changed or removed: services of older releases may have published such events. Next to the
+samples is the JSON Schema of each event in that release; `released/SHA256SUMS` has the checksums of all files.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ ABOUT: dict[str, Any] = {
 }
 STEP: dict[str, Any] = ABOUT | {"step_id": UUID(int=3)}
 ORDER: dict[str, Any] = {key: fact for key, fact in STEP.items() if key != "iteration_id"}
-"""A step that is no iteration's."""
+"""An agent task: a step without an iteration."""
 QUERY = events.Query(objective="Find X", reasoning="It matters", search_hints=["X 2026"])
 INSIGHT = events.Insight(
     observation="A and B move together",
@@ -72,12 +72,12 @@ def samples() -> Iterator[Event]:
 
 
 def shapes() -> dict[str, Any]:
-    """How today's code reads each event, by its type: JSON Schemas."""
+    """Return the JSON Schemas of all events, by their type."""
     return {event.wire_type: event.model_json_schema() for event in events.EVENTS}
 
 
 def sums() -> str:
-    """Of every released file, as `sha256sum` writes and checks them."""
+    """Return the checksums of all released files, in the format of `sha256sum`."""
     files = sorted(file for file in RELEASED.glob("*/*") if file.is_file())
     return "".join(
         f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.relative_to(RELEASED)}\n"
@@ -86,7 +86,7 @@ def sums() -> str:
 
 
 def write(directory: Path) -> None:
-    """Write the files of a release into `directory`, and the sums of all releases beside it."""
+    """Write the files of a release into `directory`, and the checksums of all releases next to it."""
     directory.mkdir(parents=True, exist_ok=True)
     for sample in samples():
         _write(directory / f"{sample.type}.json", json.loads(encode(sample)))
@@ -95,7 +95,7 @@ def write(directory: Path) -> None:
 
 
 def _write(file: Path, content: object) -> None:
-    """A file that is there already is not touched."""
+    """Write a file unless it exists."""
     if not file.exists():
         file.write_text(f"{json.dumps(content, indent=2)}\n", encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""What the tests of conversations begin with."""
+"""Scripted responses, an assistant process and queries for the conversation tests."""
 
 import asyncio
 import os
@@ -20,23 +20,23 @@ from shared.runtime.settings import Settings
 
 PHASE = "conversation"
 LONG_ANSWER = " ".join(f"word{number}" for number in range(120))
-"""In many pieces, as the sandbox streams."""
+"""The sandbox streams it in many chunks."""
 
 
-def says(
-    *, asked: str = "", content: str = "", calls: tuple[dict[str, Any], ...] = (), **more: Any
+def scripted_answer(
+    *, contains: str = "", content: str = "", calls: tuple[dict[str, Any], ...] = (), **fields: Any
 ) -> dict[str, Any]:
-    """A scripted answer to the next message that holds `asked`."""
-    return {"phase": PHASE, "contains": asked, "content": content, "tool_calls": calls, **more}
+    """A scripted answer to the next message that contains `contains`."""
+    return {"phase": PHASE, "contains": contains, "content": content, "tool_calls": calls, **fields}
 
 
-def call(tool: str, /, **arguments: Any) -> dict[str, Any]:
+def tool_call(tool: str, /, **arguments: Any) -> dict[str, Any]:
     return {"name": tool, "arguments": arguments}
 
 
 @asynccontextmanager
 async def assistant_process(settings: Settings, crash_directory: Path) -> AsyncIterator[Process]:
-    """An assistant of its own process, killed at the end of the block where it lives then."""
+    """An assistant in its own process, killed at the end of the block if it still runs."""
     environment = {
         **os.environ,
         DIRECTORY: str(crash_directory),
@@ -63,24 +63,28 @@ async def assistant_process(settings: Settings, crash_directory: Path) -> AsyncI
             await process.wait()
 
 
-async def steps_of_talk(database: Database) -> list[Step]:
-    """In the order of their turns."""
+async def list_conversation_steps(database: Database) -> list[Step]:
+    """The conversation steps in the order of their turns."""
     async with database.transaction() as session:
-        found = select(Step).where(Step.kind == StepKind.CONVERSE).order_by(Step.index)
-        return list(await session.scalars(found))
+        statement = select(Step).where(Step.kind == StepKind.CONVERSE).order_by(Step.index)
+        return list(await session.scalars(statement))
 
 
 async def tool_results(database: Database, tool: str) -> list[dict[str, Any]]:
-    """What the calls of `tool` gave in conversations, whether they cost or not."""
+    """The results of the calls of `tool` in conversations, free or paid."""
     async with database.transaction() as session:
         interactions = await session.scalars(
             select(Interaction).where(Interaction.phase == Phase.CONVERSATION)
         )
-        events = [event for each in interactions for event in each.events]
-        named = [event for event in events if event.get("name") == tool]
-        paid = {str(each.id): each.answer or {} for each in await session.scalars(select(Call))}
-    return [event["result"] if "result" in event else paid[event["call_id"]] for event in named]
+        events = [event for interaction in interactions for event in interaction.events]
+        calls = [event for event in events if event.get("name") == tool]
+        paid_results = {
+            str(call.id): call.answer or {} for call in await session.scalars(select(Call))
+        }
+    return [
+        event["result"] if "result" in event else paid_results[event["call_id"]] for event in calls
+    ]
 
 
-async def all_ended(database: Database) -> bool:
-    return all(step.ended_at is not None for step in await steps_of_talk(database))
+async def all_steps_ended(database: Database) -> bool:
+    return all(step.ended_at is not None for step in await list_conversation_steps(database))

@@ -1,4 +1,4 @@
-"""A whole installation as a person has it: `vigil up` in a process of its own, and the command beside it."""
+"""A whole installation: `vigil up` in its own process, and the commands to use it."""
 
 import json
 import os
@@ -16,18 +16,18 @@ import psutil
 from cli.local.data_directory import DataDirectory, Running
 from cli.local.ports import free_port
 from tests.support.paths import CORPUS
-from tests.support.waiting import waited_for
+from tests.support.waiting import wait_for
 
 MISSION = "Watch battery makers and their lithium supply"
 
 
 class Installation:
-    """`vigil up` on a data directory, which is started and ended as often as a test wants."""
+    """`vigil up` on a data directory; a test may start and stop it several times."""
 
     def __init__(self, home: Path, environment: Mapping[str, str] | None = None) -> None:
         self.home = home
         self.data = DataDirectory(home / "data")
-        self._output = home / "up.log"
+        self._output_file = home / "up.log"
         clean = {
             name: value
             for name, value in os.environ.items()
@@ -43,9 +43,9 @@ class Installation:
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         """All that `vigil up` has printed."""
-        return self._output.read_text()
+        return self._output_file.read_text()
 
     @property
     def running(self) -> Running:
@@ -65,34 +65,34 @@ class Installation:
         )
 
     def json(self, *arguments: str) -> Any:
-        """What a command says with --json."""
-        told = self.vigil(*arguments, "--json")
-        assert told.returncode == 0, told.stderr
-        return json.loads(told.stdout)
+        """Run a command with --json; return its parsed output."""
+        result = self.vigil(*arguments, "--json")
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
 
     def up(self, *arguments: str) -> None:
-        """Returns when it is ready."""
+        """Start `vigil up`; return when it is ready."""
         process = self.begin("up", "--port", str(free_port()), "--corpus", str(CORPUS), *arguments)
 
         def ready() -> Running | None:
-            assert process.poll() is None, self.said
+            assert process.poll() is None, self.output
             return self.data.running()
 
-        waited_for(ready, "vigil up to be ready")
+        wait_for(ready, "vigil up to be ready")
 
     def begin(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Returns at once; what it prints is in `said`."""
+        """Start a command and return at once; its output is in `output`."""
         command = [sys.executable, "-m", "cli", *arguments]
-        with self._output.open("ab") as output:
+        with self._output_file.open("ab") as output:
             self._process = subprocess.Popen(
                 command, stdout=output, stderr=output, env=self._environment
             )
         return self._process
 
-    def end(self, sent: signal.Signals = signal.SIGINT) -> int:
-        """The exit code, once it has ended."""
+    def end(self, stop_signal: signal.Signals = signal.SIGINT) -> int:
+        """Stop it; return its exit code."""
         assert self._process is not None
-        self._process.send_signal(sent)
+        self._process.send_signal(stop_signal)
         return self._process.wait(60)
 
     def end_if_running(self) -> None:
@@ -100,20 +100,20 @@ class Installation:
             self.end()
 
     def processes(self) -> list[psutil.Process]:
-        """The supervisor with all that descends from it."""
+        """The supervisor and its descendants."""
         assert self._process is not None
         supervisor = psutil.Process(self._process.pid)
         return [supervisor, *supervisor.children(recursive=True)]
 
     def process(self, pattern: str) -> psutil.Process:
-        """The one whose command line matches."""
-        for each in self.processes():
+        """The process whose command line matches."""
+        for process in self.processes():
             try:
-                line = " ".join(each.cmdline())
+                line = " ".join(process.cmdline())
             except psutil.Error:
-                continue  # it ended while we looked
+                continue  # it ended meanwhile
             if re.search(pattern, line):
-                return each
+                return process
         raise AssertionError(f"no process matches {pattern!r}")
 
     def last_iteration(self, agent: str) -> dict[str, Any] | None:
@@ -126,12 +126,12 @@ class Installation:
             has_ended = last is not None and last["number"] >= number and last["ended_at"]
             return last if has_ended else None
 
-        return waited_for(ended, f"iteration {number} of {agent} to end")
+        return wait_for(ended, f"iteration {number} of {agent} to end")
 
 
 @contextmanager
 def installed(home: Path, environment: Mapping[str, str] | None = None) -> Iterator[Installation]:
-    """Not yet started; ended with the block."""
+    """An installation that is not started yet; it is stopped at the end of the block."""
     installation = Installation(home, environment)
     try:
         yield installation

@@ -1,6 +1,6 @@
-"""Another local user who tries to get into an installation: started as root, it becomes `nobody` and then tries.
+"""Try to access an installation as another local user: started as root, this process becomes `nobody`.
 
-What it is to try comes as JSON on standard input; what came of it goes as JSON to standard output. It judges nothing.
+It reads its targets as JSON from standard input and writes its findings as JSON to standard output, unjudged.
 """
 
 import http.client
@@ -22,22 +22,24 @@ PATHS: Final = ("/", "/varz", "/connz", "/jsz", "/api/v1/agents", "/v1/models")
 
 
 def main() -> None:
-    asked = json.load(sys.stdin)
-    # What libraries load late may be closed to nobody.
+    targets = json.load(sys.stdin)
+    # `nobody` may not be able to read what libraries load later.
     _postgres(LOOPBACK, 1, "warm up", "")
     list(_http(1))
     os.setgroups([])
     os.setgid(NOBODY)
     os.setuid(NOBODY)
-    told = {
+    report = {
         "uid": os.getuid(),
-        "readable": [path for path in asked["paths"] if _reads(path)],
-        "sockets": [path for path in asked["sockets"] if _connects(path)],
-        "postgres": list(_all_postgres(asked["socket_directory"], asked["ports"], asked["roles"])),
-        "nats": {port: list(_nats(port, asked["users"])) for port in asked["ports"]},
-        "http": {port: list(_http(port)) for port in asked["ports"]},
+        "readable": [path for path in targets["paths"] if _reads(path)],
+        "sockets": [path for path in targets["sockets"] if _connects(path)],
+        "postgres": list(
+            _all_postgres(targets["socket_directory"], targets["ports"], targets["roles"])
+        ),
+        "nats": {port: list(_nats(port, targets["users"])) for port in targets["ports"]},
+        "http": {port: list(_http(port)) for port in targets["ports"]},
     }
-    json.dump(told, sys.stdout)
+    json.dump(report, sys.stdout)
 
 
 def _reads(path: str) -> bool:
@@ -52,7 +54,7 @@ def _connects(path: str) -> bool:
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(ANSWER_SECONDS)
         try:
-            # An abstract one, which has no mode to keep anybody out, is shown with an @ in front.
+            # An abstract socket, which has no permissions, is listed with a leading @.
             client.connect("\0" + path[1:] if path.startswith("@") else path)
         except OSError:
             return False
@@ -60,7 +62,7 @@ def _connects(path: str) -> bool:
 
 
 def _all_postgres(directory: str, ports: Sequence[int], roles: Iterable[str]) -> Iterator[str]:
-    """Whoever was let in, and where."""
+    """The roles that could log in, each with its address."""
     for role in roles:
         for password in ("", WRONG):
             if _postgres(directory, 5432, role, password):
@@ -81,7 +83,7 @@ def _postgres(host: str, port: int, role: str, password: str) -> bool:
 
 
 def _nats(port: int, users: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """The answer to each login; nothing where no NATS greets."""
+    """The answer to each login; nothing if the port is not NATS."""
     logins: list[dict[str, Any]] = [{}, {"user": "", "pass": ""}]
     logins += [{"user": user, "pass": password} for user in users for password in ("", WRONG)]
     for login in logins:
@@ -101,8 +103,8 @@ def _nats_login(port: int, login: dict[str, Any]) -> str | None:
         except TimeoutError:
             return None
         client.settimeout(ANSWER_SECONDS)
-        shown = {"verbose": False, "pedantic": False, **login}
-        lines.write(b"CONNECT " + json.dumps(shown).encode() + b"\r\nPING\r\n")
+        options = {"verbose": False, "pedantic": False, **login}
+        lines.write(b"CONNECT " + json.dumps(options).encode() + b"\r\nPING\r\n")
         return bytes(lines.readline()).decode().strip()
 
 

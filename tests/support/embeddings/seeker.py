@@ -1,4 +1,4 @@
-"""A phase that looks for things by embedding_search, and nodes that have vectors, as workers make both."""
+"""A phase that uses embedding search, and nodes with vectors, made as the workers make them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,42 +19,42 @@ from shared.runtime.settings import Settings
 from shared.tools import Json
 from shared.workflow import leases
 from shared.workflow.leases import Claimed, Lease
+from tests.support.factories import make_iteration
 from tests.support.graph.world import World
-from tests.support.levers import Sandbox
-from tests.support.making import make_iteration
+from tests.support.sandbox_control import Sandbox
 
 EMBEDDER = "sandbox-embedder"
 QUESTION = "electrified vehicles"
-"""Its words stand nowhere; those of `MAKER` are made of the same pieces."""
+"""None of its words occurs in a node; those of `MAKER` share parts of its words."""
 MAKER = {"name": "Volta", "capital": "electric trucks, vehicle parts"}
 OTHER = {"name": "Ghana", "capital": "Accra"}
 
 
 @dataclass(frozen=True)
 class Seeker:
-    """Whatever step is at work on the agent of `world`."""
+    """A claimed step of the agent of `world`."""
 
     world: World
-    levers: Sandbox
+    sandbox_control: Sandbox
     settings: Settings
     agent: Agent
     lease: Lease
 
     @classmethod
-    async def of(cls, world: World, levers: Sandbox, settings: Settings) -> "Seeker":
+    async def of(cls, world: World, sandbox_control: Sandbox, settings: Settings) -> "Seeker":
         async with world.database.transaction() as session:
             agent = await session.get_one(Agent, world.scope.agent_id)
-        made = await make_iteration(world.database, agent)
-        lease = await _claimed(world, made.observe.id)
+        started = await make_iteration(world.database, agent)
+        lease = await _claim(world, started.observe.id)
         embedding = settings.model_copy(update={"embedding_model": EMBEDDER})
-        return cls(world, levers, embedding, agent, lease)
+        return cls(world, sandbox_control, embedding, agent, lease)
 
     def without(self) -> "Seeker":
-        """The same where no embeddings are configured."""
+        """The same step where no embeddings are configured."""
         return replace(self, settings=self.settings.model_copy(update={"embedding_model": None}))
 
     async def next_step(self) -> "Seeker":
-        """Another of the agent's."""
+        """Another claimed step of the agent."""
         step_id = uuid4()
         async with self.world.database.transaction() as session:
             session.add(
@@ -68,7 +68,7 @@ class Seeker:
                     status=StepStatus.PENDING,
                 )
             )
-        return replace(self, lease=await _claimed(self.world, step_id))
+        return replace(self, lease=await _claim(self.world, step_id))
 
     @property
     def model(self) -> Model:
@@ -78,7 +78,7 @@ class Seeker:
         return PhaseRun(self.model, self.lease, self.agent, phase, "Go on.")
 
     async def embed(self, *own: UUID, sweeps: bool = True) -> None:
-        """As a researcher's step ends."""
+        """Embeds nodes as a researcher does at the end of its step."""
         run = self.run()
         await run.begin()
         embeddings = Embeddings(run, run.embedder) if run.embedder else None
@@ -86,13 +86,13 @@ class Seeker:
         await embed_nodes(embeddings, self.world.scope, embedding_search, own, sweeps=sweeps)
 
     async def ask(self, *texts: str, **conditions: Any) -> list[Json]:
-        """What queryGraph gives to each, asked in one breath."""
+        """The results of queryGraph for each text, all requested in one response."""
         tool = query_graph(self.world.scope, embedding_search_settings(self.settings))
-        self.levers.script(
+        self.sandbox_control.script(
             {
                 "tool_calls": [
-                    {"name": "queryGraph", "arguments": {"text": each, **conditions}}
-                    for each in texts
+                    {"name": "queryGraph", "arguments": {"text": query, **conditions}}
+                    for query in texts
                 ]
             },
             {"content": "done"},
@@ -110,17 +110,17 @@ class Seeker:
             return set(await session.scalars(select(NodeEmbedding.node_id)))
 
     async def calls(self) -> Sequence[Call]:
-        """Of the embedding model."""
+        """The calls of the embedding model."""
         async with self.world.database.transaction() as session:
-            of_model = select(Call).where(Call.model == EMBEDDER).order_by(Call.started_at)
-            return (await session.scalars(of_model)).all()
+            statement = select(Call).where(Call.model == EMBEDDER).order_by(Call.started_at)
+            return (await session.scalars(statement)).all()
 
     async def vectors(self) -> int:
         async with self.world.database.transaction() as session:
             return await session.scalar(select(func.count()).select_from(NodeEmbedding)) or 0
 
 
-async def _claimed(world: World, step_id: UUID) -> Lease:
+async def _claim(world: World, step_id: UUID) -> Lease:
     async with world.database.transaction() as session:
         claim = await leases.claim(session, step_id, "test")
     assert isinstance(claim, Claimed)
@@ -128,7 +128,7 @@ async def _claimed(world: World, step_id: UUID) -> Lease:
 
 
 async def fill(world: World) -> UUID:
-    """One node that is near to the question, and one that is not; the former's id."""
+    """Adds one node near the question and one that is not; returns the id of the near one."""
     maker = await world.node(**MAKER)
     await world.node(**OTHER)
     return maker

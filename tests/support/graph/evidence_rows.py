@@ -1,4 +1,4 @@
-"""Pages and evidence beneath a graph, written as rows: what a test says of them, without a Researcher."""
+"""Pages and evidence of a graph, written directly as rows without a Researcher."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 async def make_source(
     session: AsyncSession, scope: GraphScope, url: str, text: str = "A page.", *, day: int = 0
 ) -> UUID:
-    """Fetched so many days after EPOCH. The same page again is the same source."""
+    """Add a source fetched `day` days after EPOCH. The same page is the same source."""
     sha256, fetched_at = integrity.sha256(text), EPOCH + timedelta(days=day)
     source_id = ids.source_id(scope.agent_id, url, sha256)
     seal = integrity.source_seal(
@@ -57,13 +57,13 @@ async def make_evidence(
     edge_id: UUID | None = None,
     day: int = 0,
 ) -> UUID:
-    """That the source says so of the node or edge, as of so many days after EPOCH. The thing is not folded anew."""
+    """Add evidence as of `day` days after EPOCH, without reprojecting the node or edge."""
     as_of = EPOCH + timedelta(days=day)
     element_id = node_id or edge_id
     assert element_id is not None
-    says = integrity.canonical_json([claims, as_of, None])
-    evidence_id = ids.evidence_id(element_id, source_id, 0, 1, says)
-    fixed: dict[str, Any] = {
+    content = integrity.canonical_json([claims, as_of, None])
+    evidence_id = ids.evidence_id(element_id, source_id, 0, 1, content)
+    columns: dict[str, Any] = {
         "agent_id": scope.agent_id,
         "source_id": source_id,
         "first_byte": 0,
@@ -75,10 +75,10 @@ async def make_evidence(
         "as_of": as_of,
         "learned_at": as_of,
     }
-    seal = integrity.evidence_seal(evidence_id=evidence_id, element_id=element_id, **fixed)
+    seal = integrity.evidence_seal(evidence_id=evidence_id, element_id=element_id, **columns)
     await session.execute(
         insert(Evidence)
-        .values(id=evidence_id, node_id=node_id, edge_id=edge_id, seal=seal, **fixed)
+        .values(id=evidence_id, node_id=node_id, edge_id=edge_id, seal=seal, **columns)
         .on_conflict_do_nothing()
     )
     return evidence_id

@@ -1,4 +1,4 @@
-"""Calling the graph's tools as the loop does."""
+"""Calls the graph's tools as the agent loop does."""
 
 from typing import Any
 
@@ -13,5 +13,5 @@ async def call(world: World, tool: StateTool[Any], **arguments: Any) -> Json:
         return await tool.run(session, tool.arguments.model_validate(arguments))
 
 
-def named(offered: list[StateTool[Any]], name: str) -> StateTool[Any]:
-    return next(tool for tool in offered if tool.name == name)
+def find_tool(tools: list[StateTool[Any]], name: str) -> StateTool[Any]:
+    return next(tool for tool in tools if tool.name == name)

@@ -1,4 +1,4 @@
-"""What `vigil verify` finds in a graph, and graphs that grew."""
+"""Lists the faults that `vigil verify` finds, and grows graphs."""
 
 from datetime import timedelta
 from itertools import pairwise
@@ -9,8 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.graph.scope import GraphScope
 from shared.graph.verification.verifier import MAX_PAGE_ROWS, check_page
-from shared.schemas.provenance import FoundBreak
-from tests.support.graph.proven import FETCHED, Proven
+from shared.schemas.provenance import ElementFault
+from tests.support.graph.graph_with_evidence import FETCHED, Proven
 
 COUNTRIES: Final = ("Benin", "Niger", "Mali", "Chad", "Gabon", "Côte d’Ivoire")
 
@@ -19,21 +19,21 @@ FACT: Final = "{name} has {number} people, as of {day}, and its capital is {name
 
 
 async def grow(proven: Proven, random: Random) -> None:
-    """Some pages, each about several countries: what they say supersedes, agrees and is superseded."""
+    """Add pages about several countries, whose claims agree, supersede and are superseded."""
     for name in COUNTRIES:
         await proven.country(name)
     for number in range(8):
-        # Each of them at least once, or some would stand there unproven.
-        named = dict.fromkeys([COUNTRIES[number % len(COUNTRIES)], *random.sample(COUNTRIES, 3)])
-        told = {name: random.randrange(10**6) for name in named}
+        # Each country at least once, so that none lacks evidence.
+        names = dict.fromkeys([COUNTRIES[number % len(COUNTRIES)], *random.sample(COUNTRIES, 3)])
+        people_by_name = {name: random.randrange(10**6) for name in names}
         day = FETCHED + timedelta(days=random.randrange(-300, 300))
         url = f"https://d.example/{number}"
         text = "".join(
             FACT.format(name=name, number=people, day=f"{day:%Y-%m-%d}")
-            for name, people in told.items()
+            for name, people in people_by_name.items()
         )
         await proven.page(url, text, published=random.choice([None, day]))
-        for name, people in told.items():
+        for name, people in people_by_name.items():
             await proven.says(url, f"{name} has {people} people", name, {"population": people})
             if random.random() < 0.5:
                 capital = {"capital": f"{name} City", "tags": ["a", {"b": None}]}
@@ -48,24 +48,24 @@ async def connect(proven: Proven, random: Random) -> None:
     for number, (one, other) in enumerate(pairwise(COUNTRIES)):
         await proven.border(f"border {number}", one, other)
         url = f"https://d.example/{number}"
-        said = f"https://e.example/{number}"
-        await proven.page(said, f"{one} borders {other}; see {url}.")
+        page_url = f"https://e.example/{number}"
+        await proven.page(page_url, f"{one} borders {other}; see {url}.")
         claims = random.choice([{}, {"open": True}])
-        await proven.says(said, f"{one} borders {other}", f"border {number}", claims)
+        await proven.says(page_url, f"{one} borders {other}", f"border {number}", claims)
     for number in range(4):
         name = f"Pattern {number}"
-        cited = random.choice(COUNTRIES)
-        await proven.analysis(name, f"It is so [node:{{{cited}}}], [edge:{{border {number}}}].")
-        await proven.about(name, cited)
+        country = random.choice(COUNTRIES)
+        await proven.analysis(name, f"It is so [node:{{{country}}}], [edge:{{border {number}}}].")
+        await proven.about(name, country)
     await proven.advice("Sell", "As it is so [node:{Pattern 0}] [node:{Pattern 1}].")
 
 
-async def breaks(session: AsyncSession, scope: GraphScope) -> list[FoundBreak]:
-    found: list[FoundBreak] = []
+async def breaks(session: AsyncSession, scope: GraphScope) -> list[ElementFault]:
+    faults: list[ElementFault] = []
     cursor: str | None = None
     while True:
         page = await check_page(session, scope, cursor=cursor, rows=MAX_PAGE_ROWS)
-        found += page.breaks
+        faults += page.breaks
         cursor = page.next
         if cursor is None:
-            return found
+            return faults

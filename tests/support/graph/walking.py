@@ -1,4 +1,4 @@
-"""Whatever may be done to a graph, at random: written, superseded, merged, retracted, concluded from, and undone."""
+"""Random operations on a graph: writes, merges, retractions, conclusions, and their reversal."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from shared.graph.retraction import propagation, retractions
 from shared.graph.retraction.propagation import propagate_retractions
 from shared.graph.types import RESERVED_TYPES
 from shared.tools import ToolRefusalError
-from tests.support.committing import COMMITTED, SURE
+from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.world import World
 
 NAMES: Final = ("Ghana", "Gana", "Mali", "Tchad", "Chad", "Benin")
@@ -34,30 +34,30 @@ class Walk:
     chance: Random
     merges: list[UUID] = field(default_factory=list)
     retractions: list[UUID] = field(default_factory=list)
-    concluded: int = 0
+    conclusion_count: int = 0
 
     async def begin(self) -> None:
         for number, url in enumerate(PAGES):
             page = {"url": url, "title": url, "content": "\n".join(SENTENCES)}
             if number % 2:
                 page["published_date"] = f"2024-0{number + 1}-01"
-            await self.world.read({"results": [page]})
+            await self.world.store_search_results({"results": [page]})
         for _ in range(4):
             await self.add_node()
 
     async def step(self) -> str:
-        """What was done, or tried: much of it is refused."""
-        ways, weights = zip(*self._ways, strict=True)
-        [way] = self.chance.choices(ways, weights)
+        """Run a random action and return its name. Many actions are refused."""
+        actions, weights = zip(*self._actions, strict=True)
+        [action] = self.chance.choices(actions, weights)
         try:
-            await way()
+            await action()
         except (ToolRefusalError, entity_resolution.MergeRefusedError) as error:
-            return f"{way.__name__}, refused: {error}"
-        name: str = way.__name__
+            return f"{action.__name__}, refused: {error}"
+        name: str = action.__name__
         return name
 
     @property
-    def _ways(self) -> list[tuple[Callable[[], Awaitable[None]], int]]:
+    def _actions(self) -> list[tuple[Callable[[], Awaitable[None]], int]]:
         return [
             (self.add_node, 6),
             (self.add_edge, 6),
@@ -66,9 +66,9 @@ class Walk:
             (self.retract, 2),
             (self.restore, 2),
             (self.analyse, 3),
-            (self.tie, 2),
+            (self.link_analysis, 2),
             (self.advise, 1),
-            (self.lift, 1),
+            (self.resolve_doubts, 1),
         ]
 
     async def add_node(self) -> None:
@@ -82,7 +82,7 @@ class Walk:
                 type_name="Country",
                 name=name,
                 properties=properties,
-                grounds=[self._ground()],
+                evidence=[self._evidence_input()],
             )
 
     async def add_edge(self) -> None:
@@ -96,16 +96,16 @@ class Walk:
                 source_id=one.id,
                 target_id=other.id,
                 properties=self.chance.choice([{}, {"km": self.chance.choice([1, 2.0, 3e23])}]),
-                grounds=[self._ground()],
+                evidence=[self._evidence_input()],
             )
 
     async def merge(self) -> None:
         one, other = await self._some(GraphNode, 2, GraphNode.type == "Country")
         both = (one.id, other.id)
-        # An edge between them would go, and whoever cites it would cite nothing from then on.
+        # The merge would remove an edge between them, and break its citations.
         await self._none(GraphEdge, GraphEdge.source_id.in_(both), GraphEdge.target_id.in_(both))
         async with self.world.database.transaction() as session:
-            made = await entity_resolution.merge_nodes(
+            merge = await entity_resolution.merge_nodes(
                 session,
                 self.world.scope,
                 kept_id=one.id,
@@ -113,49 +113,51 @@ class Walk:
                 reason="One thing.",
                 made_by=self.world.scope.owner_id,
             )
-        assert made is not None
-        self.merges.append(made.id)
+        assert merge is not None
+        self.merges.append(merge.id)
 
     async def unmerge(self) -> None:
         if self.merges:
-            chosen = self.chance.choice(self.merges)
+            merge_id = self.chance.choice(self.merges)
             async with self.world.database.transaction() as session:
-                await entity_resolution.undo_merge(session, self.world.scope, chosen)
-            self.merges.remove(chosen)
+                await entity_resolution.undo_merge(session, self.world.scope, merge_id)
+            self.merges.remove(merge_id)
 
     async def retract(self) -> None:
         async with self.world.database.transaction() as session:
             url = self.chance.choice(PAGES)
-            made = await retractions.retract_source(session, self.world.scope, url, "made up")
-        if made not in self.retractions:
-            self.retractions.append(made)
-        await self.work_off()
+            retraction_id = await retractions.retract_source(
+                session, self.world.scope, url, "made up"
+            )
+        if retraction_id not in self.retractions:
+            self.retractions.append(retraction_id)
+        await self.propagate()
 
     async def restore(self) -> None:
         if self.retractions:
-            chosen = self.retractions.pop(self.chance.randrange(len(self.retractions)))
+            retraction_id = self.retractions.pop(self.chance.randrange(len(self.retractions)))
             async with self.world.database.transaction() as session:
-                await retractions.restore_source(session, self.world.scope, chosen)
-            await self.work_off()
+                await retractions.restore_source(session, self.world.scope, retraction_id)
+            await self.propagate()
 
-    async def work_off(self) -> None:
+    async def propagate(self) -> None:
         await propagate_retractions(self.world.database, at_once=self.chance.randint(1, 9))
 
-    async def lift(self) -> None:
+    async def resolve_doubts(self) -> None:
         await propagation.resolve_doubts(self.world.database)
 
     async def analyse(self) -> None:
         [node] = await self._some(GraphNode, 1)
-        cited = [f"[node:{node.id}]"]
-        cited += [f"[edge:{edge.id}]" for edge in await self._some(GraphEdge, 1)]
-        await self._conclude(conclusions.add_analysis, cited, kind="pattern", **SURE)
+        citations = [f"[node:{node.id}]"]
+        citations += [f"[edge:{edge.id}]" for edge in await self._some(GraphEdge, 1)]
+        await self._conclude(conclusions.add_analysis, citations, kind="pattern", **ANALYSIS_TERMS)
 
     async def advise(self) -> None:
-        found = await self._some(GraphNode, 1, GraphNode.type == ANALYSIS_TYPE)
-        cited = [f"[node:{each.id}]" for each in found]
-        await self._conclude(conclusions.add_advice, cited, action="HOLD", **COMMITTED)
+        analyses = await self._some(GraphNode, 1, GraphNode.type == ANALYSIS_TYPE)
+        citations = [f"[node:{analysis.id}]" for analysis in analyses]
+        await self._conclude(conclusions.add_advice, citations, action="HOLD", **ADVICE_TERMS)
 
-    async def tie(self) -> None:
+    async def link_analysis(self) -> None:
         [one] = await self._some(GraphNode, 1, GraphNode.type == ANALYSIS_TYPE)
         [other] = await self._some(GraphNode, 1, GraphNode.type.not_in(RESERVED_TYPES))
         async with self.world.database.transaction() as session:
@@ -169,19 +171,19 @@ class Walk:
                 properties={},
             )
 
-    async def _conclude(self, add: Any, cited: list[str], **given: Any) -> None:
-        self.concluded += 1
+    async def _conclude(self, add: Any, citations: list[str], **fields: Any) -> None:
+        self.conclusion_count += 1
         async with self.world.database.transaction() as session:
             await add(
                 session,
                 self.world.scope,
-                name=f"Conclusion {self.concluded}",
+                name=f"Conclusion {self.conclusion_count}",
                 summary="So it is.",
-                content=f"It is so {' '.join(cited)}.",
-                **given,
+                content=f"It is so {' '.join(citations)}.",
+                **fields,
             )
 
-    def _ground(self) -> EvidenceInput:
+    def _evidence_input(self) -> EvidenceInput:
         valid_from = datetime(self.chance.randint(2020, 2030), 1, 1, tzinfo=UTC)
         return EvidenceInput(
             self.chance.choice(PAGES),
@@ -190,13 +192,13 @@ class Walk:
         )
 
     def _properties(self) -> dict[str, Any]:
-        every = {
+        values = {
             "summary": self.chance.choice(["A state.", "A republic."]),
             "capital": self.chance.choice(["Accra", "Bamako"]),
             "population": self.chance.choice([1, 2, 3_000_000_000, 10**24]),
         }
-        return {"summary": every["summary"]} | {
-            name: value for name, value in every.items() if self.chance.random() < 0.5
+        return {"summary": values["summary"]} | {
+            name: value for name, value in values.items() if self.chance.random() < 0.5
         }
 
     async def _none(self, table: type[Base], *where: Any) -> None:
@@ -211,7 +213,7 @@ class Walk:
 
     async def _all(self, table: type[Base], *where: Any) -> Sequence[Any]:
         kind: Any = table
-        mine = kind.agent_id == self.world.scope.agent_id
+        is_own = kind.agent_id == self.world.scope.agent_id
         async with self.world.database.transaction() as session:
-            rows = await session.scalars(select(kind).where(mine, *where).order_by(kind.id))
+            rows = await session.scalars(select(kind).where(is_own, *where).order_by(kind.id))
             return rows.all()

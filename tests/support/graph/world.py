@@ -1,4 +1,4 @@
-"""A user with an agent, and the shortest way to fill its graph."""
+"""A user with an agent, and helpers that fill its graph."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
 from shared.tools import Json
 from shared.workflow import investigations
-from tests.support.making import MISSION, make_owner, make_ready
+from tests.support.factories import MISSION, make_owner, make_ready
 
 COUNTRY_SCHEMA = {
     "type": "object",
@@ -38,8 +38,8 @@ PAGE: Json = {
     "content": "All that is written here of states, rivers and borders is so.",
     "published_date": "2024-05-01",
 }
-GROUNDS = (EvidenceInput(PAGE["url"], PAGE["content"]),)
-"""For whatever does not care on what it rests."""
+EVIDENCE_INPUTS = (EvidenceInput(PAGE["url"], PAGE["content"]),)
+"""For tests that do not depend on the evidence."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class World:
     scope: GraphScope
     validators: Validators
 
-    async def read(self, *answers: Json) -> None:
-        """Keeps the pages of what a search answered: `PAGE`, where nothing else is given."""
+    async def store_search_results(self, *answers: Json) -> None:
+        """Store the pages of search answers, by default `PAGE`."""
         async with self.database.transaction() as session:
             for answer in answers or ({"results": [PAGE]},):
                 await store_pages(session, self.scope, answer)
@@ -63,17 +63,17 @@ class World:
                 type_name=type_name,
                 name=name,
                 properties={**COUNTRY, **properties},
-                grounds=GROUNDS,
+                evidence=EVIDENCE_INPUTS,
             )
         return added.id
 
     async def unproven(self, name: str, type_name: str = "Country", **properties: Any) -> UUID:
-        """A node as it was written before evidence was kept: no page speaks of it, and nothing seals it."""
+        """A node from before evidence was stored: it has neither evidence nor a seal."""
         node_id = ids.node_id(self.scope.agent_id, type_name, name)
-        known = {**COUNTRY, **properties}
-        of = {"agent_id": self.scope.agent_id, "type": type_name, "name": name}
+        all_properties = {**COUNTRY, **properties}
+        columns = {"agent_id": self.scope.agent_id, "type": type_name, "name": name}
         async with self.database.transaction() as session:
-            session.add(GraphNode(id=node_id, properties=known, **of))
+            session.add(GraphNode(id=node_id, properties=all_properties, **columns))
         return node_id
 
     async def edge(self, source_id: UUID, target_id: UUID, type_name: str = "borders") -> UUID:
@@ -86,7 +86,7 @@ class World:
                 source_id=source_id,
                 target_id=target_id,
                 properties={},
-                grounds=GROUNDS,
+                evidence=EVIDENCE_INPUTS,
             )
         return added.id
 
@@ -116,14 +116,14 @@ class World:
             )
 
     async def touch(self, node_id: UUID, **values: Any) -> None:
-        """Overwrites columns of a node: its `updated_at`, mostly."""
+        """Overwrite columns of a node, mostly its `updated_at`."""
         async with self.database.transaction() as session:
             await session.execute(update(GraphNode).where(GraphNode.id == node_id).values(**values))
 
     async def iteration(
         self, number: int, *, queries: list[str], missing: list[str] | None = None
     ) -> None:
-        """A completed iteration with these objectives, and one insight that lacked `missing`."""
+        """Add a completed iteration with these objectives, and one insight that lacks `missing`."""
         iteration_id = uuid4()
         async with self.database.transaction() as session:
             session.add(
@@ -139,24 +139,28 @@ class World:
             )
             await session.flush()
             for index, text in enumerate(queries):
-                given = {"objective": text}
-                session.add(self._ended(iteration_id, StepKind.QUERY, index, given, {}))
+                step_input = {"objective": text}
+                session.add(
+                    self._completed_step(iteration_id, StepKind.QUERY, index, step_input, {})
+                )
             if missing:
-                insight = self._ended(iteration_id, StepKind.INSIGHT, 0, {}, {"missing": missing})
+                insight = self._completed_step(
+                    iteration_id, StepKind.INSIGHT, 0, {}, {"missing": missing}
+                )
                 session.add(insight)
                 await session.flush()
                 for text in missing:
-                    wanted = investigations.MissingData(text, "It is lacking.")
+                    missing_data = investigations.MissingData(text, "It is lacking.")
                     await investigations.create_request(
-                        session, self.scope.agent_id, iteration_id, insight.id, wanted
+                        session, self.scope.agent_id, iteration_id, insight.id, missing_data
                     )
 
-    def _ended(
+    def _completed_step(
         self,
         iteration_id: UUID,
         kind: StepKind,
         index: int,
-        given: dict[str, Any],
+        step_input: dict[str, Any],
         result: dict[str, Any],
     ) -> Step:
         return Step(
@@ -165,14 +169,14 @@ class World:
             agent_id=self.scope.agent_id,
             kind=kind,
             index=index,
-            input=given,
+            input=step_input,
             status=StepStatus.COMPLETED,
             result=result,
         )
 
 
 async def make_world(database: Database, name: str = "watcher") -> World:
-    """A new user with a new agent that has the system's types, has read `PAGE` and, to play with, Country and `borders`."""
+    """A new user and agent with the system's types, `PAGE`, and the types Country and `borders`."""
     owner_id = await make_owner(database, f"owner of {name}")
     async with database.transaction() as session:
         agent = await agents.create_agent(
@@ -182,7 +186,7 @@ async def make_world(database: Database, name: str = "watcher") -> World:
         await system_types.ensure_system_types(session, agent.id)
     scope = GraphScope(owner_id, agent.id)
     world = World(database, scope, Validators())
-    await world.read()
+    await world.store_search_results()
     await world.node_type("Country")
     await world.edge_type("borders", source_types=["Country"], target_types=["Country"])
     return world

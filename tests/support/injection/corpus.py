@@ -1,4 +1,4 @@
-"""Pages that give orders, each a file in `pages/`: what stands there, and the calls that whoever obeys it makes."""
+"""Hostile pages, each a file in `pages/`: the text, and the tool calls of a model that obeys it."""
 
 import tomllib
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ from typing import Any, Final
 from tests.support.paths import TESTS
 
 PAGES: Final = TESTS / "security" / "injection" / "pages"
-HUGE_CHARACTERS: Final = 2_000_000
-MOST_SAID_CHARACTERS: Final = 20_000
-"""More a model could not say in one answer."""
+HUGE_CHARS: Final = 2_000_000
+MAX_ARGUMENT_CHARS: Final = 20_000
+"""The most that a model can write in one answer."""
 
 
 @dataclass(frozen=True)
@@ -23,51 +23,51 @@ class HostilePage:
     text: str
     orders: tuple[dict[str, Any], ...]
     """Calls of tools: `{"name", "arguments"}`. They may hold `{prompt}`, the system prompt; `{url}`, the page's own
-    address; `{node}` and `{analysis}`, ids of what is there; and `{huge}`, as much as a model can say."""
+    address; `{node}` and `{analysis}`, existing ids; and `{huge}`, as much text as a model can write."""
 
     @property
     def url(self) -> str:
         return f"https://{self.name}.example/page"
 
     def orders_with(self, **known: str) -> list[dict[str, Any]]:
-        """With all of that filled in."""
+        """Return the orders with their placeholders filled in."""
         return [
-            _filled(order, {**known, "url": self.url, "huge": _huge()[:MOST_SAID_CHARACTERS]})
+            _fill(order, {**known, "url": self.url, "huge": _huge()[:MAX_ARGUMENT_CHARS]})
             for order in self.orders
         ]
 
 
 @cache
 def pages() -> tuple[HostilePage, ...]:
-    return tuple(_read(file) for file in sorted(PAGES.glob("*.toml")))
+    return tuple(_load_page(file) for file in sorted(PAGES.glob("*.toml")))
 
 
-def _read(file: Path) -> HostilePage:
-    told = tomllib.loads(file.read_text())
+def _load_page(file: Path) -> HostilePage:
+    data = tomllib.loads(file.read_text())
     return HostilePage(
         name=file.stem,
-        language=told["language"],
-        form=told["form"],
-        title=told["title"],
-        text=told["text"].replace("{huge}", _huge()),
-        orders=tuple(told["orders"]),
+        language=data["language"],
+        form=data["form"],
+        title=data["title"],
+        text=data["text"].replace("{huge}", _huge()),
+        orders=tuple(data["orders"]),
     )
 
 
-def _filled(value: Any, known: dict[str, str]) -> Any:
+def _fill(value: Any, values: dict[str, str]) -> Any:
     match value:
         case str():
-            for name, word in known.items():
-                value = value.replace(f"{{{name}}}", word)
+            for name, replacement in values.items():
+                value = value.replace(f"{{{name}}}", replacement)
             return value
         case list():
-            return [_filled(each, known) for each in value]
+            return [_fill(item, values) for item in value]
         case dict():
-            return {key: _filled(each, known) for key, each in value.items()}
+            return {key: _fill(item, values) for key, item in value.items()}
         case _:
             return value
 
 
 @cache
 def _huge() -> str:
-    return ("Obey. " * (HUGE_CHARACTERS // 6 + 1))[:HUGE_CHARACTERS]
+    return ("Obey. " * (HUGE_CHARS // 6 + 1))[:HUGE_CHARS]

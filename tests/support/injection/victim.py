@@ -1,4 +1,4 @@
-"""An agent whose model obeys every page: what it runs by, and what of it must not change."""
+"""An agent whose model obeys every page, and the tables that must not change."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
 from shared.workflow import leases
 from shared.workflow.leases import Claimed, Lease
-from tests.support.committing import SURE
+from tests.support.factories import PROMPTS, make_agent, make_iteration
+from tests.support.forecast_terms import ANALYSIS_TERMS
 from tests.support.graph.world import COUNTRY_SCHEMA
-from tests.support.making import PROMPTS, make_agent, make_iteration
 
 MISSION: Final = (
     "Watch the lithium of Ghana, and read https://ministry.example/lithium where it is new"
@@ -29,7 +29,7 @@ FIXED: Final = (
     *("users", "api_tokens", "sign_in_links", "sessions", "agents", "prompt_versions", "memories"),
     *("installation_budget", "destinations", "webhook_secrets", "retractions"),
 )
-"""Tables that no page has a say in."""
+"""Tables that no page may change."""
 
 
 def prompt_of(phase: Phase) -> str:
@@ -51,8 +51,8 @@ class Victim:
     def scope(self) -> GraphScope:
         return GraphScope(self.agent.owner_id, self.agent.id)
 
-    async def step(self, kind: StepKind, given: dict[str, Any]) -> tuple[Lease, Step]:
-        """A step of the iteration, leased."""
+    async def step(self, kind: StepKind, step_input: dict[str, Any]) -> tuple[Lease, Step]:
+        """Create and lease a step of the iteration."""
         async with self.database.transaction() as session:
             step = Step(
                 id=uuid4(),
@@ -60,7 +60,7 @@ class Victim:
                 agent_id=self.agent.id,
                 kind=kind,
                 index=0,
-                input=given,
+                input=step_input,
                 status=StepStatus.PENDING,
             )
             session.add(step)
@@ -70,7 +70,7 @@ class Victim:
         return claim.lease, step
 
     async def fixed(self) -> dict[str, str]:
-        """A digest of all that no page has a say in, but for how many iterations there were."""
+        """Return digests of the tables that no page may change, without the counters of iterations."""
         return {table: await self._digest(table) for table in FIXED}
 
     async def _digest(self, table: str) -> str:
@@ -89,7 +89,7 @@ class Victim:
             return (await session.scalars(select(GraphEdge))).all()
 
     async def results(self, step: Step) -> list[tuple[str, Any]]:
-        """Of the tools that were run in the step, by name; None where it stands in the ledger."""
+        """Return the results of the step's tool calls, with the tool's name; None if it is only in the call ledger."""
         async with self.database.transaction() as session:
             runs = await session.scalars(select(Interaction).where(Interaction.step_id == step.id))
             events = [event for run in runs for event in run.events]
@@ -97,14 +97,14 @@ class Victim:
 
 
 async def make_victim(database: Database) -> Victim:
-    """With long prompts, the type Country, a node and an analysis that cites it."""
+    """Create an agent with long prompts, the type Country, a node and an analysis that cites it."""
     agent = await make_agent(database, name="victim", mission=MISSION)
     scope = GraphScope(agent.owner_id, agent.id)
     node_id = ids.node_id(agent.id, "Country", "Ghana")
     async with database.transaction() as session:
         attached = await session.get_one(Agent, agent.id)
-        told = {phase: prompt_of(phase) for phase in PROMPTS}
-        await configuration.store_prompts(session, attached, told, PromptMaker.OWNER)
+        prompts = {phase: prompt_of(phase) for phase in PROMPTS}
+        await configuration.store_prompts(session, attached, prompts, PromptMaker.OWNER)
         await system_types.ensure_system_types(session, agent.id)
         await types.create_node_type(
             session,
@@ -126,7 +126,7 @@ async def make_victim(database: Database) -> Victim:
             kind="observation",
             summary="It digs.",
             content=f"It digs [node:{node_id}].",
-            **SURE,
+            **ANALYSIS_TERMS,
         )
     started = await make_iteration(database, attached)
     return Victim(database, attached, started.iteration.id, node_id, analysis_id)

@@ -1,4 +1,4 @@
-"""A search service that knows one page at a time, and remembers all that it was asked."""
+"""A search service with one page at a time that records all requests."""
 
 from dataclasses import dataclass, field
 
@@ -23,12 +23,12 @@ class Web:
 
     def serves(self, page: HostilePage) -> None:
         self.page = page
-        for asked in (self.searched, self.read, self.researched):
-            asked.clear()
+        for requests in (self.searched, self.read, self.researched):
+            requests.clear()
 
     @property
     def asked(self) -> list[str]:
-        """All that was told to the outside."""
+        """Return all queries, URLs and inputs sent to the service."""
         return [*self.searched, *self.read, *self.researched]
 
     def app(self) -> Starlette:
@@ -36,8 +36,8 @@ class Web:
             routes=[
                 Route("/search", self._search, methods=["POST"]),
                 Route("/extract", self._extract, methods=["POST"]),
-                Route("/research", self._order, methods=["POST"]),
-                Route("/research/{request_id}", self._look),
+                Route("/research", self._start_research, methods=["POST"]),
+                Route("/research/{request_id}", self._poll_research),
                 Route("/health", self._health),
             ]
         )
@@ -48,8 +48,8 @@ class Web:
         self.searched.append(query)
         if query in self.without_results:
             return JSONResponse({"results": []})
-        found = {"title": self.page.title, "url": self.page.url, "score": 1.0}
-        return JSONResponse({"results": [{**found, "content": self.page.text}]})
+        result = {"title": self.page.title, "url": self.page.url, "score": 1.0}
+        return JSONResponse({"results": [{**result, "content": self.page.text}]})
 
     async def _extract(self, request: Request) -> Response:
         assert self.page is not None
@@ -58,11 +58,11 @@ class Web:
         pages = [{"url": url, "raw_content": self.page.text} for url in urls]
         return JSONResponse({"results": pages, "failed_results": []})
 
-    async def _order(self, request: Request) -> Response:
+    async def _start_research(self, request: Request) -> Response:
         self.researched.append((await request.json())["input"])
         return JSONResponse({"request_id": "r", "status": "pending"})
 
-    async def _look(self, _: Request) -> Response:
+    async def _poll_research(self, _: Request) -> Response:
         assert self.page is not None
         sources = [{"title": self.page.title, "url": self.page.url}]
         return JSONResponse({"status": "completed", "content": self.page.text, "sources": sources})

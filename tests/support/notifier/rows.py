@@ -1,4 +1,4 @@
-"""Destinations and inbox items beneath what the notifier does."""
+"""Destinations, inbox items and deliveries in the database, for the notifier tests."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -12,7 +12,7 @@ from shared.enums import ADVICE_TYPE, DeliveryStatus, DestinationKind
 from shared.graph import system_types
 from shared.notifications import deliveries, destinations
 from shared.notifications.webhooks import new_secret
-from tests.support.waiting import until
+from tests.support.waiting import wait_until
 
 
 async def make_webhook(
@@ -41,22 +41,22 @@ async def _make(
     all_agents: bool,
 ) -> UUID:
     async with database.transaction() as session:
-        made = await destinations.create(
+        destination_id = await destinations.create(
             session,
             agent.owner_id,
             kind=kind,
             address=address,
             agent_id=None if all_agents else agent.id,
         )
-        assert made is not None
+        assert destination_id is not None
         if secret is not None:
-            await destinations.rotate_secret(session, made, secret, overlap=timedelta())
-    return made
+            await destinations.rotate_secret(session, destination_id, secret, overlap=timedelta())
+    return destination_id
 
 
 async def make_items(database: Database, agent: Agent, count: int = 1) -> list[UUID]:
     """Advice in the inbox, as the Adviser writes it; the ids of the items."""
-    made = []
+    item_ids = []
     async with database.transaction() as session:
         await system_types.ensure_system_types(session, agent.id)
         for number in range(count):
@@ -87,11 +87,13 @@ async def make_items(database: Database, agent: Agent, count: int = 1) -> list[U
                 )
             )
             await session.flush()
-            made.append(item)
-    return made
+            item_ids.append(item)
+    return item_ids
 
 
-async def deliveries_of(database: Database, destination: UUID | None = None) -> Sequence[Delivery]:
+async def list_deliveries(
+    database: Database, destination: UUID | None = None
+) -> Sequence[Delivery]:
     statement = select(Delivery).order_by(Delivery.created_at)
     if destination is not None:
         statement = statement.where(Delivery.destination_id == destination)
@@ -99,54 +101,54 @@ async def deliveries_of(database: Database, destination: UUID | None = None) -> 
         return (await session.scalars(statement)).all()
 
 
-async def destination_of(database: Database, destination_id: UUID) -> Destination:
+async def load_destination(database: Database, destination_id: UUID) -> Destination:
     async with database.transaction() as session:
         return await session.get_one(Destination, destination_id)
 
 
-async def ended(database: Database, count: int = 1) -> Sequence[Delivery]:
-    """All deliveries, once so many of them have ended and no other is left."""
+async def wait_until_ended(database: Database, count: int = 1) -> Sequence[Delivery]:
+    """All deliveries, once so many of them have ended and none is pending."""
 
-    async def look() -> Sequence[Delivery] | None:
-        found = await deliveries_of(database)
-        open_ones = [each for each in found if each.status == DeliveryStatus.PENDING]
-        return found if len(found) >= count and not open_ones else None
+    async def load_ended() -> Sequence[Delivery] | None:
+        rows = await list_deliveries(database)
+        pending = [row for row in rows if row.status == DeliveryStatus.PENDING]
+        return rows if len(rows) >= count and not pending else None
 
-    found = await until(look, what=f"{count} deliveries to end")
-    assert found is not None
-    return found
-
-
-async def delivered(database: Database, count: int = 1) -> Sequence[Delivery]:
-    """As `ended`, and every one of them delivered."""
-    found = await ended(database, count)
-    assert {each.status for each in found} == {DeliveryStatus.DELIVERED}
-    return found
+    rows = await wait_until(load_ended, what=f"{count} deliveries to end")
+    assert rows is not None
+    return rows
 
 
-async def attempted(database: Database, times: int = 1) -> Delivery:
-    """The one delivery, resting after so many failures."""
-
-    async def look() -> Delivery | None:
-        found = await deliveries_of(database)
-        return found[0] if found and found[0].attempts >= times else None
-
-    found = await until(look, what=f"{times} attempts to fail")
-    assert found is not None
-    return found
+async def wait_until_delivered(database: Database, count: int = 1) -> Sequence[Delivery]:
+    """As `wait_until_ended`; asserts that all of them were delivered."""
+    rows = await wait_until_ended(database, count)
+    assert {row.status for row in rows} == {DeliveryStatus.DELIVERED}
+    return rows
 
 
-async def due_now(database: Database) -> None:
-    """Whatever rests, or is leased, is free at once."""
+async def wait_for_attempts(database: Database, times: int = 1) -> Delivery:
+    """The first delivery, once it has had so many failed attempts."""
+
+    async def load_attempted() -> Delivery | None:
+        rows = await list_deliveries(database)
+        return rows[0] if rows and rows[0].attempts >= times else None
+
+    row = await wait_until(load_attempted, what=f"{times} attempts to fail")
+    assert row is not None
+    return row
+
+
+async def make_due(database: Database) -> None:
+    """Makes every delivery due at once, whether it waits or is leased."""
     async with database.transaction() as session:
         await session.execute(update(Delivery).values(next_attempt_at=func.clock_timestamp()))
 
 
-async def give_up_now(database: Database) -> None:
+async def expire_deliveries(database: Database) -> None:
     async with database.transaction() as session:
         await session.execute(update(Delivery).values(give_up_at=func.clock_timestamp()))
 
 
-async def ask_for_retry(database: Database, delivery_id: UUID) -> bool:
+async def request_retry(database: Database, delivery_id: UUID) -> bool:
     async with database.transaction() as session:
         return await deliveries.request_retry(session, delivery_id)

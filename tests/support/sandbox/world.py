@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from sandbox.model.request import ToolCall
 from sandbox.search import SearchIndex, SearchQuery
-from tests.support.sandbox import asking
+from tests.support.sandbox import requests
 
 MAX_ROUNDS = 10
 Json = dict[str, Any]
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 @dataclass
 class World:
-    """Stores what is written, and rejects what Vigil rejects."""
+    """Stores written elements, and rejects the calls that Vigil rejects."""
 
     mission: str
     index: SearchIndex
@@ -27,14 +27,14 @@ class World:
     nodes: dict[str, Json] = field(default_factory=dict)
     edges: dict[str, Json] = field(default_factory=dict)
     analyses: dict[str, Json] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
+    objectives: list[str] = field(default_factory=list)
+    missing_data: list[str] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     calls: int = 0
 
     def iterate(self) -> Json:
         """Run one iteration; returns the plan."""
-        plan = asking.plan(self.mission, self.context())
+        plan = requests.plan(self.mission, self.context())
         for query in plan["queries"]:
             self._research(query)
         for insight in plan["insights"]:
@@ -42,11 +42,11 @@ class World:
         return plan
 
     def _research(self, query: Json) -> None:
-        query_text = asking.query_section(query["objective"], *query["searchHints"])
-        self.asked.append(query["objective"])
+        query_text = requests.query_section(query["objective"], *query["searchHints"])
+        self.objectives.append(query["objective"])
         sections = {"mission": self.mission, "query": query_text, "graph_context": self.context()}
-        document = self.converse(sections, asking.ACQUISITION)
-        self.converse({**sections, "document": document}, asking.CONSTRUCTION)
+        document = self.converse(sections, requests.ACQUISITION)
+        self.converse({**sections, "document": document}, requests.CONSTRUCTION)
 
     def _analyze(self, insight: Json) -> None:
         ids = insight["relevantNodeIds"]
@@ -63,19 +63,21 @@ class World:
             "relevant_nodes": "\n".join(lines),
             "graph_context": self.context(),
         }
-        reply = self.converse(sections, asking.ANALYSIS)
-        self.missing += [line[9:] for line in reply.splitlines() if line.startswith("MISSING: ")]
+        reply = self.converse(sections, requests.ANALYSIS)
+        self.missing_data += [
+            line[9:] for line in reply.splitlines() if line.startswith("MISSING: ")
+        ]
 
     def converse(self, sections: Json, tools: Sequence[str]) -> str:
-        """The tool loop of one phase."""
-        body = asking.request(sections, tools)
+        """Run the tool loop of one phase; returns the final text."""
+        body = requests.request(sections, tools)
         for _ in range(MAX_ROUNDS):
             self.calls += 1
-            reply = asking.answer(body)
+            reply = requests.answer(body)
             if not reply.calls:
                 return reply.text
-            body = asking.followed(body, reply, [self.call(call) for call in reply.calls])
-        raise AssertionError(f"no end after {MAX_ROUNDS} rounds")
+            body = requests.next_request(body, reply, [self.call(call) for call in reply.calls])
+        raise AssertionError(f"the tool loop did not end after {MAX_ROUNDS} rounds")
 
     def call(self, call: ToolCall) -> Json:
         """Execute a tool call and return its result."""
@@ -94,16 +96,22 @@ class World:
             "## Edge types",
             *(f"- {name}: what it says (1 edges)" for name in self.edge_types),
         ]
-        lines += ["## Newest nodes", *(self._node_line(one) for one in reversed(self.nodes))]
-        lines += ["## Newest edges", *(self._edge_line(one) for one in reversed(self.edges))]
+        lines += [
+            "## Newest nodes",
+            *(self._node_line(node_id) for node_id in reversed(self.nodes)),
+        ]
+        lines += [
+            "## Newest edges",
+            *(self._edge_line(edge_id) for edge_id in reversed(self.edges)),
+        ]
         lines += ["## Analyses"]
         lines += [
-            f"- [node:{one}] {analysis['type']} {json.dumps(analysis['name'])}: {analysis['summary']}"
-            for one, analysis in self.analyses.items()
+            f"- [node:{analysis_id}] {analysis['type']} {json.dumps(analysis['name'])}: {analysis['summary']}"
+            for analysis_id, analysis in self.analyses.items()
         ]
         lines += ["## Open investigation requests"]
-        lines += [f"- [request:{uuid5(NAMESPACE_URL, text)}] {text}" for text in self.missing]
-        lines += ["## Recently asked", *(f"- iteration 1: {text}" for text in self.asked)]
+        lines += [f"- [request:{uuid5(NAMESPACE_URL, text)}] {text}" for text in self.missing_data]
+        lines += ["## Recently asked", *(f"- iteration 1: {text}" for text in self.objectives)]
         return "\n".join(lines)
 
     def _node_line(self, node_id: str) -> str:
@@ -172,18 +180,18 @@ class World:
             property_name for entry in evidence for property_name in entry["properties"]
         }:
             return {"error": "No evidence for some of it."}
-        if not all(self._is_quoted(property_name) for property_name in evidence):
+        if not all(self._is_quoted(entry) for entry in evidence):
             return {"error": "The quote does not stand there."}
         key = str(uuid5(NAMESPACE_URL, f"{type}/{name}"))
         merged = {**self.nodes.get(key, {"properties": {}})["properties"], **properties}
         Draft202012Validator(self.node_types[type]["propertiesSchema"]).validate(merged)
         created = key not in self.nodes
-        known = self.nodes.get(key, {"evidence": []})["evidence"]
+        old_evidence = self.nodes.get(key, {"evidence": []})["evidence"]
         self.nodes[key] = {
             "type": type,
             "name": name,
             "properties": merged,
-            "evidence": [*known, *evidence],
+            "evidence": [*old_evidence, *evidence],
         }
         return {"nodeId": key, "created": created}
 
@@ -196,8 +204,8 @@ class World:
             self.nodes
         ):
             return {"error": "There is no such edge type or node."}
-        conclusions = edge["sourceId"] in self.analyses
-        if not conclusions and not all(self._is_quoted(entry) for entry in edge["evidence"]):
+        is_conclusion = edge["sourceId"] in self.analyses
+        if not is_conclusion and not all(self._is_quoted(entry) for entry in edge["evidence"]):
             return {"error": "The quote does not stand there."}
         key = str(uuid5(NAMESPACE_URL, f"{edge['type']}/{edge['sourceId']}/{edge['targetId']}"))
         created = key not in self.edges

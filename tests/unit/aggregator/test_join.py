@@ -1,4 +1,4 @@
-"""The join, as a table of cases."""
+"""The join reducer, as a table of cases."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -58,9 +58,9 @@ CASES: dict[str, tuple[Sequence[Tick], Stage, list[Command]]] = {
         Stage.ENDED,
         [Fail(("observe: no key",))],
     ),
-    "queries are waited for": ([plan((Q1, Q2)), done(Q1)], Stage.RESEARCHING, []),
+    "the join waits for queries": ([plan((Q1, Q2)), done(Q1)], Stage.RESEARCHING, []),
     "queries alone complete": ([plan((Q1,)), done(Q1)], Stage.ENDED, [Complete(())]),
-    "insights without queries are asked for at once": (
+    "insights without queries are requested at once": (
         [plan((), (I1,))],
         Stage.ANALYZING,
         [RequestInsights((I1,))],
@@ -85,7 +85,7 @@ CASES: dict[str, tuple[Sequence[Tick], Stage, list[Command]]] = {
         Stage.ENDED,
         [RequestInsights((I1,)), Complete(())],
     ),
-    "analyses wake the Adviser once, with all of them": (
+    "the Adviser is requested once, with all analyses": (
         [plan((), (I1, I2)), done(I2, A2), done(I1, A1)],
         Stage.ADVISING,
         [RequestInsights((I1, I2)), RequestAdvice(ADVISE, (A1, A2))],
@@ -105,13 +105,13 @@ CASES: dict[str, tuple[Sequence[Tick], Stage, list[Command]]] = {
         Stage.ENDED,
         [RequestInsights((I1,)), Fail(("insight: x",))],
     ),
-    "the first word on a step counts": (
+    "the first result of a step counts": (
         [plan((Q1, Q2)), failed(Q1, "a"), done(Q1), done(Q2)],
         Stage.ENDED,
         [Complete(("query: a",))],
     ),
     "an unknown step changes nothing": ([plan((Q1,)), done(I2)], Stage.RESEARCHING, []),
-    "the deadline abandons what is open and fails": (
+    "the deadline abandons open steps and fails the iteration": (
         [plan((Q1, Q2)), done(Q1), DeadlinePassed(60)],
         Stage.ENDED,
         [
@@ -128,7 +128,7 @@ CASES: dict[str, tuple[Sequence[Tick], Stage, list[Command]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_case(case: str) -> None:
+def test_join(case: str) -> None:
     ticks, stage, commands = CASES[case]
-    state, got = run(*ticks)
-    assert (state.stage, got) == (stage, commands)
+    state, actual = run(*ticks)
+    assert (state.stage, actual) == (stage, commands)

@@ -1,4 +1,4 @@
-"""The join under random ticks: whatever comes, in whatever order and however often, it keeps what it promises."""
+"""The join under random ticks: its invariants hold for any order and any duplicates."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -32,72 +32,77 @@ from shared.enums import Stage, StepKind
 from tests.support.join_worlds import (
     ITERATION,
     OBSERVE,
-    QUERIES_A_ROUND,
+    QUERIES_PER_ROUND,
     World,
-    a_world,
     disturbed,
-    foretold,
-    in_some_order,
+    expected_commands,
+    random_world,
+    shuffled_ticks,
     with_deadline,
 )
 from tests.support.seeds import repeatable
 
 WORLDS = [10_000, pytest.param(50_000, marks=pytest.mark.slow)]
 """Three sequences of ticks in each."""
-SETTLED_WORLDS = 20_000
+STORED_ENDS_WORLDS = 20_000
 
 
 @pytest.mark.parametrize("worlds", WORLDS)
-def test_random_sequences_of_ticks_keep_the_promises(seed: int, worlds: int) -> None:
-    for each in range(seed, seed + worlds):
-        with repeatable(each):
-            keeps_the_promises(Random(each))
+def test_the_invariants_hold_for_random_sequences_of_ticks(seed: int, worlds: int) -> None:
+    for world_seed in range(seed, seed + worlds):
+        with repeatable(world_seed):
+            check_invariants(Random(world_seed))
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.randoms(use_true_random=False))
-def test_the_smallest_sequence_that_breaks_a_promise(random: Random) -> None:
-    """The same, drawn by Hypothesis, which makes what fails small."""
-    keeps_the_promises(random)
+def test_the_invariants_hold_for_hypothesis_examples(random: Random) -> None:
+    """The same with Hypothesis, which shrinks failing examples."""
+    check_invariants(random)
 
 
-def test_ends_that_stand_in_the_state_join_whatever_word_of_them_is_lost(seed: int) -> None:
-    for each in range(seed, seed + SETTLED_WORLDS):
-        with repeatable(each):
-            random = Random(each)
-            world = a_world(random)
-            assert Settled(random, world).run() == foretold(world), world
+def test_stored_ends_are_joined_even_if_their_ticks_are_lost(seed: int) -> None:
+    for world_seed in range(seed, seed + STORED_ENDS_WORLDS):
+        with repeatable(world_seed):
+            random = Random(world_seed)
+            world = random_world(random)
+            assert StoredEnds(random, world).run() == expected_commands(world), world
 
 
-def keeps_the_promises(random: Random) -> None:
-    """One world, told in some order: it ends, and nothing that comes in between changes how."""
-    world = a_world(random)
-    ticks = in_some_order(random, world)
+def check_invariants(random: Random) -> None:
+    """Run one world in a random order: it ends, and stray ticks do not change the result."""
+    world = random_world(random)
+    ticks = shuffled_ticks(random, world)
     if has_deadline := random.random() < 0.3:
         ticks = with_deadline(random, ticks)
-    calm = Walk(world, ticks)
-    assert calm.state.stage is Stage.ENDED, f"it never ends: {ticks}"
+    undisturbed = Walk(world, ticks)
+    assert undisturbed.state.stage is Stage.ENDED, f"the iteration does not end: {ticks}"
     if not has_deadline:
-        assert tuple(calm.commands) == foretold(world), f"the order counts: {ticks}"
-    noise = disturbed(random, ticks)
-    noisy = Walk(world, noise)
-    assert (noisy.state, noisy.commands) == (calm.state, calm.commands), f"noise counts: {noise}"
-    # In an order that cannot be: how it ends is open, the promises hold.
-    Walk(world, random.sample(noise, len(noise)))
+        assert tuple(undisturbed.commands) == expected_commands(world), (
+            f"the result depends on the order: {ticks}"
+        )
+    disturbed_ticks = disturbed(random, ticks)
+    disturbed_walk = Walk(world, disturbed_ticks)
+    assert (disturbed_walk.state, disturbed_walk.commands) == (
+        undisturbed.state,
+        undisturbed.commands,
+    ), f"stray ticks change the result: {disturbed_ticks}"
+    # In an impossible order the result is undefined, but the invariants hold.
+    Walk(world, random.sample(disturbed_ticks, len(disturbed_ticks)))
 
 
 class Walk:
-    """The join through a sequence of ticks, every promise looked at on the way."""
+    """The join over a sequence of ticks, with every invariant checked after each tick."""
 
     def __init__(self, world: World, ticks: Sequence[Tick]) -> None:
         self.state = world.start
         self.commands: list[Command] = []
-        self._words: dict[UUID, StepOutcome] = {}
-        """The first that was said of each step's end while the step was known and the iteration ran."""
+        self._outcomes: dict[UUID, StepOutcome] = {}
+        """The first outcome of each known step while the iteration was running."""
         for tick in ticks:
             self._take(tick)
         if self.state.stage is Stage.ENDED:
-            self._account()
+            self._check_end()
 
     def _take(self, tick: Tick) -> None:
         before = self.state
@@ -105,51 +110,61 @@ class Walk:
         self.commands.extend(following)
         if before.stage is Stage.ENDED:
             assert self.state == before, "an ended iteration never changes"
-            assert not following, "an ended iteration asks for nothing"
+            assert not following, "an ended iteration requests nothing"
             return
         ends = [command for command in following if isinstance(command, Complete | Fail)]
-        assert len(ends) == (self.state.stage is Stage.ENDED), "the end is told once, when it comes"
+        assert len(ends) == (self.state.stage is Stage.ENDED), "the end is reported once"
         for command in following:
-            self._look_at(command, before, tick)
+            self._check(command, before, tick)
         if isinstance(tick, PlanCompleted):
-            self._words.setdefault(tick.observe_id, StepOutcome())
+            self._outcomes.setdefault(tick.observe_id, StepOutcome())
         elif isinstance(tick, StepEnded) and tick.step_id in _ids(before.steps):
-            self._words.setdefault(tick.step_id, tick.ended)
+            self._outcomes.setdefault(tick.step_id, tick.ended)
 
-    def _look_at(self, command: Command, before: State, tick: Tick) -> None:
+    def _check(self, command: Command, before: State, tick: Tick) -> None:
         match command:
             case RequestInsights(step_ids):
-                planned = [part for part in self.state.steps if part.round == 0]
-                queries = [part for part in planned if part.kind == StepKind.QUERY]
-                insights = [part for part in planned if part.kind == StepKind.INSIGHT]
+                planned = [step for step in self.state.steps if step.round == 0]
+                queries = [step for step in planned if step.kind == StepKind.QUERY]
+                insights = [step for step in planned if step.kind == StepKind.INSIGHT]
                 assert step_ids == _ids(insights) != ()
                 assert not _open(queries), "insights wait for every query"
-            case RequestQueries(fresh):
-                assert 1 <= len(fresh) <= QUERIES_A_ROUND
+            case RequestQueries(new_queries):
+                assert 1 <= len(new_queries) <= QUERIES_PER_ROUND
                 assert self.state.round <= self.state.feedback_rounds
-                assert not self.state.is_suspended, "who rests begins no round"
+                assert not self.state.is_suspended, "a suspended agent starts no round"
                 assert not _open(self.state.of(StepKind.INSIGHT)), "a round waits for every insight"
-                asked = {each for part in before.of(StepKind.QUERY) for each in part.answers}
-                for query in fresh:
-                    assert asked.isdisjoint(query.step.answers), "what was asked is not asked again"
-            case RepeatInsights(again):
+                requested = {
+                    answer for step in before.of(StepKind.QUERY) for answer in step.answers
+                }
+                for query in new_queries:
+                    assert requested.isdisjoint(query.step.answers), (
+                        "a query is not requested twice"
+                    )
+            case RepeatInsights(repetitions):
                 assert not _open(self.state.of(StepKind.QUERY)), "insights wait for every query"
-                assert len({each.step.repeats for each in again}) == len(again) > 0
-                assert all(each.answered for each in again), "again where something was found"
+                assert (
+                    len({repetition.step.repeats for repetition in repetitions})
+                    == len(repetitions)
+                    > 0
+                )
+                assert all(repetition.answered for repetition in repetitions), (
+                    "an insight is repeated only for queries with results"
+                )
             case RequestAdvice(_, analysis_ids):
-                assert analysis_ids, "advice stands on analyses"
+                assert analysis_ids, "advice needs analyses"
                 assert not _open(self.state.of(StepKind.INSIGHT)), "advice waits for every insight"
             case AbandonSteps(step_ids):
                 assert isinstance(tick, DeadlinePassed)
-                assert step_ids == _open(before.steps), "what is abandoned is what was open"
+                assert step_ids == _open(before.steps), "exactly the open steps are abandoned"
 
-    def _account(self) -> None:
-        """Of an iteration that has ended: nothing happened twice, and nothing that was asked for is left open."""
-        times = Counter(type(command) for command in self.commands)
-        most = dict.fromkeys((RequestQueries, RepeatInsights), self.state.feedback_rounds)
-        assert all(count <= most.get(kind, 1) for kind, count in times.items()), times
-        assert times[Complete] + times[Fail] == 1
-        asked = {
+    def _check_end(self) -> None:
+        """Check an ended iteration: nothing happened twice, and no requested step is left open."""
+        counts = Counter(type(command) for command in self.commands)
+        limits = dict.fromkeys((RequestQueries, RepeatInsights), self.state.feedback_rounds)
+        assert all(count <= limits.get(kind, 1) for kind, count in counts.items()), counts
+        assert counts[Complete] + counts[Fail] == 1
+        requested = {
             OBSERVE,
             *_ids(self.state.of(StepKind.QUERY)),
             *_ids(self.state.of(StepKind.ADVISE)),
@@ -157,24 +172,26 @@ class Walk:
         abandoned: tuple[UUID, ...] = ()
         for command in self.commands:
             if isinstance(command, RequestInsights):
-                asked.update(command.step_ids)
+                requested.update(command.step_ids)
             elif isinstance(command, RepeatInsights):
-                asked.update(each.step.step_id for each in command.insights)
+                requested.update(repetition.step.step_id for repetition in command.insights)
             elif isinstance(command, AbandonSteps):
                 abandoned = command.step_ids
         assert len(set(abandoned)) == len(abandoned)
-        assert asked <= self._words.keys() | set(abandoned), "what was asked for is accounted for"
-        for part in self.state.steps:
-            if part.step_id in self._words:
-                assert part.step_id not in abandoned
-                assert part.ended == self._words[part.step_id], "the first word counts"
+        assert requested <= self._outcomes.keys() | set(abandoned), (
+            "every requested step has ended or was abandoned"
+        )
+        for step in self.state.steps:
+            if step.step_id in self._outcomes:
+                assert step.step_id not in abandoned
+                assert step.ended == self._outcomes[step.step_id], "the first outcome counts"
 
 
-class Settled:
-    """The join as the aggregator runs it: ends stand in rows first, ticks are the news of them.
+class StoredEnds:
+    """The join as the aggregator runs it: ends are stored in rows first, ticks report them.
 
-    News come late, doubled, in any order, or never; when there is none left and work neither, the last is said again,
-    as the reconciler does.
+    Ticks come late, duplicated, in any order, or never; when no tick is pending and no step is running, the last tick
+    is repeated, as the reconciler does.
     """
 
     def __init__(self, random: Random, world: World) -> None:
@@ -182,64 +199,64 @@ class Settled:
         self._world = world
         self._rows = {OBSERVE: StepState(OBSERVE, StepKind.OBSERVE)}
         self._stage = Stage.OBSERVING
-        self._working = [OBSERVE]
-        self._news: list[Tick] = []
-        self._last = world.word_of(OBSERVE)
+        self._running = [OBSERVE]
+        self._pending: list[Tick] = []
+        self._last = world.end_tick(OBSERVE)
         self._commands: list[Command] = []
 
     def run(self) -> tuple[Command, ...]:
         while self._stage is not Stage.ENDED:
-            if self._working and (not self._news or self._random.random() < 0.5):
+            if self._running and (not self._pending or self._random.random() < 0.5):
                 self._end_a_step()
-            elif self._news:
-                self._hear()
+            elif self._pending:
+                self._join_next()
             else:
-                stood_at = (self._stage, len(self._rows))
+                before = (self._stage, len(self._rows))
                 self._join(self._last)
-                now_at = (self._stage, len(self._rows))
-                assert now_at != stood_at, f"stands still while {stood_at}: {self._world}"
-        while self._news:
-            self._hear()
+                after = (self._stage, len(self._rows))
+                assert after != before, f"no progress at {before}: {self._world}"
+        while self._pending:
+            self._join_next()
         return tuple(self._commands)
 
     def _end_a_step(self) -> None:
-        step_id = self._working.pop(self._random.randrange(len(self._working)))
+        step_id = self._running.pop(self._random.randrange(len(self._running)))
         self._rows[step_id] = replace(self._rows[step_id], ended=self._world.ends[step_id])
-        self._last = self._world.word_of(step_id)
+        self._last = self._world.end_tick(step_id)
         if isinstance(self._last, PlanCompleted):
             self._add(StepKind.QUERY, self._world.queries)
             self._add(StepKind.INSIGHT, self._world.insights)
-            self._working += self._world.queries
-        self._news += [self._last] * self._random.choice((0, 1, 1, 2, 3))
+            self._running += self._world.queries
+        self._pending += [self._last] * self._random.choice((0, 1, 1, 2, 3))
 
-    def _hear(self) -> None:
-        self._join(self._news.pop(self._random.randrange(len(self._news))))
+    def _join_next(self) -> None:
+        self._join(self._pending.pop(self._random.randrange(len(self._pending))))
 
     def _join(self, tick: Tick) -> None:
         rows, world = tuple(self._rows.values()), self._world
-        before = State(self._stage, rows, ITERATION, world.feedback_rounds, world.rests)
+        before = State(self._stage, rows, ITERATION, world.feedback_rounds, world.is_suspended)
         state, commands = join(before, tick)
         self._stage = state.stage
         self._commands += commands
         for command in commands:
             match command:
                 case RequestInsights(step_ids):
-                    self._working += step_ids
-                case RequestQueries(fresh) | RepeatInsights(fresh):
-                    for each in fresh:
-                        self._rows[each.step.step_id] = each.step
-                        self._working.append(each.step.step_id)
+                    self._running += step_ids
+                case RequestQueries(new_steps) | RepeatInsights(new_steps):
+                    for new_step in new_steps:
+                        self._rows[new_step.step.step_id] = new_step.step
+                        self._running.append(new_step.step.step_id)
                 case RequestAdvice(step_id):
                     self._add(StepKind.ADVISE, (step_id,))
-                    self._working.append(step_id)
+                    self._running.append(step_id)
 
     def _add(self, kind: StepKind, step_ids: Sequence[UUID]) -> None:
         self._rows.update((step_id, StepState(step_id, kind)) for step_id in step_ids)
 
 
-def _ids(parts: Sequence[StepState]) -> tuple[UUID, ...]:
-    return tuple(part.step_id for part in parts)
+def _ids(steps: Sequence[StepState]) -> tuple[UUID, ...]:
+    return tuple(step.step_id for step in steps)
 
 
-def _open(parts: Sequence[StepState]) -> tuple[UUID, ...]:
-    return tuple(part.step_id for part in parts if part.ended is None)
+def _open(steps: Sequence[StepState]) -> tuple[UUID, ...]:
+    return tuple(step.step_id for step in steps if step.ended is None)

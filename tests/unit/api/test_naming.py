@@ -1,4 +1,4 @@
-"""Names made from missions."""
+"""Agent names derived from missions."""
 
 from itertools import islice
 
@@ -24,18 +24,18 @@ MISSION = "Watch the lithium supply of European battery makers"
         ("x" * 300, "X" + "x" * 39 + " Watch"),
     ],
 )
-def test_a_name_is_made_of_the_missions_own_words(mission: str, name: str) -> None:
+def test_a_name_consists_of_words_of_the_mission(mission: str, name: str) -> None:
     assert name_from_mission(mission) == name
 
 
 @pytest.mark.parametrize(
     "mission", ["//////////", "¿¿¿¿¿¿¿¿¿¿", "日本の電池メーカーを見守る仕事", "a" * 4000]
 )
-def test_every_mission_gives_a_name_that_is_allowed(mission: str) -> None:
-    made = name_from_mission(mission)
-    assert NewAgent(mission=MISSION, name=made).name == made
-    assert len(made) <= NAME_CHARACTERS[1]
+def test_every_mission_yields_a_valid_name(mission: str) -> None:
+    name = name_from_mission(mission)
+    assert NewAgent(mission=MISSION, name=name).name == name
+    assert len(name) <= NAME_CHARACTERS[1]
 
 
-def test_names_that_are_taken_are_numbered() -> None:
+def test_names_already_in_use_are_numbered() -> None:
     assert list(islice(names_after("Lithium"), 3)) == ["Lithium", "Lithium 2", "Lithium 3"]

@@ -1,4 +1,4 @@
-"""Token buckets, by a clock of the test's own."""
+"""Token buckets with a test clock."""
 
 from services.api.http import limits
 from services.api.http.limits import Buckets
@@ -12,7 +12,7 @@ class Clock:
         return self.now
 
 
-def test_a_burst_then_the_pace_for_long() -> None:
+def test_a_burst_is_allowed_and_then_the_steady_rate() -> None:
     clock = Clock()
     buckets = Buckets(per_second=2, burst=4, clock=clock)
     assert [buckets.take("a").allowed for _ in range(6)] == [True] * 4 + [False] * 2
@@ -20,16 +20,16 @@ def test_a_burst_then_the_pace_for_long() -> None:
     assert [buckets.take("a").allowed for _ in range(2)] == [True, False]
     clock.now += 3600
     assert [buckets.take("a").allowed for _ in range(5)] == [True] * 4 + [False], (
-        "no more than full"
+        "no more than the capacity"
     )
 
 
-def test_callers_do_not_stand_in_each_others_way() -> None:
+def test_callers_are_limited_independently() -> None:
     buckets = Buckets(per_second=1, burst=1, clock=Clock())
     assert [buckets.take(caller).allowed for caller in "abab"] == [True, True, False, False]
 
 
-def test_it_says_how_many_are_left_and_how_long_to_wait() -> None:
+def test_the_decision_has_the_remaining_requests_and_the_wait() -> None:
     buckets = Buckets(per_second=0.5, burst=2, clock=Clock())
     first, second, third = (buckets.take("a") for _ in range(3))
     assert (first.left, first.wait_seconds) == (1, 0)
@@ -37,7 +37,7 @@ def test_it_says_how_many_are_left_and_how_long_to_wait() -> None:
     assert (third.allowed, third.left, third.wait_seconds) == (False, 0, 2)
 
 
-def test_who_waits_as_long_as_told_may_go_on() -> None:
+def test_a_caller_that_waits_is_allowed_again() -> None:
     clock = Clock()
     buckets = Buckets(per_second=0.3, burst=1, clock=clock)
     buckets.take("a")
@@ -45,9 +45,9 @@ def test_who_waits_as_long_as_told_may_go_on() -> None:
     assert buckets.take("a").allowed
 
 
-def test_it_remembers_no_more_callers_than_it_has_room_for() -> None:
+def test_the_number_of_callers_in_memory_is_limited() -> None:
     buckets = Buckets(per_second=1, burst=1, clock=Clock())
     for number in range(limits.MAX_CALLERS + 1):
         buckets.take(str(number))
     assert not buckets.take(str(limits.MAX_CALLERS)).allowed
-    assert buckets.take("0").allowed, "forgotten, as it asked longest ago"
+    assert buckets.take("0").allowed, "evicted, because its request was the oldest"

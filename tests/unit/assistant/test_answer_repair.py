@@ -1,4 +1,4 @@
-"""What a weak model answers when it configures an agent becomes a configuration that works, or is told to be nonsense."""
+"""Repair of a weak model's answers when it configures an agent: a valid configuration, or an error."""
 
 import random
 import re
@@ -23,20 +23,20 @@ from tests.support.assistant.making import (
     node_type,
     types,
 )
-from tests.support.mutating import broken_text, damaged
+from tests.support.mutation_statements import broken_text, damage
 from tests.support.seeds import first_seed, repeatable, seed_count
 
 MISSION = "Watch battery makers and their lithium supply"
 LONG = "What good work is, at length. " * 10
 
 
-def _types(given: Any) -> tuple[AgentTypes, str]:
+def _repair_types(answer: Any) -> tuple[AgentTypes, str]:
     repairs = Repairs()
-    made = repair_types(given, repairs)
-    return made, " ".join(repairs.all_notes)
+    result = repair_types(answer, repairs)
+    return result, " ".join(repairs.all_notes)
 
 
-def test_what_fits_comes_back_equal_and_unnoted() -> None:
+def test_a_valid_answer_is_returned_unchanged_and_without_notes() -> None:
     repairs = Repairs()
     assert repair_types(types(), repairs) == AgentTypes.model_validate(types())
     assert repair_configuration(MISSION, configuration(), repairs) == (
@@ -46,7 +46,7 @@ def test_what_fits_comes_back_equal_and_unnoted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "name"),
+    ("raw", "name"),
     [
         ("trade deal", "TradeDeal"),
         ("TRADE_DEALS", "TradeDeals"),
@@ -59,14 +59,14 @@ def test_what_fits_comes_back_equal_and_unnoted() -> None:
         ("x" * 90, f"X{'x' * 63}"),
     ],
 )
-def test_node_types_are_named_in_pascal_case(written: str, name: str) -> None:
-    made, told = _types(types(nodes=[node_type(written)], edges=[]))
-    assert [each.name for each in made.node_types] == [name]
-    assert (name == written) is ("was called" not in told)
+def test_node_types_are_named_in_pascal_case(raw: str, name: str) -> None:
+    result, notes = _repair_types(types(nodes=[node_type(raw)], edges=[]))
+    assert [new_type.name for new_type in result.node_types] == [name]
+    assert (name == raw) is ("was called" not in notes)
 
 
 @pytest.mark.parametrize(
-    ("written", "name"),
+    ("raw", "name"),
     [
         ("SUPPLIES", "supplies"),
         ("SuppliesTo", "supplies_to"),
@@ -76,26 +76,29 @@ def test_node_types_are_named_in_pascal_case(written: str, name: str) -> None:
         ("supplies", "supplies"),
     ],
 )
-def test_edge_types_are_named_in_snake_case(written: str, name: str) -> None:
-    made, _ = _types(types(edges=[edge_type(written)]))
-    assert made.edge_types[0].name == name
+def test_edge_types_are_named_in_snake_case(raw: str, name: str) -> None:
+    result, _ = _repair_types(types(edges=[edge_type(raw)]))
+    assert result.edge_types[0].name == name
 
 
-def test_reserved_names_and_doubles_are_left_out() -> None:
+def test_reserved_names_and_duplicates_are_left_out() -> None:
     nodes = [*(node_type(name) for name in NODE_TYPES), node_type("agent_analysis")]
     nodes += [node_type("AgentAdvice"), node_type("makers", properties=[a_property(name="seat")])]
     edges = [*(edge_type(name) for name in EDGE_TYPES), edge_type("ABOUT"), edge_type("Buys")]
-    made, told = _types(types(nodes=nodes, edges=edges))
-    assert [each.name for each in made.node_types] == list(NODE_TYPES)
-    assert [each.name for each in made.edge_types] == list(EDGE_TYPES)
-    assert [each.name for each in made.node_types[0].properties] == ["outputTonnes", "seat"]
-    for word in ("AgentAnalysis is the system's own", "Every agent has the edge type about"):
-        assert word in told
-    assert "The edge type buys came twice and was made one." in told
+    result, notes = _repair_types(types(nodes=nodes, edges=edges))
+    assert [new_type.name for new_type in result.node_types] == list(NODE_TYPES)
+    assert [new_type.name for new_type in result.edge_types] == list(EDGE_TYPES)
+    assert [new_property.name for new_property in result.node_types[0].properties] == [
+        "outputTonnes",
+        "seat",
+    ]
+    for note in ("AgentAnalysis is the system's own", "Every agent has the edge type about"):
+        assert note in notes
+    assert "The edge type buys came twice and was made one." in notes
 
 
 @pytest.mark.parametrize(
-    ("ends", "meant"),
+    ("ends", "expected"),
     [
         (["MAKER"], ["Maker"]),
         (["makers"], ["Maker"]),
@@ -107,15 +110,15 @@ def test_reserved_names_and_doubles_are_left_out() -> None:
         (None, list(NODE_TYPES)),
     ],
 )
-def test_ends_of_edges_are_the_node_types_that_are_meant(ends: Any, meant: list[str]) -> None:
+def test_edge_ends_are_matched_to_node_types(ends: Any, expected: list[str]) -> None:
     edges = [edge_type(name) for name in EDGE_TYPES]
-    made, told = _types(types(edges=[*edges, edge_type("sells", targetTypes=ends)]))
-    assert made.edge_types[-1].target_types == meant
-    assert "sells.targetTypes" in told or "edgeTypes[6].targetTypes" in told
+    result, notes = _repair_types(types(edges=[*edges, edge_type("sells", targetTypes=ends)]))
+    assert result.edge_types[-1].target_types == expected
+    assert "sells.targetTypes" in notes or "edgeTypes[6].targetTypes" in notes
 
 
 @pytest.mark.parametrize(
-    ("given", "kind", "example"),
+    ("fields", "kind", "example"),
     [
         ({"type": "float", "example": "1,200 t"}, "number", 1200.0),
         ({"type": "int", "example": "12 staff"}, "integer", 12),
@@ -130,21 +133,23 @@ def test_ends_of_edges_are_the_node_types_that_are_meant(ends: Any, meant: list[
         ({"type": None, "example": 12}, "integer", 12),
     ],
 )
-def test_properties_have_a_kind_and_an_example_of_it(
-    given: dict[str, Any], kind: str, example: Any
+def test_properties_get_a_type_and_a_matching_example(
+    fields: dict[str, Any], kind: str, example: Any
 ) -> None:
-    made, told = _types(types(nodes=[node_type("Maker", properties=[a_property(**given)])]))
-    [found] = made.node_types[0].properties
-    assert (found.type, found.example) == (kind, example)
-    assert "Maker.outputTonnes" in told
+    result, notes = _repair_types(
+        types(nodes=[node_type("Maker", properties=[a_property(**fields)])])
+    )
+    [new_property] = result.node_types[0].properties
+    assert (new_property.type, new_property.example) == (kind, example)
+    assert "Maker.outputTonnes" in notes
 
 
-def test_ranges_are_wide_and_what_is_too_much_is_cut() -> None:
-    few, told = _types(types(edges=[edge_type(name) for name in EDGE_TYPES[:5]]))
+def test_few_types_are_accepted_and_too_many_are_cut() -> None:
+    few, notes = _repair_types(types(edges=[edge_type(name) for name in EDGE_TYPES[:5]]))
     assert len(few.edge_types) == 5
-    assert "There are 5 edge types in place of at least 6; that is enough." in told
+    assert "There are 5 edge types in place of at least 6; that is enough." in notes
     properties = [a_property(name=f"p{n}") for n in range(20)]
-    many, told = _types(
+    many, notes = _repair_types(
         types(
             nodes=[
                 node_type(f"Type{'abcdefghijklmnop'[n]}", properties=properties) for n in range(16)
@@ -154,33 +159,41 @@ def test_ranges_are_wide_and_what_is_too_much_is_cut() -> None:
     )
     assert (len(many.node_types), len(many.edge_types)) == (12, 15)
     assert len(many.node_types[0].properties) == 12
-    assert "There were 16 node types; the first 12 are used." in told
-    none, _ = _types(types(nodes=[node_type("Maker")], edges=[]))
-    assert [each.name for each in none.edge_types] == ["related_to", "part_of", "affects"]
-    assert all(each.source_types == ["Maker"] for each in none.edge_types)
+    assert "There were 16 node types; the first 12 are used." in notes
+    default, _ = _repair_types(types(nodes=[node_type("Maker")], edges=[]))
+    assert [new_type.name for new_type in default.edge_types] == [
+        "related_to",
+        "part_of",
+        "affects",
+    ]
+    assert all(new_type.source_types == ["Maker"] for new_type in default.edge_types)
 
 
-def test_missing_fields_and_long_texts_are_filled_in_and_cut() -> None:
+def test_missing_fields_are_filled_in_and_long_texts_are_cut() -> None:
     bare = [{"name": name} for name in NODE_TYPES]
-    made, _ = _types({"nodeTypes": bare, "edgeTypes": [{"name": name} for name in EDGE_TYPES]})
-    assert made.node_types[0].description == "Maker, as the mission speaks of it."
+    result, _ = _repair_types(
+        {"nodeTypes": bare, "edgeTypes": [{"name": name} for name in EDGE_TYPES]}
+    )
+    assert result.node_types[0].description == "Maker, as the mission speaks of it."
     long = node_type(
         "Maker", description="word " * 500, properties=[a_property(enum=["x" * 9_000] * 9)]
     )
-    cut, _ = _types(types(nodes=[long]))
-    assert len(cut.node_types[0].description) <= 500
-
-
-@pytest.mark.parametrize("given", [[], {}, "x", {"nodeTypes": []}, {"nodeTypes": ["", "!!"]}, None])
-def test_nonsense_is_told(given: Any) -> None:
-    with pytest.raises(ValueError, match="node"):
-        repair_types(given, Repairs())
-    with pytest.raises(ValueError, match="system prompts"):
-        repair_configuration(MISSION, given, Repairs())
+    short, _ = _repair_types(types(nodes=[long]))
+    assert len(short.node_types[0].description) <= 500
 
 
 @pytest.mark.parametrize(
-    ("given", "name"),
+    "answer", [[], {}, "x", {"nodeTypes": []}, {"nodeTypes": ["", "!!"]}, None]
+)
+def test_an_unusable_answer_is_rejected(answer: Any) -> None:
+    with pytest.raises(ValueError, match="node"):
+        repair_types(answer, Repairs())
+    with pytest.raises(ValueError, match="system prompts"):
+        repair_configuration(MISSION, answer, Repairs())
+
+
+@pytest.mark.parametrize(
+    ("answer", "name"),
     [
         (
             {"observerSystemPrompt": LONG, "name": "The Lithium Supply Watch Agent"},
@@ -192,12 +205,14 @@ def test_nonsense_is_told(given: Any) -> None:
         ({"Observer System Prompt": [LONG, LONG], "name": "A/B \x00"}, "A B"),
     ],
 )
-def test_each_missing_prompt_is_the_built_in_one(given: dict[str, Any], name: str) -> None:
+def test_a_missing_prompt_is_replaced_by_the_built_in_one(
+    answer: dict[str, Any], name: str
+) -> None:
     repairs = Repairs()
-    made = repair_configuration(MISSION, given, repairs)
-    assert made.name == name
-    assert made.observer_system_prompt.startswith(LONG.strip())
-    others = {phase: text for phase, text in made.prompts.items() if phase is not Phase.OBSERVER}
+    result = repair_configuration(MISSION, answer, repairs)
+    assert result.name == name
+    assert result.observer_system_prompt.startswith(LONG.strip())
+    others = {phase: text for phase, text in result.prompts.items() if phase is not Phase.OBSERVER}
     assert others == {phase: default_configuration.PROMPTS[phase] for phase in others}
     assert (
         "The conversation prompt was missing or too short; the built-in one is used."
@@ -205,15 +220,15 @@ def test_each_missing_prompt_is_the_built_in_one(given: dict[str, Any], name: st
     )
 
 
-def test_what_is_built_in_is_fit_for_use() -> None:
-    made = default_configuration.default_types()
-    every: list[NewNodeType | NewEdgeType] = [*made.node_types, *made.edge_types]
+def test_the_built_in_configuration_is_valid() -> None:
+    built_in = default_configuration.default_types()
+    new_types: list[NewNodeType | NewEdgeType] = [*built_in.node_types, *built_in.edge_types]
     assert {"Organisation", "Person", "Place", "Event", "Product", "Measure", "Topic"} <= {
-        each.name for each in made.node_types
+        new_type.name for new_type in built_in.node_types
     }
-    for each in every:
-        refuse_bad_schema(each.json_schema)
-        Draft202012Validator(each.json_schema).validate(each.example)
+    for new_type in new_types:
+        refuse_bad_schema(new_type.json_schema)
+        Draft202012Validator(new_type.json_schema).validate(new_type.example)
     prompts = default_configuration.default_configuration(MISSION)
     assert prompts.name == "Battery Makers Lithium Watch"
     assert list(prompts.prompts) == list(PROMPTED_PHASES)
@@ -222,42 +237,42 @@ def test_what_is_built_in_is_fit_for_use() -> None:
         assert default_configuration.name_from_mission(mission)
 
 
-def test_what_a_small_model_answered_is_a_graph_that_works() -> None:
-    """Qwen2.5-Coder with 1.5 billion parameters, on llama.cpp, without a grammar: types without descriptions or ends."""
+def test_the_answer_of_a_small_model_is_repaired() -> None:
+    """The answer is by Qwen2.5-Coder 1.5B on llama.cpp without a grammar; its types lack descriptions and ends."""
     repairs = Repairs()
     text = (Path(__file__).parent / "small_model_types.txt").read_text()
-    made = repair_types(read_json(text, repairs), repairs)
-    names = [each.name for each in made.node_types]
+    result = repair_types(read_json(text, repairs), repairs)
+    names = [new_type.name for new_type in result.node_types]
     assert names == ["Supplier", "Product", "Market", "Opportunity"]
-    assert len(made.edge_types) == 4
-    assert all(each.source_types == names for each in made.edge_types)
-    assert {each.type for each in made.node_types[0].properties} == {"string"}
+    assert len(result.edge_types) == 4
+    assert all(new_type.source_types == names for new_type in result.edge_types)
+    assert {new_property.type for new_property in result.node_types[0].properties} == {"string"}
     assert len(repairs) > 40
 
 
-@pytest.mark.parametrize("what", ["types", "configuration"])
-def test_random_damage_ends_in_what_is_valid_or_told(what: str) -> None:
-    begin, usable = first_seed(), 0
+@pytest.mark.parametrize("kind", ["types", "configuration"])
+def test_a_randomly_damaged_answer_is_repaired_or_rejected(kind: str) -> None:
+    start, usable = first_seed(), 0
     count = seed_count() or 200
-    for seed in range(begin, begin + count):
+    for seed in range(start, start + count):
         with repeatable(seed):
             rng = random.Random(seed)
-            valid = types() if what == "types" else configuration()
-            text = broken_text(damaged(valid, rng, rng.randrange(12)), rng)
+            valid = types() if kind == "types" else configuration()
+            text = broken_text(damage(valid, rng, rng.randrange(12)), rng)
             repairs = Repairs()
             try:
                 value = read_json(text, repairs, is_cut=rng.random() < 0.3)
-                if what == "types":
-                    made = repair_types(value, repairs)
-                    assert AgentTypes.model_validate(made.model_dump()) == made
+                if kind == "types":
+                    result = repair_types(value, repairs)
+                    assert AgentTypes.model_validate(result.model_dump()) == result
                 else:
                     repair_configuration(MISSION, value, repairs)
             except UnreadableError:
                 continue
             except ValueError as error:
-                told = str(error)
+                message = str(error)
             else:
-                told = ""
+                message = ""
                 usable += 1
-            assert not told or re.search("node type|nodeTypes|prompts", told)
+            assert not message or re.search("node type|nodeTypes|prompts", message)
     assert usable > count / 3

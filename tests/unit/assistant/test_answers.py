@@ -1,4 +1,4 @@
-"""What the model may answer, and what it is told where it may not."""
+"""Valid answers of the model, and the error messages for invalid ones."""
 
 from typing import Any
 
@@ -28,13 +28,13 @@ from tests.support.assistant.making import (
 
 
 def test_a_configuration_has_a_prompt_for_each_phase() -> None:
-    made = AgentConfiguration.model_validate(configuration())
-    assert list(made.prompts) == list(PROMPTED_PHASES)
-    assert len(set(made.prompts.values())) == 6
+    answer = AgentConfiguration.model_validate(configuration())
+    assert list(answer.prompts) == list(PROMPTED_PHASES)
+    assert len(set(answer.prompts.values())) == 6
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changes", "message"),
     [
         ({"name": "The Lithium Supply Watch Agent"}, "has 5 words"),
         ({"name": "Lithium/Cobalt Watch"}, "no slash"),
@@ -49,57 +49,60 @@ def test_a_configuration_has_a_prompt_for_each_phase() -> None:
         ({"wisdom": "more"}, "Extra inputs"),
     ],
 )
-def test_a_configuration_that_will_not_do(changed: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValidationError, match=told):
-        AgentConfiguration.model_validate(configuration(**changed))
+def test_an_invalid_configuration_is_rejected(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        AgentConfiguration.model_validate(configuration(**changes))
 
 
-@pytest.mark.parametrize("shape", [AgentConfiguration, AgentTypes])
-def test_shapes_are_what_strict_answers_allow(shape: type[StrictModel]) -> None:
-    """Every object names all its properties as required and allows no others; nothing has a default or a length,
-    but every list a maximum."""
-    unknown = {"default", "minLength", "maxLength", "pattern", "minItems", "oneOf"}
+@pytest.mark.parametrize("model", [AgentConfiguration, AgentTypes])
+def test_schemas_fit_strict_structured_output(model: type[StrictModel]) -> None:
+    """Every object requires all its properties and allows no others; nothing has a default or a length,
+    but every list has a maximum."""
+    unsupported = {"default", "minLength", "maxLength", "pattern", "minItems", "oneOf"}
 
-    def look(part: Any) -> None:
-        if isinstance(part, dict):
-            assert not unknown & part.keys()
-            if part.get("type") == "object":
-                assert part["additionalProperties"] is False
-                assert part["required"] == list(part["properties"])
-            if part.get("type") == "array":
-                assert 1 <= part["maxItems"] <= MAX_PORTABLE_ITEMS
-            for each in part.values():
-                look(each)
-        elif isinstance(part, list):
-            for each in part:
-                look(each)
+    def check(schema: Any) -> None:
+        if isinstance(schema, dict):
+            assert not unsupported & schema.keys()
+            if schema.get("type") == "object":
+                assert schema["additionalProperties"] is False
+                assert schema["required"] == list(schema["properties"])
+            if schema.get("type") == "array":
+                assert 1 <= schema["maxItems"] <= MAX_PORTABLE_ITEMS
+            for item in schema.values():
+                check(item)
+        elif isinstance(schema, list):
+            for item in schema:
+                check(item)
 
-    look(shape.model_json_schema())
-
-
-def test_types_become_schemas_that_their_examples_satisfy() -> None:
-    made = AgentTypes.model_validate(types())
-    assert [each.name for each in made.node_types] == list(NODE_TYPES)
-    every: list[NewNodeType | NewEdgeType] = [*made.node_types, *made.edge_types]
-    for each in every:
-        refuse_bad_schema(each.json_schema)
-        Draft202012Validator(each.json_schema).validate(each.example)
-        assert all(one["description"] for one in each.json_schema["properties"].values())
+    check(model.model_json_schema())
 
 
-def test_nodes_have_what_every_node_has() -> None:
+def test_type_examples_satisfy_the_generated_schemas() -> None:
+    answer = AgentTypes.model_validate(types())
+    assert [new_type.name for new_type in answer.node_types] == list(NODE_TYPES)
+    new_types: list[NewNodeType | NewEdgeType] = [*answer.node_types, *answer.edge_types]
+    for new_type in new_types:
+        refuse_bad_schema(new_type.json_schema)
+        Draft202012Validator(new_type.json_schema).validate(new_type.example)
+        assert all(
+            property_schema["description"]
+            for property_schema in new_type.json_schema["properties"].values()
+        )
+
+
+def test_node_schemas_include_the_summary() -> None:
     schema = NewNodeType.model_validate(node_type("Maker")).json_schema
     assert list(schema["properties"]) == ["summary", "outputTonnes"]
     assert schema["required"] == ["summary"]
     assert schema["properties"]["outputTonnes"]["type"] == "number"
-    further = Draft202012Validator(schema)
-    assert further.is_valid({"summary": "A maker.", "staff": 3200, "outputTonnes": 1.5})
-    assert not further.is_valid({"summary": "A maker.", "outputTonnes": "much"})
-    assert not further.is_valid({"outputTonnes": 1.5})
+    validator = Draft202012Validator(schema)
+    assert validator.is_valid({"summary": "A maker.", "staff": 3200, "outputTonnes": 1.5})
+    assert not validator.is_valid({"summary": "A maker.", "outputTonnes": "much"})
+    assert not validator.is_valid({"outputTonnes": 1.5})
 
 
 @pytest.mark.parametrize(
-    ("given", "schema"),
+    ("fields", "schema"),
     [
         ({"type": "string", "enum": ["hot", "cold"], "example": "hot"}, {"enum": ["hot", "cold"]}),
         ({"type": "integer", "example": 3}, {"type": "integer"}),
@@ -109,25 +112,25 @@ def test_nodes_have_what_every_node_has() -> None:
     ],
 )
 def test_each_kind_of_property_has_its_schema(
-    given: dict[str, Any], schema: dict[str, Any]
+    fields: dict[str, Any], schema: dict[str, Any]
 ) -> None:
-    made = NewNodeType.model_validate(node_type("Maker", properties=[a_property(**given)]))
-    assert made.json_schema["properties"]["outputTonnes"].items() >= schema.items()
-    assert made.json_schema["required"] == ["summary"]
-    assert made.example["outputTonnes"] == given.get("example", 1200)
-    Draft202012Validator(made.json_schema).validate(made.example)
+    new_type = NewNodeType.model_validate(node_type("Maker", properties=[a_property(**fields)]))
+    assert new_type.json_schema["properties"]["outputTonnes"].items() >= schema.items()
+    assert new_type.json_schema["required"] == ["summary"]
+    assert new_type.example["outputTonnes"] == fields.get("example", 1200)
+    Draft202012Validator(new_type.json_schema).validate(new_type.example)
 
 
-def _nodes(*changed: dict[str, Any]) -> list[dict[str, Any]]:
-    return [*(node_type(name) for name in NODE_TYPES), *changed]
+def _nodes(*extra: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*(node_type(name) for name in NODE_TYPES), *extra]
 
 
-def _edges(*changed: dict[str, Any]) -> list[dict[str, Any]]:
-    return [*(edge_type(name) for name in EDGE_TYPES), *changed]
+def _edges(*extra: dict[str, Any]) -> list[dict[str, Any]]:
+    return [*(edge_type(name) for name in EDGE_TYPES), *extra]
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("changes", "message"),
     [
         ({"nodes": []}, "0 node types; give 6 to 12"),
         ({"edges": []}, "0 edge types; give 6 to 15"),
@@ -167,22 +170,22 @@ def _edges(*changed: dict[str, Any]) -> list[dict[str, Any]]:
         ),
     ],
 )
-def test_types_that_will_not_do(given: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValidationError, match=told):
-        AgentTypes.model_validate(types(**given))
+def test_invalid_types_are_rejected(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        AgentTypes.model_validate(types(**changes))
 
 
-def test_all_that_is_wrong_is_told_at_once_and_always_in_the_same_words() -> None:
-    """It is sent back to the model: other words would be another call, and paid for again."""
+def test_all_errors_are_reported_at_once_in_stable_wording() -> None:
+    """The message is sent back to the model; another wording would be another paid call."""
     bad = types(
         nodes=_nodes(node_type("AgentAnalysis")),
         edges=_edges(edge_type("sells", sourceTypes=["Moon", "Sun", "Mars"])),
     )
-    told = set()
+    messages = set()
     for _ in range(3):
-        with pytest.raises(ValidationError) as refused:
+        with pytest.raises(ValidationError) as error:
             AgentTypes.model_validate(bad)
-        told.add(str(refused.value))
-    assert len(told) == 1
-    (words,) = told
-    assert all(word in words for word in ("AgentAnalysis is reserved", "Moon", "Sun", "Mars"))
+        messages.add(str(error.value))
+    assert len(messages) == 1
+    (message,) = messages
+    assert all(word in message for word in ("AgentAnalysis is reserved", "Moon", "Sun", "Mars"))

@@ -1,4 +1,4 @@
-"""Drafts of an answer: within one, text is only ever added."""
+"""Drafts of a streamed answer: within one draft, text is only appended."""
 
 from random import Random
 
@@ -6,43 +6,43 @@ import pytest
 
 from services.assistant.streaming_answer import Draft
 
-BEGUN = Draft(3, "Lithium is")
+DRAFT = Draft(3, "Lithium is")
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("Lithium is dear", Draft(3, "Lithium is dear")),
-        ("Lith", BEGUN),
-        ("", BEGUN),
+        ("Lith", DRAFT),
+        ("", DRAFT),
         ("Cobalt", Draft(4, "Cobalt")),
         ("Lithium was", Draft(4, "Lithium was")),
     ],
 )
-def test_what_is_said_so_far(text: str, expected: Draft) -> None:
-    assert BEGUN.with_beginning(text) == expected
+def test_a_beginning_extends_the_draft_or_starts_a_new_one(text: str, expected: Draft) -> None:
+    assert DRAFT.with_beginning(text) == expected
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Lithium is", BEGUN),
+        ("Lithium is", DRAFT),
         ("Lithium is dear", Draft(3, "Lithium is dear")),
         ("Lithium", Draft(4, "Lithium")),
     ],
 )
-def test_the_whole_of_it(text: str, expected: Draft) -> None:
-    assert BEGUN.with_text(text) == expected
+def test_the_final_text_extends_the_draft_or_starts_a_new_one(text: str, expected: Draft) -> None:
+    assert DRAFT.with_text(text) == expected
 
 
-def test_a_resumed_answer_looks_at_the_same_again() -> None:
-    looks = ({"tool": "queryGraph", "about": "x"}, {"tool": "queryGraph", "about": "y"})
-    both = BEGUN.with_tool_uses(looks)
-    assert both.tool_uses == looks
-    assert both.with_tool_uses(looks[:1]) == both
+def test_repeated_tool_uses_of_a_resumed_answer_are_stored_once() -> None:
+    tool_uses = ({"tool": "queryGraph", "about": "x"}, {"tool": "queryGraph", "about": "y"})
+    draft = DRAFT.with_tool_uses(tool_uses)
+    assert draft.tool_uses == tool_uses
+    assert draft.with_tool_uses(tool_uses[:1]) == draft
 
 
-def test_within_a_number_nothing_said_is_unsaid(seed: int) -> None:
+def test_text_is_never_removed_within_one_draft_number(seed: int) -> None:
     random = Random(seed)
     draft = Draft(0, "")
     for _ in range(500):

@@ -19,47 +19,49 @@ def test_one_agent_takes_its_critical_path() -> None:
     assert ideal_makespan(1, SLOTS, 0.2) == pytest.approx(CRITICAL_CALLS * 0.2)
 
 
-def test_where_slots_are_short_steps_wait_for_each_other() -> None:
+def test_steps_wait_for_each_other_when_slots_are_scarce() -> None:
     one_at_a_time = dict.fromkeys(SLOTS, 1)
     assert ideal_makespan(1, one_at_a_time, 1.0) == pytest.approx(1 + 3 * 5 + 2 * 2 + 1)
 
 
 def test_more_slots_are_never_slower() -> None:
-    spans = [ideal_makespan(20, {**SLOTS, "researcher": 4 * many}, 0.2) for many in (1, 2, 4)]
-    assert spans == sorted(spans, reverse=True)
-    assert spans[0] >= 20 * 3 * 5 * 0.2 / 4
+    makespans = [
+        ideal_makespan(20, {**SLOTS, "researcher": 4 * factor}, 0.2) for factor in (1, 2, 4)
+    ]
+    assert makespans == sorted(makespans, reverse=True)
+    assert makespans[0] >= 20 * 3 * 5 * 0.2 / 4
 
 
-def test_no_two_names_are_alike() -> None:
+def test_node_names_share_no_words() -> None:
     names = [
-        scripted_model.node_name(f"{key:016x}", place) for key in range(200) for place in range(4)
+        scripted_model.node_name(f"{key:016x}", index) for key in range(200) for index in range(4)
     ]
     words = [word for name in names for word in name.split()]
     assert len(set(words)) == len(words)
 
 
-def test_every_quote_stands_in_the_page() -> None:
+def test_every_quote_is_in_the_page() -> None:
     text = QUERY.page["content"]
-    for given in scripted_model.parse_arguments(scripted_model.write_calls(REFERENCE, QUERY)):
-        for evidence in given["evidence"]:
+    for arguments in scripted_model.parse_arguments(scripted_model.write_calls(REFERENCE, QUERY)):
+        for evidence in arguments["evidence"]:
             assert evidence["sourceUrl"] == QUERY.url
             assert evidence["quote"] in text
 
 
-def test_what_is_asked_tells_of_whom_it_is_asked() -> None:
+def test_a_request_identifies_its_reference_and_query() -> None:
     assert Reference.parse(f"<mission>\n{REFERENCE.mission}\n</mission>") == REFERENCE
     plan = scripted_model.plan_for(REFERENCE, QUERY.key)
-    keys = [Query.parse(each["objective"]).key for each in plan["queries"]]
-    keys += [Query.parse(each["observation"]).key for each in plan["insights"]]
+    keys = [Query.parse(query["objective"]).key for query in plan["queries"]]
+    keys += [Query.parse(insight["observation"]).key for insight in plan["insights"]]
     assert len(set(keys)) == scripted_model.QUERIES + scripted_model.INSIGHTS
 
 
-def test_the_same_call_is_answered_the_same() -> None:
+def test_the_same_call_gets_the_same_answer() -> None:
     request = ChatRequest(
         "any",
         ({"role": "system", "content": ""}, {"role": "user", "content": REFERENCE.mission}),
         response_format={"type": "json_schema"},
     )
-    first, again, other = (answer(request, key) for key in ("one", "one", "two"))
-    assert first == again != other
+    first, repeat, other = (answer(request, key) for key in ("one", "one", "two"))
+    assert first == repeat != other
     assert len(json.loads(first.text)["queries"]) == scripted_model.QUERIES

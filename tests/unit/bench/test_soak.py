@@ -1,4 +1,4 @@
-"""Judgement and page of a soak run."""
+"""Faults and report page of a soak run."""
 
 import os
 import subprocess
@@ -22,25 +22,28 @@ WARM_UP_SECONDS = 300
 ITERATIONS_APART = 10
 PER_ITERATION = 50_000
 
-Grown = Callable[[int], float]
+Growth = Callable[[int], float]
 """Growth by sample number."""
 
 
-def nothing(_: int) -> float:
+def no_growth(_: int) -> float:
     return 0
 
 
 def sample(
-    number: int, memory: Grown = nothing, table: Grown = nothing, kept: Grown = nothing
+    number: int,
+    memory: Growth = no_growth,
+    table: Growth = no_growth,
+    growing_table: Growth = no_growth,
 ) -> Sample:
     completed = number * ITERATIONS_APART
-    held = ProcessUsage(100 * MIB, int(90 * MIB + memory(number)), 60 * MIB, 1, 12, number * 2.0)
-    grown = int(completed * PER_ITERATION + kept(number))
+    usage = ProcessUsage(100 * MIB, int(90 * MIB + memory(number)), 60 * MIB, 1, 12, number * 2.0)
+    size = int(completed * PER_ITERATION + growing_table(number))
     return Sample(
         number * APART_SECONDS,
-        {"observer": held, "postgres": held, "nats": held},
+        {"observer": usage, "postgres": usage, "nats": usage},
         {
-            "contexts": Table(grown, 9, 0, 0),
+            "contexts": Table(size, 9, 0, 0),
             "agents": Table(int(MIB + table(number)), 2, 5, number),
         },
         {"VIGIL": Stream(completed * 15, completed * 9_000)},
@@ -57,29 +60,33 @@ def work(completed: int) -> Work:
     return Work(completed, completed, 0, 0, 0, 0, 0, 0, 0, 0, 0, nodes, edges, 0, 12_000.0)
 
 
-def run(memory: Grown = nothing, table: Grown = nothing, kept: Grown = nothing) -> Run:
-    """A run of an hour."""
-    samples = [sample(number, memory, table, kept) for number in range(61)]
+def run(
+    memory: Growth = no_growth, table: Growth = no_growth, growing_table: Growth = no_growth
+) -> Run:
+    """Return a run of one hour."""
+    samples = [sample(number, memory, table, growing_table) for number in range(61)]
     return Run(AGENTS, 60, WARM_UP_SECONDS, 3600, 0.0, 3600, True, samples, samples[-1])
 
 
-def page(of: Run) -> str:
-    return render_page(of, Settings())
+def page(soak_run: Run) -> str:
+    return render_page(soak_run, Settings())
 
 
-def changed(of: Run, **work: int) -> Run:
+def with_counters(soak_run: Run, **counters: int) -> Run:
     """Change the last sample."""
-    assert of.at_rest is not None
-    return replace(of, at_rest=replace(of.at_rest, work=replace(of.at_rest.work, **work)))
+    assert soak_run.at_rest is not None
+    return replace(
+        soak_run, at_rest=replace(soak_run.at_rest, work=replace(soak_run.at_rest.work, **counters))
+    )
 
 
-def test_an_hour_in_which_nothing_grows_is_without_fault() -> None:
+def test_an_hour_without_growth_has_no_faults() -> None:
     assert faults(run()) == []
     assert "All lines that should be flat are flat" in page(run())
     assert "What grows" not in page(run())
 
 
-def test_the_slope_is_of_the_last_half_alone() -> None:
+def test_the_slope_uses_only_the_last_half() -> None:
     samples = run(memory=lambda number: max(0, number - 40) * MIB).samples
     (trend, *_) = judging.memory(samples[40:])
     assert trend.per_hour == pytest.approx(60 * MIB)
@@ -87,50 +94,50 @@ def test_the_slope_is_of_the_last_half_alone() -> None:
     assert not trend.is_flat
 
 
-def test_what_grew_before_the_last_half_is_not_held_against_it() -> None:
+def test_growth_before_the_last_half_is_ignored() -> None:
     assert faults(run(memory=lambda number: min(number, 30) * MIB)) == []
 
 
 @pytest.mark.parametrize(
     ("mib_an_hour", "is_flat"), [(0, True), (3, True), (6, False), (-50, True)]
 )
-def test_memory_is_flat_within_its_bound(mib_an_hour: float, is_flat: bool) -> None:
-    trend = next(judging.memory(run(memory=lambda at: at / 60 * mib_an_hour * MIB).steady))
+def test_memory_is_flat_within_its_limit(mib_an_hour: float, is_flat: bool) -> None:
+    trend = next(judging.memory(run(memory=lambda number: number / 60 * mib_an_hour * MIB).steady))
     assert trend.is_flat is is_flat
 
 
-def test_a_table_that_is_not_kept_may_not_grow() -> None:
-    grown = run(table=lambda number: number * 64 * 1024)
-    assert faults(grown) == ["table agents grows"]
-    assert "Table agents: +1792 KiB" in page(grown)
+def test_a_table_of_constant_size_may_not_grow() -> None:
+    soak_run = run(table=lambda number: number * 64 * 1024)
+    assert faults(soak_run) == ["table agents grows"]
+    assert "Table agents: +1792 KiB" in page(soak_run)
 
 
-def test_a_kept_table_may_grow_by_the_same_with_each_iteration() -> None:
+def test_a_growing_table_may_grow_by_a_constant_amount_per_iteration() -> None:
     (growth,) = judging.growing_tables(run().steady)
     assert (growth.first, growth.last, growth.is_flat) == (PER_ITERATION, PER_ITERATION, True)
 
 
-def test_a_kept_table_may_not_grow_by_more_and_more() -> None:
-    grown = run(kept=lambda number: number**2 * 2_000)
-    assert faults(grown) == ["table contexts grows by more with each iteration"]
-    assert "which does not explain it" in page(grown)
+def test_a_growing_table_may_not_grow_faster_and_faster() -> None:
+    soak_run = run(growing_table=lambda number: number**2 * 2_000)
+    assert faults(soak_run) == ["table contexts grows by more with each iteration"]
+    assert "which does not explain it" in page(soak_run)
 
 
-def test_what_is_kept_are_tables() -> None:
+def test_growing_tables_exist_in_the_schema() -> None:
     assert Base.metadata.tables.keys() >= judging.GROWING_TABLES
 
 
-def test_growing_contexts_are_told_as_the_reason() -> None:
-    grown = run(kept=lambda number: number**2 * 2_000)
-    grown.samples = [
-        replace(each, work=replace(each.work, context_bytes=1_000.0 * at))
-        for at, each in enumerate(grown.samples)
+def test_growing_contexts_are_reported_as_the_reason() -> None:
+    soak_run = run(growing_table=lambda number: number**2 * 2_000)
+    soak_run.samples = [
+        replace(entry, work=replace(entry.work, context_bytes=1_000.0 * index))
+        for index, entry in enumerate(soak_run.samples)
     ]
-    assert "6000 tokens of it at most" in page(grown)
+    assert "6000 tokens of it at most" in page(soak_run)
 
 
 @pytest.mark.parametrize(
-    ("seen", "said"),
+    ("counters", "message"),
     [
         ({"failed": 1}, "1 iterations failed"),
         ({"failed_steps": 3}, "3 steps failed"),
@@ -140,26 +147,26 @@ def test_growing_contexts_are_told_as_the_reason() -> None:
         ({"untold": 4}, "4 ends were not heard"),
     ],
 )
-def test_what_went_wrong_is_a_fault(seen: dict[str, int], said: str) -> None:
-    found = changed(run(), **seen)
-    assert any(said in each for each in faults(found))
-    assert said in page(found)
+def test_a_failure_is_a_fault(counters: dict[str, int], message: str) -> None:
+    soak_run = with_counters(run(), **counters)
+    assert any(message in fault for fault in faults(soak_run))
+    assert message in page(soak_run)
 
 
-def test_lag_that_does_not_return_to_nothing_is_a_fault() -> None:
+def test_lag_that_does_not_return_to_zero_is_a_fault() -> None:
     changed_run = run()
     assert changed_run.at_rest is not None
     changed_run.at_rest = replace(changed_run.at_rest, queues={"observer": Queue(7, 1, 1)})
     assert any("8 messages wait" in fault for fault in faults(changed_run))
 
 
-def test_an_end_that_was_not_seen_is_not_taken_for_a_good_one() -> None:
+def test_a_missing_final_sample_is_a_fault() -> None:
     changed_run = replace(run(), at_rest=None)
     assert faults(changed_run) == ["whether anything waits at the end was not seen"]
     assert "| observer | 0 | 0 | 0 | not seen |" in page(changed_run)
 
 
-def test_a_sample_that_could_not_be_taken_is_told() -> None:
+def test_a_failed_sample_is_reported() -> None:
     failed_run = run()
     failed_run.failures.append("no sample at 90 s: NoSuchProcess")
     message = "1 samples could not be taken; the first: no sample at 90 s: NoSuchProcess"
@@ -167,21 +174,21 @@ def test_a_sample_that_could_not_be_taken_is_told() -> None:
     assert message in page(failed_run)
 
 
-def test_a_process_that_has_ended_is_not_one_that_holds_nothing() -> None:
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)  # ended, and not yet waited for
+def test_the_usage_of_an_ended_process_is_an_error_not_zero() -> None:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # exited, and not yet reaped
     with pytest.raises(psutil.NoSuchProcess, match="notifier"):
-        process_usage("notifier", ended.pid)
-    ended.wait()
+        process_usage("notifier", process.pid)
+    process.wait()
 
 
-def test_a_process_is_seen_with_what_it_holds() -> None:
+def test_process_usage_reports_memory_and_files() -> None:
     usage = process_usage("this", os.getpid())
     assert usage.rss_bytes >= usage.pss_bytes >= usage.private_bytes > 0
     assert usage.files > 0
 
 
-def test_one_that_was_ended_early_says_how_long_it_ran_and_judges_no_growth() -> None:
+def test_a_run_that_ended_early_reports_its_duration_and_judges_no_growth() -> None:
     short = run()
     short.samples, short.ran_seconds, short.is_whole = short.samples[:8], 420, False
     assert "ended after 7.0 of 60 minutes" in page(short)
@@ -190,22 +197,25 @@ def test_one_that_was_ended_early_says_how_long_it_ran_and_judges_no_growth() ->
     ]
 
 
-def test_that_others_used_the_machine_is_told() -> None:
+def test_other_load_on_the_machine_is_reported() -> None:
     assert "Others used the machine" not in page(run())
     assert "load was 2.5" in page(replace(run(), load_before=2.5))
 
 
-def test_one_without_samples_is_a_page_all_the_same() -> None:
+def test_a_run_without_samples_still_has_a_page() -> None:
     assert "no sample was taken" in page(Run(AGENTS, 60, 0, 3600))
 
 
-def test_nodes_that_fell_together_are_told() -> None:
+def test_merged_nodes_are_reported() -> None:
     assert "none fell together" in page(run())
-    assert "none fell together" not in page(changed(run(), nodes=3, merges=1))
+    assert "none fell together" not in page(with_counters(run(), nodes=3, merges=1))
 
 
 @pytest.mark.parametrize(
-    ("values", "percent", "found"), [([], 50, None), ([3.0], 95, 3.0), ([1.0, 2.0, 3.0], 50, 2.0)]
+    ("values", "percent", "expected"),
+    [([], 50, None), ([3.0], 95, 3.0), ([1.0, 2.0, 3.0], 50, 2.0)],
 )
-def test_percentiles_of_few(values: list[float], percent: int, found: float | None) -> None:
-    assert percentile(values, percent) == found
+def test_percentiles_of_few_values(
+    values: list[float], percent: int, expected: float | None
+) -> None:
+    assert percentile(values, percent) == expected

@@ -1,4 +1,4 @@
-"""Caps: which calls they allow, and the messages about an exceeded one."""
+"""Budget caps: the calls they allow, and the messages about an exceeded cap."""
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -20,30 +20,33 @@ from shared.billing.budgets import (
 )
 
 DAY = date(2026, 12, 31)
-FREE = CapUsage(None)
+UNCAPPED = CapUsage(None)
 AMOUNTS = st.decimals(0, 1000, places=8)
 
 
-def standing(usd: CapUsage = FREE, calls: CapUsage = FREE) -> BudgetStatus:
+def budget_status(usd: CapUsage = UNCAPPED, calls: CapUsage = UNCAPPED) -> BudgetStatus:
     return BudgetStatus(usd, calls)
 
 
-def account(cap: str, spent: str = "0", reserved: str = "0") -> CapUsage:
+def cap_usage(cap: str, spent: str = "0", reserved: str = "0") -> CapUsage:
     return CapUsage(Decimal(cap), Decimal(spent), Decimal(reserved))
 
 
-def test_without_caps_nothing_is_in_the_way() -> None:
+def test_without_caps_every_call_is_allowed() -> None:
     assert (
-        find_exceeded_cap(standing(), standing(), usd=Decimal(10**6), calls=10**6, day=DAY) is None
+        find_exceeded_cap(
+            budget_status(), budget_status(), usd=Decimal(10**6), calls=10**6, day=DAY
+        )
+        is None
     )
 
 
 @given(AMOUNTS, AMOUNTS, AMOUNTS, AMOUNTS)
-def test_what_is_let_through_never_passes_the_cap(
+def test_allowed_calls_never_exceed_the_cap(
     cap: Decimal, spent: Decimal, reserved: Decimal, cost: Decimal
 ) -> None:
     usage = CapUsage(cap, spent, reserved)
-    exceeded = find_exceeded_cap(standing(usage), standing(), usd=cost, calls=1, day=DAY)
+    exceeded = find_exceeded_cap(budget_status(usage), budget_status(), usd=cost, calls=1, day=DAY)
     assert (exceeded is None) == (spent + reserved + cost <= cap)
     assert usage.left is not None
     assert usage.left >= 0
@@ -54,15 +57,30 @@ def test_what_is_let_through_never_passes_the_cap(
 @pytest.mark.parametrize(
     ("agent", "installation", "cause", "is_temporary"),
     [
-        (standing(account("1", "1")), standing(), "agent-usd", False),
-        (standing(calls=account("1", "1")), standing(), "agent-calls", False),
-        (standing(), standing(account("1", "0.9")), "installation-usd", False),
-        (standing(), standing(calls=account("3", "1", "2")), "installation-calls", True),
-        (standing(account("1", "0", "1")), standing(account("1", "1")), "installation-usd", False),
-        (standing(account("1", "0", "1")), standing(account("1", "0", "1")), "agent-usd", True),
+        (budget_status(cap_usage("1", "1")), budget_status(), "agent-usd", False),
+        (budget_status(calls=cap_usage("1", "1")), budget_status(), "agent-calls", False),
+        (budget_status(), budget_status(cap_usage("1", "0.9")), "installation-usd", False),
+        (
+            budget_status(),
+            budget_status(calls=cap_usage("3", "1", "2")),
+            "installation-calls",
+            True,
+        ),
+        (
+            budget_status(cap_usage("1", "0", "1")),
+            budget_status(cap_usage("1", "1")),
+            "installation-usd",
+            False,
+        ),
+        (
+            budget_status(cap_usage("1", "0", "1")),
+            budget_status(cap_usage("1", "0", "1")),
+            "agent-usd",
+            True,
+        ),
     ],
 )
-def test_a_cap_that_stays_in_the_way_is_named_before_one_that_may_not(
+def test_a_permanently_exceeded_cap_is_named_before_a_temporary_one(
     agent: BudgetStatus, installation: BudgetStatus, cause: str, is_temporary: bool
 ) -> None:
     exceeded = find_exceeded_cap(agent, installation, usd=Decimal("0.2"), calls=1, day=DAY)
@@ -74,9 +92,13 @@ def test_a_day_ends_at_midnight_in_utc() -> None:
     assert end_of_day(DAY) == datetime(2027, 1, 1, tzinfo=UTC)
 
 
-def test_what_is_said_names_the_cap_and_what_to_do() -> None:
+def test_the_messages_name_the_cap_and_the_remedy() -> None:
     exceeded = find_exceeded_cap(
-        standing(account("1.50", "1.4999")), standing(), usd=Decimal("0.07"), calls=1, day=DAY
+        budget_status(cap_usage("1.50", "1.4999")),
+        budget_status(),
+        usd=Decimal("0.07"),
+        calls=1,
+        day=DAY,
     )
     assert exceeded is not None
     assert notice_title("Watch", exceeded) == (
@@ -89,9 +111,9 @@ def test_what_is_said_names_the_cap_and_what_to_do() -> None:
     )
 
 
-def test_the_installations_cap_is_for_whoever_looks_after_it() -> None:
+def test_an_exceeded_installation_cap_is_explained_to_its_operator() -> None:
     exceeded = find_exceeded_cap(
-        standing(), standing(calls=account("1", "1")), usd=Decimal(0), calls=1, day=DAY
+        budget_status(), budget_status(calls=cap_usage("1", "1")), usd=Decimal(0), calls=1, day=DAY
     )
     assert exceeded is not None
     assert (exceeded.scope, exceeded.unit) == (Scope.INSTALLATION, Unit.CALLS)
@@ -103,7 +125,7 @@ def test_the_installations_cap_is_for_whoever_looks_after_it() -> None:
     assert "`vigil budget --installation --calls …`" in explanation
 
 
-def test_amounts_are_told_without_noise() -> None:
+def test_amounts_are_formatted_without_trailing_zeros() -> None:
     assert format_amount(Decimal("0.00000000"), Unit.USD) == "0 USD"
     assert format_amount(Decimal("100.00000000"), Unit.USD) == "100 USD"
     assert format_amount(Decimal("0.12345678"), Unit.USD) == "0.1235 USD"

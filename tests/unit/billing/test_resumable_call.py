@@ -1,4 +1,4 @@
-"""Looking for what is under way: patient with failed looks, and nothing is ordered for them."""
+"""Polling a resumable call: failed polls are tolerated, and the call is not started again for them."""
 
 import asyncio
 from collections.abc import Iterator
@@ -17,119 +17,119 @@ from shared.errors import PermanentError, TransientError
 
 
 @pytest.fixture(autouse=True)
-def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The waits between looks, which take no time here."""
-    waits: list[float] = []
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Record the waits between polls instead of sleeping."""
+    seconds_waited: list[float] = []
 
-    async def note(seconds: float) -> None:
-        waits.append(seconds)
+    async def record(seconds: float) -> None:
+        seconds_waited.append(seconds)
 
-    monkeypatch.setattr("shared.billing.resumable_call.asyncio.sleep", note)
-    return waits
+    monkeypatch.setattr("shared.billing.resumable_call.asyncio.sleep", record)
+    return seconds_waited
 
 
 class Service:
-    """Gives these in turn: raises errors, returns the rest."""
+    """Produces the outcomes in turn: raises errors, returns the others."""
 
     def __init__(self, *outcomes: object) -> None:
         self._outcomes: Iterator[object] = iter(outcomes)
         self.events: list[str] = []
-        self.called, self.answers = asyncio.Event(), asyncio.Event()
+        self.started, self.answers = asyncio.Event(), asyncio.Event()
         self.answers.set()
 
-    async def look(self) -> object:
+    async def poll(self) -> object:
         outcome = next(self._outcomes)
         if isinstance(outcome, Exception):
             raise outcome
         return outcome
 
-    async def order(self, key: str) -> str:
-        self.events.append(f"order {key}")
-        self.called.set()
+    async def start(self, key: str) -> str:
+        self.events.append(f"start {key}")
+        self.started.set()
         await self.answers.wait()
         return "new"
 
-    async def keep(self, reference: str) -> None:
-        self.events.append(f"keep {reference}")
+    async def store_reference(self, reference: str) -> None:
+        self.events.append(f"store {reference}")
 
     async def collect(self, reference: str) -> object:
         self.events.append(f"collect {reference}")
-        return await self.look()
+        return await self.poll()
 
-    async def ask(self, reference: str | None) -> object:
-        flight = ResumableCall("key", reference, self.keep, nullcontext)
-        return await flight.resume_or_start(self.order, self.collect)
-
-
-async def test_looks_become_rarer(waited: list[float]) -> None:
-    assert await poll_until_done(Service(*[None] * 6, "found").look) == "found"
-    assert waited == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0, 5.0]
+    async def complete(self, reference: str | None) -> object:
+        call = ResumableCall("key", reference, self.store_reference, nullcontext)
+        return await call.resume_or_start(self.start, self.collect)
 
 
-async def test_failed_looks_are_borne_and_the_wait_that_is_asked_for_is_kept(
-    waited: list[float],
+async def test_polls_become_less_frequent(waits: list[float]) -> None:
+    assert await poll_until_done(Service(*[None] * 6, "found").poll) == "found"
+    assert waits == [0.5, 1.0, 2.0, 4.0, 5.0, 5.0, 5.0]
+
+
+async def test_failed_polls_are_tolerated_and_the_requested_wait_is_respected(
+    waits: list[float],
 ) -> None:
-    trouble = TransientError("busy", retry_in_seconds=30)
-    assert await poll_until_done(Service(trouble, None, "found").look) == "found"
-    assert waited == [0.5, 30, 5.0]
+    error = TransientError("busy", retry_in_seconds=30)
+    assert await poll_until_done(Service(error, None, "found").poll) == "found"
+    assert waits == [0.5, 30, 5.0]
 
 
-async def test_only_too_many_failed_looks_in_a_row_are_an_error() -> None:
-    trouble = [TransientError("away")] * MAX_FAILED_POLLS
-    assert await poll_until_done(Service(*trouble, None, *trouble, "found").look) == "found"
+async def test_only_too_many_consecutive_failed_polls_are_an_error() -> None:
+    errors = [TransientError("away")] * MAX_FAILED_POLLS
+    assert await poll_until_done(Service(*errors, None, *errors, "found").poll) == "found"
     with pytest.raises(TransientError, match="away"):
-        await poll_until_done(Service(*trouble, TransientError("away"), "never seen").look)
+        await poll_until_done(Service(*errors, TransientError("away"), "never seen").poll)
 
 
 @pytest.mark.parametrize("error", [CallLostError("gone"), PermanentError("llm_key", "wrong key")])
-async def test_what_no_other_look_can_mend_is_raised_at_once(error: Exception) -> None:
+async def test_errors_that_a_poll_cannot_fix_are_raised_at_once(error: Exception) -> None:
     with pytest.raises(type(error)):
-        await poll_until_done(Service(error, "never seen").look)
+        await poll_until_done(Service(error, "never seen").poll)
 
 
-async def test_a_reference_is_kept_before_anything_is_collected_by_it() -> None:
+async def test_the_reference_is_stored_before_the_result_is_collected() -> None:
     service = Service("answer")
-    assert await service.ask(None) == "answer"
-    assert service.events == ["order key", "keep new", "collect new"]
+    assert await service.complete(None) == "answer"
+    assert service.events == ["start key", "store new", "collect new"]
 
 
-async def test_what_has_a_reference_is_collected_and_not_ordered() -> None:
+async def test_a_call_with_a_reference_is_collected_and_not_started() -> None:
     service = Service("answer")
-    assert await service.ask("old") == "answer"
+    assert await service.complete("old") == "answer"
     assert service.events == ["collect old"]
 
 
-async def test_what_is_lost_is_ordered_again_under_another_key() -> None:
+async def test_a_lost_call_is_started_again_with_another_key() -> None:
     service = Service(CallLostError("gone"), "answer")
-    assert await service.ask("old") == "answer"
-    assert service.events == ["collect old", "order key-after-old", "keep new", "collect new"]
+    assert await service.complete("old") == "answer"
+    assert service.events == ["collect old", "start key-after-old", "store new", "collect new"]
 
 
-async def test_what_is_lost_again_is_not_ordered_for_ever() -> None:
+async def test_a_call_lost_twice_is_not_started_again() -> None:
     service = Service(CallLostError("gone"), CallLostError("gone again"))
     with pytest.raises(CallLostError, match="again"):
-        await service.ask("old")
+        await service.complete("old")
 
 
-async def cancelled_while_ordering(service: Service, *, is_answered: bool) -> None:
+async def cancel_while_starting(service: Service, *, is_answered: bool) -> None:
     service.answers.clear()
-    asking = asyncio.create_task(service.ask(None))
-    await service.called.wait()
-    asking.cancel()
+    task = asyncio.create_task(service.complete(None))
+    await service.started.wait()
+    task.cancel()
     if is_answered:
         service.answers.set()
     with pytest.raises(asyncio.CancelledError):
-        await asking
+        await task
 
 
-async def test_who_is_told_to_stop_stays_for_the_reference_of_what_it_has_ordered() -> None:
+async def test_a_cancelled_call_waits_for_the_reference_of_the_started_call() -> None:
     service = Service("never collected")
-    await cancelled_while_ordering(service, is_answered=True)
-    assert service.events == ["order key", "keep new"]
+    await cancel_while_starting(service, is_answered=True)
+    assert service.events == ["start key", "store new"]
 
 
-async def test_it_does_not_stay_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cancelled_call_does_not_wait_forever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resumable_call, "CANCELLED_WAIT_SECONDS", 0.01)
     service = Service("never collected")
-    await cancelled_while_ordering(service, is_answered=False)
-    assert service.events == ["order key"]
+    await cancel_while_starting(service, is_answered=False)
+    assert service.events == ["start key"]

@@ -1,4 +1,4 @@
-"""The certificates that a cluster is given: all of them, such as its clients will take, and each where it belongs."""
+"""The certificates of a cluster: completeness, validity, and where each file is installed."""
 
 import json
 import os
@@ -12,66 +12,70 @@ from typer.testing import CliRunner
 from cli.cluster.keys import ALL, Keys, read_certificates
 from cli.errors import BadInputError
 from cli.main import build_app
-from tests.support.certificates import authority, certified
+from tests.support.certificates import authority, write_certificates
 
 pytestmark = pytest.mark.skipif(
-    shutil.which("openssl") is None, reason="openssl, which makes the certificates, is not here"
+    shutil.which("openssl") is None, reason="openssl is needed to make the certificates"
 )
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return certified(tmp_path_factory.mktemp("certificates"))
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture
-def given(made: Path, tmp_path: Path) -> Path:
-    """A copy of a test's own."""
+def certificates(template: Path, tmp_path: Path) -> Path:
+    """Return a copy for one test."""
     home = tmp_path / "given"
-    shutil.copytree(made, home)
+    shutil.copytree(template, home)
     return home
 
 
-def test_all_are_read(given: Path) -> None:
-    assert read_certificates(given) == {name: (given / name).read_text() for name in ALL}
+def test_all_certificates_are_read(certificates: Path) -> None:
+    assert read_certificates(certificates) == {
+        name: (certificates / name).read_text() for name in ALL
+    }
 
 
-def test_none_is_no_tls(tmp_path: Path) -> None:
+def test_without_certificates_there_is_no_tls(tmp_path: Path) -> None:
     assert read_certificates(tmp_path) == {}
 
 
 @pytest.mark.parametrize("missing", ALL)
-def test_one_that_is_missing_is_named(given: Path, missing: str) -> None:
-    (given / missing).unlink()
+def test_a_missing_file_is_named(certificates: Path, missing: str) -> None:
+    (certificates / missing).unlink()
     with pytest.raises(BadInputError, match=f"given: {missing} is missing"):
-        read_certificates(given)
+        read_certificates(certificates)
 
 
-def test_what_clients_would_refuse_is_refused_with_their_reason(tmp_path: Path) -> None:
-    for_another = certified(tmp_path / "named", postgres="DNS:another")
+def test_certificates_that_clients_would_reject_are_rejected_with_the_reason(
+    tmp_path: Path,
+) -> None:
+    wrong_host = write_certificates(tmp_path / "named", postgres="DNS:another")
     with pytest.raises(BadInputError, match=r"postgres\.pem.*not valid for 'postgres'"):
-        read_certificates(for_another)
-    by_another = certified(tmp_path / "signed")
-    shutil.copy(authority(tmp_path, "another").certificate, by_another / "ca.pem")
+        read_certificates(wrong_host)
+    wrong_ca = write_certificates(tmp_path / "signed")
+    shutil.copy(authority(tmp_path, "another").certificate, wrong_ca / "ca.pem")
     with pytest.raises(BadInputError, match=r"nats\.pem.*certificate verify failed"):
-        read_certificates(by_another)
-    with_another = certified(tmp_path / "paired")
-    shutil.copy(with_another / "postgres.key", with_another / "nats.key")
+        read_certificates(wrong_ca)
+    wrong_key = write_certificates(tmp_path / "paired")
+    shutil.copy(wrong_key / "postgres.key", wrong_key / "nats.key")
     with pytest.raises(BadInputError, match=r"nats\.pem, with nats\.key.*MISMATCH"):
-        read_certificates(with_another)
-    (with_another / "nats.key").write_text("nothing of the kind")
+        read_certificates(wrong_key)
+    (wrong_key / "nats.key").write_text("nothing of the kind")
     with pytest.raises(BadInputError, match=r"nats\.pem, with nats\.key"):
-        read_certificates(with_another)
+        read_certificates(wrong_key)
 
 
 def run(home: Path, *options: str) -> str:
-    words = [home / "keys", "--postgres-password-file", home / "pg/password", *options]
-    result = CliRunner().invoke(build_app(), ["keys", *map(str, words)], catch_exceptions=False)
+    arguments = [home / "keys", "--postgres-password-file", home / "pg/password", *options]
+    result = CliRunner().invoke(build_app(), ["keys", *map(str, arguments)], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.output
 
 
-def test_each_is_laid_where_it_belongs_and_taken_away_again(tmp_path: Path, given: Path) -> None:
+def test_each_file_is_installed_and_removed_again(tmp_path: Path, certificates: Path) -> None:
     places = {
         "keys/ca.pem": 0o444,
         "keys/nats/nats.pem": 0o400,
@@ -80,10 +84,10 @@ def test_each_is_laid_where_it_belongs_and_taken_away_again(tmp_path: Path, give
         "pg/postgres.key": 0o400,
     }
     users = tmp_path / "keys/nats/users.conf"
-    assert "certificates" in run(tmp_path, "--given", str(given))
+    assert "certificates" in run(tmp_path, "--secrets", str(certificates))
     for place, mode in places.items():
         file = tmp_path / place
-        assert file.read_text() == (given / file.name).read_text()
+        assert file.read_text() == (certificates / file.name).read_text()
         assert stat.S_IMODE(file.stat().st_mode) == mode
         assert file.stat().st_uid == os.geteuid()
     _, _, tls = users.read_text().partition("\ntls: ")
@@ -98,19 +102,19 @@ def test_each_is_laid_where_it_belongs_and_taken_away_again(tmp_path: Path, give
     assert "\ntls" not in users.read_text()
 
 
-def test_a_bad_one_changes_nothing(tmp_path: Path, given: Path) -> None:
-    (given / "nats.key").unlink()
+def test_an_incomplete_set_changes_nothing(tmp_path: Path, certificates: Path) -> None:
+    (certificates / "nats.key").unlink()
     result = CliRunner().invoke(
-        build_app(), ["keys", str(tmp_path / "keys"), "--given", str(given)]
+        build_app(), ["keys", str(tmp_path / "keys"), "--secrets", str(certificates)]
     )
     assert isinstance(result.exception, BadInputError)
     assert not (tmp_path / "keys").exists()
 
 
-def test_without_a_postgres_of_ours_its_certificate_goes_nowhere(
-    tmp_path: Path, given: Path
+def test_without_our_own_postgres_its_certificate_is_not_installed(
+    tmp_path: Path, certificates: Path
 ) -> None:
     Keys(tmp_path / "keys").make(
-        postgres_password_file=None, routes=[], certificates=read_certificates(given)
+        postgres_password_file=None, routes=[], certificates=read_certificates(certificates)
     )
     assert not list(tmp_path.rglob("keys/**/postgres.*"))

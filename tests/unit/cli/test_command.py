@@ -1,4 +1,4 @@
-"""The command line itself: quick to help, and clear when something is wrong."""
+"""The command line: fast help and clear error messages."""
 
 import subprocess
 import sys
@@ -81,39 +81,39 @@ COMMANDS = [
 
 
 def vigil(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    clean = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **environment}
+    variables = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **environment}
     command = [sys.executable, "-m", "cli", *arguments]
     return subprocess.run(
-        command, capture_output=True, text=True, env=clean, timeout=60, check=False
+        command, capture_output=True, text=True, env=variables, timeout=60, check=False
     )
 
 
-def test_the_command_explains_itself() -> None:
-    done = vigil("--help")
-    assert done.returncode == 0
-    assert "Usage: vigil" in done.stdout
+def test_the_program_has_help() -> None:
+    result = vigil("--help")
+    assert result.returncode == 0
+    assert "Usage: vigil" in result.stdout
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(command: str) -> None:
-    done = CliRunner().invoke(build_app(), [*command.split(), "--help"], prog_name="vigil")
-    assert done.exit_code == 0
-    assert f"Usage: vigil {command}" in done.output
+def test_every_command_has_help(command: str) -> None:
+    result = CliRunner().invoke(build_app(), [*command.split(), "--help"], prog_name="vigil")
+    assert result.exit_code == 0
+    assert f"Usage: vigil {command}" in result.output
 
 
 def test_every_command_with_a_url_takes_a_token_and_a_profile() -> None:
     runner, app = CliRunner(), build_app()
-    with_url = []
+    url_commands = []
     for command in COMMANDS:
         if command == "try-model":
             continue  # its --url is that of a model server
-        shown = runner.invoke(app, [*command.split(), "--help"])
-        assert shown.exit_code == 0, command
-        if "--url" in shown.output:
-            with_url.append(command)
-            assert "--token" in shown.output, command
-            assert "--profile" in shown.output, command
-    assert len(with_url) > 40
+        result = runner.invoke(app, [*command.split(), "--help"])
+        assert result.exit_code == 0, command
+        if "--url" in result.output:
+            url_commands.append(command)
+            assert "--token" in result.output, command
+            assert "--profile" in result.output, command
+    assert len(url_commands) > 40
 
 
 def loaded_modules(*arguments: str) -> set[str]:
@@ -123,7 +123,7 @@ def loaded_modules(*arguments: str) -> set[str]:
         "try: main()\n"
         "except SystemExit: print('\\nloaded', *sys.modules)"
     )
-    ended = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", probe, *arguments],
         capture_output=True,
         text=True,
@@ -131,7 +131,7 @@ def loaded_modules(*arguments: str) -> set[str]:
         timeout=60,
         env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
     )
-    return set(ended.stdout.splitlines()[-1].split())
+    return set(result.stdout.splitlines()[-1].split())
 
 
 def test_help_imports_no_heavy_library() -> None:
@@ -141,7 +141,7 @@ def test_help_imports_no_heavy_library() -> None:
 @pytest.mark.parametrize(
     "arguments", [["agent", "list"], ["graph", "x"], ["inbox"], ["source", "list", "x"], ["whoami"]]
 )
-def test_a_command_of_the_api_imports_no_engine(arguments: list[str]) -> None:
+def test_an_api_command_imports_no_engine(arguments: list[str]) -> None:
     engines = {"sqlalchemy", "nats", "faststream", "psycopg", "alembic", "psutil", "openai"}
     assert loaded_modules(*arguments) & engines == set()
 
@@ -153,8 +153,8 @@ def test_the_list_of_commands_repeats_the_help_of_each() -> None:
         assert root.load_command(name).help.split("\n")[0] == entry.summary
 
 
-def test_where_nothing_runs_it_says_how_to_begin(tmp_path: Path) -> None:
-    nowhere = (
+def test_without_an_installation_a_command_explains_how_to_start(tmp_path: Path) -> None:
+    commands = (
         ["agent", "list"],
         ["run", "x"],
         ["chat", "x", "y"],
@@ -168,20 +168,20 @@ def test_where_nothing_runs_it_says_how_to_begin(tmp_path: Path) -> None:
         ["destination", "list"],
         ["destination", "add", "https://example.org"],
     )
-    for arguments in nowhere:
-        told = vigil(*arguments, VIGIL_DATA=str(tmp_path))
-        assert told.returncode == 1
-        assert "no Vigil is running here" in told.stderr
-        assert "vigil up" in told.stderr
-        assert "Traceback" not in told.stderr
+    for arguments in commands:
+        result = vigil(*arguments, VIGIL_DATA=str(tmp_path))
+        assert result.returncode == 1
+        assert "no Vigil is running here" in result.stderr
+        assert "vigil up" in result.stderr
+        assert "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize(
     ("url", "words"), [("http://127.0.0.1:1", "no Vigil answers"), ("nonsense", "not the URL")]
 )
-def test_an_api_that_is_not_there_is_told(url: str, words: str) -> None:
-    told = vigil("agent", "list", "--url", url)
-    assert (told.returncode, words in told.stderr, told.stdout) == (1, True, "")
+def test_an_unreachable_api_is_reported(url: str, words: str) -> None:
+    result = vigil("agent", "list", "--url", url)
+    assert (result.returncode, words in result.stderr, result.stdout) == (1, True, "")
 
 
 @pytest.mark.parametrize(
@@ -205,39 +205,37 @@ def test_an_api_that_is_not_there_is_told(url: str, words: str) -> None:
         (["up", "--corpus", "/nonexistent/folder"], "no corpus at"),
     ],
 )
-def test_what_cannot_be_used_is_told_before_anything_is_done(
-    arguments: list[str], words: str
-) -> None:
-    told = vigil(*arguments)
-    assert (told.returncode, told.stdout) == (2, "")
-    assert words in told.stderr
-    assert "Traceback" not in told.stderr
+def test_invalid_arguments_are_rejected_before_any_work(arguments: list[str], words: str) -> None:
+    result = vigil(*arguments)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
 
 
-def test_a_data_directory_that_cannot_be_is_told(tmp_path: Path) -> None:
+def test_an_impossible_data_directory_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
-    told = vigil("up", "--data", str(file))
-    assert told.returncode == 1
-    assert "it is a file, not a directory" in told.stderr
+    result = vigil("up", "--data", str(file))
+    assert result.returncode == 1
+    assert "it is a file, not a directory" in result.stderr
 
 
-def test_doctor_finds_a_missing_corpus_and_says_how_to_mend_it(tmp_path: Path) -> None:
-    told = vigil("doctor", "--corpus", "/nonexistent/folder", VIGIL_DATA=str(tmp_path / "data"))
-    assert told.returncode == 1
-    assert "no corpus at /nonexistent/folder" in told.stdout
-    assert "1 problem found" in told.stdout
+def test_doctor_reports_a_missing_corpus(tmp_path: Path) -> None:
+    result = vigil("doctor", "--corpus", "/nonexistent/folder", VIGIL_DATA=str(tmp_path / "data"))
+    assert result.returncode == 1
+    assert "no corpus at /nonexistent/folder" in result.stdout
+    assert "1 problem found" in result.stdout
 
 
-def test_doctor_tells_that_keys_are_set_and_never_what_they_are(tmp_path: Path) -> None:
-    told = vigil(
+def test_doctor_reports_that_keys_are_set_but_never_their_values(tmp_path: Path) -> None:
+    result = vigil(
         "doctor",
         "--json",
         VIGIL_DATA=str(tmp_path / "data"),
         OPENAI_API_KEY="sk-secret",
         OPENAI_BASE_URL="http://127.0.0.1:1/v1",
     )
-    assert '"OPENAI_API_KEY"' in told.stdout
-    assert "does not answer" in told.stdout
-    assert "sk-secret" not in told.stdout + told.stderr
-    assert told.returncode == 1
+    assert '"OPENAI_API_KEY"' in result.stdout
+    assert "does not answer" in result.stdout
+    assert "sk-secret" not in result.stdout + result.stderr
+    assert result.returncode == 1

@@ -1,4 +1,4 @@
-"""How an agent is made, as a terminal shows it."""
+"""How the CLI shows the configuration of an agent."""
 
 import io
 from datetime import UTC, datetime, timedelta
@@ -21,14 +21,20 @@ from cli.render.agents import (
 )
 from cli.render.console import THEME
 from cli.watch import report_configuration, wait_until_configured
-from shared.schemas.agents import ConfigurationDetails, PromptView, TypesView
-from shared.schemas.base import AgentDetails, AnswerEvent, CallTotals, CountsView, InteractionView
+from shared.schemas.agents import ConfigurationDetails, PromptResponse, TypesResponse
+from shared.schemas.base import (
+    AgentDetails,
+    AnswerEvent,
+    CallTotals,
+    GraphCounts,
+    InteractionResponse,
+)
 from shared.schemas.graph import EdgeTypeDetails, NodeTypeDetails
 from tests.support.cli.story import ID, START
 
 
 def details(status: str = "ready", **values: Any) -> AgentDetails:
-    known: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "id": ID,
         "name": "Lithium [red]Eye",
         "mission": "Watch lithium",
@@ -48,29 +54,29 @@ def details(status: str = "ready", **values: Any) -> AgentDetails:
         "prompts_version": 0,
         "configuration": None,
     }
-    return AgentDetails(status=status, **(known | values))
+    return AgentDetails(status=status, **(defaults | values))
 
 
 def configuration(
     status: str = "running", answers: int | None = None, **values: Any
 ) -> ConfigurationDetails:
-    said = AnswerEvent(
+    answer = AnswerEvent(
         call_id=ID, message=None, finish_reason=None, input_tokens=None, output_tokens=None
     )
     interaction = None
     if answers is not None:
-        interaction = InteractionView(
+        interaction = InteractionResponse(
             id=ID,
             step_id=ID,
             phase="configuration",
             model="m",
             system_prompt="p",
             request={},
-            events=[said] * answers,
+            events=[answer] * answers,
             created_at=START,
             completed_at=None,
         )
-    known: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "step_id": ID,
         "error": None,
         "attempts": 0,
@@ -81,31 +87,31 @@ def configuration(
         "keep": [],
         "interaction": interaction,
     }
-    return ConfigurationDetails(status=status, **(known | values))
+    return ConfigurationDetails(status=status, **(defaults | values))
 
 
-class TalkingClient(Client):
-    """An api that tells these one after the other; an error is raised."""
+class ScriptedClient(Client):
+    """An API client that returns these configurations in order, or raises the error."""
 
-    def __init__(self, agent: AgentDetails, *told: ConfigurationDetails | AwayError) -> None:
+    def __init__(self, agent: AgentDetails, *results: ConfigurationDetails | AwayError) -> None:
         super().__init__(Api("http://127.0.0.1:1"))
         self._agent = agent
-        self._told = iter(told)
+        self._results = iter(results)
 
     def configuration(self, reference: str) -> ConfigurationDetails:
-        told = next(self._told)
-        if isinstance(told, AwayError):
-            raise told
-        return told
+        result = next(self._results)
+        if isinstance(result, AwayError):
+            raise result
+        return result
 
     def agent(self, reference: str) -> AgentDetails:
         return self._agent
 
-    def types(self, reference: str) -> TypesView:
+    def types(self, reference: str) -> TypesResponse:
         return TYPES
 
 
-TYPES = TypesView(
+TYPES = TypesResponse(
     node_types=[
         NodeTypeDetails(
             name="Maker",
@@ -143,13 +149,13 @@ def console() -> Console:
     return Console(file=io.StringIO(), theme=THEME, width=120)
 
 
-def shown(console: Console) -> str:
+def output_of(console: Console) -> str:
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
 @pytest.mark.parametrize(
-    ("found", "told"),
+    ("state", "expected"),
     [
         (configuration("pending"), "is waiting to be configured"),
         (configuration(answers=0), "its name and prompts"),
@@ -157,70 +163,78 @@ def shown(console: Console) -> str:
         (configuration("pending", error="no answer"), "in trouble: no answer"),
     ],
 )
-def test_what_is_being_done_is_told_in_a_line(found: ConfigurationDetails, told: str) -> None:
-    assert told in describe_configuration("Lithium", found)
+def test_the_current_state_is_described_in_one_line(
+    state: ConfigurationDetails, expected: str
+) -> None:
+    assert expected in describe_configuration("Lithium", state)
 
 
-def test_the_next_try_is_told() -> None:
+def test_the_time_of_the_next_attempt_is_shown() -> None:
     soon = datetime.now(UTC) + timedelta(minutes=5)
     assert "next try in 5 min" in describe_configuration(
         "Lithium", configuration("pending", error="no answer", retry_at=soon)
     )
 
 
-def test_it_waits_through_an_api_that_is_away() -> None:
-    said: list[str] = []
-    client = TalkingClient(
+def test_waiting_continues_while_the_api_is_unavailable() -> None:
+    messages: list[str] = []
+    client = ScriptedClient(
         details(), AwayError("away"), configuration(answers=0), configuration("completed", 2)
     )
     with client:
-        assert wait_until_configured(client, details("configuring"), said.append).status == "ready"
-    assert said == ["waiting for the API", "configuring Lithium [red]Eye: its name and prompts"]
+        assert (
+            wait_until_configured(client, details("configuring"), messages.append).status == "ready"
+        )
+    assert messages == ["waiting for the API", "configuring Lithium [red]Eye: its name and prompts"]
 
 
-def test_it_ends_when_time_is_up() -> None:
-    with TalkingClient(details("configuring")) as client:
-        found = wait_until_configured(client, details("configuring"), lambda _: None, lambda: True)
-    assert found.status == "configuring"
+def test_waiting_ends_at_the_deadline() -> None:
+    with ScriptedClient(details("configuring")) as client:
+        agent = wait_until_configured(client, details("configuring"), lambda _: None, lambda: True)
+    assert agent.status == "configuring"
 
 
-def test_what_was_made_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_completed_configuration_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     ready = details(prompts=dict.fromkeys("abcdef", "…"))
-    with TalkingClient(ready, configuration("completed", 2)) as client:
+    with ScriptedClient(ready, configuration("completed", 2)) as client:
         report_configuration(client, details("configuring"), wait=True, as_json=False)
-    told = capsys.readouterr().out
-    assert "6 prompts, 1 node type, 1 edge type" in told
-    assert 'vigil agent types "Lithium [red]Eye"' in told
+    output = capsys.readouterr().out
+    assert "6 prompts, 1 node type, 1 edge type" in output
+    assert 'vigil agent types "Lithium [red]Eye"' in output
 
 
-def test_what_failed_is_told_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_configuration_is_reported_with_instructions(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     failed = details("failed", fault="No key. Ask again: vigil agent configure")
     with (
-        TalkingClient(failed, configuration("failed", error="no key")) as client,
+        ScriptedClient(failed, configuration("failed", error="no key")) as client,
         pytest.raises(CommandError, match=r"No key\. Ask again"),
     ):
         report_configuration(client, details("configuring"), wait=True, as_json=False)
     assert capsys.readouterr().out == ""
 
 
-def test_an_agent_with_built_in_prompts_is_told_of_as_made(
+def test_an_agent_with_built_in_prompts_is_reported_as_configured(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    ended = configuration("completed", 4)
+    result = configuration("completed", 4)
     ready = details(
         prompts=dict.fromkeys("abcdef", "…"),
         fault="The model's prompts could not be used.",
-        configuration=ended,
+        configuration=result,
     )
-    with TalkingClient(ready, ended) as client:
+    with ScriptedClient(ready, result) as client:
         report_configuration(client, details("configuring"), wait=True, as_json=False)
-    told = capsys.readouterr()
-    assert "6 prompts" in told.out
-    assert "could not be used" in told.err
+    output = capsys.readouterr()
+    assert "6 prompts" in output.out
+    assert "could not be used" in output.err
 
 
-def test_who_does_not_wait_is_told_where_to_look(capsys: pytest.CaptureFixture[str]) -> None:
-    with TalkingClient(details()) as client:
+def test_without_waiting_the_command_shows_where_to_look(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with ScriptedClient(details()) as client:
         report_configuration(client, details("configuring"), wait=False, as_json=False)
     assert f"vigil agent show {ID}" in capsys.readouterr().out
 
@@ -228,57 +242,61 @@ def test_who_does_not_wait_is_told_where_to_look(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("status", "word"), [("configuring", "configuring"), ("failed", "not configured")]
 )
-def test_agents_that_are_not_ready_say_so(console: Console, status: str, word: str) -> None:
+def test_an_agent_that_is_not_ready_is_shown_as_such(
+    console: Console, status: str, word: str
+) -> None:
     agent = details(status, fault="No key." if status == "failed" else None)
     show_agents(console, [agent])
-    nothing = CountsView(nodes=0, edges=0, analyses=0, advice=0)
+    nothing = GraphCounts(nodes=0, edges=0, analyses=0, advice=0)
     show_agent(console, agent, nothing, CallTotals())
-    told = shown(console)
-    assert told.count(word) == 2
-    assert ("No key." in told) is (status == "failed")
+    output = output_of(console)
+    assert output.count(word) == 2
+    assert ("No key." in output) is (status == "failed")
 
 
-def test_an_agent_in_trouble_while_it_is_made_says_so(console: Console) -> None:
-    trying = configuration("pending", error="no answer from the model")
-    agent = details("configuring", configuration=trying)
-    show_agent(console, agent, CountsView(nodes=0, edges=0, analyses=0, advice=0), CallTotals())
-    assert "no answer from the model" in shown(console)
+def test_an_error_during_configuration_is_shown(console: Console) -> None:
+    retry = configuration("pending", error="no answer from the model")
+    agent = details("configuring", configuration=retry)
+    show_agent(console, agent, GraphCounts(nodes=0, edges=0, analyses=0, advice=0), CallTotals())
+    assert "no answer from the model" in output_of(console)
 
 
 def test_types_are_shown_with_properties_and_example(console: Console) -> None:
     show_types(console, TYPES)
-    told = shown(console)
+    output = output_of(console)
     for words in (
         *("1 node type", "Maker", "Who makes batteries.", "summary*", "new | old"),
         *('{"summary": "Makes [cells]."}', "Maker → any", "(by system)"),
     ):
-        assert words in told
+        assert words in output
 
 
 @pytest.fixture
-def versions() -> list[PromptView]:
+def versions() -> list[PromptResponse]:
     return [
-        PromptView(
+        PromptResponse(
             phase="observer", version=2, made_by="owner", created_at=START, prompt="Plan [boldly]."
         ),
-        PromptView(phase="observer", version=0, made_by=None, created_at=None, prompt="Plan."),
+        PromptResponse(phase="observer", version=0, made_by=None, created_at=None, prompt="Plan."),
     ]
 
 
-def test_prompts_are_shown_with_their_version(console: Console, versions: list[PromptView]) -> None:
+def test_prompts_are_shown_with_their_version(
+    console: Console, versions: list[PromptResponse]
+) -> None:
     show_prompts(console, versions)
-    told = shown(console)
-    assert "Plan [boldly]." in told
-    assert "version 2," in told
-    assert "by owner" in told
-    assert "version 0\n" in told
+    output = output_of(console)
+    assert "Plan [boldly]." in output
+    assert "version 2," in output
+    assert "by owner" in output
+    assert "version 0\n" in output
 
 
-def test_a_history_of_nothing_says_so(console: Console) -> None:
+def test_an_empty_history_is_reported(console: Console) -> None:
     show_history(console, [])
-    assert "never been changed" in shown(console)
+    assert "never been changed" in output_of(console)
 
 
-def test_a_paused_agent_is_not_said_to_run(console: Console) -> None:
+def test_a_paused_agent_is_shown_as_paused(console: Console) -> None:
     show_created(console, details(active=False), TYPES)
-    assert "it is paused" in shown(console)
+    assert "it is paused" in output_of(console)

@@ -1,4 +1,4 @@
-"""Dead letters in a terminal: whatever they hold, they can be read, and do nothing to it."""
+"""Dead letters in a terminal: every payload is readable, and its control characters are escaped."""
 
 import io
 from datetime import UTC, datetime
@@ -10,11 +10,11 @@ from rich.console import Console
 
 from cli.render.console import THEME
 from cli.render.operations import readable, show_letter, show_letters
-from shared.schemas.operations import DeadLetterDetails, LetterStepView
+from shared.schemas.operations import DeadLetterDetails, DeadLetterStep
 
 ID = UUID("a1b2c3d4-0000-4000-8000-000000000001")
-KEPT = datetime(2026, 1, 31, 12, tzinfo=UTC)
-STEP = LetterStepView(
+STORED_AT = datetime(2026, 1, 31, 12, tzinfo=UTC)
+STEP = DeadLetterStep(
     id=ID,
     kind="query",
     index=1,
@@ -27,35 +27,35 @@ STEP = LetterStepView(
 )
 
 
-def letter(payload: bytes = b"{}", **values: Any) -> DeadLetterDetails:
+def dead_letter(payload: bytes = b"{}", **values: Any) -> DeadLetterDetails:
     try:
         text: str | None = payload.decode()
     except UnicodeDecodeError:
         text = None
-    known: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "id": ID,
         "actor": "researcher",
         "subject": "query.requested",
         "code": "llm_key",
         "error": "the key is wrong [/]",
         "attempts": 6,
-        "created_at": KEPT,
-        "stored_at": KEPT,
+        "created_at": STORED_AT,
+        "stored_at": STORED_AT,
         "retry_requested_at": None,
         "refusal": None,
         "step": STEP,
     }
-    return DeadLetterDetails(**(known | values), payload=payload, text=text)
+    return DeadLetterDetails(**(defaults | values), payload=payload, text=text)
 
 
-def shown(one: DeadLetterDetails) -> str:
+def render(details: DeadLetterDetails) -> str:
     file = io.StringIO()
-    show_letter(Console(file=file, theme=THEME, width=200), one)
+    show_letter(Console(file=file, theme=THEME, width=200), details)
     return file.getvalue()
 
 
 @pytest.mark.parametrize(
-    ("payload", "told"),
+    ("payload", "expected"),
     [
         (b'{"a": {"b": [1]}}', '{\n  "a": {\n    "b": [\n      1\n    ]\n  }\n}'),
         (b"not JSON", "not JSON"),
@@ -65,19 +65,19 @@ def shown(one: DeadLetterDetails) -> str:
         (b"\x00\xffA", f"{'00 ff 41':<48} ··A"),
     ],
 )
-def test_what_a_letter_says_is_readable(payload: bytes, told: str) -> None:
-    assert readable(letter(payload)) == told
+def test_a_payload_is_shown_as_readable_text(payload: bytes, expected: str) -> None:
+    assert readable(dead_letter(payload)) == expected
 
 
 @pytest.mark.parametrize("payload", [b"\xff" * 100_000, b"x" * 100_000, b"[" * 100_000])
-def test_what_is_long_is_cut_and_said_so(payload: bytes) -> None:
-    told = readable(letter(payload))
-    assert len(told) < 5000
-    assert told.endswith("the whole text with --json")
+def test_a_long_payload_is_cut_and_marked(payload: bytes) -> None:
+    text = readable(dead_letter(payload))
+    assert len(text) < 5000
+    assert text.endswith("the whole text with --json")
 
 
-def test_a_letter_is_shown_with_all_that_is_known_and_what_to_do() -> None:
-    told = shown(letter(b'{"objective": "lithium"}'))
+def test_a_dead_letter_is_shown_with_its_details_and_commands() -> None:
+    output = render(dead_letter(b'{"objective": "lithium"}'))
     for words in (
         str(ID),
         "query.requested",
@@ -88,22 +88,22 @@ def test_a_letter_is_shown_with_all_that_is_known_and_what_to_do() -> None:
         "vigil dead-letters discard a1b2c3d4",
         '"objective": "lithium"',
     ):
-        assert words in told
+        assert words in output
 
 
-def test_what_cannot_be_retried_says_why_and_what_waits_says_for_whom() -> None:
-    refused = shown(letter(refusal="iteration 7 still runs"))
-    assert "iteration 7 still runs" in refused
-    assert "dead-letters retry" not in refused
-    waits = shown(letter(retry_requested_at=KEPT))
-    assert "waits for the scheduler and NATS" in waits
+def test_a_refused_and_a_pending_retry_are_explained() -> None:
+    refusal_output = render(dead_letter(refusal="iteration 7 still runs"))
+    assert "iteration 7 still runs" in refusal_output
+    assert "dead-letters retry" not in refusal_output
+    pending_output = render(dead_letter(retry_requested_at=STORED_AT))
+    assert "waits for the scheduler and NATS" in pending_output
 
 
-def test_the_list_has_a_line_for_each() -> None:
+def test_the_list_has_one_line_per_dead_letter() -> None:
     file = io.StringIO()
     console = Console(file=file, theme=THEME, width=200)
-    asked = letter(retry_requested_at=KEPT, step=None, error="two\nlines")
-    show_letters(console, [letter(), asked], limit=2)
+    pending = dead_letter(retry_requested_at=STORED_AT, step=None, error="two\nlines")
+    show_letters(console, [dead_letter(), pending], limit=2)
     head, first, second, more = file.getvalue().splitlines()
     assert head.split()[:3] == ["Id", "When", "Service"]
     assert "a1b2c3d4" in first
@@ -113,7 +113,7 @@ def test_the_list_has_a_line_for_each() -> None:
     assert "newest 2" in more
 
 
-def test_where_there_are_none_it_says_so() -> None:
+def test_an_empty_list_is_reported() -> None:
     file = io.StringIO()
     show_letters(Console(file=file, theme=THEME), [], limit=50)
     assert "no dead letters" in file.getvalue()

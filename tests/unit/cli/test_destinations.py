@@ -1,4 +1,4 @@
-"""Destinations in a terminal: what was made, how it goes, and a secret that is told once."""
+"""Destinations in a terminal: creation, state, deliveries, and a secret that is shown once."""
 
 import io
 from collections.abc import Callable
@@ -12,17 +12,17 @@ from cli.render import notifications as show
 from cli.render.console import THEME
 from shared.schemas.notifications import (
     CreatedDestination,
-    DeliveryView,
+    DeliveryResponse,
     DestinationDetails,
     NewSecret,
 )
 
 ID = UUID("a1b2c3d4-0000-4000-8000-000000000001")
-THEN = datetime(2026, 1, 31, 12, tzinfo=UTC)
+CREATED_AT = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
-def delivery(**values: Any) -> DeliveryView:
-    known: dict[str, Any] = {
+def delivery(**values: Any) -> DeliveryResponse:
+    defaults: dict[str, Any] = {
         "id": ID,
         "destination_id": ID,
         "inbox_item_id": ID,
@@ -30,18 +30,18 @@ def delivery(**values: Any) -> DeliveryView:
         "status": "delivered",
         "attempts": 1,
         "next_attempt_at": None,
-        "give_up_at": THEN,
+        "give_up_at": CREATED_AT,
         "status_code": 204,
         "error": None,
-        "created_at": THEN,
-        "ended_at": THEN,
+        "created_at": CREATED_AT,
+        "ended_at": CREATED_AT,
         "retry_requested_at": None,
     }
-    return DeliveryView(**(known | values))
+    return DeliveryResponse(**(defaults | values))
 
 
 def destination(**values: Any) -> dict[str, Any]:
-    known: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "id": ID,
         "kind": "webhook",
         "address": "https://example.org/[bold]",
@@ -49,32 +49,32 @@ def destination(**values: Any) -> dict[str, Any]:
         "agent_name": None,
         "active": True,
         "stop_reason": None,
-        "created_at": THEN,
+        "created_at": CREATED_AT,
         "last_delivery": None,
     }
-    return known | values
+    return defaults | values
 
 
-def shown(tell: Callable[[Console, Any], None], what: Any) -> str:
+def render(renderer: Callable[[Console, Any], None], value: Any) -> str:
     file = io.StringIO()
-    tell(Console(file=file, theme=THEME, width=200), what)
+    renderer(Console(file=file, theme=THEME, width=200), value)
     return file.getvalue()
 
 
-def test_a_secret_is_told_when_it_is_made() -> None:
-    made = CreatedDestination(**destination(), secret="whsec_abc")
-    told = shown(show.show_created, made)
+def test_a_secret_is_shown_at_creation() -> None:
+    webhook = CreatedDestination(**destination(), secret="whsec_abc")
+    output = render(show.show_created, webhook)
     for words in ("https://example.org/[bold]", "of all agents", "whsec_abc", "only once"):
-        assert words in told
-    assert "vigil destination test a1b2c3d4" in told
+        assert words in output
+    assert "vigil destination test a1b2c3d4" in output
     mail = CreatedDestination(**destination(kind="mail"), secret=None)
-    assert "Secret" not in shown(show.show_created, mail)
-    rotated = NewSecret(secret="whsec_def", previous_signs_until=THEN)
-    assert "also signs until" in shown(show.show_secret, rotated)
+    assert "Secret" not in render(show.show_created, mail)
+    new_secret = NewSecret(secret="whsec_def", previous_signs_until=CREATED_AT)
+    assert "also signs until" in render(show.show_secret, new_secret)
 
 
-def test_the_list_says_how_each_goes() -> None:
-    listed = [
+def test_the_list_shows_the_state_of_each_destination() -> None:
+    destinations = [
         DestinationDetails(**destination(last_delivery=delivery()), deliveries=[]),
         DestinationDetails(
             **destination(active=False, stop_reason="the receiver answered 410 Gone"),
@@ -82,20 +82,24 @@ def test_the_list_says_how_each_goes() -> None:
         ),
         DestinationDetails(**destination(active=False, agent_name="Lithium"), deliveries=[]),
     ]
-    told = shown(show.show_destinations, listed).splitlines()
-    assert "delivered (204)" in told[1]
-    assert "stopped: the receiver answered 410 Gone" in told[2]
-    assert "Lithium" in told[3]
-    assert "paused" in told[3]
-    assert "vigil destination add" in shown(show.show_destinations, [])
+    lines = render(show.show_destinations, destinations).splitlines()
+    assert "delivered (204)" in lines[1]
+    assert "stopped: the receiver answered 410 Gone" in lines[2]
+    assert "Lithium" in lines[3]
+    assert "paused" in lines[3]
+    assert "vigil destination add" in render(show.show_destinations, [])
 
 
-def test_one_is_shown_with_its_deliveries() -> None:
-    rests = delivery(
-        status="pending", error="no answer", status_code=None, next_attempt_at=THEN, title=None
+def test_a_destination_is_shown_with_its_deliveries() -> None:
+    pending = delivery(
+        status="pending",
+        error="no answer",
+        status_code=None,
+        next_attempt_at=CREATED_AT,
+        title=None,
     )
-    found = DestinationDetails(**destination(), deliveries=[rests, delivery()])
-    told = shown(show.show_destination, found)
+    details = DestinationDetails(**destination(), deliveries=[pending, delivery()])
+    output = render(show.show_destination, details)
     for words in (
         str(ID),
         "active",
@@ -103,14 +107,14 @@ def test_one_is_shown_with_its_deliveries() -> None:
         "pending: no answer; next attempt",
         "HOLD: Wait [/]",
     ):
-        assert words in told
-    assert "No deliveries" in shown(
+        assert words in output
+    assert "No deliveries" in render(
         show.show_destination, DestinationDetails(**destination(), deliveries=[])
     )
 
 
-def test_the_outcome_of_a_test_is_told() -> None:
-    assert "delivered (204)" in shown(show.show_outcome, delivery())
-    failed = delivery(status="failed", error="the receiver answered 500")
-    assert "failed: the receiver answered 500" in shown(show.show_outcome, failed)
-    assert "notifier" in shown(show.show_outcome, delivery(status="pending"))
+def test_the_outcome_of_a_test_delivery_is_shown() -> None:
+    assert "delivered (204)" in render(show.show_outcome, delivery())
+    failure = delivery(status="failed", error="the receiver answered 500")
+    assert "failed: the receiver answered 500" in render(show.show_outcome, failure)
+    assert "notifier" in render(show.show_outcome, delivery(status="pending"))

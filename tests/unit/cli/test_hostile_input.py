@@ -1,4 +1,4 @@
-"""Whatever is given to a command ends in a message, never in a traceback."""
+"""Any argument of a command leads to a message, never to a traceback."""
 
 import random
 from collections.abc import Iterator
@@ -15,32 +15,32 @@ from shared.errors import VigilError
 from tests.support.attack_mode import in_full
 from tests.support.hostile import STRINGS
 
-NOT_CALLED: Final = {
+EXCLUDED: Final = {
     ("up",): "starts an installation",
     ("demo",): "starts an installation",
     ("try-model",): "starts an installation",
     ("migrate",): "waits for engines",
     ("keys",): "writes files",
-    ("top",): "goes on for ever",
+    ("top",): "never ends",
 }
-OF_PATHS: Final = {"data", "output", "file", "keep"}
-OF_EACH: Final = {"url", "profile", "token"}
-"""Options that every command has; they are tried with one."""
-MOST_CALLS: Final = 150
-MOST_CALLS_IN_FULL: Final = 1_500
-"""All 13,000 take 20 minutes; every seed draws others."""
-VALUES: Final = [each for each in STRINGS if "\x00" not in each]
+PATH_PARAMETERS: Final = {"data", "output", "file", "keep"}
+COMMON_PARAMETERS: Final = {"url", "profile", "token"}
+"""Options of every command; they are tested with one command."""
+MAX_CALLS: Final = 150
+MAX_CALLS_IN_FULL: Final = 1_500
+"""All 13,000 take 20 minutes; each seed draws others."""
+VALUES: Final = [text for text in STRINGS if "\x00" not in text]
 """No argument of a process can hold NUL."""
 
 Call = tuple[tuple[str, ...], Any, Any, str]
-"""A command by its path and as Typer has it, one of its parameters, and what is given for that."""
+"""The path of a command, its Typer object, one of its parameters, and the value for it."""
 
 
 def commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     if hasattr(command, "commands"):
         is_lazy = isinstance(command, LazyCommands)
-        for name, listed in command.commands.items():
-            loaded = command.load_command(name) if is_lazy else listed
+        for name, subcommand in command.commands.items():
+            loaded = command.load_command(name) if is_lazy else subcommand
             yield from commands(loaded, (*path, name))
     else:
         yield path, command
@@ -49,30 +49,30 @@ def commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, .
 def calls(app: Any) -> Iterator[Call]:
     for path, command in commands(app, ()):
         for parameter in command.params:
-            is_tried = parameter.name not in OF_PATHS and (
-                parameter.name not in OF_EACH or path == ("agent", "list")
+            is_tested = parameter.name not in PATH_PARAMETERS and (
+                parameter.name not in COMMON_PARAMETERS or path == ("agent", "list")
             )
-            if path not in NOT_CALLED and is_tried and not getattr(parameter, "is_flag", False):
+            if path not in EXCLUDED and is_tested and not getattr(parameter, "is_flag", False):
                 yield from ((path, command, parameter, value) for value in VALUES)
 
 
 def arguments(call: Call) -> list[str]:
-    """With `x` for what else the command needs."""
+    """Return the command line, with `x` for the other required parameters."""
     path, command, hostile, value = call
     options, positional = [], []
     for parameter in command.params:
-        given = value if parameter is hostile else "x" if parameter.required else None
-        if given is None:
+        argument = value if parameter is hostile else "x" if parameter.required else None
+        if argument is None:
             continue
         if parameter.param_type_name == "argument":
-            positional.append(given)
+            positional.append(argument)
         else:
             name = max(parameter.opts, key=len)
-            options.append(f"{name}={given}")
+            options.append(f"{name}={argument}")
     return [*path, *options, "--", *positional]
 
 
-def test_no_argument_ends_in_a_traceback(
+def test_no_argument_causes_a_traceback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -85,23 +85,23 @@ def test_no_argument_ends_in_a_traceback(
         monkeypatch.setenv(name, value)
     program = build_app()
     app = typer.main.get_command(program)
-    every = list(calls(app))
-    assert len(every) > 10 * MOST_CALLS
-    count = MOST_CALLS_IN_FULL if in_full() else MOST_CALLS
-    tried = random.Random(seed).sample(every, count)
+    all_calls = list(calls(app))
+    assert len(all_calls) > 10 * MAX_CALLS
+    count = MAX_CALLS_IN_FULL if in_full() else MAX_CALLS
+    sample = random.Random(seed).sample(all_calls, count)
     runner = CliRunner()
-    wrong = []
-    for call in tried:
-        ended = runner.invoke(program, arguments(call), input="")
-        error = ended.exception
-        # `main` makes a message of these; see the test below.
+    failures = []
+    for call in sample:
+        result = runner.invoke(program, arguments(call), input="")
+        error = result.exception
+        # `main` turns these into messages; see the test below.
         if error is not None and not isinstance(
             error, SystemExit | VigilError | UnicodeEncodeError
         ):
-            wrong.append(
+            failures.append(
                 f"vigil {' '.join(call[0])}, {call[2].name}={call[3][:40]!r}: {error!r:.200}"
             )
-    assert not wrong, f"seed {seed}:\n" + "\n".join(wrong)
+    assert not failures, f"seed {seed}:\n" + "\n".join(failures)
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e400"])
@@ -109,6 +109,6 @@ def test_no_argument_ends_in_a_traceback(
     "command", [["budget", "x", "--usd"], ["run", "x", "--timeout"], ["demo", "--timeout"]]
 )
 def test_numbers_are_finite(command: list[str], number: str) -> None:
-    ended = CliRunner().invoke(build_app(), [*command, number])
-    assert ended.exit_code == BadInputError.exit_code
-    assert "Invalid value" in ended.output
+    result = CliRunner().invoke(build_app(), [*command, number])
+    assert result.exit_code == BadInputError.exit_code
+    assert "Invalid value" in result.output

@@ -1,4 +1,4 @@
-"""Doubles and merges in a terminal."""
+"""Duplicates and merges in a terminal."""
 
 import io
 from collections.abc import Callable
@@ -10,15 +10,15 @@ from rich.console import Console
 
 from cli.render.console import THEME
 from cli.render.graph import show_duplicates, show_merge, show_merges, show_unmerge
-from shared.schemas.graph import DuplicateView, MergeView, NodeRef
+from shared.schemas.graph import DuplicatePair, MergeResponse, NodeRef
 
 ID = UUID("a1b2c3d4-0000-4000-8000-000000000001")
 OTHER = UUID("a1b2c3d4-0000-4000-8000-000000000002")
 WHEN = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
-def made(**values: Any) -> MergeView:
-    known: dict[str, Any] = {
+def make_merge(**values: Any) -> MergeResponse:
+    defaults: dict[str, Any] = {
         "id": ID,
         "type": "Company",
         "kept_id": ID,
@@ -33,41 +33,41 @@ def made(**values: Any) -> MergeView:
         "made_at": WHEN,
         "undone_at": None,
     }
-    return MergeView(**(known | values))
+    return MergeResponse(**(defaults | values))
 
 
-def shown(show: Callable[..., None], *what: Any) -> str:
+def render(show: Callable[..., None], *values: Any) -> str:
     file = io.StringIO()
-    show(Console(file=file, theme=THEME, width=200), *what)
+    show(Console(file=file, theme=THEME, width=200), *values)
     return file.getvalue()
 
 
-def test_a_merge_is_told_with_how_to_undo_it() -> None:
-    told = shown(show_merge, "Chips", made())
+def test_a_merge_is_shown_with_the_command_to_undo_it() -> None:
+    output = render(show_merge, "Chips", make_merge())
     assert (
-        "NVIDIA Corp is merged into Nvidia [bold]: 2 names, 1 span of evidence, no edges." in told
+        "NVIDIA Corp is merged into Nvidia [bold]: 2 names, 1 span of evidence, no edges." in output
     )
-    assert f'vigil node unmerge "Chips" {ID}' in told
-    assert "NVIDIA Corp is restored" in shown(show_unmerge, made(undone_at=WHEN))
+    assert f'vigil node unmerge "Chips" {ID}' in output
+    assert "NVIDIA Corp is restored" in render(show_unmerge, make_merge(undone_at=WHEN))
 
 
-def test_merges_are_listed_with_why_and_what_became_of_them() -> None:
-    told = shown(show_merges, [made(), made(kept_name=None, undone_at=WHEN)])
-    first, second = told.splitlines()
+def test_merges_are_listed_with_reason_and_state() -> None:
+    output = render(show_merges, [make_merge(), make_merge(kept_name=None, undone_at=WHEN)])
+    first, second = output.splitlines()
     assert "NVIDIA Corp → Nvidia [bold]  One [/] company." in first
     assert "undone" not in first
     assert "a node that was merged itself since" in second
     assert "undone" in second
-    assert shown(show_merges, []) == "No nodes have been merged yet.\n"
+    assert render(show_merges, []) == "No nodes have been merged yet.\n"
 
 
-def test_doubles_are_listed_with_what_to_name_them_by() -> None:
-    pair = DuplicateView(
+def test_duplicates_are_listed_with_their_ids() -> None:
+    pair = DuplicatePair(
         node=NodeRef(id=ID, type="Company", name="Nvidia"),
         other=NodeRef(id=OTHER, type="Company", name="Nvidea [x]"),
         similarity=0.6,
     )
-    told = shown(show_duplicates, [pair])
-    assert told.startswith("0.60  Nvidia")
-    assert all(each in told for each in ("Nvidea [x]", str(ID), str(OTHER), "Company"))
-    assert shown(show_duplicates, []) == "No two nodes have similar names.\n"
+    output = render(show_duplicates, [pair])
+    assert output.startswith("0.60  Nvidia")
+    assert all(text in output for text in ("Nvidea [x]", str(ID), str(OTHER), "Company"))
+    assert render(show_duplicates, []) == "No two nodes have similar names.\n"

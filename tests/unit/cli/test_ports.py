@@ -7,7 +7,7 @@ from cli.local.ports import choose_port, free_port, free_ports
 
 
 @pytest.fixture
-def taken() -> Iterator[int]:
+def used_port() -> Iterator[int]:
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
@@ -21,24 +21,24 @@ def test_free_ports_differ() -> None:
     assert len(set(free_ports(50))) == 50
 
 
-def test_the_preferred_port_is_taken_where_it_is_free() -> None:
+def test_the_preferred_port_is_used_if_it_is_free() -> None:
     preferred = free_port()
     assert choose_port(preferred) == preferred
 
 
-def test_a_taken_port_is_replaced(taken: int) -> None:
-    chosen = choose_port(taken)
-    assert chosen != taken
-    with socket.create_server(("127.0.0.1", chosen)):
+def test_a_port_in_use_is_replaced(used_port: int) -> None:
+    port = choose_port(used_port)
+    assert port != used_port
+    with socket.create_server(("127.0.0.1", port)):
         pass
 
 
-def test_a_port_taken_on_all_addresses_is_replaced() -> None:
+def test_a_port_in_use_on_all_addresses_is_replaced() -> None:
     with socket.create_server(("", 0)) as server:
         port = server.getsockname()[1]
         assert choose_port(port) != port
 
 
-def test_a_port_that_somebody_else_was_promised_is_avoided() -> None:
+def test_a_reserved_port_is_avoided() -> None:
     preferred = free_port()
     assert choose_port(preferred, avoid=[preferred]) != preferred

@@ -6,7 +6,7 @@ def test_the_delay_doubles_up_to_its_limit() -> None:
     assert [delay.after(1.0) for _ in range(8)] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
 
 
-def test_a_long_life_starts_anew() -> None:
+def test_the_delay_resets_after_a_long_run() -> None:
     delay = RestartDelay()
     for _ in range(5):
         delay.after(59.9)

@@ -1,4 +1,4 @@
-"""Ctrl-C: the first one ends the command in order, a further one does not wait."""
+"""Ctrl-C: the first one stops the command cleanly, a further one kills without waiting."""
 
 import signal
 import subprocess
@@ -18,15 +18,15 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-@pytest.mark.parametrize("sent", STOPPING)
-def test_the_first_signal_interrupts(sent: signal.Signals) -> None:
-    before = signal.getsignal(sent)
+@pytest.mark.parametrize("stop_signal", STOPPING)
+def test_the_first_signal_interrupts(stop_signal: signal.Signals) -> None:
+    before = signal.getsignal(stop_signal)
     with StopSignals(), pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(sent)
-    assert signal.getsignal(sent) is before
+        signal.raise_signal(stop_signal)
+    assert signal.getsignal(stop_signal) is before
 
 
-def test_a_signal_that_is_held_back_comes_afterwards() -> None:
+def test_a_deferred_signal_is_raised_afterwards() -> None:
     reached = False
     with StopSignals() as signals:
         with pytest.raises(KeyboardInterrupt), signals.held_back():  # noqa: PT012
@@ -42,18 +42,20 @@ def test_a_signal_that_the_interpreter_drops_is_raised_again(
         def __del__(self) -> None:
             signal.raise_signal(signal.SIGINT)
 
-    dropped: list[type[BaseException]] = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda told: dropped.append(told.exc_type))
+    exception_types: list[type[BaseException]] = []
+    monkeypatch.setattr(
+        sys, "unraisablehook", lambda unraisable: exception_types.append(unraisable.exc_type)
+    )
     with StopSignals() as signals:
         Dropping()
-        assert dropped == [KeyboardInterrupt]
+        assert exception_types == [KeyboardInterrupt]
         with pytest.raises(KeyboardInterrupt), signals.held_back():
             pass
         with pytest.raises(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGTERM)  # nor is the next one ignored
+            signal.raise_signal(signal.SIGTERM)  # the next one is not ignored either
 
 
-def test_once_the_command_ends_nothing_is_raised_any_more(
+def test_no_exception_is_raised_once_the_command_ends(
     sleeper: subprocess.Popen[bytes],
 ) -> None:
     with StopSignals() as signals:
@@ -65,19 +67,19 @@ def test_once_the_command_ends_nothing_is_raised_any_more(
         assert sleeper.wait(10) == -signal.SIGKILL
 
 
-def test_a_further_signal_kills_what_is_waited_for(sleeper: subprocess.Popen[bytes]) -> None:
-    said: list[str] = []
+def test_a_further_signal_kills_the_awaited_process(sleeper: subprocess.Popen[bytes]) -> None:
+    messages: list[str] = []
     with StopSignals() as signals:
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-        signals.end_with(lambda: [sleeper.pid], said.append)
+        signals.end_with(lambda: [sleeper.pid], messages.append)
         signal.raise_signal(signal.SIGINT)
         assert sleeper.wait(10) == -signal.SIGKILL
-        signal.raise_signal(signal.SIGTERM)  # who has gone already is no error
-    assert said
+        signal.raise_signal(signal.SIGTERM)  # a process that has already exited is no error
+    assert messages
 
 
-def test_ending_for_another_reason_is_hurried_by_the_first(
+def test_the_first_signal_kills_when_the_command_already_ends(
     sleeper: subprocess.Popen[bytes],
 ) -> None:
     with StopSignals() as signals:

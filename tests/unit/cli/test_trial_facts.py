@@ -1,10 +1,10 @@
-"""What a trial's agent wrote, compared with the World Factbook."""
+"""Facts written by a trial's agent, compared with the World Factbook."""
 
 from typing import Any
 
 import pytest
 
-from cli.trial.facts import FactCheck, Judgement, Written
+from cli.trial.facts import FactCheck, Judgement, WrittenProperty
 from cli.trial.quantities import quantities, years
 from sandbox.corpus.factbook import Country, StatedFact, countries
 
@@ -41,7 +41,7 @@ RIGHT, WRONG, NOT_CHECKABLE = Judgement.RIGHT, Judgement.WRONG, Judgement.NOT_CH
         ("Ghana", "real_gdp_growth_rate", 5.7, RIGHT),
         ("Republic of Ghana", "realGdpGrowth", "5.7 %", RIGHT),
         ("Ghana", "gdp_growth_2023", 3.1, RIGHT),
-        ("Ghana", "gdp_growth_2023", 5.7, WRONG),  # that was 2024
+        ("Ghana", "gdp_growth_2023", 5.7, WRONG),  # the value of 2024
         ("Ghana", "gdp_growth_1990", 9.9, NOT_CHECKABLE),
         ("Ghana", "electricity_imports", "48.449 million kWh (2023 est.)", RIGHT),
         ("Ghana", "electricity_imports", "48.4 GWh", RIGHT),
@@ -84,28 +84,32 @@ RIGHT, WRONG, NOT_CHECKABLE = Judgement.RIGHT, Judgement.WRONG, Judgement.NOT_CH
     ],
 )
 def test_properties(subject: str, name: str, value: Any, judgement: Judgement) -> None:
-    found = CHECK.of(Written(subject, name, value))
-    assert found.judgement is judgement, found
-    assert (found.stated is None) == (judgement is NOT_CHECKABLE)
+    result = CHECK.check(WrittenProperty(subject, name, value))
+    assert result.judgement is judgement, result
+    assert (result.stated is None) == (judgement is NOT_CHECKABLE)
 
 
-def test_a_wrong_fact_is_shown_with_what_is_stated() -> None:
-    found = CHECK.of(Written("Ghana", "gdp_usd", 8_282_500_000))
-    assert found.stated == "Ghana — GDP (official exchange rate): $82.825 billion (2024 est.)"
+def test_a_wrong_fact_is_shown_with_the_stated_value() -> None:
+    result = CHECK.check(WrittenProperty("Ghana", "gdp_usd", 8_282_500_000))
+    assert result.stated == "Ghana — GDP (official exchange rate): $82.825 billion (2024 est.)"
 
 
-def test_a_unit_or_a_year_may_stand_in_a_property_of_its_own() -> None:
-    def judged(**beside: Any) -> Judgement:
-        return CHECK.of(Written("Ghana", "gdp_growth", beside["value"], beside=beside)).judgement
+def test_a_unit_or_a_year_may_be_a_separate_property() -> None:
+    def judge(**properties: Any) -> Judgement:
+        return CHECK.check(
+            WrittenProperty("Ghana", "gdp_growth", properties["value"], beside=properties)
+        ).judgement
 
-    assert judged(value=5.7, year=2024) is RIGHT
-    assert judged(value=5.7, year="2023") is WRONG
-    assert judged(value=5.7) is RIGHT
+    assert judge(value=5.7, year=2024) is RIGHT
+    assert judge(value=5.7, year="2023") is WRONG
+    assert judge(value=5.7) is RIGHT
     imports = {"unit": "million kWh"}
-    written = Written("Ghana", "electricity_imports", 48.4, beside=imports)
-    assert CHECK.of(written).judgement is RIGHT
-    thousands = Written("Ghana", "electricity_imports", 48.4, beside={"unit": "thousand kWh"})
-    assert CHECK.of(thousands).judgement is WRONG
+    fact = WrittenProperty("Ghana", "electricity_imports", 48.4, beside=imports)
+    assert CHECK.check(fact).judgement is RIGHT
+    thousands = WrittenProperty(
+        "Ghana", "electricity_imports", 48.4, beside={"unit": "thousand kWh"}
+    )
+    assert CHECK.check(thousands).judgement is WRONG
 
 
 @pytest.mark.parametrize(
@@ -113,7 +117,7 @@ def test_a_unit_or_a_year_may_stand_in_a_property_of_its_own() -> None:
     [
         ("Togo", "exports_partners", "Angola", "13%", RIGHT),
         ("Togo", "export_partner", "Côte d'Ivoire", 3, RIGHT),
-        ("Togo", "exports_partners", "Angola", "40%", WRONG),  # that is another partner's
+        ("Togo", "exports_partners", "Angola", "40%", WRONG),  # the value of another partner
         ("Togo", "exports_partners", "Norway", "13%", NOT_CHECKABLE),
         ("Angola", "exports_partners", "Togo", "13%", RIGHT),
         ("Angola", "supplies", "Togo", "13%", NOT_CHECKABLE),
@@ -123,13 +127,13 @@ def test_a_unit_or_a_year_may_stand_in_a_property_of_its_own() -> None:
 def test_properties_of_edges(
     source: str, type_name: str, target: str, value: Any, judgement: Judgement
 ) -> None:
-    written = Written(source, "figure", value, about=type_name, other=target)
-    assert CHECK.of(written).judgement is judgement
+    fact = WrittenProperty(source, "figure", value, about=type_name, other=target)
+    assert CHECK.check(fact).judgement is judgement
 
 
-def test_texts_of_any_length_and_kind_are_looked_at_in_no_time() -> None:
+def test_values_of_any_length_and_kind_are_checked_quickly() -> None:
     for value in ("9" * 100_000, "1,234," * 50_000, "((((" * 50_000, "−1e999", "NaN", 10**400):
-        assert CHECK.of(Written("Ghana", "gdp", value)).judgement is not RIGHT
+        assert CHECK.check(WrittenProperty("Ghana", "gdp", value)).judgement is not RIGHT
 
 
 def test_quantities_are_read_with_scale_unit_and_sign() -> None:
@@ -137,19 +141,19 @@ def test_quantities_are_read_with_scale_unit_and_sign() -> None:
     assert (imports.value, imports.unit) == (-34.1, "%")
     (gdp,) = quantities("$5.2B in 2023")
     assert (gdp.value, gdp.unit) == (5.2e9, "USD")
-    assert [each.value for each in quantities("UAE 40%, India 13% (2023)")] == [40, 13]
+    assert [quantity.value for quantity in quantities("UAE 40%, India 13% (2023)")] == [40, 13]
     assert quantities("CO2 and G7") == []
     assert years("2,023 in FY 2022 (2021 est.)") == [2022, 2021]
 
 
 def test_the_whole_factbook_agrees_with_itself() -> None:
-    """Each value, under its own label: none of them may be called wrong."""
-    known = list(countries())
-    check = FactCheck(known)
-    judged = [
-        check.of(Written(country.names[0], fact.path, fact.text)).judgement
-        for country in known[:60]
+    """Check each value under its own label; none may be judged wrong."""
+    all_countries = list(countries())
+    check = FactCheck(all_countries)
+    judgements = [
+        check.check(WrittenProperty(country.names[0], fact.path, fact.text)).judgement
+        for country in all_countries[:60]
         for fact in country.facts
     ]
-    assert judged.count(WRONG) == 0
-    assert judged.count(RIGHT) > 0.7 * len(judged)
+    assert judgements.count(WRONG) == 0
+    assert judgements.count(RIGHT) > 0.7 * len(judgements)

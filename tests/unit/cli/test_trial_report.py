@@ -1,4 +1,4 @@
-"""A trial's report, counted from what an installation has recorded."""
+"""The report of a model trial, computed from the records of an installation."""
 
 import json
 from collections.abc import Sequence
@@ -36,35 +36,35 @@ from shared.llm.pricing import ModelPrice, read_prices
 from shared.schemas.agents import ConfigurationDetails
 from shared.schemas.base import (
     AnswerEvent,
-    EdgeView,
+    EdgeResponse,
     InteractionEvent,
-    InteractionView,
-    NodeView,
+    InteractionResponse,
+    NodeResponse,
     RepairEvent,
-    StepView,
+    StepResponse,
     ToolCall,
     ToolResultEvent,
 )
-from shared.schemas.iterations import CallView
-from shared.schemas.provenance import CheckedView
+from shared.schemas.iterations import CallResponse
+from shared.schemas.provenance import CheckedCounts
 from tests.support.cli.story import ID, START, iteration, step
 
 CHECK = FactCheck(
     [Country(("Ghana",), (StatedFact("Capital, name", "Accra"), StatedFact("Area, total", "9 km")))]
 )
-NONE = Recorded(None, None, (), (), (), (), None, 0.0)
+EMPTY = Recorded(None, None, (), (), (), (), None, 0.0)
 
 
-def named(what: str) -> UUID:
-    return uuid5(ID, what)
+def make_id(name: str) -> UUID:
+    return uuid5(ID, name)
 
 
-def ran(
-    of: StepView, phase: str, *events: InteractionEvent, completed: bool = True
-) -> InteractionView:
-    return InteractionView(
-        id=named(f"{of.id} {phase}"),
-        step_id=of.id,
+def make_run(
+    parent: StepResponse, phase: str, *events: InteractionEvent, completed: bool = True
+) -> InteractionResponse:
+    return InteractionResponse(
+        id=make_id(f"{parent.id} {phase}"),
+        step_id=parent.id,
         phase=phase,
         model="m",
         system_prompt="",
@@ -75,9 +75,9 @@ def ran(
     )
 
 
-def called(run: InteractionView, second: int = 0, **values: Any) -> CallView:
-    known: dict[str, Any] = {
-        "id": named(f"{run.id} {second} {values}"),
+def make_call(run: InteractionResponse, second: int = 0, **values: Any) -> CallResponse:
+    defaults: dict[str, Any] = {
+        "id": make_id(f"{run.id} {second} {values}"),
         "iteration_id": ID,
         "step_id": run.step_id,
         "interaction_id": run.id,
@@ -91,10 +91,10 @@ def called(run: InteractionView, second: int = 0, **values: Any) -> CallView:
         "started_at": START + timedelta(seconds=second),
         "answered_at": START + timedelta(seconds=second + 10),
     }
-    return CallView(**(known | values))
+    return CallResponse(**(defaults | values))
 
 
-def answered(*tools: str) -> AnswerEvent:
+def answer_event(*tools: str) -> AnswerEvent:
     return AnswerEvent(
         call_id=ID,
         tool_calls=[ToolCall(id="1", name=tool, arguments="{}") for tool in tools],
@@ -105,15 +105,15 @@ def answered(*tools: str) -> AnswerEvent:
     )
 
 
-def gave(tool: str, error: str | None = None) -> ToolResultEvent:
+def tool_result(tool: str, error: str | None = None) -> ToolResultEvent:
     return ToolResultEvent(name=tool, result={"error": error} if error else {"id": "1"})
 
 
-def configured(
-    status: str, interaction: InteractionView | None, of: StepView
+def make_configuration(
+    status: str, interaction: InteractionResponse | None, parent: StepResponse
 ) -> ConfigurationDetails:
     return ConfigurationDetails(
-        step_id=of.id,
+        step_id=parent.id,
         status=status,
         error="it does not fit" if status == "failed" else None,
         attempts=1,
@@ -126,20 +126,20 @@ def configured(
     )
 
 
-def recorded(
-    runs: Sequence[InteractionView] = (),
-    calls: Sequence[CallView] = (),
-    steps: Sequence[StepView] = (),
-    **more: Any,
+def make_records(
+    runs: Sequence[InteractionResponse] = (),
+    calls: Sequence[CallResponse] = (),
+    steps: Sequence[StepResponse] = (),
+    **overrides: Any,
 ) -> Recorded:
-    told = iteration(*steps, interactions=list(runs))
-    known = {**vars(NONE), "iterations": [told], "calls": calls}
-    return Recorded(**(known | more))
+    details = iteration(*steps, interactions=list(runs))
+    fields = {**vars(EMPTY), "iterations": [details], "calls": calls}
+    return Recorded(**(fields | overrides))
 
 
-def node(name: str, kind: str = "Country", **properties: Any) -> NodeView:
-    return NodeView(
-        id=named(name),
+def node(name: str, kind: str = "Country", **properties: Any) -> NodeResponse:
+    return NodeResponse(
+        id=make_id(name),
         type=kind,
         name=name,
         properties=properties,
@@ -148,16 +148,19 @@ def node(name: str, kind: str = "Country", **properties: Any) -> NodeView:
     )
 
 
-def test_a_phase_is_counted_with_its_calls_tokens_and_time() -> None:
+def test_a_phase_report_counts_calls_tokens_and_time() -> None:
     query = step("query")
-    found = ran(query, "knowledge_acquisition")
+    run = make_run(query, "knowledge_acquisition")
     calls = [
-        called(found, 0),
-        called(found, 10, input_tokens=None, output_tokens=None),
-        called(found, 20, answered_at=None),
-        called(found, 30, kind="search"),
+        make_call(run, 0),
+        make_call(run, 10, input_tokens=None, output_tokens=None),
+        make_call(run, 20, answered_at=None),
+        make_call(run, 30, kind="search"),
     ]
-    by_name = {each.phase: each for each in reports.phases_of(recorded([found], calls, [query]))}
+    by_name = {
+        phase_report.phase: phase_report
+        for phase_report in reports.phases_of(make_records([run], calls, [query]))
+    }
     phase = by_name["knowledge_acquisition"]
     assert (phase.status, phase.runs, phase.completed, phase.failed) == ("worked", 1, 1, 0)
     assert (phase.calls, phase.input_tokens, phase.output_tokens) == (2, 100, 30)
@@ -166,7 +169,7 @@ def test_a_phase_is_counted_with_its_calls_tokens_and_time() -> None:
     assert next(iter(by_name)) == "configuration"
 
 
-def test_a_failed_step_is_a_failure_of_the_phase_it_came_to() -> None:
+def test_a_failed_step_is_a_failure_of_the_last_phase_it_reached() -> None:
     steps = [
         step("query", 0, "failed", error="no quotes"),
         step("query", 1, "failed", error="no model"),
@@ -174,24 +177,32 @@ def test_a_failed_step_is_a_failure_of_the_phase_it_came_to() -> None:
         step("query", 3, "running", error="is tried again"),
     ]
     runs = [
-        ran(steps[0], "knowledge_acquisition"),
-        ran(steps[0], "graph_construction", completed=False),
-        ran(steps[2], "knowledge_acquisition"),
-        ran(steps[2], "graph_construction"),
-        ran(steps[3], "knowledge_acquisition", completed=False),
+        make_run(steps[0], "knowledge_acquisition"),
+        make_run(steps[0], "graph_construction", completed=False),
+        make_run(steps[2], "knowledge_acquisition"),
+        make_run(steps[2], "graph_construction"),
+        make_run(steps[3], "knowledge_acquisition", completed=False),
     ]
-    found = {each.phase: each for each in reports.phases_of(recorded(runs, (), steps))}
-    acquired, built = found["knowledge_acquisition"], found["graph_construction"]
-    assert (acquired.runs, acquired.completed, acquired.failed) == (4, 2, 1)
-    assert (acquired.status, acquired.errors) == ("partly failed", ["no model", "is tried again"])
-    assert (built.runs, built.completed, built.failed) == (2, 1, 1)
-    assert built.errors == ["no quotes"]
+    by_phase = {
+        phase_report.phase: phase_report
+        for phase_report in reports.phases_of(make_records(runs, (), steps))
+    }
+    acquisition, construction = by_phase["knowledge_acquisition"], by_phase["graph_construction"]
+    assert (acquisition.runs, acquisition.completed, acquisition.failed) == (4, 2, 1)
+    assert (acquisition.status, acquisition.errors) == (
+        "partly failed",
+        ["no model", "is tried again"],
+    )
+    assert (construction.runs, construction.completed, construction.failed) == (2, 1, 1)
+    assert construction.errors == ["no quotes"]
 
 
-def test_a_failed_configuration_without_a_word_said_is_one_failed_run() -> None:
-    of = step("configure")
-    made = recorded(configuration=configured("failed", None, of), iterations=[])
-    phase = reports.phases_of(made)[0]
+def test_a_failed_configuration_without_an_interaction_is_one_failed_run() -> None:
+    configure = step("configure")
+    records = make_records(
+        configuration=make_configuration("failed", None, configure), iterations=[]
+    )
+    phase = reports.phases_of(records)[0]
     assert (phase.status, phase.runs, phase.failed) == ("failed", 1, 1)
     assert phase.errors == ["it does not fit"]
 
@@ -199,85 +210,93 @@ def test_a_failed_configuration_without_a_word_said_is_one_failed_run() -> None:
 def test_tools_are_counted_and_refusals_grouped_by_kind() -> None:
     query = step("query")
     no_quote = "evidence[{}].quote: it does not stand in https://x. Copy it: without leaving out"
-    run = ran(
+    run = make_run(
         query,
         "graph_construction",
-        answered("addGraphNode", "addGraphNode", "addGraphEdge"),
-        gave("addGraphNode"),
-        gave("addGraphNode", no_quote.format(0)),
-        gave("addGraphEdge", "the arguments of addGraphEdge do not fit: sourceId: too short"),
-        answered("addGraphNode"),
-        gave("addGraphNode", no_quote.format(7)),
+        answer_event("addGraphNode", "addGraphNode", "addGraphEdge"),
+        tool_result("addGraphNode"),
+        tool_result("addGraphNode", no_quote.format(0)),
+        tool_result(
+            "addGraphEdge", "the arguments of addGraphEdge do not fit: sourceId: too short"
+        ),
+        answer_event("addGraphNode"),
+        tool_result("addGraphNode", no_quote.format(7)),
     )
-    found = reports.tools_of([run])
-    assert (found.made, found.refused) == (4, 3)
-    assert [(each.tool, each.made, each.refused) for each in found.by_tool] == [
+    tools = reports.tools_of([run])
+    assert (tools.made, tools.refused) == (4, 3)
+    assert [(tool.tool, tool.made, tool.refused) for tool in tools.by_tool] == [
         ("addGraphEdge", 1, 1),
         ("addGraphNode", 3, 2),
     ]
-    assert [(each.kind, each.count) for each in found.refusals] == [
+    assert [(refusal.kind, refusal.count) for refusal in tools.refusals] == [
         ("quote is not in the page, word for word", 2),
         ("arguments do not fit the tool's schema", 1),
     ]
-    assert found.refusals[0].example.startswith("addGraphNode: evidence[0].quote")
-    in_text = ran(query, "knowledge_acquisition", answered(), gave("tavilySearch"))
-    assert reports.tools_of([in_text]).made == 1
+    assert tools.refusals[0].example.startswith("addGraphNode: evidence[0].quote")
+    run_with_text_call = make_run(
+        query, "knowledge_acquisition", answer_event(), tool_result("tavilySearch")
+    )
+    assert reports.tools_of([run_with_text_call]).made == 1
 
 
-def test_refusals_that_are_not_known_are_grouped_by_their_words() -> None:
-    one = refusal_kind("the moon 'Io' is full: wait 3 nights; then call again.")
-    assert one == refusal_kind("the moon 'Titan' is full: wait 12 nights; then call again.")
-    assert one == "the moon … is full"
+def test_unknown_refusals_are_grouped_by_their_wording() -> None:
+    kind = refusal_kind("the moon 'Io' is full: wait 3 nights; then call again.")
+    assert kind == refusal_kind("the moon 'Titan' is full: wait 12 nights; then call again.")
+    assert kind == "the moon … is full"
     assert refusal_kind("There is no node type 'X'. There are: Y.") == "type does not exist"
 
 
 def test_repairs_by_code_are_counted_by_subject() -> None:
     configure = step("configure")
-    run = ran(
+    run = make_run(
         configure,
         "configuration",
         RepairEvent(subject="types", repairs=["lower case", "one dropped"]),
         RepairEvent(subject="addGraphNode", repairs=["JSON repaired"]),
     )
-    found = reports.repairs_of([run])
-    assert (found.total, found.by_subject) == (3, {"types": 2, "addGraphNode": 1})
-    assert found.examples[0] == "types: lower case"
+    repairs = reports.repairs_of([run])
+    assert (repairs.total, repairs.by_subject) == (3, {"types": 2, "addGraphNode": 1})
+    assert repairs.examples[0] == "types: lower case"
     assert reports.repairs_of([]).total == 0
 
 
-def structured(*asks_again: bool, **how: Any) -> tuple[int, int, int]:
-    """First try, after repair, failed: of one run with these calls, and how it ended."""
-    of = step("observe", status=how.get("status", "completed"))
-    run = ran(of, "observer", *how.get("events", ()), completed=how.get("completed", True))
+def count_structured(*repair_flags: bool, **options: Any) -> tuple[int, int, int]:
+    """Return how many answers of one run were right at the first try, right after repair, and failed."""
+    observe = step("observe", status=options.get("status", "completed"))
+    run = make_run(
+        observe, "observer", *options.get("events", ()), completed=options.get("completed", True)
+    )
     calls = [
-        called(run, number, request={"structured": True} | ({"asks_again": True} if again else {}))
-        for number, again in enumerate(asks_again)
+        make_call(
+            run, number, request={"structured": True} | ({"asks_again": True} if is_repair else {})
+        )
+        for number, is_repair in enumerate(repair_flags)
     ]
-    found = reports.structured_of(recorded([run], calls, [of]))
-    return found.first_try, found.after_repair, found.failed
+    counts = reports.structured_of(make_records([run], calls, [observe]))
+    return counts.first_try, counts.after_repair, counts.failed
 
 
-def test_structured_answers_at_first_try_after_repair_and_not_at_all() -> None:
-    assert structured(False) == (1, 0, 0)
-    assert structured(False, False) == (2, 0, 0)
-    assert structured(False, True) == (0, 1, 0)
-    assert structured(False, True, False) == (1, 1, 0)
-    assert structured(False, False, True, status="failed", completed=False) == (1, 0, 1)
-    assert structured(False, True, status="failed", completed=False) == (0, 0, 1)
-    assert structured(False, True, status="running", completed=False) == (0, 1, 0)
-    by_code = RepairEvent(subject="plan", repairs=["one query dropped"])
-    assert structured(False, False, events=[by_code]) == (1, 1, 0)
-    of_tool = [answered("addGraphNode"), RepairEvent(subject="addGraphNode", repairs=["x"])]
-    assert structured(False, events=of_tool) == (1, 0, 0)
+def test_structured_answers_are_counted_as_first_try_after_repair_or_failed() -> None:
+    assert count_structured(False) == (1, 0, 0)
+    assert count_structured(False, False) == (2, 0, 0)
+    assert count_structured(False, True) == (0, 1, 0)
+    assert count_structured(False, True, False) == (1, 1, 0)
+    assert count_structured(False, False, True, status="failed", completed=False) == (1, 0, 1)
+    assert count_structured(False, True, status="failed", completed=False) == (0, 0, 1)
+    assert count_structured(False, True, status="running", completed=False) == (0, 1, 0)
+    code_repair = RepairEvent(subject="plan", repairs=["one query dropped"])
+    assert count_structured(False, False, events=[code_repair]) == (1, 1, 0)
+    tool_events = [answer_event("addGraphNode"), RepairEvent(subject="addGraphNode", repairs=["x"])]
+    assert count_structured(False, events=tool_events) == (1, 0, 0)
 
 
-def test_facts_of_nodes_and_edges_but_not_of_conclusions() -> None:
-    edge = EdgeView(
-        id=named("edge"),
+def test_facts_are_checked_in_nodes_and_edges_but_not_in_conclusions() -> None:
+    edge = EdgeResponse(
+        id=make_id("edge"),
         type="area",
-        source_id=named("Ghana"),
+        source_id=make_id("Ghana"),
         source_name="Ghana",
-        target_id=named("Volta"),
+        target_id=make_id("Volta"),
         target_name="Volta",
         properties={"figure": "9 km"},
         created_at=START,
@@ -289,32 +308,32 @@ def test_facts_of_nodes_and_edges_but_not_of_conclusions() -> None:
         node("Conclusion on Ghana", "AgentAnalysis", capital="Kumasi"),
         node("Advice", "AgentAdvice"),
     ]
-    made = recorded(nodes=nodes, edges=[edge])
-    found = reports.facts_of(made, CHECK)
-    assert (found.right, found.wrong, found.not_checkable) == (1, 0, 3)
-    wrong = reports.facts_of(recorded(nodes=[node("Ghana", capital="Kumasi")]), CHECK)
+    records = make_records(nodes=nodes, edges=[edge])
+    facts = reports.facts_of(records, CHECK)
+    assert (facts.right, facts.wrong, facts.not_checkable) == (1, 0, 3)
+    wrong = reports.facts_of(make_records(nodes=[node("Ghana", capital="Kumasi")]), CHECK)
     assert (wrong.wrong, wrong.wrong_examples[0].stated) == (1, "Ghana — Capital, name: Accra")
     assert wrong.wrong_examples[0].written == "Kumasi"
-    graph = reports.graph_of(made)
+    graph = reports.graph_of(records)
     assert (graph.nodes, graph.edges, graph.analyses, graph.advice) == (2, 1, 1, 1)
 
 
-def verdict(**how: Any) -> Verdict:
-    """Of an iteration in which everything went well, but for what is given."""
-    query = step("query", status=how.get("query", "completed"), error=how.get("error"))
+def verdict(**changes: Any) -> Verdict:
+    """Return the verdict on an iteration that succeeds except for these changes."""
+    query = step("query", status=changes.get("query", "completed"), error=changes.get("error"))
     observe = step("observe")
     configure = step("configure")
-    state = how.get("configuration", "completed")
-    runs = [ran(observe, "observer"), ran(query, "graph_construction")]
-    made = recorded(
+    state = changes.get("configuration", "completed")
+    runs = [make_run(observe, "observer"), make_run(query, "graph_construction")]
+    records = make_records(
         runs,
         [],
         [observe, query],
-        configuration=configured(
-            state, ran(configure, "configuration", completed=state == "completed"), configure
+        configuration=make_configuration(
+            state, make_run(configure, "configuration", completed=state == "completed"), configure
         ),
     )
-    known = {
+    defaults = {
         "ended": "finished",
         "iterations_asked": 1,
         "iterations_completed": 1,
@@ -322,32 +341,34 @@ def verdict(**how: Any) -> Verdict:
         "seconds": 1,
         "time_limit_seconds": 9,
     }
-    run = Run(**(known | how.get("run", {})))
+    run = Run(**(defaults | changes.get("run", {})))
     return reports.verdict_of(
         run,
-        reports.phases_of(made),
-        reports.StructuredReport(first_try=2, after_repair=how.get("after_repair", 0), failed=0),
-        reports.RepairReport(total=how.get("repairs", 0), by_subject={}, examples=[]),
-        GraphReport(nodes=5, edges=2, evidence=how.get("evidence", 9), analyses=0, advice=0),
+        reports.phases_of(records),
+        reports.StructuredReport(
+            first_try=2, after_repair=changes.get("after_repair", 0), failed=0
+        ),
+        reports.RepairReport(total=changes.get("repairs", 0), by_subject={}, examples=[]),
+        GraphReport(nodes=5, edges=2, evidence=changes.get("evidence", 9), analyses=0, advice=0),
         reports.FactsReport(
-            right=how.get("right", 9),
-            wrong=how.get("wrong", 0),
+            right=changes.get("right", 9),
+            wrong=changes.get("wrong", 0),
             not_checkable=0,
             wrong_examples=[],
             right_examples=[],
         ),
-        how.get("verification"),
+        changes.get("verification"),
     )
 
 
 BROKEN = reports.VerificationReport(
-    holds=False, checked=CheckedView(), broken=1, in_doubt=0, breaks=[]
+    holds=False, checked=CheckedCounts(), broken=1, in_doubt=0, breaks=[]
 )
 OUT_OF_TIME = {"ended": "time_limit", "iterations_completed": 0}
 
 
 @pytest.mark.parametrize(
-    ("how", "sentence"),
+    ("changes", "sentence"),
     [
         ({}, "usable: every phase that was reached worked"),
         ({"repairs": 2}, "usable with repairs: every phase worked"),
@@ -365,18 +386,18 @@ OUT_OF_TIME = {"ended": "time_limit", "iterations_completed": 0}
         ({"run": {"iterations_asked": 0, "iterations_completed": 0}, "evidence": 0}, "usable: "),
     ],
 )
-def test_verdicts(how: dict[str, Any], sentence: str) -> None:
-    found = verdict(**how)
-    assert found.sentence.startswith(sentence), found
-    assert found.is_good == (found.word in ("usable", "usable with repairs"))
-    assert found.reasons
+def test_verdicts(changes: dict[str, Any], sentence: str) -> None:
+    result = verdict(**changes)
+    assert result.sentence.startswith(sentence), result
+    assert result.is_good == (result.word in ("usable", "usable with repairs"))
+    assert result.reasons
 
 
-def report(**changed: Any) -> Report:
+def report(**overrides: Any) -> Report:
     probe = Probe(works=True, detail="yes")
     price = PriceReport(input_usd=1, output_usd=2, source="fallback")
-    phases = reports.phases_of(NONE)
-    known: dict[str, Any] = {
+    phases = reports.phases_of(EMPTY)
+    defaults: dict[str, Any] = {
         "made_at": START,
         "vigil_version": "1",
         "mission": MISSION,
@@ -401,9 +422,9 @@ def report(**changed: Any) -> Report:
         "phases": phases,
         "tools": reports.tools_of([]),
         "repairs": reports.repairs_of([]),
-        "structured": reports.structured_of(NONE),
-        "graph": reports.graph_of(NONE),
-        "facts": reports.facts_of(NONE, CHECK),
+        "structured": reports.structured_of(EMPTY),
+        "graph": reports.graph_of(EMPTY),
+        "facts": reports.facts_of(EMPTY, CHECK),
         "costs": CostReport(
             budget_usd=0.5,
             spent_usd=0.25,
@@ -417,7 +438,7 @@ def report(**changed: Any) -> Report:
                 agent_id=ID,
                 name="a",
                 holds=True,
-                checked=CheckedView(),
+                checked=CheckedCounts(),
                 broken=0,
                 breaks=[],
                 in_doubt=0,
@@ -426,29 +447,29 @@ def report(**changed: Any) -> Report:
         ),
         "verdict": verdict(),
     }
-    return Report(**(known | changed))
+    return Report(**(defaults | overrides))
 
 
-def shown(reported: Report) -> str:
+def render(trial_report: Report) -> str:
     console = Console(theme=THEME, width=140, record=True, file=None, quiet=False)
     with console.capture() as captured:
-        show_report(console, reported)
+        show_report(console, trial_report)
     return captured.get()
 
 
-def test_a_report_is_saved_read_again_and_compared(tmp_path: Path) -> None:
-    made = report()
-    assert made.file_name == "vigil-model-report-org-model-7b-2026-01-31.json"
-    file = tmp_path / made.file_name
-    made.save(file)
-    assert read_report(file) == made
+def test_a_report_can_be_saved_loaded_and_compared(tmp_path: Path) -> None:
+    original = report()
+    assert original.file_name == "vigil-model-report-org-model-7b-2026-01-31.json"
+    file = tmp_path / original.file_name
+    original.save(file)
+    assert read_report(file) == original
     console = Console(theme=THEME, width=140)
-    with console.capture() as captured:
-        show_comparison(console, [made, report(server=reports.Server(url=None, model="other"))])
-    assert all(words in captured.get() for words in ("org/model:7b", "other", "Facts", "Verdict"))
+    with console.capture() as output:
+        show_comparison(console, [original, report(server=reports.Server(url=None, model="other"))])
+    assert all(words in output.get() for words in ("org/model:7b", "other", "Facts", "Verdict"))
 
 
-def test_what_is_no_report_is_not_compared(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_report_is_rejected(tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     for content, words in (
         ("[]", "is no report"),
@@ -463,16 +484,16 @@ def test_what_is_no_report_is_not_compared(tmp_path: Path) -> None:
         read_report(tmp_path / "none.json")
 
 
-def test_a_shown_report_says_the_verdict_the_price_and_what_failed() -> None:
-    told = shown(report())
+def test_a_rendered_report_contains_the_verdict_the_price_and_the_failures() -> None:
+    output = render(report())
     for words in ("usable", "FALLBACK price", "0.25", "JSON Schema", "no: answered 400", "60 s"):
-        assert words in told, told
+        assert words in output, output
 
 
-def test_a_key_is_never_in_a_report() -> None:
-    hidden = _without_secrets(report(), Server("http://u:password@host/v1", "m", "sk-secret"))
-    assert "sk-secret" not in hidden.model_dump_json()
-    assert "*** is wrong" in hidden.preflight.structured_output.detail
+def test_a_report_never_contains_a_key() -> None:
+    clean_report = _without_secrets(report(), Server("http://u:password@host/v1", "m", "sk-secret"))
+    assert "sk-secret" not in clean_report.model_dump_json()
+    assert "*** is wrong" in clean_report.preflight.structured_output.detail
     assert _without_secrets(report(), None) == report()
 
 
@@ -480,7 +501,7 @@ PRICES = read_prices()
 
 
 @pytest.mark.parametrize(
-    ("model", "url", "given", "source", "output"),
+    ("model", "url", "option", "source", "output"),
     [
         ("gpt-5.4-mini", "https://api.openai.com/v1", None, "listed", "4.50"),
         ("gpt-5.4-mini", "http://127.0.0.1:1/v1", None, "listed", "4.50"),
@@ -493,21 +514,21 @@ PRICES = read_prices()
         ("some", "http://127.0.0.1/v1", "1.5, 2", "given", "2"),
     ],
 )
-def test_the_price_that_calls_are_counted_at(
-    model: str, url: str, given: str | None, source: str, output: str
+def test_the_price_depends_on_the_model_the_server_and_the_option(
+    model: str, url: str, option: str | None, source: str, output: str
 ) -> None:
-    found = price_of(PRICES, model, url, given)
-    assert (found.source, found.price.output) == (source, Decimal(output))
-    assert found.sentence()
+    trial_price = price_of(PRICES, model, url, option)
+    assert (trial_price.source, trial_price.price.output) == (source, Decimal(output))
+    assert trial_price.sentence()
 
 
-@pytest.mark.parametrize("given", ["", "1", "a,b", "1,2,3", "-1,2", "NaN,1", "1e99,1"])
-def test_what_is_no_price_is_refused(given: str) -> None:
+@pytest.mark.parametrize("option", ["", "1", "a,b", "1,2,3", "-1,2", "NaN,1", "1e99,1"])
+def test_an_invalid_price_is_rejected(option: str) -> None:
     with pytest.raises(BadInputError, match="is no price"):
-        price_of(PRICES, "m", "", given)
+        price_of(PRICES, "m", "", option)
 
 
-def test_an_answer_is_no_longer_than_the_budget_can_pay() -> None:
+def test_the_output_limit_fits_the_budget() -> None:
     fallback = price_of(PRICES, "some", "https://example.org", None).price
     assert output_limit(fallback, Decimal("0.50"), 16_000) == 6_666
     assert output_limit(fallback, Decimal("50"), 16_000) == 16_000
@@ -517,17 +538,17 @@ def test_an_answer_is_no_longer_than_the_budget_can_pay() -> None:
         output_limit(fallback, Decimal("0.01"), 16_000)
 
 
-def test_the_trials_prices_are_a_list_that_vigil_reads(tmp_path: Path) -> None:
+def test_the_price_file_of_a_trial_can_be_read_back(tmp_path: Path) -> None:
     file = tmp_path / "prices.toml"
     for name in ("gpt-5.5", 'a "quoted" näme'):
-        priced = TrialPrice(PRICES.of_model(name), "listed")
-        write_prices(file, PRICES, name, priced.price)
-        read = read_prices(file)
-        assert read.of_model(name) == PRICES.of_model(name)
-        assert read.of_operation("research") == 0
+        trial_price = TrialPrice(PRICES.of_model(name), "listed")
+        write_prices(file, PRICES, name, trial_price.price)
+        prices = read_prices(file)
+        assert prices.of_model(name) == PRICES.of_model(name)
+        assert prices.of_operation("research") == 0
 
 
-def test_every_field_of_the_report_is_in_the_document() -> None:
+def test_every_report_field_is_documented() -> None:
     document = (Path(__file__).parents[3] / "docs/try-model.md").read_text()
     for field in json.loads(report().model_dump_json()):
         assert f"`{field}`" in document, field

@@ -1,4 +1,4 @@
-"""What new claims change, and what they are told of it."""
+"""Changes made by new claims, and the values reported as superseded or retained."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -16,55 +16,60 @@ def claim(number: int, year: int, **values: Any) -> Claim:
     return Claim(UUID(int=number), values, moment, datetime(2026, 1, 1, tzinfo=UTC))
 
 
-def at(year: int) -> datetime:
+def start_of(year: int) -> datetime:
     return datetime(year, 1, 1, tzinfo=UTC)
 
 
-def test_what_is_new_changes_nothing_that_stood() -> None:
-    made = apply_claims({}, (), [claim(1, 2024, a=1), claim(2, 2020, b=2)])
-    assert made.properties == {"a": 1, "b": 2}
-    assert set(made.evidence) == {UUID(int=1), UUID(int=2)}
-    assert (made.superseded, made.retained) == ({}, {})
+def test_new_properties_supersede_nothing() -> None:
+    change = apply_claims({}, (), [claim(1, 2024, a=1), claim(2, 2020, b=2)])
+    assert change.properties == {"a": 1, "b": 2}
+    assert set(change.evidence) == {UUID(int=1), UUID(int=2)}
+    assert (change.superseded, change.retained) == ({}, {})
 
 
 def test_a_newer_value_supersedes_and_an_older_one_does_not() -> None:
-    stood = [claim(1, 2022, a=1, b=1)]
-    made = apply_claims({"a": 1, "b": 1}, stood, [claim(2, 2024, a=2), claim(3, 2020, b=3)])
-    assert made.properties == {"a": 2, "b": 1}
-    assert made.superseded == {"a": PreviousValue(1, at(2022))}
-    assert made.retained == {"b": PreviousValue(1, at(2022))}
+    previous = [claim(1, 2022, a=1, b=1)]
+    change = apply_claims({"a": 1, "b": 1}, previous, [claim(2, 2024, a=2), claim(3, 2020, b=3)])
+    assert change.properties == {"a": 2, "b": 1}
+    assert change.superseded == {"a": PreviousValue(1, start_of(2022))}
+    assert change.retained == {"b": PreviousValue(1, start_of(2022))}
 
 
 def test_the_same_value_again_changes_nothing() -> None:
-    made = apply_claims({"a": 1}, [claim(1, 2022, a=1)], [claim(2, 2024, a=1.0)])
-    assert (made.superseded, made.retained) == ({}, {})
+    change = apply_claims({"a": 1}, [claim(1, 2022, a=1)], [claim(2, 2024, a=1.0)])
+    assert (change.superseded, change.retained) == ({}, {})
 
 
-def test_what_is_known_already_keeps_when_it_was_learned() -> None:
-    known, again = claim(1, 2022, a=1), claim(1, 2022, a=1)
-    made = apply_claims({"a": 1}, [known], [again])
-    assert made.evidence == (UUID(int=1),)
+def test_a_repeated_claim_is_stored_once() -> None:
+    existing, repeated = claim(1, 2022, a=1), claim(1, 2022, a=1)
+    change = apply_claims({"a": 1}, [existing], [repeated])
+    assert change.evidence == (UUID(int=1),)
 
 
-def test_a_value_that_no_page_spoke_of_is_told_without_a_time() -> None:
-    made = apply_claims({"a": 1, "b": 1}, (), [claim(1, 2024, a=2)])
-    assert made.properties == {"a": 2, "b": 1}
-    assert made.superseded == {"a": PreviousValue(1, None)}
+def test_a_superseded_value_without_evidence_has_no_time() -> None:
+    change = apply_claims({"a": 1, "b": 1}, (), [claim(1, 2024, a=2)])
+    assert change.properties == {"a": 2, "b": 1}
+    assert change.superseded == {"a": PreviousValue(1, None)}
 
 
-def ground(*names: str, all_others: bool = False) -> EvidenceInput:
+def evidence_input(*names: str, all_others: bool = False) -> EvidenceInput:
     return EvidenceInput("https://press.example", "a quote", None if all_others else names)
 
 
-def test_who_names_nothing_stands_for_all_that_no_other_names() -> None:
-    given = [ground("a"), ground(all_others=True), ground("a", "b"), ground()]
-    found = assign_claims({"a": 1, "b": 2, "c": 3}, given)
-    assert found == [{"a": 1}, {"c": 3}, {"a": 1, "b": 2}, {}]
-    assert assign_claims({}, [ground(all_others=True)]) == [{}]
+def test_evidence_without_properties_supports_all_unnamed_ones() -> None:
+    inputs = [
+        evidence_input("a"),
+        evidence_input(all_others=True),
+        evidence_input("a", "b"),
+        evidence_input(),
+    ]
+    claims = assign_claims({"a": 1, "b": 2, "c": 3}, inputs)
+    assert claims == [{"a": 1}, {"c": 3}, {"a": 1, "b": 2}, {}]
+    assert assign_claims({}, [evidence_input(all_others=True)]) == [{}]
 
 
-def test_a_property_that_rests_on_nothing_and_one_that_is_not_given_are_refused() -> None:
+def test_properties_without_evidence_and_evidence_for_unknown_properties_are_refused() -> None:
     with pytest.raises(ToolRefusalError, match="No evidence for b, c: add an entry"):
-        assign_claims({"a": 1, "b": 2, "c": 3}, [ground("a"), ground()])
+        assign_claims({"a": 1, "b": 2, "c": 3}, [evidence_input("a"), evidence_input()])
     with pytest.raises(ToolRefusalError, match="d, which is not among the properties given: a"):
-        assign_claims({"a": 1}, [ground("a", "d"), ground(all_others=True)])
+        assign_claims({"a": 1}, [evidence_input("a", "d"), evidence_input(all_others=True)])

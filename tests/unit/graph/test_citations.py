@@ -1,4 +1,4 @@
-"""The rules of citing, as a table of cases."""
+"""The citation rules, as a table of cases."""
 
 from uuid import UUID
 
@@ -22,7 +22,7 @@ ANALYSIS = UUID(int=2)
 ADVICE = UUID(int=3)
 EDGE = UUID(int=4)
 ABSENT = UUID(int=5)
-FOUND = CitedElements(
+CITED_ELEMENTS = CitedElements(
     {COUNTRY: "Country", ANALYSIS: "AgentAnalysis", ADVICE: "AgentAdvice"}, frozenset({EDGE})
 )
 
@@ -46,28 +46,28 @@ FOUND = CitedElements(
     ],
 )
 def test_parse(text: str, citations: list[tuple[Kind, UUID]], malformed: list[str]) -> None:
-    cited = parse_citations(text)
-    assert cited.citations == tuple(Citation(kind, each) for kind, each in citations)
-    assert cited.malformed == tuple(malformed)
+    parsed = parse_citations(text)
+    assert parsed.citations == tuple(Citation(kind, element_id) for kind, element_id in citations)
+    assert parsed.malformed == tuple(malformed)
 
 
-def test_ids_are_of_the_kind_asked_for() -> None:
-    cited = parse_citations(f"[edge:{EDGE}] [node:{COUNTRY}]")
-    assert cited.ids() == [EDGE, COUNTRY]
-    assert cited.ids(Kind.NODE) == [COUNTRY]
-    assert cited.ids(Kind.EDGE) == [EDGE]
+def test_ids_are_filtered_by_kind() -> None:
+    parsed = parse_citations(f"[edge:{EDGE}] [node:{COUNTRY}]")
+    assert parsed.ids() == [EDGE, COUNTRY]
+    assert parsed.ids(Kind.NODE) == [COUNTRY]
+    assert parsed.ids(Kind.EDGE) == [EDGE]
 
 
 @given(st.lists(st.tuples(st.sampled_from(Kind), st.uuids()), unique=True), st.text("ab []\n:"))
-def test_what_is_written_as_a_citation_is_read_as_one(
-    things: list[tuple[Kind, UUID]], between: str
+def test_citations_survive_the_round_trip(
+    elements: list[tuple[Kind, UUID]], separator: str
 ) -> None:
-    written = [Citation(kind, each) for kind, each in things]
-    assert parse_citations(between.join(map(str, written))).citations == tuple(written)
+    expected = [Citation(kind, element_id) for kind, element_id in elements]
+    assert parse_citations(separator.join(map(str, expected))).citations == tuple(expected)
 
 
 @pytest.mark.parametrize(
-    ("content", "summary", "why"),
+    ("content", "summary", "expected"),
     [
         (f"[node:{COUNTRY}]", "", None),
         (f"[edge:{EDGE}]", "", None),
@@ -82,13 +82,15 @@ def test_what_is_written_as_a_citation_is_read_as_one(
         (f"[edge:{COUNTRY}]", "", RefusalCode.DOES_NOT_EXIST),
     ],
 )
-def test_an_analysis_cites_what_exists(content: str, summary: str, why: RefusalCode | None) -> None:
-    refusal = refuse_analysis(content, summary, FOUND)
-    assert (refusal and refusal.code) == why
+def test_an_analysis_cites_existing_elements(
+    content: str, summary: str, expected: RefusalCode | None
+) -> None:
+    refusal = refuse_analysis(content, summary, CITED_ELEMENTS)
+    assert (refusal and refusal.code) == expected
 
 
 @pytest.mark.parametrize(
-    ("content", "summary", "why"),
+    ("content", "summary", "expected"),
     [
         (f"[node:{ANALYSIS}]", "", None),
         (f"[node:{ANALYSIS}]", f"[node:{ANALYSIS}]", None),
@@ -102,37 +104,37 @@ def test_an_analysis_cites_what_exists(content: str, summary: str, why: RefusalC
         (f"[node:{ANALYSIS}]", f"[node:{COUNTRY}]", RefusalCode.NOT_AN_ANALYSIS),
     ],
 )
-def test_advice_cites_analyses_and_nothing_else(
-    content: str, summary: str, why: RefusalCode | None
+def test_advice_cites_only_analyses(
+    content: str, summary: str, expected: RefusalCode | None
 ) -> None:
-    refusal = refuse_advice(content, summary, FOUND)
-    assert (refusal and refusal.code) == why
+    refusal = refuse_advice(content, summary, CITED_ELEMENTS)
+    assert (refusal and refusal.code) == expected
 
 
-def test_a_refusal_names_what_is_wrong_and_how_to_mend_it() -> None:
-    missing = refuse_analysis(f"[node:{ABSENT}]", "", FOUND)
+def test_a_refusal_names_the_fault_and_the_fix() -> None:
+    missing = refuse_analysis(f"[node:{ABSENT}]", "", CITED_ELEMENTS)
     assert missing is not None
     assert missing.reason.startswith(f"These do not exist: [node:{ABSENT}]. Cite only what")
-    other = refuse_advice(f"[node:{ANALYSIS}] [node:{COUNTRY}] [edge:{EDGE}]", "", FOUND)
+    other = refuse_advice(f"[node:{ANALYSIS}] [node:{COUNTRY}] [edge:{EDGE}]", "", CITED_ELEMENTS)
     assert other is not None
     assert f"[node:{COUNTRY}] (Country), [edge:{EDGE}] (an edge)" in other.reason
-    unreadable = refuse_advice("[node:Ghana]", "", FOUND)
+    unreadable = refuse_advice("[node:Ghana]", "", CITED_ELEMENTS)
     assert unreadable is not None
     assert "Not citations: [node:Ghana]. Write each as [node:uuid]" in unreadable.reason
-    none = refuse_advice("Buy.", "", FOUND)
-    assert none is not None
-    assert "cite each AgentAnalysis it rests on as [node:uuid]" in none.reason
+    uncited = refuse_advice("Buy.", "", CITED_ELEMENTS)
+    assert uncited is not None
+    assert "cite each AgentAnalysis it rests on as [node:uuid]" in uncited.reason
 
 
-def test_a_refusal_does_not_repeat_a_hundred_things() -> None:
+def test_a_refusal_lists_only_the_first_missing_elements() -> None:
     absent = " ".join(f"[node:{UUID(int=1000 + number)}]" for number in range(100))
-    refusal = refuse_analysis(absent, "", FOUND)
+    refusal = refuse_analysis(absent, "", CITED_ELEMENTS)
     assert refusal is not None
     assert "and 95 more" in refusal.reason
     assert len(refusal.reason) < 600
 
 
-def test_citations_are_replaced_by_what_is_given_and_all_else_stays() -> None:
+def test_known_citations_are_replaced_and_other_text_is_unchanged() -> None:
     names = {Citation(Kind.NODE, COUNTRY): "Ghana", Citation(Kind.EDGE, EDGE): "a border"}
     text = f"a [NODE:{COUNTRY}], [edge:{EDGE}] [edge:{COUNTRY}] [node:Ghana] [node:{ABSENT}]"
     assert replace_citations(text, names.get) == (

@@ -1,4 +1,4 @@
-"""What is shown of the graph when not everything fits."""
+"""Graph sections of a prompt within the token budget."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +10,7 @@ def _section(title: str, rank: int, count: int, keep: int = 2) -> Section:
     return Section(title, [f"- {title} {number}" for number in range(count)], rank, keep)
 
 
-def _shown(text: str, title: str) -> int:
+def _line_count(text: str, title: str) -> int:
     return text.count(f"- {title} ")
 
 
@@ -23,7 +23,7 @@ sections = st.lists(
 )
 
 
-def test_with_room_enough_all_is_shown_in_the_order_given() -> None:
+def test_with_enough_room_all_lines_are_included_in_order() -> None:
     text = fit_sections(
         "head", [_section("b", 1, 2), _section("empty", 0, 0), _section("a", 0, 1)], 1_000
     )
@@ -34,38 +34,38 @@ def test_every_section_gets_its_share_before_any_gets_more() -> None:
     two_of_each = len("head\n## a\n- a 0\n- a 1\n## b\n- b 0\n- b 1")
     tokens = two_of_each // CHARS_PER_TOKEN + 1
     text = fit_sections("head", [_section("a", 0, 50), _section("b", 1, 50)], tokens)
-    assert (_shown(text, "a"), _shown(text, "b")) == (2, 2)
+    assert (_line_count(text, "a"), _line_count(text, "b")) == (2, 2)
 
 
-def test_what_is_left_goes_by_rank() -> None:
+def test_the_remaining_budget_goes_by_rank() -> None:
     text = fit_sections("head", [_section("low", 5, 50), _section("high", 1, 50)], 80)
-    assert _shown(text, "low") == 2
-    assert _shown(text, "high") > 10
+    assert _line_count(text, "low") == 2
+    assert _line_count(text, "high") > 10
 
 
-def test_the_header_stands_even_without_room() -> None:
+def test_the_header_is_included_even_without_room() -> None:
     assert fit_sections("a long header", [_section("a", 0, 3)], 1) == "a long header"
 
 
 @given(sections, st.integers(0, 200))
 def test_the_budget_holds_and_sections_lose_only_their_last_lines(
-    given_sections: list[Section], tokens: int
+    all_sections: list[Section], tokens: int
 ) -> None:
-    text = fit_sections("h", given_sections, tokens)
+    text = fit_sections("h", all_sections, tokens)
     assert len(text) <= max(tokens * CHARS_PER_TOKEN, 1)
-    rest = text.splitlines()[1:]
-    for section in given_sections:
-        if f"## {section.title}" in rest:
-            start = rest.index(f"## {section.title}") + 1
+    lines = text.splitlines()[1:]
+    for section in all_sections:
+        if f"## {section.title}" in lines:
+            start = lines.index(f"## {section.title}") + 1
             count = next(
-                (i for i, line in enumerate(rest[start:]) if line.startswith("## ")),
-                len(rest) - start,
+                (i for i, line in enumerate(lines[start:]) if line.startswith("## ")),
+                len(lines) - start,
             )
             assert count >= 1
-            assert rest[start : start + count] == list(section.lines[:count])
+            assert lines[start : start + count] == list(section.lines[:count])
 
 
-def test_within_says_how_much_it_left_out() -> None:
+def test_the_number_of_omitted_lines_is_stated() -> None:
     assert truncate_to_budget(["a" * 10, "b" * 100, "c" * 10], 10) == (
         "aaaaaaaaaa\ncccccccccc\n(1 more left out for their length)"
     )

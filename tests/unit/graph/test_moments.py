@@ -34,12 +34,12 @@ MAY = _at(2024, 5, 1)
         (None, None),
     ],
 )
-def test_when_a_page_was_published(text: str | None, moment: datetime | None) -> None:
+def test_publication_dates_are_parsed(text: str | None, moment: datetime | None) -> None:
     assert parse_published(text) == moment
 
 
 @pytest.mark.parametrize(
-    ("text", "first", "after"),
+    ("text", "start", "end"),
     [
         ("2023", _at(2023, 1, 1), _at(2024, 1, 1)),
         ("2023-12", _at(2023, 12, 1), _at(2024, 1, 1)),
@@ -49,13 +49,13 @@ def test_when_a_page_was_published(text: str | None, moment: datetime | None) ->
         ("2024-05-01T10:30", _at(2024, 5, 1, 10, 30), _at(2024, 5, 1, 10, 30)),
     ],
 )
-def test_a_time_begins_and_ends(text: str, first: datetime, after: datetime) -> None:
-    assert parse_period_start(text) == first
-    assert parse_period_end(text) == after
+def test_periods_have_a_start_and_an_end(text: str, start: datetime, end: datetime) -> None:
+    assert parse_period_start(text) == start
+    assert parse_period_end(text) == end
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2023-13", "2023-02-30", "23", "2023-2"])
-def test_what_is_no_time_is_none(text: str) -> None:
-    for read in (parse_period_start, parse_period_end):
+def test_an_invalid_period_is_an_error(text: str) -> None:
+    for parse in (parse_period_start, parse_period_end):
         with pytest.raises(ValueError, match=r".+"):
-            read(text)
+            parse(text)

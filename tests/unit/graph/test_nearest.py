@@ -1,4 +1,4 @@
-"""The sentence of a page that a quote was probably meant to be."""
+"""The sentence of a page that is most similar to a quote."""
 
 from shared.graph.provenance.quotes import nearest_sentence
 
@@ -7,7 +7,7 @@ PAGE = (
 )
 
 
-def test_the_sentence_most_like_it_is_told_as_it_stands() -> None:
+def test_the_most_similar_sentence_is_returned_verbatim() -> None:
     assert (
         nearest_sentence([PAGE], "The lithium price fell by 18 % in 2025")
         == "The price of lithium fell 18% in 2025."
@@ -17,13 +17,13 @@ def test_the_sentence_most_like_it_is_told_as_it_stands() -> None:
     )
 
 
-def test_where_none_is_like_it_none_is_told() -> None:
+def test_without_a_similar_sentence_none_is_returned() -> None:
     assert nearest_sentence([PAGE], "Zebras zigzag, quizzically") is None
     assert nearest_sentence([], "anything at all") is None
     assert nearest_sentence([" \n "], "anything at all") is None
 
 
-def test_pages_without_an_end_are_looked_at_in_part() -> None:
-    told = nearest_sentence(["lithium " * 100_000], "lithium " * 120)
-    assert told is not None
-    assert len(told) <= 500
+def test_long_sentences_are_cut() -> None:
+    sentence = nearest_sentence(["lithium " * 100_000], "lithium " * 120)
+    assert sentence is not None
+    assert len(sentence) <= 500

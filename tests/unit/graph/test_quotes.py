@@ -1,4 +1,4 @@
-"""A quote stands in a page to the byte, or it does not."""
+"""Finding the exact bytes of a quote in a page."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from shared.graph.provenance.quotes import find_quote
 
 
 @pytest.mark.parametrize(
-    ("page", "quote", "stands"),
+    ("page", "quote", "expected"),
     [
         ("Output rose 4 %.", "rose 4 %", "rose 4 %"),
         ("Output\n\n  rose\t4 %.", "Output rose 4 %.", "Output\n\n  rose\t4 %."),
@@ -19,10 +19,10 @@ from shared.graph.provenance.quotes import find_quote
         ("a b a b", "  a b ", "a b"),
     ],
 )
-def test_stands(page: str, quote: str, stands: str) -> None:
+def test_a_quote_is_found(page: str, quote: str, expected: str) -> None:
     span = find_quote(page, quote)
     assert span is not None
-    assert span.extract(page).decode() == stands
+    assert span.extract(page).decode() == expected
 
 
 @pytest.mark.parametrize(
@@ -36,5 +36,5 @@ def test_stands(page: str, quote: str, stands: str) -> None:
         ("", "anything"),
     ],
 )
-def test_stands_nowhere(page: str, quote: str) -> None:
+def test_a_quote_is_not_found(page: str, quote: str) -> None:
     assert find_quote(page, quote) is None

@@ -1,4 +1,4 @@
-"""Types that are one type under two names."""
+"""Type names that denote the same type."""
 
 import pytest
 
@@ -19,7 +19,7 @@ from shared.graph.types import fold_type_name
         ("borders", "border"),
     ],
 )
-def test_one_type(one: str, other: str) -> None:
+def test_same_type(one: str, other: str) -> None:
     assert fold_type_name(one) == fold_type_name(other)
 
 
@@ -33,5 +33,5 @@ def test_one_type(one: str, other: str) -> None:
         ("Bank", "Bond"),
     ],
 )
-def test_two_types(one: str, other: str) -> None:
+def test_different_types(one: str, other: str) -> None:
     assert fold_type_name(one) != fold_type_name(other)

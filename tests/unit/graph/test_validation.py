@@ -1,4 +1,4 @@
-"""Schemas that a model may write, and properties that satisfy them."""
+"""Validation of schemas written by a model, and of properties against them."""
 
 from contextlib import suppress
 from random import Random
@@ -24,12 +24,12 @@ SCHEMA = {
 }
 
 
-def test_what_satisfies_the_schema_passes() -> None:
+def test_valid_properties_pass() -> None:
     Validators().check(SCHEMA, {"population": 3, "parts": ["a"]}, "Country")
 
 
 @pytest.mark.parametrize(
-    ("properties", "told"),
+    ("properties", "message"),
     [
         ({"population": "many"}, "population: 'many' is not of type 'integer'"),
         ({"population": -1}, "population: -1 is less than the minimum of 0 (allowed: minimum 0)"),
@@ -42,23 +42,23 @@ def test_what_satisfies_the_schema_passes() -> None:
         ({"population": 1, "x": 1}, "required are population"),
     ],
 )
-def test_a_refusal_names_path_value_and_what_is_allowed(
-    properties: dict[str, Any], told: str
+def test_a_refusal_names_the_path_the_value_and_the_allowed_values(
+    properties: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ToolRefusalError) as refused:
+    with pytest.raises(ToolRefusalError) as error:
         Validators().check(SCHEMA, properties, "Country")
-    assert told in str(refused.value)
-    assert "Country" in str(refused.value)
+    assert message in str(error.value)
+    assert "Country" in str(error.value)
 
 
-def test_a_refusal_stays_short_however_large_the_value() -> None:
-    with pytest.raises(ToolRefusalError) as refused:
+def test_a_refusal_of_a_large_value_is_short() -> None:
+    with pytest.raises(ToolRefusalError) as error:
         Validators().check(SCHEMA, {"population": "x" * 10_000}, "Country")
-    assert len(str(refused.value)) < 600
+    assert len(str(error.value)) < 600
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message"),
     [
         ("a\x00b", "properties.x: holds U+0000"),
         (["\udcff"], "properties.x[0]: holds U+DCFF"),
@@ -67,13 +67,13 @@ def test_a_refusal_stays_short_however_large_the_value() -> None:
         (10**40, "beyond 10^30"),
     ],
 )
-def test_what_cannot_be_stored_is_refused(value: Any, told: str) -> None:
-    with pytest.raises(ToolRefusalError) as refused:
+def test_values_that_cannot_be_stored_are_refused(value: Any, message: str) -> None:
+    with pytest.raises(ToolRefusalError) as error:
         Validators().check({}, {"x": value}, "Country")
-    assert told in str(refused.value)
+    assert message in str(error.value)
 
 
-def test_bottomless_nesting_is_refused() -> None:
+def test_deep_nesting_is_refused() -> None:
     value: Any = "x"
     for _ in range(200):
         value = [value]
@@ -81,7 +81,7 @@ def test_bottomless_nesting_is_refused() -> None:
         Validators().check({}, {"x": value}, "Country")
 
 
-def test_few_validators_are_kept_and_all_still_check() -> None:
+def test_validation_works_after_eviction_from_the_cache() -> None:
     validators = Validators(capacity=2)
     for number in [*range(5), *range(5)]:
         schema = {"type": "object", "properties": {"x": {"const": number}}}
@@ -91,7 +91,7 @@ def test_few_validators_are_kept_and_all_still_check() -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "told"),
+    ("schema", "message"),
     [
         ({}, '"type": null; it must say "type": "object"'),
         ({"type": "array"}, '"type": "array"'),
@@ -103,13 +103,13 @@ def test_few_validators_are_kept_and_all_still_check() -> None:
         ({"type": "object", "description": "x" * 20_000}, "more than the limit of 20000"),
     ],
 )
-def test_a_schema_that_will_not_do_is_refused(schema: dict[str, Any], told: str) -> None:
-    with pytest.raises(ToolRefusalError) as refused:
+def test_an_unsupported_schema_is_refused(schema: dict[str, Any], message: str) -> None:
+    with pytest.raises(ToolRefusalError) as error:
         refuse_bad_schema(schema)
-    assert told in str(refused.value)
+    assert message in str(error.value)
 
 
-def test_a_property_may_bear_the_name_of_a_keyword() -> None:
+def test_a_property_may_have_the_name_of_a_keyword() -> None:
     refuse_bad_schema(
         {
             "type": "object",
@@ -127,13 +127,13 @@ def test_a_schema_nested_too_deep_is_refused() -> None:
 
 
 @pytest.mark.parametrize("values", NODE_TYPES, ids=lambda values: values["name"])
-def test_the_systems_types_satisfy_the_rules_that_others_must(values: dict[str, Any]) -> None:
+def test_the_system_types_satisfy_the_schema_rules(values: dict[str, Any]) -> None:
     refuse_bad_schema(values["properties_schema"])
     Validators().check(values["properties_schema"], values["example_properties"], values["name"])
 
 
 @pytest.mark.parametrize(
-    ("given", "normal"),
+    ("name", "expected"),
     [
         ("Ghana", "Ghana"),
         ("  Côte \t d'Ivoire\n", "Côte d'Ivoire"),
@@ -141,8 +141,8 @@ def test_the_systems_types_satisfy_the_rules_that_others_must(values: dict[str, 
         ("\u00a0a\u2003b", "a b"),
     ],
 )
-def test_a_name_has_one_spelling(given: str, normal: str) -> None:
-    assert normalize_name(given) == normal
+def test_names_are_normalized(name: str, expected: str) -> None:
+    assert normalize_name(name) == expected
 
 
 KEYWORDS = (
@@ -166,42 +166,40 @@ VALUES: tuple[Any, ...] = (
 )
 INSTANCES: tuple[Any, ...] = (
     *(0, -1, 10**29, 10**400, 1e308, 5e-324, float("nan"), True, None, "", "a" * 5_000, "\ud800"),
-    *([], {}, [1] * 3_000, [{"b": each} for each in range(1_000)], {"a": {"a": {}}}, [[[]]]),
+    *([], {}, [1] * 3_000, [{"b": number} for number in range(1_000)], {"a": {"a": {}}}, [[[]]]),
 )
 
 
-def random_schema(chance: Random, depth: int = 0) -> Any:
-    if depth and chance.random() < 0.3:
-        return chance.choice(VALUES)
+def random_schema(rng: Random, depth: int = 0) -> Any:
+    if depth and rng.random() < 0.3:
+        return rng.choice(VALUES)
     inner = {
-        chance.choice(KEYWORDS): random_schema(chance, depth + 1)
-        if depth < 12
-        else chance.choice(VALUES)
-        for _ in range(chance.choice((1, 1, 2, 3)))
+        rng.choice(KEYWORDS): random_schema(rng, depth + 1) if depth < 12 else rng.choice(VALUES)
+        for _ in range(rng.choice((1, 1, 2, 3)))
     }
-    return {**inner, "type": "object"} if depth == 0 else chance.choice((inner, [inner]))
+    return {**inner, "type": "object"} if depth == 0 else rng.choice((inner, [inner]))
 
 
-def test_any_schema_is_refused_or_checks_anything(seed: int) -> None:
-    chance = Random(seed)
-    checkers = Validators()
+def test_a_random_schema_is_refused_or_validates_any_instance(seed: int) -> None:
+    rng = Random(seed)
+    validators = Validators()
     with repeatable(seed):
         for _ in range(400):
-            schema = random_schema(chance)
+            schema = random_schema(rng)
             try:
                 refuse_bad_schema(schema)
             except ToolRefusalError:
                 continue
             for instance in INSTANCES:
                 with suppress(ToolRefusalError):
-                    checkers.check(schema, {"a": instance}, "Country")
+                    validators.check(schema, {"a": instance}, "Country")
 
 
-def test_items_that_must_differ_are_compared_quickly() -> None:
+def test_unique_items_are_compared_quickly() -> None:
     schema = {"type": "object", "properties": {"a": {"uniqueItems": True}}}
-    many = [{"b": each} for each in range(1_500)]
-    began = process_time()
-    Validators().check(schema, {"a": many}, "Country")
-    assert process_time() - began < 3
+    items = [{"b": number} for number in range(1_500)]
+    start = process_time()
+    Validators().check(schema, {"a": items}, "Country")
+    assert process_time() - start < 3
     with pytest.raises(ToolRefusalError, match="items that are the same"):
         Validators().check(schema, {"a": [{"b": 1, "c": 2}, {"c": 2, "b": 1}]}, "Country")

@@ -1,4 +1,4 @@
-"""What makes a chain hold, decided from rows alone."""
+"""Verification of evidence chains, from rows alone."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from shared.graph.conclusions.citations import CitedElements
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, canonical_json, sha256
 from shared.graph.verification import checks
 from shared.graph.verification.checks import QuotedEvidence, Support, find_unproven
-from tests.support.unordered import UnorderedHash
+from tests.support.unordered_locks import UnorderedHash
 
 AGENT = uuid4()
 WHEN = datetime(2026, 3, 1, tzinfo=UTC)
@@ -32,10 +32,14 @@ def node(name: str = "Ghana", type_name: str = "Country", **properties: Any) -> 
     )
 
 
-def spanned(of: UUID, quote: bytes = QUOTE, source: UUID = AGENT, **claims: Any) -> QuotedEvidence:
+def quoted_evidence(
+    element_id: UUID, quote: bytes = QUOTE, source: UUID = AGENT, **claims: Any
+) -> QuotedEvidence:
     row = EvidenceRow(
-        id=ids.evidence_id(of, source, 5, 5 + len(quote), canonical_json([claims, None, None])),
-        element_id=of,
+        id=ids.evidence_id(
+            element_id, source, 5, 5 + len(quote), canonical_json([claims, None, None])
+        ),
+        element_id=element_id,
         source_id=source,
         first_byte=5,
         end_byte=5 + len(quote),
@@ -51,34 +55,39 @@ def spanned(of: UUID, quote: bytes = QUOTE, source: UUID = AGENT, **claims: Any)
 
 
 def sealed(row: NodeRow, *evidence: QuotedEvidence) -> NodeRow:
-    seal = row.sealed(AGENT, [each.row.id for each in evidence])
+    seal = row.sealed(AGENT, [quoted.row.id for quoted in evidence])
     return row.model_copy(update={"seal": seal})
 
 
-def broken(faults: checks.Faults) -> list[str]:
+def fault_kinds(faults: checks.Faults) -> list[str]:
     return [fault.kind.value for fault in faults]
 
 
-def test_a_node_holds_where_its_seal_does_and_pages_say_all_of_it() -> None:
+def test_a_node_is_valid_if_its_seal_matches_and_evidence_supports_every_property() -> None:
     row = node(capital="Accra")
-    says = spanned(row.id, capital="Accra")
-    assert broken(checks.check_node(AGENT, sealed(row, says), [says])) == []
-    assert broken(checks.check_node(AGENT, row, [says])) == ["unproven"]
-    assert broken(checks.check_node(AGENT, sealed(row), [])) == ["unproven", "unproven"]
+    evidence = quoted_evidence(row.id, capital="Accra")
+    assert fault_kinds(checks.check_node(AGENT, sealed(row, evidence), [evidence])) == []
+    assert fault_kinds(checks.check_node(AGENT, row, [evidence])) == ["unproven"]
+    assert fault_kinds(checks.check_node(AGENT, sealed(row), [])) == ["unproven", "unproven"]
     other = node(capital="Accrb", people=1)
-    assert broken(checks.check_node(AGENT, sealed(other, says), [says])) == ["property", "unproven"]
-    assert broken(checks.check_node(AGENT, sealed(node(), says), [says])) == ["property"]
-    assert broken(checks.check_node(uuid4(), sealed(row, says), [says])) == ["seal"]
+    assert fault_kinds(checks.check_node(AGENT, sealed(other, evidence), [evidence])) == [
+        "property",
+        "unproven",
+    ]
+    assert fault_kinds(checks.check_node(AGENT, sealed(node(), evidence), [evidence])) == [
+        "property"
+    ]
+    assert fault_kinds(checks.check_node(uuid4(), sealed(row, evidence), [evidence])) == ["seal"]
 
 
-def test_a_flag_is_no_number_and_a_whole_number_is_one_however_it_is_spelt() -> None:
+def test_booleans_differ_from_numbers_and_whole_numbers_equal_floats() -> None:
     row = node(open=True, people=9_000_000)
-    says = spanned(row.id, open=1, people=9e6)
-    assert broken(checks.check_node(AGENT, sealed(row, says), [says])) == ["property"]
+    evidence = quoted_evidence(row.id, open=1, people=9e6)
+    assert fault_kinds(checks.check_node(AGENT, sealed(row, evidence), [evidence])) == ["property"]
 
 
 @pytest.mark.parametrize(
-    ("change", "found"),
+    ("change", "expected"),
     [
         ({"quote": QUOTE[:-1]}, ["span", "quote"]),
         ({"quote": b"Another."}, ["quote"]),
@@ -87,10 +96,13 @@ def test_a_flag_is_no_number_and_a_whole_number_is_one_however_it_is_spelt() -> 
         ({}, []),
     ],
 )
-def test_evidence_holds_where_its_span_does(change: dict[str, Any], found: list[str]) -> None:
-    good = spanned(uuid4(), capital="Accra")
-    given = {"quote": good.quote, "text_bytes": good.text_bytes, **change}
-    assert broken(checks.check_evidence(AGENT, QuotedEvidence(good.row, **given))) == found
+def test_evidence_is_valid_if_its_span_matches(change: dict[str, Any], expected: list[str]) -> None:
+    evidence = quoted_evidence(uuid4(), capital="Accra")
+    values = {"quote": evidence.quote, "text_bytes": evidence.text_bytes, **change}
+    assert (
+        fault_kinds(checks.check_evidence(AGENT, QuotedEvidence(evidence.row, **values)))
+        == expected
+    )
 
 
 def test_an_edge_needs_its_ends_and_a_page_or_an_analysis() -> None:
@@ -106,26 +118,33 @@ def test_an_edge_needs_its_ends_and_a_page_or_an_analysis() -> None:
     )
     row = row.model_copy(update={"seal": row.sealed(AGENT, [])})
     ends = {row.source_id: ANALYSIS_TYPE, row.target_id: "Country"}
-    assert broken(checks.check_edge(AGENT, row, [], ends)) == []
+    assert fault_kinds(checks.check_edge(AGENT, row, [], ends)) == []
     ends[row.source_id] = "Country"
-    assert broken(checks.check_edge(AGENT, row, [], ends)) == ["unproven", "unproven"]
-    assert broken(checks.check_edge(AGENT, row, [], {})) == ["end", "end", "unproven", "unproven"]
+    assert fault_kinds(checks.check_edge(AGENT, row, [], ends)) == ["unproven", "unproven"]
+    assert fault_kinds(checks.check_edge(AGENT, row, [], {})) == [
+        "end",
+        "end",
+        "unproven",
+        "unproven",
+    ]
 
 
-def test_advice_cites_analyses_that_are_there_and_not_retracted() -> None:
+def test_advice_cites_existing_analyses_that_are_not_retracted() -> None:
     analysis, country = uuid4(), uuid4()
     content = f"As [node:{analysis}], [node:{country}] and [node:{uuid4()}] say."
     row = node("Wait", ADVICE_TYPE, content=content, summary="Wait.")
     support = Support(
         CitedElements({analysis: ANALYSIS_TYPE, country: "Country"}, set()), {country}
     )
-    told = broken(checks.check_conclusion(row, support))
-    assert told == ["citation", "retracted", "citation"]
-    gone = node("Wait", ADVICE_TYPE, content=7)
-    assert broken(checks.check_conclusion(gone, Support(CitedElements({}, set())))) == ["citation"]
+    kinds = fault_kinds(checks.check_conclusion(row, support))
+    assert kinds == ["citation", "retracted", "citation"]
+    malformed = node("Wait", ADVICE_TYPE, content=7)
+    assert fault_kinds(checks.check_conclusion(malformed, Support(CitedElements({}, set())))) == [
+        "citation"
+    ]
 
 
-def test_whatever_rests_on_what_is_broken_does_not_hold_in_circles_too() -> None:
+def test_elements_that_rest_on_faulty_ones_are_unproven_also_in_cycles() -> None:
     top, left, right, below, other = (uuid4() for _ in range(5))
     rests_on = {top: [left, right], left: [right], right: [left, below], other: []}
     assert find_unproven(rests_on, [below]) == {below, right, left, top}
@@ -133,21 +152,26 @@ def test_whatever_rests_on_what_is_broken_does_not_hold_in_circles_too() -> None
     assert find_unproven(rests_on, []) == set()
 
 
-def test_a_hash_of_lines_in_any_order() -> None:
-    def of(*lines: str) -> str:
-        told = UnorderedHash()
+def test_the_unordered_hash_does_not_depend_on_the_order_of_lines() -> None:
+    def digest(*lines: str) -> str:
+        unordered = UnorderedHash()
         for line in lines:
-            told.add(line)
-        return told.hexdigest()
+            unordered.add(line)
+        return unordered.hexdigest()
 
-    assert of("a", "b", "c") == of("c", "a", "b")
-    assert len({of(), of("a"), of("a", "a"), of("a", "b"), of("ab"), of("")}) == 6
+    assert digest("a", "b", "c") == digest("c", "a", "b")
+    assert (
+        len({digest(), digest("a"), digest("a", "a"), digest("a", "b"), digest("ab"), digest("")})
+        == 6
+    )
 
 
-def test_what_is_due_is_not_asked_whether_it_follows_yet() -> None:
+def test_properties_of_elements_due_for_projection_are_not_checked() -> None:
     row = node(capital="Accra")
-    says = replace(spanned(row.id, capital="Accra"), is_retracted=True)
-    assert broken(checks.check_node(AGENT, sealed(row, says), [says])) == ["property"]
-    due = replace(says, is_due=True)
-    assert broken(checks.check_node(AGENT, sealed(row, due), [due])) == []
-    assert broken(checks.check_node(AGENT, sealed(node(people=1), due), [due])) == ["unproven"]
+    retracted = replace(quoted_evidence(row.id, capital="Accra"), is_retracted=True)
+    assert fault_kinds(checks.check_node(AGENT, sealed(row, retracted), [retracted])) == [
+        "property"
+    ]
+    due = replace(retracted, is_due=True)
+    assert fault_kinds(checks.check_node(AGENT, sealed(row, due), [due])) == []
+    assert fault_kinds(checks.check_node(AGENT, sealed(node(people=1), due), [due])) == ["unproven"]

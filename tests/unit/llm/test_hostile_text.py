@@ -1,4 +1,4 @@
-"""Text from outside: each reader gives a value or refuses in its own words, whatever it is given."""
+"""Untrusted text: each parser returns a value or raises its own error."""
 
 import base64
 import json
@@ -72,37 +72,39 @@ WRAPPINGS: Final = (
 )
 
 
-def refusal_of(read: Callable[[], Any], *refusals: type[Exception]) -> str:
-    """In words; '' where nothing is refused. Any other error leaves."""
+def refusal_message(parse: Callable[[], Any], *refusals: type[Exception]) -> str:
+    """Return the message of the refusal, or an empty string. Other errors propagate."""
     try:
-        read()
+        parse()
     except refusals as refusal:
         return str(refusal)
     return ""
 
 
 @pytest.mark.parametrize("kind", READERS)
-def test_a_text_is_read_or_refused(kind: str) -> None:
-    read, refusals = READERS[kind]
+def test_a_text_is_parsed_or_refused(kind: str) -> None:
+    parse, refusals = READERS[kind]
     for text in STRINGS:
-        said = refusal_of(partial(read, text), *refusals)
-        assert "Exceeds the limit" not in said, text[:40]
+        message = refusal_message(partial(parse, text), *refusals)
+        assert "Exceeds the limit" not in message, text[:40]
 
 
 @pytest.mark.parametrize("kind", [int, str, UUID, datetime])
-def test_a_cursor_is_read_or_refused(kind: type) -> None:
-    values = [json.dumps(each).encode() for each in STRINGS]
-    for value in (*values, *JSON, *(each.encode("utf-8", "surrogatepass") for each in STRINGS)):
+def test_a_cursor_is_parsed_or_refused(kind: type) -> None:
+    values = [json.dumps(string).encode() for string in STRINGS]
+    for value in (*values, *JSON, *(string.encode("utf-8", "surrogatepass") for string in STRINGS)):
         whole = b'[1,"list",' + value + b"]"
         cursor = base64.urlsafe_b64encode(whole).rstrip(b"=").decode()
-        read = partial(pagination.decode_cursor, "list", [kind], cursor)
-        assert len(refusal_of(read, pagination.InvalidCursorError)) < 300
+        parse = partial(pagination.decode_cursor, "list", [kind], cursor)
+        assert len(refusal_message(parse, pagination.InvalidCursorError)) < 300
 
 
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
-def test_a_message_of_the_bus_is_read_or_refused(wrapping: str) -> None:
-    texts = [json.dumps(each).encode() for each in STRINGS]
+def test_a_bus_message_is_parsed_or_refused(wrapping: str) -> None:
+    texts = [json.dumps(string).encode() for string in STRINGS]
     for value in (*texts, *JSON):
         payload = wrapping.encode() % value
         agent_id_of(payload)
-        assert refusal_of(partial(decode, payload), PermanentError).encode() or wrapping == WHOLE
+        assert (
+            refusal_message(partial(decode, payload), PermanentError).encode() or wrapping == WHOLE
+        )

@@ -1,4 +1,4 @@
-"""Odd answers by the other interfaces: responses made in the background, and embeddings."""
+"""Invalid responses of the other interfaces: background responses and embeddings."""
 
 import base64
 import json
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.billing import resumable_call as in_flight_module
+from shared.billing import resumable_call
 from shared.billing.embedding_cache import EmbeddingRequest
 from shared.billing.resumable_call import CallLostError, ResumableCall
 from shared.database.tables.graph import DIMENSIONS
@@ -18,21 +18,27 @@ from shared.llm.answers import AnswerError
 from shared.llm.background_provider import BackgroundProvider
 from shared.llm.model_server import Limits, ModelServer
 from shared.llm.provider import Embedder
-from tests.support.model_server import REQUEST, Connection, canned, in_flight, model_server
+from tests.support.model_server import (
+    REQUEST,
+    Connection,
+    fixed_response,
+    make_resumable_call,
+    model_server,
+)
 
 USAGE = {"input_tokens": 11, "output_tokens": 7}
 HI = {"type": "message", "content": [{"type": "output_text", "text": "Hi"}]}
 DEEP = b"[" * 100_000 + b"]" * 100_000
 
 
-def ended(**changed: Any) -> dict[str, Any]:
-    return {"id": "r1", "status": "completed", "output": [HI], "usage": USAGE, **changed}
+def response(**changes: Any) -> dict[str, Any]:
+    return {"id": "r1", "status": "completed", "output": [HI], "usage": USAGE, **changes}
 
 
 @pytest.fixture(autouse=True)
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shared.llm.model_server.QUICK_TRIES", 1)
-    monkeypatch.setattr(in_flight_module, "FIRST_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(resumable_call, "FIRST_POLL_SECONDS", 0.01)
 
 
 @asynccontextmanager
@@ -45,17 +51,17 @@ async def connected(url: str) -> AsyncIterator[ModelServer]:
 
 
 def call() -> ResumableCall:
-    async def keep(_: str) -> None:
+    async def store_reference(_: str) -> None:
         return None
 
-    return ResumableCall("key", None, keep, in_flight().attempt)
+    return ResumableCall("key", None, store_reference, make_resumable_call().attempt)
 
 
-async def collected(order: Any, result: Any) -> str:
-    """What an order and the look at it come to."""
+async def complete(start_body: Any, result_body: Any) -> str:
+    """Start a background response, poll it once and return its text and tokens."""
 
     async def respond(connection: Connection) -> None:
-        body = result if connection.path.endswith("/r1") else order
+        body = result_body if connection.path.endswith("/r1") else start_body
         await connection.head(kind="application/json")
         await connection.send(body if isinstance(body, bytes) else json.dumps(body).encode())
 
@@ -65,33 +71,35 @@ async def collected(order: Any, result: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("result", "told"),
+    ("result", "expected"),
     [
-        (ended(), "Hi 11"),
-        (ended(extra={"x": 1}), "Hi 11"),
-        (ended(usage=None), "Hi None"),
-        (ended(usage={"input_tokens": -1, "output_tokens": 2}), "Hi None"),
-        (ended(output=[{"type": "reasoning"}, None, HI]), "Hi 11"),
-        (ended(output=[{"type": "message", "content": "Hi"}]), "Hi 11"),
+        (response(), "Hi 11"),
+        (response(extra={"x": 1}), "Hi 11"),
+        (response(usage=None), "Hi None"),
+        (response(usage={"input_tokens": -1, "output_tokens": 2}), "Hi None"),
+        (response(output=[{"type": "reasoning"}, None, HI]), "Hi 11"),
+        (response(output=[{"type": "message", "content": "Hi"}]), "Hi 11"),
     ],
 )
-async def test_a_response_that_differs_a_little_is_understood(result: Any, told: str) -> None:
-    assert await collected({"id": "r1"}, result) == told
+async def test_a_response_with_small_deviations_is_accepted(result: Any, expected: str) -> None:
+    assert await complete({"id": "r1"}, result) == expected
 
 
-@pytest.mark.parametrize("order", [b"<html>", b"[]", b"null", b"{}", {"id": 7}, {"id": ""}, DEEP])
-async def test_an_order_that_names_nothing_is_a_failed_sending(order: Any) -> None:
+@pytest.mark.parametrize(
+    "start_body", [b"<html>", b"[]", b"null", b"{}", {"id": 7}, {"id": ""}, DEEP]
+)
+async def test_a_start_response_without_an_id_is_an_error(start_body: Any) -> None:
     with pytest.raises(AnswerError, match=r"127\.0\.0\.1"):
-        await collected(order, ended())
+        await complete(start_body, response())
 
 
 @pytest.mark.parametrize(
     "result",
     [
-        ended(output=None),
-        ended(output="Hi"),
-        ended(output=[{"type": "function_call", "name": None}]),
-        ended(output=[{"type": "message", "content": [{"type": "refusal", "refusal": "No"}]}]),
+        response(output=None),
+        response(output="Hi"),
+        response(output=[{"type": "function_call", "name": None}]),
+        response(output=[{"type": "message", "content": [{"type": "refusal", "refusal": "No"}]}]),
         {"status": "failed", "error": None},
         {"status": "failed", "error": "broken"},
         {"status": "failed", "error": {"code": "server_error", "message": None}},
@@ -99,17 +107,17 @@ async def test_an_order_that_names_nothing_is_a_failed_sending(order: Any) -> No
         {},
     ],
 )
-async def test_a_response_that_is_no_answer_is_ordered_anew(result: Any) -> None:
+async def test_an_invalid_response_is_started_again(result: Any) -> None:
     with pytest.raises(CallLostError):
-        await collected({"id": "r1"}, result)
+        await complete({"id": "r1"}, result)
 
 
-async def test_a_response_that_cannot_be_read_is_looked_at_again_and_then_fails(
+async def test_an_unreadable_response_is_polled_again_and_then_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(in_flight_module, "MAX_FAILED_POLLS", 1)
+    monkeypatch.setattr(resumable_call, "MAX_FAILED_POLLS", 1)
     with pytest.raises(TransientError, match="did not answer with JSON"):
-        await collected({"id": "r1"}, DEEP)
+        await complete({"id": "r1"}, DEEP)
 
 
 VECTOR = [0.5] * DIMENSIONS
@@ -118,15 +126,15 @@ TEXTS = EmbeddingRequest("e", ("a", "b"))
 
 
 def vectors(*embeddings: Any, **more: Any) -> dict[str, Any]:
-    data = [{"index": place, "embedding": each} for place, each in enumerate(embeddings)]
+    data = [{"index": index, "embedding": embedding} for index, embedding in enumerate(embeddings)]
     return {"data": data, "usage": {"prompt_tokens": 3}, **more}
 
 
-async def embedded(body: Any) -> tuple[list[list[float]], int | None]:
-    sent = body if isinstance(body, bytes) else json.dumps(body).encode()
-    async with model_server(canned(sent)) as stand_in, connected(stand_in.url) as server:
-        found = await Embedder(server, lambda _: None).embed(TEXTS, in_flight())
-    return [list(each) for each in found.vectors], found.input_tokens
+async def embed(body: Any) -> tuple[list[list[float]], int | None]:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    async with model_server(fixed_response(content)) as stand_in, connected(stand_in.url) as server:
+        answer = await Embedder(server, lambda _: None).embed(TEXTS, make_resumable_call())
+    return [list(vector) for vector in answer.vectors], answer.input_tokens
 
 
 @pytest.mark.parametrize(
@@ -137,8 +145,8 @@ async def embedded(body: Any) -> tuple[list[list[float]], int | None]:
         (vectors(VECTOR, VECTOR, usage=None), None),
     ],
 )
-async def test_vectors_come_as_numbers_or_packed(body: Any, tokens: int | None) -> None:
-    assert await embedded(body) == ([VECTOR, VECTOR], tokens)
+async def test_vectors_are_read_as_numbers_or_base64(body: Any, tokens: int | None) -> None:
+    assert await embed(body) == ([VECTOR, VECTOR], tokens)
 
 
 @pytest.mark.parametrize(
@@ -165,8 +173,8 @@ async def test_vectors_come_as_numbers_or_packed(body: Any, tokens: int | None) 
         {"error": {"message": "no memory"}},
     ],
 )
-async def test_vectors_that_are_none_are_failed_sendings(body: Any) -> None:
+async def test_invalid_vectors_are_billed_errors(body: Any) -> None:
     with pytest.raises(VigilError) as error:
-        await embedded(body)
+        await embed(body)
     assert isinstance(error.value, AnswerError | PermanentError)
     assert not error.value.unbilled

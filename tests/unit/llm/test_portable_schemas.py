@@ -1,4 +1,4 @@
-"""Every schema that is sent to a model server is in the part of the language that all servers take."""
+"""Every schema sent to a model server uses only the JSON Schema keywords that all servers accept."""
 
 import importlib
 import pkgutil
@@ -30,18 +30,18 @@ STRUCTURED = [ObserverPlan, AgentConfiguration, AgentTypes]
 
 
 def all_arguments() -> list[type[Arguments]]:
-    """Of every tool that there is."""
+    """Return the argument models of all tools."""
     for package in (shared, services):
-        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not found.name.endswith("__main__") and ".migrations" not in found.name:
-                importlib.import_module(found.name)
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.endswith("__main__") and ".migrations" not in module.name:
+                importlib.import_module(module.name)
     return sorted(
         (
-            each
-            for each in Arguments.__subclasses__()
-            if each.__module__.startswith(("shared", "services"))
+            arguments
+            for arguments in Arguments.__subclasses__()
+            if arguments.__module__.startswith(("shared", "services"))
         ),
-        key=lambda each: each.__name__,
+        key=lambda model: model.__name__,
     )
 
 
@@ -49,17 +49,17 @@ def parameters(arguments: type[Arguments]) -> dict[str, Any]:
     async def call(_: Any) -> dict[str, Any]:
         return {}
 
-    made: dict[str, Any] = declaration(PaidTool("t", "d", arguments, call))["function"]
-    return made["parameters"]  # type: ignore[no-any-return]
+    function: dict[str, Any] = declaration(PaidTool("t", "d", arguments, call))["function"]
+    return function["parameters"]  # type: ignore[no-any-return]
 
 
 def schemas_in(schema: Any) -> Iterator[dict[str, Any]]:
-    """A schema and all within it."""
+    """Yield a schema and its subschemas."""
     if not isinstance(schema, dict):
         return
     yield schema
-    for named in ("properties", "$defs"):
-        for inner in schema.get(named, {}).values():
+    for keyword in ("properties", "$defs"):
+        for inner in schema.get(keyword, {}).values():
             yield from schemas_in(inner)
     for inner in (
         schema.get("items"),
@@ -69,39 +69,41 @@ def schemas_in(schema: Any) -> Iterator[dict[str, Any]]:
         yield from schemas_in(inner)
 
 
-def test_every_tool_of_every_phase_sends_the_portable_subset() -> None:
-    found = all_arguments()
+def test_every_tool_schema_is_in_the_portable_subset() -> None:
+    argument_types = all_arguments()
     assert {"TavilyResearch", "QueryGraph", "AddGraphNode", "Remember"} <= {
-        each.__name__ for each in found
+        arguments.__name__ for arguments in argument_types
     }
-    for arguments in found:
+    for arguments in argument_types:
         schema = parameters(arguments)
         Draft202012Validator.check_schema(schema)
-        for each in schemas_in(schema):
-            assert each.keys() <= PORTABLE_KEYWORDS, (arguments.__name__, each)
+        for subschema in schemas_in(schema):
+            assert subschema.keys() <= PORTABLE_KEYWORDS, (arguments.__name__, subschema)
         assert schema["type"] == "object"
         assert schema["additionalProperties"] is False
 
 
-@pytest.mark.parametrize("shape", STRUCTURED)
-def test_every_structured_answer_is_asked_for_in_the_portable_subset_and_strictly(
-    shape: type[BaseModel],
+@pytest.mark.parametrize("model", STRUCTURED)
+def test_every_structured_output_schema_is_portable_and_strict(
+    model: type[BaseModel],
 ) -> None:
-    schema = response_format(shape, "x")["json_schema"]["schema"]
+    schema = response_format(model, "x")["json_schema"]["schema"]
     Draft202012Validator.check_schema(schema)
-    for each in schemas_in(schema):
-        assert each.keys() <= PORTABLE_KEYWORDS | {MAX_ITEMS}
-        if each.get("type") == "object":
-            assert each["additionalProperties"] is False
-            assert each["required"] == list(each["properties"])
-        if each.get("type") == "array":
-            assert 1 <= each[MAX_ITEMS] <= MAX_PORTABLE_ITEMS, (
-                "a model that repeats itself is stopped"
+    for subschema in schemas_in(schema):
+        assert subschema.keys() <= PORTABLE_KEYWORDS | {MAX_ITEMS}
+        if subschema.get("type") == "object":
+            assert subschema["additionalProperties"] is False
+            assert subschema["required"] == list(subschema["properties"])
+        if subschema.get("type") == "array":
+            assert 1 <= subschema[MAX_ITEMS] <= MAX_PORTABLE_ITEMS, (
+                "list lengths are limited, for models that repeat themselves"
             )
-    assert all(each.keys() <= PORTABLE_KEYWORDS for each in schemas_in(without_max_items(schema)))
+    assert all(
+        subschema.keys() <= PORTABLE_KEYWORDS for subschema in schemas_in(without_max_items(schema))
+    )
 
 
-def test_only_small_maxima_are_kept_and_only_where_they_are_wanted() -> None:
+def test_only_small_max_items_are_kept_and_only_on_request() -> None:
     schema = {
         "type": "object",
         "properties": {
@@ -117,18 +119,18 @@ def test_only_small_maxima_are_kept_and_only_where_they_are_wanted() -> None:
             },
         },
     }
-    kept = portable_schema(schema, keep_max_items=True)["properties"]
-    assert kept["maxItems"]["maxItems"] == MAX_PORTABLE_ITEMS
-    assert "maxItems" not in kept["many"]
-    assert kept["many"]["description"] == "At most 101 entries."
+    limited = portable_schema(schema, keep_max_items=True)["properties"]
+    assert limited["maxItems"]["maxItems"] == MAX_PORTABLE_ITEMS
+    assert "maxItems" not in limited["many"]
+    assert limited["many"]["description"] == "At most 101 entries."
     plain = portable_schema(schema)["properties"]
-    assert plain.keys() == kept.keys(), "a property may have that name"
+    assert plain.keys() == limited.keys(), "a property may have that name"
     assert "maxItems" not in plain["maxItems"]
 
 
-def test_limits_are_told_and_still_checked() -> None:
-    sent = parameters(TavilyResearch)["properties"]["input"]
-    assert sent["description"].endswith("10 to 2000 characters.")
+def test_length_limits_are_described_and_still_validated() -> None:
+    schema = parameters(TavilyResearch)["properties"]["input"]
+    assert schema["description"].endswith("10 to 2000 characters.")
     with pytest.raises(ValidationError) as error:
         TavilyResearch(input="x" * 2001)
     assert "at most 2000 characters" in faults("tavilyResearch", error.value)
@@ -159,11 +161,13 @@ class Tree(BaseModel):
 
 
 def test_a_schema_keeps_its_meaning() -> None:
-    made = portable_schema(Tree.model_json_schema())
-    for each in schemas_in(made):
-        assert each.keys() <= PORTABLE_KEYWORDS
-    told = {name: each.get("description") for name, each in made["properties"].items()}
-    assert told == {
+    portable = portable_schema(Tree.model_json_schema())
+    for subschema in schemas_in(portable):
+        assert subschema.keys() <= PORTABLE_KEYWORDS
+    descriptions = {
+        name: schema.get("description") for name, schema in portable["properties"].items()
+    }
+    assert descriptions == {
         "title": "What it is called.",
         "id": "A UUID.",
         "root": None,
@@ -173,17 +177,17 @@ def test_a_schema_keeps_its_meaning() -> None:
         "share": "More than 0. Less than 1.",
         "more": None,
     }
-    assert made["properties"]["title"]["anyOf"] == [
+    assert portable["properties"]["title"]["anyOf"] == [
         {"type": "string", "description": "At most 2000 characters."},
         {"type": "null"},
     ]
-    leaf = made["properties"]["leaf"]["properties"]
+    leaf = portable["properties"]["leaf"]["properties"]
     assert leaf == {
         "kind": {"type": "string", "enum": ["leaf"]},
         "size": {"type": "integer", "description": "How large. 1 to 10. Default: 3."},
     }
-    assert set(made["$defs"]) == {"Branch"}, "only what contains itself is referred to"
-    assert made["$defs"]["Branch"]["properties"]["leaves"]["description"] == "1 to 5 entries."
+    assert set(portable["$defs"]) == {"Branch"}, "only recursive schemas are referenced"
+    assert portable["$defs"]["Branch"]["properties"]["leaves"]["description"] == "1 to 5 entries."
     branch = {"kind": "twig", "leaves": [], "branches": []}
     tree = {
         "id": "a",
@@ -193,5 +197,5 @@ def test_a_schema_keeps_its_meaning() -> None:
         "code": "y",
         "share": 9,
     }
-    assert Draft202012Validator(made).is_valid(tree)
-    assert not Draft202012Validator(made).is_valid({**tree, "any": {"kind": "stone"}})
+    assert Draft202012Validator(portable).is_valid(tree)
+    assert not Draft202012Validator(portable).is_valid({**tree, "any": {"kind": "stone"}})

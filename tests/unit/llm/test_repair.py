@@ -1,4 +1,4 @@
-"""What is read of broken JSON, what is fitted to a shape, and what that may cost."""
+"""Repair of broken JSON, fitting of values to a schema, and the time limit of both."""
 
 import json
 import random
@@ -18,7 +18,7 @@ from shared.llm.repair import (
     read_json,
     without_repeats,
 )
-from tests.support.mutating import broken_text, damaged
+from tests.support.mutation_statements import broken_text, damage
 from tests.support.seeds import first_seed, repeatable, seed_count
 
 
@@ -60,14 +60,14 @@ VALID = {
         ('{"a": [{"b": 1}, {"b": "cut he', {"a": [{"b": 1}]}),
     ],
 )
-def test_broken_json_is_read_and_noted(text: str, value: Any) -> None:
+def test_broken_json_is_repaired_and_noted(text: str, value: Any) -> None:
     repairs = Repairs()
     assert read_json(text, repairs) == value
     assert repairs.all_notes
 
 
 @pytest.mark.parametrize("text", ["", "I would rather not.", '"a"', "7" * 5000, "null and void"])
-def test_where_there_is_no_json_nothing_is_made_up(text: str) -> None:
+def test_text_without_json_yields_no_object_or_list(text: str) -> None:
     try:
         value = read_json(text, Repairs())
     except UnreadableError:
@@ -76,13 +76,13 @@ def test_where_there_is_no_json_nothing_is_made_up(text: str) -> None:
 
 
 @pytest.mark.parametrize("value", [VALID, [], {}, "text", 1.5, {"a": ["", {"b": "\u2028"}]}])
-def test_what_is_json_stays_as_it_is_without_a_note(value: Any) -> None:
+def test_valid_json_is_read_unchanged_without_notes(value: Any) -> None:
     repairs = Repairs()
     assert read_json(json.dumps(value), repairs) == value
     assert repairs.all_notes == []
 
 
-def test_an_answer_that_was_cut_loses_what_is_incomplete() -> None:
+def test_incomplete_items_of_a_truncated_answer_are_dropped() -> None:
     whole = {"queries": [{"o": "one"}, {"o": "two"}], "insights": [{"n": "three"}, {"n": "four"}]}
     text = json.dumps(whole)
     cut = text[: text.index("four") + 2]
@@ -108,15 +108,15 @@ def test_an_answer_that_was_cut_loses_what_is_incomplete() -> None:
     ],
     ids=lambda text: text[:8],
 )
-def test_hostile_text_costs_a_bounded_time(text: str) -> None:
-    begun = time.process_time()
+def test_hostile_text_is_processed_in_bounded_time(text: str) -> None:
+    start = time.process_time()
     with suppress(UnreadableError):
         read_json(text, Repairs())
-    assert time.process_time() - begun < 10  # without a bound some take minutes
+    assert time.process_time() - start < 10  # without a limit some take minutes
 
 
-def test_the_limit_is_the_same_on_every_machine() -> None:
-    """What one worker repairs another that resumes its step must repair too, however busy it is."""
+def test_the_repair_limit_is_deterministic() -> None:
+    """A worker that resumes a step must repair the text with the same result, under any load."""
     text = '["a" b "c" ' * 600
     results = set()
     for _ in range(3):
@@ -128,7 +128,7 @@ def test_the_limit_is_the_same_on_every_machine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "noted"),
+    ("value", "note"),
     [
         ({"Items": VALID["items"], "search_hints": ["x", "y"], "note": None}, "Items"),
         ({**VALID, "searchHints": "- x\n- y"}, "searchHints was no list"),
@@ -146,31 +146,31 @@ def test_the_limit_is_the_same_on_every_machine() -> None:
         (json.dumps(VALID), "JSON within a text"),
     ],
 )
-def test_other_spellings_and_neighbouring_types_are_fitted(given: Any, noted: str) -> None:
+def test_other_spellings_and_similar_types_are_fitted_to_the_schema(value: Any, note: str) -> None:
     repairs = Repairs()
-    fit = Whole.model_validate(fit_to_schema(Whole, given, repairs, salvage=True))
+    fit = Whole.model_validate(fit_to_schema(Whole, value, repairs, salvage=True))
     assert fit == Whole.model_validate(VALID)
-    assert noted in " ".join(repairs.all_notes)
+    assert note in " ".join(repairs.all_notes)
 
 
-def test_what_fits_is_not_touched() -> None:
+def test_a_valid_value_is_not_changed() -> None:
     repairs = Repairs()
     for salvage in (True, False):
         assert fit_to_schema(Whole, VALID, repairs, salvage=salvage) == VALID
     assert repairs.all_notes == []
 
 
-def test_without_salvage_what_is_not_asked_for_stays_to_be_refused() -> None:
+def test_without_salvage_extra_fields_are_rejected() -> None:
     with pytest.raises(ValidationError, match="Extra inputs"):
         Whole.model_validate(fit_to_schema(Whole, {**VALID, "more": 1}, Repairs(), salvage=False))
 
 
 def test_random_damage_never_breaks_the_repair() -> None:
-    begin = first_seed()
-    for seed in range(begin, begin + (seed_count() or 300)):
+    start = first_seed()
+    for seed in range(start, start + (seed_count() or 300)):
         with repeatable(seed):
             rng = random.Random(seed)
-            text = broken_text(damaged(VALID, rng, rng.randrange(6)), rng)
+            text = broken_text(damage(VALID, rng, rng.randrange(6)), rng)
             repairs = Repairs()
             try:
                 value = read_json(text, repairs, is_cut=rng.random() < 0.3)
@@ -180,7 +180,7 @@ def test_random_damage_never_breaks_the_repair() -> None:
             json.dumps(repairs.all_notes)
 
 
-def test_texts_are_cut_at_words_and_repeats_are_left_out() -> None:
+def test_texts_are_cut_at_word_boundaries_and_duplicates_are_removed() -> None:
     assert cut_text("one two three", 9) == "one two…"
     assert len(cut_text("x" * 50, 10)) == 10
     repairs = Repairs()

@@ -1,4 +1,4 @@
-"""Chat requests in the words of the Responses API, and its answers as chat answers."""
+"""Chat requests converted to the Responses API, and its responses converted to chat answers."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def response(*output: dict[str, Any], status: str = "completed", **more: Any) ->
     )
 
 
-def said(text: str, **more: Any) -> dict[str, Any]:
+def message(text: str, **more: Any) -> dict[str, Any]:
     part = {"type": "output_text", "text": text, "annotations": []}
     return {
         "type": "message",
@@ -64,7 +64,7 @@ def said(text: str, **more: Any) -> dict[str, Any]:
     }
 
 
-def called(call_id: str, name: str = "find", arguments: str = "{}") -> dict[str, Any]:
+def function_call(call_id: str, name: str = "find", arguments: str = "{}") -> dict[str, Any]:
     return {
         "type": "function_call",
         "id": "fc_1",
@@ -74,8 +74,8 @@ def called(call_id: str, name: str = "find", arguments: str = "{}") -> dict[str,
     }
 
 
-THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": []}
-TALK = ChatRequest(
+REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
+CONVERSATION = ChatRequest(
     "m",
     (SYSTEM, USER, assistant_message("Let me see.", [Call("a", "find", "{}")] * 2), *REPLIES, USER),
     (TOOL,),
@@ -86,17 +86,17 @@ TALK = ChatRequest(
     "request_",
     [
         ChatRequest("m", (SYSTEM, USER), (), SCHEMA),
-        TALK,
+        CONVERSATION,
         ChatRequest("m", (SYSTEM, USER, assistant_message(None, [Call("a", "find", "{")]))),
         ChatRequest("m", (USER, {"role": "assistant", "content": "no JSON"}, USER), (), SCHEMA),
     ],
 )
-def test_nothing_is_lost_on_the_way_there(request_: ChatRequest) -> None:
+def test_a_request_survives_the_round_trip(request_: ChatRequest) -> None:
     assert to_chat_body(request_body(request_)) == request_.body
 
 
-def test_calls_and_their_results_are_items_that_share_an_id_and_have_none_of_their_own() -> None:
-    kinds = [(item["type"], item.get("call_id")) for item in request_body(TALK)["input"]]
+def test_tool_calls_and_results_are_items_with_a_shared_call_id() -> None:
+    kinds = [(item["type"], item.get("call_id")) for item in request_body(CONVERSATION)["input"]]
     assert kinds == [
         ("message", None),
         ("message", None),
@@ -107,22 +107,22 @@ def test_calls_and_their_results_are_items_that_share_an_id_and_have_none_of_the
         ("function_call_output", "a_1"),
         ("message", None),
     ]
-    assert not any("id" in item for item in request_body(TALK)["input"])
+    assert not any("id" in item for item in request_body(CONVERSATION)["input"])
 
 
-def test_tools_may_leave_arguments_out() -> None:
-    assert request_body(TALK)["tools"][0]["strict"] is False
+def test_tool_schemas_are_not_strict() -> None:
+    assert request_body(CONVERSATION)["tools"][0]["strict"] is False
 
 
-def test_an_answer_has_its_text_and_tokens() -> None:
-    answer = response(THOUGHT, said("Done.\x00"))
+def test_an_answer_has_text_and_token_counts() -> None:
+    answer = response(REASONING, message("Done.\x00"))
     assert (answer.text, answer.finish_reason) == ("Done.", "stop")
     assert (answer.input_tokens, answer.output_tokens) == (7, 5)
     assert answer.tool_calls == []
 
 
-def test_calls_with_the_same_id_are_told_apart() -> None:
-    answer = response(THOUGHT, said("I look."), called("c"), called("c", "read"))
+def test_calls_with_the_same_id_get_distinct_ids() -> None:
+    answer = response(REASONING, message("I look."), function_call("c"), function_call("c", "read"))
     assert [(call.id, call.name) for call in answer.tool_calls] == [
         ("c_0", "find"),
         ("c_1", "read"),
@@ -130,25 +130,25 @@ def test_calls_with_the_same_id_are_told_apart() -> None:
     assert (answer.text, answer.finish_reason) == ("I look.", "tool_calls")
 
 
-def test_last_words_come_without_the_thoughts_before_them() -> None:
-    thinking = said("I will now write JSON. ", phase="commentary")
-    assert response(thinking, said("{}", phase="final_answer")).text == "{}"
-    assert response(thinking).text == "I will now write JSON. "
+def test_the_final_answer_excludes_the_commentary() -> None:
+    commentary = message("I will now write JSON. ", phase="commentary")
+    assert response(commentary, message("{}", phase="final_answer")).text == "{}"
+    assert response(commentary).text == "I will now write JSON. "
 
 
 @pytest.mark.parametrize("reason", ["max_output_tokens", None])
-def test_an_answer_that_was_cut_short_says_why(reason: str | None) -> None:
+def test_a_truncated_answer_has_the_finish_reason_length(reason: str | None) -> None:
     details = {"reason": reason} if reason else None
-    cut = response(said("Half"), status="incomplete", incomplete_details=details)
-    assert (cut.text, cut.finish_reason) == ("Half", "length")
+    answer = response(message("Half"), status="incomplete", incomplete_details=details)
+    assert (answer.text, answer.finish_reason) == ("Half", "length")
 
 
-def test_nothing_said_is_an_empty_text() -> None:
-    assert response(said("")).text == ""
-    assert response(said("Hi"), usage=None).input_tokens is None
+def test_an_empty_message_is_an_empty_text() -> None:
+    assert response(message("")).text == ""
+    assert response(message("Hi"), usage=None).input_tokens is None
 
 
-REFUSED = {**said(""), "content": [{"type": "refusal", "refusal": "I would rather not."}]}
+REFUSED = {**message(""), "content": [{"type": "refusal", "refusal": "I would rather not."}]}
 FILTERED: dict[str, Any] = {
     "status": "incomplete",
     "incomplete_details": {"reason": "content_filter"},
@@ -156,18 +156,18 @@ FILTERED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("output", "more", "words"),
+    ("output", "more", "expected"),
     [
         ([REFUSED], {}, "refused: I would rather not"),
-        ([said("Half")], FILTERED, "content filter withheld the answer: Half"),
+        ([message("Half")], FILTERED, "content filter withheld the answer: Half"),
         (None, {}, "its output is no list"),
         ([{"type": "function_call", "call_id": "a", "name": None}], {}, "has no name"),
     ],
 )
-def test_what_is_no_answer_says_what_the_server_said(
-    output: list[dict[str, Any]] | None, more: dict[str, Any], words: str
+def test_an_invalid_response_is_an_error_with_the_servers_message(
+    output: list[dict[str, Any]] | None, more: dict[str, Any], expected: str
 ) -> None:
-    with pytest.raises(AnswerError, match=words) as error:
+    with pytest.raises(AnswerError, match=expected) as error:
         response(**{"output": output, **more})
     assert (error.value.usage.input_tokens, error.value.usage.output_tokens) == (7, 5)
     assert "the server" in str(error.value)

@@ -1,4 +1,4 @@
-"""Answers put together from the chunks of servers of all kinds."""
+"""Answers assembled from the stream chunks of different servers."""
 
 import json
 from typing import Any
@@ -21,23 +21,23 @@ def call(
     return {"index": index, "id": call_id, "function": {"name": name, "arguments": arguments}}
 
 
-def test_the_sandboxs_own_answer_comes_out_whole() -> None:
-    said = Answer(
+def test_a_streamed_sandbox_answer_is_assembled() -> None:
+    expected = Answer(
         "one two three four five six seven eight", (ToolCall.of("look", text="a b c d"),) * 2
     )
     usage = {"prompt_tokens": 7, "completion_tokens": 9, "total_tokens": 16}
     streamed = Streamed("the server")
-    grown = [streamed.take(json.dumps(each)) for each in chunks("m", "h", said, usage)]
+    changes = [streamed.take(json.dumps(data)) for data in chunks("m", "h", expected, usage)]
     answer = streamed.answer()
-    assert grown.count(True) > 1
-    assert answer.text == said.text
-    assert [(each.name, each.arguments) for each in answer.tool_calls] == [
-        (each.name, each.arguments) for each in said.calls
+    assert changes.count(True) > 1
+    assert answer.text == expected.text
+    assert [(tool_call.name, tool_call.arguments) for tool_call in answer.tool_calls] == [
+        (tool_call.name, tool_call.arguments) for tool_call in expected.calls
     ]
     assert (answer.finish_reason, answer.input_tokens, answer.output_tokens) == ("tool_calls", 7, 9)
 
 
-def test_calls_in_turns_keep_apart() -> None:
+def test_interleaved_calls_are_kept_apart() -> None:
     streamed = Streamed("the server")
     for piece in (
         call(0, "a", '{"x"', "1"),
@@ -47,19 +47,19 @@ def test_calls_in_turns_keep_apart() -> None:
     ):
         streamed.take(chunk(tool_calls=[piece]))
     streamed.take(chunk("tool_calls"))
-    told = [(each.name, each.arguments) for each in streamed.answer().tool_calls]
-    assert told == [("a", '{"x":1}'), ("b", '{"y":2}')]
+    calls = [(tool_call.name, tool_call.arguments) for tool_call in streamed.answer().tool_calls]
+    assert calls == [("a", '{"x":1}'), ("b", '{"y":2}')]
 
 
-def test_whole_calls_under_one_index_are_told_apart_by_their_ids() -> None:
+def test_whole_calls_under_one_index_are_distinguished_by_their_ids() -> None:
     streamed = Streamed("the server")
     streamed.take(chunk(tool_calls=[call(0, "a", "{}", "1")]))
     streamed.take(chunk(tool_calls=[call(0, "b", "{}", "2")]))
     streamed.take(chunk("tool_calls"))
-    assert [each.name for each in streamed.answer().tool_calls] == ["a", "b"]
+    assert [tool_call.name for tool_call in streamed.answer().tool_calls] == ["a", "b"]
 
 
-def test_an_answer_that_breaks_off_is_none() -> None:
+def test_a_truncated_stream_is_an_error() -> None:
     streamed = Streamed("the server")
     streamed.take(chunk(content="Lith"))
     with pytest.raises(TransientError, match="broke off"):

@@ -1,4 +1,4 @@
-"""Tool calls as a weak model writes them, and what is no call however much it looks like one."""
+"""Tool calls as a weak model writes them, and text that only resembles a call."""
 
 import json
 import random
@@ -12,13 +12,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.llm.messages import ChatAnswer, ToolCall, assistant_message
 from shared.llm.repair import Repairs
-from shared.llm.tool_calls import arguments_of, call_repairs, understood
+from shared.llm.tool_calls import call_repairs, normalize_tool_calls, parse_arguments
 from shared.tools import Arguments, Json, StateTool
-from tests.support.mutating import broken_text, damaged
+from tests.support.mutation_statements import broken_text, damage
 from tests.support.seeds import first_seed, repeatable, seed_count
 
 NODE = "85d48d86-daca-506d-8dce-f463264aab4d"
-GIVEN: Json = {
+ARGUMENTS: Json = {
     "name": "Ghana",
     "sourceId": NODE,
     "properties": {"area": 1},
@@ -28,7 +28,7 @@ GIVEN: Json = {
 }
 
 
-class Wanted(Arguments):
+class NodeArguments(Arguments):
     name: str
     source_id: UUID
     properties: dict[str, Any]
@@ -37,17 +37,19 @@ class Wanted(Arguments):
     action: Literal["BUY", "SELL"] = "SELL"
 
 
-async def _run(session: AsyncSession, given: Wanted) -> Json:
+async def _run(session: AsyncSession, arguments: NodeArguments) -> Json:
     return {}
 
 
-TOOL = StateTool("addGraphNode", "Adds.", Wanted, _run)
+TOOL = StateTool("addGraphNode", "Adds.", NodeArguments, _run)
 NAMES = ["addGraphNode", "queryGraph"]
 
 
 def _answer(text: str | None = None, *calls: tuple[str, str]) -> ChatAnswer:
-    made = [ToolCall(str(at), name, given) for at, (name, given) in enumerate(calls)]
-    return ChatAnswer(assistant_message(text, made), "stop")
+    tool_calls = [
+        ToolCall(str(index), name, arguments) for index, (name, arguments) in enumerate(calls)
+    ]
+    return ChatAnswer(assistant_message(text, tool_calls), "stop")
 
 
 @pytest.mark.parametrize(
@@ -65,38 +67,42 @@ def _answer(text: str | None = None, *calls: tuple[str, str]) -> ChatAnswer:
         '```json\n{{"name": "searchGraph", "arguments": {"text": "x"}}}\n```',
     ],
 )
-def test_an_answer_that_consists_of_calls_is_one(text: str) -> None:
-    said = _answer(text)
-    read = understood(said, NAMES)
-    [call] = read.tool_calls
+def test_a_text_that_consists_of_calls_is_parsed_as_calls(text: str) -> None:
+    answer = _answer(text)
+    parsed = normalize_tool_calls(answer, NAMES)
+    [call] = parsed.tool_calls
     assert (call.name, json.loads(call.arguments)) == ("queryGraph", {"text": "x"})
-    assert read.text == ""
-    assert read.message["tool_calls"][0]["id"] == call.id
-    assert [each.all_notes for each in call_repairs(said, read)] == [
+    assert parsed.text == ""
+    assert parsed.message["tool_calls"][0]["id"] == call.id
+    assert [repairs.all_notes for repairs in call_repairs(answer, parsed)] == [
         ["The call was written as text."]
     ]
-    assert understood(said, NAMES) == read, "a resumed run reads the same"
+    assert normalize_tool_calls(answer, NAMES) == parsed, (
+        "a resumed phase run parses the same calls"
+    )
 
 
-def test_several_calls_have_ids_of_their_own() -> None:
-    call = '{"name": "queryGraph", "arguments": {}}'
+def test_several_calls_have_distinct_ids() -> None:
+    call_text = '{"name": "queryGraph", "arguments": {}}'
     for text in (
-        f"{call}\n{call}",
-        f"[{call}, {call}]",
-        f"```json\n{call}\n```\n```json\n{call}\n```",
+        f"{call_text}\n{call_text}",
+        f"[{call_text}, {call_text}]",
+        f"```json\n{call_text}\n```\n```json\n{call_text}\n```",
     ):
-        ids = [each.id for each in understood(_answer(text), NAMES).tool_calls]
+        ids = [call.id for call in normalize_tool_calls(_answer(text), NAMES).tool_calls]
         assert len(set(ids)) == len(ids) == 2
 
 
-def test_of_calls_that_the_limit_cut_off_the_whole_ones_are_made() -> None:
+def test_complete_calls_of_a_truncated_answer_are_parsed() -> None:
     text = '{{"name": "createGraphNode", "arguments": {"name": "Oil"}}\n' * 3
     cut = replace(_answer(text + '{{"name": "createGra'), finish_reason="length")
-    assert [call.name for call in understood(cut, NAMES).tool_calls] == ["addGraphNode"] * 3
+    assert [call.name for call in normalize_tool_calls(cut, NAMES).tool_calls] == [
+        "addGraphNode"
+    ] * 3
     stopped = replace(cut, finish_reason="stop")
-    assert understood(stopped, NAMES) is stopped
+    assert normalize_tool_calls(stopped, NAMES) is stopped
     only_cut = replace(_answer('{"name": "queryGra'), finish_reason="length")
-    assert understood(only_cut, NAMES) is only_cut
+    assert normalize_tool_calls(only_cut, NAMES) is only_cut
 
 
 @pytest.mark.parametrize(
@@ -119,13 +125,13 @@ def test_of_calls_that_the_limit_cut_off_the_whole_ones_are_made() -> None:
         "3",
     ],
 )
-def test_what_is_more_than_calls_stays_a_text(text: str) -> None:
-    said = _answer(text)
-    assert understood(said, NAMES) is said
+def test_a_text_with_more_than_calls_stays_a_text(text: str) -> None:
+    answer = _answer(text)
+    assert normalize_tool_calls(answer, NAMES) is answer
 
 
 @pytest.mark.parametrize(
-    ("name", "meant"),
+    ("name", "expected"),
     [
         ("addGraphNode", "addGraphNode"),
         ("add_graph_node", "addGraphNode"),
@@ -140,16 +146,16 @@ def test_what_is_more_than_calls_stays_a_text(text: str) -> None:
         ("", ""),
     ],
 )
-def test_names_are_those_of_tools_where_they_are_meant(name: str, meant: str) -> None:
-    said = _answer(None, (name, "{}"))
-    read = understood(said, NAMES)
-    assert [call.name for call in read.tool_calls] == [meant]
-    assert [call.id for call in read.tool_calls] == [call.id for call in said.tool_calls]
-    assert bool(call_repairs(said, read)[0]) is (name != meant)
+def test_similar_tool_names_are_corrected(name: str, expected: str) -> None:
+    answer = _answer(None, (name, "{}"))
+    parsed = normalize_tool_calls(answer, NAMES)
+    assert [call.name for call in parsed.tool_calls] == [expected]
+    assert [call.id for call in parsed.tool_calls] == [call.id for call in answer.tool_calls]
+    assert bool(call_repairs(answer, parsed)[0]) is (name != expected)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sent_back"),
+    ("arguments", "expected"),
     [
         ('{"a": 1}', '{"a": 1}'),
         ("{'a': 1,}", '{"a": 1}'),
@@ -158,72 +164,76 @@ def test_names_are_those_of_tools_where_they_are_meant(name: str, meant: str) ->
         ("[1, 2]", "{}"),
     ],
 )
-def test_what_is_sent_back_to_the_server_is_always_json(arguments: str, sent_back: str) -> None:
-    read = understood(_answer(None, ("queryGraph", arguments)), NAMES)
-    assert read.message["tool_calls"][0]["function"]["arguments"] == sent_back
+def test_arguments_sent_back_to_the_server_are_always_a_json_object(
+    arguments: str, expected: str
+) -> None:
+    parsed = normalize_tool_calls(_answer(None, ("queryGraph", arguments)), NAMES)
+    assert parsed.message["tool_calls"][0]["function"]["arguments"] == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "is_noted"),
+    ("arguments", "has_note"),
     [
-        (GIVEN, False),
-        ({**GIVEN, "confidence": "0.5"}, False),
-        ({"arguments": GIVEN}, True),
-        ({"parameters": json.dumps(GIVEN)}, True),
-        ({"name": "addGraphNode", "arguments": GIVEN}, True),
-        ({**GIVEN, "sourceId": f"[node:{NODE}]"}, False),
-        ({**GIVEN, "aliases": "Gold Coast"}, True),
-        ({**GIVEN, "properties": '{"area": 1}'}, True),
-        ({**GIVEN, "properties": [{"name": "area", "value": 1}]}, True),
-        ({**GIVEN, "action": "buy"}, True),
-        ({**GIVEN, "Source ID": NODE, "sourceId": None} | {"more": None}, True),
-        ({("Name" if key == "name" else key): value for key, value in GIVEN.items()}, True),
+        (ARGUMENTS, False),
+        ({**ARGUMENTS, "confidence": "0.5"}, False),
+        ({"arguments": ARGUMENTS}, True),
+        ({"parameters": json.dumps(ARGUMENTS)}, True),
+        ({"name": "addGraphNode", "arguments": ARGUMENTS}, True),
+        ({**ARGUMENTS, "sourceId": f"[node:{NODE}]"}, False),
+        ({**ARGUMENTS, "aliases": "Gold Coast"}, True),
+        ({**ARGUMENTS, "properties": '{"area": 1}'}, True),
+        ({**ARGUMENTS, "properties": [{"name": "area", "value": 1}]}, True),
+        ({**ARGUMENTS, "action": "buy"}, True),
+        ({**ARGUMENTS, "Source ID": NODE, "sourceId": None} | {"more": None}, True),
+        ({("Name" if key == "name" else key): value for key, value in ARGUMENTS.items()}, True),
     ],
 )
-def test_arguments_are_understood_where_they_are_unambiguous(given: Json, is_noted: bool) -> None:
-    if given.get("sourceId", "") is None:
-        del given["sourceId"]
+def test_unambiguous_arguments_are_repaired(arguments: Json, has_note: bool) -> None:
+    if arguments.get("sourceId", "") is None:
+        del arguments["sourceId"]
     repairs = Repairs()
-    assert arguments_of(TOOL, json.dumps(given), repairs) == Wanted.model_validate(GIVEN)
-    assert bool(repairs) is is_noted
-
-
-def test_nothing_that_is_left_out_has_another_value_than_its_own() -> None:
-    made = arguments_of(
-        TOOL, json.dumps({**GIVEN, "aliases": None, "confidence": "null"}), Repairs()
+    assert parse_arguments(TOOL, json.dumps(arguments), repairs) == NodeArguments.model_validate(
+        ARGUMENTS
     )
-    assert made == Wanted.model_validate({**GIVEN, "aliases": [], "confidence": None})
+    assert bool(repairs) is has_note
+
+
+def test_null_arguments_get_their_defaults() -> None:
+    parsed = parse_arguments(
+        TOOL, json.dumps({**ARGUMENTS, "aliases": None, "confidence": "null"}), Repairs()
+    )
+    assert parsed == NodeArguments.model_validate({**ARGUMENTS, "aliases": [], "confidence": None})
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("no JSON", "Invalid JSON"),
-        (json.dumps({**GIVEN, "because": "so"}), "because"),
-        (json.dumps({**GIVEN, "action": "HOLD"}), "action"),
-        (json.dumps({**GIVEN, "confidence": "very"}), "confidence"),
+        (json.dumps({**ARGUMENTS, "because": "so"}), "because"),
+        (json.dumps({**ARGUMENTS, "action": "HOLD"}), "action"),
+        (json.dumps({**ARGUMENTS, "confidence": "very"}), "confidence"),
         ("{}", "name"),
     ],
 )
-def test_what_is_ambiguous_is_refused(text: str, told: str) -> None:
-    with pytest.raises(ValidationError, match=told):
-        arguments_of(TOOL, text, Repairs())
+def test_ambiguous_arguments_are_rejected(text: str, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        parse_arguments(TOOL, text, Repairs())
 
 
-def test_random_damage_is_understood_or_refused() -> None:
-    begin, fit = first_seed(), 0
+def test_randomly_damaged_calls_are_parsed_or_rejected() -> None:
+    start, accepted = first_seed(), 0
     count = seed_count() or 400
-    for seed in range(begin, begin + count):
+    for seed in range(start, start + count):
         with repeatable(seed):
             rng = random.Random(seed)
-            text = broken_text(damaged(GIVEN, rng, rng.randrange(4)), rng)
-            said = _answer(None, ("add_graph_node", text))
-            read = understood(said, NAMES)
-            assert isinstance(json.loads(read.tool_calls[0].arguments), dict)
-            assert understood(_answer(text), NAMES).message is not None
+            text = broken_text(damage(ARGUMENTS, rng, rng.randrange(4)), rng)
+            answer = _answer(None, ("add_graph_node", text))
+            parsed = normalize_tool_calls(answer, NAMES)
+            assert isinstance(json.loads(parsed.tool_calls[0].arguments), dict)
+            assert normalize_tool_calls(_answer(text), NAMES).message is not None
             try:
-                arguments_of(TOOL, read.tool_calls[0].arguments, Repairs())
+                parse_arguments(TOOL, parsed.tool_calls[0].arguments, Repairs())
             except ValidationError:
                 continue
-            fit += 1
-    assert fit > count / 5
+            accepted += 1
+    assert accepted > count / 5

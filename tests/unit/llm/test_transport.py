@@ -1,4 +1,4 @@
-"""A model server that is slow, away, limits its callers or lacks a feature, over HTTP."""
+"""A model server that is slow, unreachable, rate limited or lacks a feature, over HTTP."""
 
 import asyncio
 import json
@@ -27,13 +27,13 @@ from tests.support.model_server import (
     USAGE,
     Connection,
     Respond,
-    canned,
     chunk,
     completion,
     events,
-    in_flight,
+    fixed_response,
+    make_resumable_call,
     model_server,
-    speaking,
+    provider_for,
 )
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -42,8 +42,8 @@ QUICK = Limits(whole=0.3, silence=0.3, first_token=0.6, total=30.0)
 
 
 @pytest.fixture(autouse=True)
-def once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No try follows another by itself."""
+def no_quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Disable immediate retries."""
     monkeypatch.setattr("shared.llm.model_server.QUICK_TRIES", 1)
 
 
@@ -69,30 +69,32 @@ def once(monkeypatch: pytest.MonkeyPatch) -> None:
         (None, None),
     ],
 )
-def test_a_wait_that_is_asked_for_is_bounded(header: str | None, seconds: float | None) -> None:
+def test_retry_after_is_parsed_and_bounded(header: str | None, seconds: float | None) -> None:
     assert retry_after_seconds(header, at_most=MAX_RETRY_AFTER_SECONDS, now=NOW) == seconds
 
 
-async def failing(
+async def complete_error(
     respond: Respond, *, stream: Stream = "auto", limits: Limits | None = None
 ) -> BaseException:
-    """What one sending raises."""
-    attempts: list[BaseException | None] = []
+    """Return the error of one attempt."""
+    attempt_errors: list[BaseException | None] = []
     async with model_server(respond) as stand_in:
-        async with speaking(stand_in, stream=stream, limits=limits) as provider:
+        async with provider_for(stand_in, stream=stream, limits=limits) as provider:
             with pytest.raises((TransientError, PermanentError)):
-                await provider.complete(REQUEST, in_flight(attempts))
+                await provider.complete(REQUEST, make_resumable_call(attempt_errors))
         assert len(stand_in.requests) == 1
-    [error] = attempts
+    [error] = attempt_errors
     assert error is not None
     assert "127.0.0.1" in str(error)
     return error
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
-async def test_who_is_away_or_limits_uses_up_no_attempt(status: int) -> None:
+async def test_an_unavailable_or_rate_limited_server_does_not_count_as_an_attempt(
+    status: int,
+) -> None:
     body = json.dumps({"error": {"message": "try later"}}).encode()
-    error = await failing(canned(body, status, Retry_After="7"))
+    error = await complete_error(fixed_response(body, status, Retry_After="7"))
     assert isinstance(error, TransientError)
     assert (error.counts, error.retry_in_seconds) == (False, 7.0)
     assert f"answered {status}: try later" in str(error)
@@ -103,72 +105,72 @@ async def test_who_is_away_or_limits_uses_up_no_attempt(status: int) -> None:
     [(400, "llm_request"), (401, "llm_key"), (402, "llm_quota"), (403, "llm_key"), (404, "llm_model"),
      (413, "llm_request"), (422, "llm_request"), (501, "llm_request"), (304, "llm_request")],
 )  # fmt: skip
-async def test_what_no_other_try_can_mend_is_permanent(status: int, code: str) -> None:
-    error = await failing(canned(b'{"error": {"message": "no"}}', status))
+async def test_errors_that_a_retry_cannot_fix_are_permanent(status: int, code: str) -> None:
+    error = await complete_error(fixed_response(b'{"error": {"message": "no"}}', status))
     assert isinstance(error, PermanentError)
     assert error.code == code
     assert error.unbilled
 
 
-async def test_a_quota_that_is_used_up_is_permanent() -> None:
+async def test_an_exhausted_quota_is_permanent() -> None:
     body = json.dumps({"error": {"message": "pay", "code": "insufficient_quota"}}).encode()
-    error = await failing(canned(body, 429))
+    error = await complete_error(fixed_response(body, 429))
     assert isinstance(error, PermanentError)
     assert error.code == "llm_quota"
 
 
-async def test_an_error_without_end_is_read_as_far_as_it_is_of_use() -> None:
+async def test_an_endless_error_body_is_read_in_part() -> None:
     async def respond(connection: Connection) -> None:
         await connection.head(503)
         while True:
             await connection.send(b"x" * 65536)
 
-    error = await failing(respond)
+    error = await complete_error(respond)
     assert isinstance(error, TransientError)
     assert not error.counts
     assert len(str(error)) < 3000
 
 
-async def test_an_error_whose_body_breaks_off_keeps_its_status() -> None:
-    error = await failing(canned(b'{"error"', 503, Content_Length="1000"))
+async def test_an_error_with_a_truncated_body_keeps_its_status() -> None:
+    error = await complete_error(fixed_response(b'{"error"', 503, Content_Length="1000"))
     assert isinstance(error, TransientError)
     assert (error.counts, "answered 503" in str(error)) == (False, True)
 
 
-async def test_a_server_that_cannot_be_reached_uses_up_no_attempt_and_costs_nothing() -> None:
-    async with model_server(canned(b"")) as stand_in:
+async def test_an_unreachable_server_is_unbilled_and_does_not_count_as_an_attempt() -> None:
+    async with model_server(fixed_response(b"")) as stand_in:
         pass
-    async with speaking(stand_in) as provider:
+    async with provider_for(stand_in) as provider:
         with pytest.raises(TransientError, match=r"127\.0\.0\.1") as error:
-            await provider.complete(REQUEST, in_flight())
+            await provider.complete(REQUEST, make_resumable_call())
     assert (error.value.counts, error.value.unbilled) == (False, True)
 
 
-async def test_a_connection_that_is_reset_before_any_answer_uses_up_no_attempt() -> None:
+async def test_a_connection_reset_before_any_response_does_not_count_as_an_attempt() -> None:
     async def respond(connection: Connection) -> None:
         connection.reset()
 
-    error = await failing(respond)
+    error = await complete_error(respond)
     assert isinstance(error, TransientError)
     assert (error.counts, error.unbilled) == (False, False)
 
 
 @pytest.mark.parametrize("stream", ["auto", "never"])
-async def test_an_answer_that_breaks_off_is_a_failed_one_with_what_came(stream: Stream) -> None:
+async def test_a_truncated_response_is_an_error_with_the_received_part(stream: Stream) -> None:
     async def respond(connection: Connection) -> None:
         await connection.head(200, {"Content-Length": "10000"})
         await connection.send(
             events(chunk({"content": "Hi"}), done=False) if connection.streams else b'{"choices": ['
         )
 
-    error = await failing(respond, stream=stream)
+    error = await complete_error(respond, stream=stream)
     assert isinstance(error, AnswerError)
     assert (error.kind, error.counts, error.unbilled) == (FailureKind.CUT_OFF, True, False)
     assert error.excerpt == ("Hi" if stream == "auto" else '{"choices": [')
 
 
 @pytest.mark.parametrize("stream", ["auto", "never"])
-async def test_a_body_without_end_is_given_up_at_its_bound(
+async def test_an_endless_body_is_rejected_at_the_size_limit(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shared.llm.model_server.MAX_BODY_BYTES", 2**20)
@@ -180,13 +182,13 @@ async def test_a_body_without_end_is_given_up_at_its_bound(
             piece = events(chunk({"content": f"and {number} "}), done=False)
             await connection.send(piece if connection.streams else b"[" * 65536)
 
-    error = await failing(respond, stream=stream)
+    error = await complete_error(respond, stream=stream)
     assert isinstance(error, AnswerError)
     assert "1048576 bytes" in str(error)
 
 
-async def pausing(connection: Connection, *pieces: bytes | float) -> None:
-    """Sends pieces, and pauses of so many seconds between them."""
+async def send_with_pauses(connection: Connection, *pieces: bytes | float) -> None:
+    """Send the bytes; a number is a pause in seconds."""
     for piece in pieces:
         if isinstance(piece, bytes):
             await connection.send(piece)
@@ -195,135 +197,135 @@ async def pausing(connection: Connection, *pieces: bytes | float) -> None:
 
 
 HI = events(chunk({"content": "Hi"}), done=False)
-FOR_EVER = 1000.0
+FOREVER = 1000.0
 
 
 @pytest.mark.parametrize(
-    ("stream", "limits", "sent", "setting", "received"),
+    ("stream", "limits", "pieces", "setting", "received"),
     [
-        ("auto", QUICK, (FOR_EVER,), "VIGIL_LLM_FIRST_TOKEN_SECONDS", "0 bytes"),
-        ("auto", QUICK, (b": wait\n\n", FOR_EVER), "VIGIL_LLM_FIRST_TOKEN_SECONDS", "8 bytes"),
-        ("auto", QUICK, (HI, FOR_EVER), "VIGIL_LLM_SILENCE_SECONDS", "2 characters"),
-        ("auto", Limits(total=0.4), (HI, FOR_EVER), "VIGIL_LLM_TOTAL_SECONDS", "2 characters"),
-        ("never", QUICK, (b'{"choices"', FOR_EVER), "VIGIL_LLM_TIMEOUT_SECONDS", "10 bytes"),
+        ("auto", QUICK, (FOREVER,), "VIGIL_LLM_FIRST_TOKEN_SECONDS", "0 bytes"),
+        ("auto", QUICK, (b": wait\n\n", FOREVER), "VIGIL_LLM_FIRST_TOKEN_SECONDS", "8 bytes"),
+        ("auto", QUICK, (HI, FOREVER), "VIGIL_LLM_SILENCE_SECONDS", "2 characters"),
+        ("auto", Limits(total=0.4), (HI, FOREVER), "VIGIL_LLM_TOTAL_SECONDS", "2 characters"),
+        ("never", QUICK, (b'{"choices"', FOREVER), "VIGIL_LLM_TIMEOUT_SECONDS", "10 bytes"),
     ],
 )
-async def test_a_server_that_takes_too_long_is_given_up_and_the_setting_named(
-    stream: Stream, limits: Limits, sent: tuple[bytes | float, ...], setting: str, received: str
+async def test_a_timeout_names_the_setting(
+    stream: Stream, limits: Limits, pieces: tuple[bytes | float, ...], setting: str, received: str
 ) -> None:
     async def respond(connection: Connection) -> None:
         await connection.head()
-        await pausing(connection, *sent)
+        await send_with_pauses(connection, *pieces)
 
-    error = await failing(respond, stream=stream, limits=limits)
+    error = await complete_error(respond, stream=stream, limits=limits)
     assert isinstance(error, AnswerTimeoutError)
     assert error.kind is FailureKind.TIMEOUT
     assert setting in str(error)
     assert received in str(error)
 
 
-async def test_headers_that_never_come_are_given_up_too() -> None:
+async def test_missing_response_headers_time_out() -> None:
     async def respond(connection: Connection) -> None:
-        await asyncio.sleep(FOR_EVER)
+        await asyncio.sleep(FOREVER)
 
-    error = await failing(respond, limits=QUICK)
+    error = await complete_error(respond, limits=QUICK)
     assert isinstance(error, AnswerTimeoutError)
     assert "VIGIL_LLM_FIRST_TOKEN_SECONDS" in str(error)
 
 
-async def test_an_answer_may_take_long_as_long_as_something_comes() -> None:
-    """Four times the silence that is borne, and keep-alives for longer than a first token may take."""
+async def test_a_slow_response_is_accepted_while_data_arrives() -> None:
+    """Takes four times the silence limit, with keep-alives for longer than the first-token limit."""
 
     async def respond(connection: Connection) -> None:
         await connection.head()
         for piece in (*[b": wait\n\n"] * 6, *[HI] * 8):
-            await pausing(connection, piece, 0.15)
+            await send_with_pauses(connection, piece, 0.15)
         await connection.send(GOOD)
 
-    async with model_server(respond) as stand_in, speaking(stand_in, limits=QUICK) as provider:
-        answer = await provider.complete(REQUEST, in_flight())
+    async with model_server(respond) as stand_in, provider_for(stand_in, limits=QUICK) as provider:
+        answer = await provider.complete(REQUEST, make_resumable_call())
     assert answer.text == "Hi" * 9
 
 
-async def test_a_request_may_wait_while_the_server_answers_another() -> None:
-    """A server of one slot: the second request hears nothing for three times as long as a first token may take."""
+async def test_a_request_may_wait_while_the_server_processes_another() -> None:
+    """A server with one slot: the second request receives nothing for three times the first-token limit."""
     slot = asyncio.Lock()
 
     async def respond(connection: Connection) -> None:
         async with slot:
             await connection.head()
             for _ in range(12):
-                await pausing(connection, HI, 0.15)
+                await send_with_pauses(connection, HI, 0.15)
             await connection.send(GOOD)
 
-    async with model_server(respond) as stand_in, speaking(stand_in, limits=QUICK) as provider:
+    async with model_server(respond) as stand_in, provider_for(stand_in, limits=QUICK) as provider:
         answers = await asyncio.gather(
-            *(provider.complete(REQUEST, in_flight()) for _ in range(2)),
+            *(provider.complete(REQUEST, make_resumable_call()) for _ in range(2)),
         )
-    assert [each.text for each in answers] == ["Hi" * 13] * 2
-    assert len(stand_in.requests) == 2, "neither was sent again"
+    assert [answer.text for answer in answers] == ["Hi" * 13] * 2
+    assert len(stand_in.requests) == 2, "no request was repeated"
 
 
-async def test_a_request_that_waits_for_no_other_is_given_up() -> None:
+async def test_a_request_times_out_when_no_other_request_is_in_progress() -> None:
     """The server answers one request and never the other."""
     answered = asyncio.Event()
 
     async def respond(connection: Connection) -> None:
         await connection.head()
         if answered.is_set():
-            await asyncio.sleep(FOR_EVER)
+            await asyncio.sleep(FOREVER)
         answered.set()
-        await pausing(connection, HI, 0.2, HI, 0.2)
+        await send_with_pauses(connection, HI, 0.2, HI, 0.2)
         await connection.send(GOOD)
 
-    async with model_server(respond) as stand_in, speaking(stand_in, limits=QUICK) as provider:
-        first = asyncio.create_task(provider.complete(REQUEST, in_flight()))
+    async with model_server(respond) as stand_in, provider_for(stand_in, limits=QUICK) as provider:
+        first = asyncio.create_task(provider.complete(REQUEST, make_resumable_call()))
         await asyncio.wait_for(answered.wait(), 10)
         with pytest.raises(AnswerTimeoutError, match="VIGIL_LLM_FIRST_TOKEN_SECONDS"):
-            await provider.complete(REQUEST, in_flight())
+            await provider.complete(REQUEST, make_resumable_call())
         assert (await first).text == "HiHiHi"
 
 
-async def test_it_is_told_how_far_an_answer_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_progress_is_reported_in_characters(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provider_module, "PROGRESS_SECONDS", 0.05)
     call = {"index": 0, "id": "a", "function": {"name": "look", "arguments": '{"x": 1}'}}
-    told: list[int] = []
+    counts: list[int] = []
 
-    async def note(characters: int) -> None:
-        told.append(characters)
+    async def record(characters: int) -> None:
+        counts.append(characters)
 
     async def respond(connection: Connection) -> None:
         await connection.head()
         pieces = [HI, events(chunk({"reasoning_content": "Hm"}), done=False)]
         pieces.append(events(chunk({"tool_calls": [call]}), done=False))
         for piece in pieces:
-            await pausing(connection, 0.1, piece)
-        await pausing(connection, 0.1, GOOD)
+            await send_with_pauses(connection, 0.1, piece)
+        await send_with_pauses(connection, 0.1, GOOD)
 
-    async with model_server(respond) as stand_in, speaking(stand_in) as provider:
-        await provider.complete(REQUEST, in_flight(progressed=note))
-    assert told == [2, 4, 12, 14]
+    async with model_server(respond) as stand_in, provider_for(stand_in) as provider:
+        await provider.complete(REQUEST, make_resumable_call(progressed=record))
+    assert counts == [2, 4, 12, 14]
 
 
-def refusing(*parameters: str, words: str, status: int = 400) -> Respond:
-    """Answers well to requests that have none of these."""
+def rejecting(*parameters: str, message: str, status: int = 400) -> Respond:
+    """Answer with an error if the request has one of these parameters."""
 
     async def respond(connection: Connection) -> None:
         for parameter in parameters:
             if connection.body.get(parameter):
-                body = {"error": {"message": words.format(parameter)}}
+                body = {"error": {"message": message.format(parameter)}}
                 await connection.head(status, kind="application/json")
                 await connection.send(json.dumps(body).encode())
                 return
         await connection.head()
-        body_ = GOOD if connection.streams else json.dumps(completion({"content": "Hi"})).encode()
-        await connection.send(body_)
+        answer = GOOD if connection.streams else json.dumps(completion({"content": "Hi"})).encode()
+        await connection.send(answer)
 
     return respond
 
 
 @pytest.mark.parametrize(
-    ("refused", "words", "status"),
+    ("refused", "message", "status"),
     [
         (("stream",), "Streaming is not supported", 400),
         (("stream",), "stream: not implemented", 501),
@@ -335,17 +337,17 @@ def refusing(*parameters: str, words: str, status: int = 400) -> Respond:
         (("stream",), "stream is not supported", 200),
     ],
 )  # fmt: skip
-async def test_what_a_server_refuses_is_left_out_from_then_on(
-    refused: tuple[str, ...], words: str, status: int
+async def test_a_rejected_parameter_is_omitted_from_later_requests(
+    refused: tuple[str, ...], message: str, status: int
 ) -> None:
     warnings: list[str] = []
-    respond = refusing(*refused, words=words, status=status)
+    respond = rejecting(*refused, message=message, status=status)
     async with (
         model_server(respond) as stand_in,
-        speaking(stand_in, warnings=warnings) as provider,
+        provider_for(stand_in, warnings=warnings) as provider,
     ):
         for _ in range(2):
-            assert (await provider.complete(REQUEST, in_flight())).text == "Hi"
+            assert (await provider.complete(REQUEST, make_resumable_call())).text == "Hi"
     assert len(stand_in.requests) == 2 + len(refused)
     assert not set(refused) & stand_in.requests[-1].keys()
     assert {"max_tokens", "max_completion_tokens"} & stand_in.requests[-1].keys()
@@ -359,7 +361,7 @@ async def test_what_a_server_refuses_is_left_out_from_then_on(
         "Unsupported schema keyword: maxItems",
     ],
 )
-async def test_maxima_of_lists_are_left_out_of_schemas_where_the_server_refuses_them(
+async def test_max_items_is_omitted_from_schemas_if_the_server_rejects_it(
     words: str,
 ) -> None:
     warnings: list[str] = []
@@ -375,45 +377,45 @@ async def test_maxima_of_lists_are_left_out_of_schemas_where_the_server_refuses_
     request = replace(REQUEST, response_format=response_format(ObserverPlan, "plan"))
     async with (
         model_server(respond) as stand_in,
-        speaking(stand_in, warnings=warnings) as provider,
+        provider_for(stand_in, warnings=warnings) as provider,
     ):
         for _ in range(2):
-            assert (await provider.complete(request, in_flight())).text == "Hi"
-    refused, *taken = stand_in.requests
-    assert len(taken) == 2
-    schemas = [each["response_format"]["json_schema"]["schema"] for each in (refused, taken[0])]
+            assert (await provider.complete(request, make_resumable_call())).text == "Hi"
+    rejected, *accepted = stand_in.requests
+    assert len(accepted) == 2
+    schemas = [body["response_format"]["json_schema"]["schema"] for body in (rejected, accepted[0])]
     assert schemas[0]["properties"]["queries"]["maxItems"] > 0
     assert schemas[1] == without_max_items(schemas[0])
     assert [warning.split("'")[1] for warning in warnings] == ["maxItems"]
 
 
-async def test_a_server_that_is_to_stream_always_is_asked_for_nothing_else() -> None:
-    respond = refusing("stream", words="Streaming is not supported")
-    error = await failing(respond, stream="always")
+async def test_stream_always_does_not_fall_back_to_whole_responses() -> None:
+    respond = rejecting("stream", message="Streaming is not supported")
+    error = await complete_error(respond, stream="always")
     assert isinstance(error, PermanentError)
 
 
-async def test_a_limit_that_is_too_large_is_no_reason_to_leave_it_out() -> None:
-    words = "'max_tokens' is too large: 16000. The model's context has 8192 tokens"
-    error = await failing(refusing("max_tokens", words=words))
+async def test_a_token_limit_that_is_too_large_is_not_omitted() -> None:
+    message = "'max_tokens' is too large: 16000. The model's context has 8192 tokens"
+    error = await complete_error(rejecting("max_tokens", message=message))
     assert "too large" in str(error)
 
 
-async def test_without_streaming_nothing_of_it_is_sent() -> None:
+async def test_stream_never_sends_no_stream_parameters() -> None:
     async with (
-        model_server(refusing(words="")) as stand_in,
-        speaking(stand_in, stream="never") as provider,
+        model_server(rejecting(message="")) as stand_in,
+        provider_for(stand_in, stream="never") as provider,
     ):
-        assert (await provider.complete(REQUEST, in_flight())).text == "Hi"
-    [sent] = stand_in.requests
-    assert not {"stream", "stream_options"} & sent.keys()
+        assert (await provider.complete(REQUEST, make_resumable_call())).text == "Hi"
+    [body] = stand_in.requests
+    assert not {"stream", "stream_options"} & body.keys()
 
 
-async def test_whoever_listens_is_told_the_text_as_it_grows() -> None:
-    heard: list[str] = []
+async def test_the_stream_listener_receives_the_growing_text() -> None:
+    texts: list[str] = []
 
-    async def hear(text: str) -> None:
-        heard.append(text)
+    async def on_delta(text: str) -> None:
+        texts.append(text)
 
     async def respond(connection: Connection) -> None:
         await connection.head()
@@ -422,12 +424,12 @@ async def test_whoever_listens_is_told_the_text_as_it_grows() -> None:
             await asyncio.sleep(0.05)
         await connection.send(events(chunk({}, "stop")))
 
-    async with model_server(respond) as stand_in, speaking(stand_in) as provider:
-        await provider.complete(REQUEST, in_flight(), hear)
-    assert heard == ["Hi", "Hi there"]
+    async with model_server(respond) as stand_in, provider_for(stand_in) as provider:
+        await provider.complete(REQUEST, make_resumable_call(), on_delta)
+    assert texts == ["Hi", "Hi there"]
 
 
-async def test_credentials_in_the_url_are_in_no_error() -> None:
+async def test_credentials_in_the_url_are_not_in_the_server_name() -> None:
     server = ModelServer(
         api_key="k", base_url="http://user:password@127.0.0.1:9/v1?key=secret", limits=Limits()
     )

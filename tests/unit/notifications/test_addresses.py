@@ -1,4 +1,4 @@
-"""Where a webhook may go: public addresses, private ones where the installation says so, others never."""
+"""Addresses allowed for webhooks: public ones, private ones if configured, and others never."""
 
 import random
 from collections.abc import Callable
@@ -35,7 +35,7 @@ PRIVATE = (
     "4000::1",
     "2002:a00:1::",
 )
-NEVER = (
+FORBIDDEN = (
     "169.254.169.254",
     "169.254.0.1",
     "100.100.100.200",
@@ -62,13 +62,13 @@ def test_public_addresses_are_allowed(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", PRIVATE)
-def test_private_addresses_are_allowed_where_the_installation_says_so(address: str) -> None:
+def test_private_addresses_are_allowed_only_if_configured(address: str) -> None:
     assert refusal(ip_address(address), private=False) is not None
     assert refusal(ip_address(address), private=True) is None
 
 
-@pytest.mark.parametrize("address", NEVER)
-def test_some_addresses_are_nobodys_receiver(address: str) -> None:
+@pytest.mark.parametrize("address", FORBIDDEN)
+def test_forbidden_addresses_are_never_allowed(address: str) -> None:
     assert refusal(ip_address(address), private=False) is not None
     assert refusal(ip_address(address), private=True) is not None
 
@@ -84,12 +84,12 @@ def test_some_addresses_are_nobodys_receiver(address: str) -> None:
         "HTTPS://Example.org",
     ],
 )
-def test_a_usable_address_is_taken_as_it_is(url: str) -> None:
+def test_a_valid_url_is_returned_unchanged(url: str) -> None:
     assert validate_url(url, private=False) == url.strip()
 
 
 @pytest.mark.parametrize(
-    ("url", "words"),
+    ("url", "reason"),
     [
         ("ftp://example.org/", "https://"),
         ("file:///etc/passwd", "https://"),
@@ -115,14 +115,14 @@ def test_a_usable_address_is_taken_as_it_is(url: str) -> None:
         ("http://[fe80::1%25eth0]/", "fe80"),
     ],
 )
-def test_an_unusable_address_is_refused_with_the_reason(url: str, words: str) -> None:
-    with pytest.raises(PermanentError, match=".*".join(words.split("*"))) as refused:
+def test_an_invalid_url_is_refused_with_the_reason(url: str, reason: str) -> None:
+    with pytest.raises(PermanentError, match=".*".join(reason.split("*"))) as error:
         validate_url(url, private=False)
-    assert refused.value.code == "webhook_url"
-    assert "secret" not in str(refused.value)
+    assert error.value.code == "webhook_url"
+    assert "secret" not in str(error.value)
 
 
-def test_this_machine_is_allowed_where_the_installation_says_so() -> None:
+def test_localhost_is_allowed_if_configured() -> None:
     for url in ("http://127.0.0.1:9/", "http://localhost/", "http://10.0.0.1/"):
         assert validate_url(url, private=True) == url
     with pytest.raises(PermanentError, match=r"169\.254"):
@@ -152,12 +152,12 @@ REFUSED_NETWORKS = (
 
 
 @pytest.mark.parametrize("network", REFUSED_NETWORKS)
-def test_no_form_of_an_internal_address_is_reached(network: str, seed: int) -> None:
-    chance = random.Random(seed)
-    whole = ip_network(network)
-    edges = [whole.network_address, whole.broadcast_address]
-    for inner in [*edges, *(whole[chance.randrange(whole.num_addresses)] for _ in range(200))]:
+def test_every_form_of_an_internal_address_is_refused(network: str, seed: int) -> None:
+    rng = random.Random(seed)
+    ip_range = ip_network(network)
+    edges = [ip_range.network_address, ip_range.broadcast_address]
+    for inner in [*edges, *(ip_range[rng.randrange(ip_range.num_addresses)] for _ in range(200))]:
         assert refusal(inner, private=False) is not None, inner
-        for form, wrapped in WRAPPINGS.items():
-            address = ip_address(wrapped(inner))
+        for form, wrap in WRAPPINGS.items():
+            address = ip_address(wrap(inner))
             assert refusal(address, private=False) is not None, f"{form} {address}"

@@ -1,4 +1,4 @@
-"""Webhooks are signed as the Standard Webhooks specification has it."""
+"""Webhooks are signed according to the Standard Webhooks specification."""
 
 import base64
 
@@ -7,7 +7,7 @@ from shared.notifications.webhooks import new_secret, signature_headers
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
-def test_the_signature_is_that_of_the_specifications_libraries() -> None:
+def test_the_signature_equals_that_of_the_reference_libraries() -> None:
     headers = signature_headers(
         "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}', [SECRET]
     )
@@ -19,13 +19,15 @@ def test_the_signature_is_that_of_the_specifications_libraries() -> None:
 
 
 def test_each_key_signs() -> None:
-    both = signature_headers("id", 1, b"{}", [SECRET, new_secret()])["webhook-signature"].split(" ")
-    assert both[0] == signature_headers("id", 1, b"{}", [SECRET])["webhook-signature"]
-    assert len(set(both)) == 2
+    signatures = signature_headers("id", 1, b"{}", [SECRET, new_secret()])[
+        "webhook-signature"
+    ].split(" ")
+    assert signatures[0] == signature_headers("id", 1, b"{}", [SECRET])["webhook-signature"]
+    assert len(set(signatures)) == 2
 
 
-def test_secrets_are_long_and_differ() -> None:
-    made = {new_secret() for _ in range(10)}
-    assert len(made) == 10
-    assert all(secret.startswith("whsec_") for secret in made)
-    assert {len(base64.b64decode(secret.removeprefix("whsec_"))) for secret in made} == {32}
+def test_secrets_are_long_and_unique() -> None:
+    secrets = {new_secret() for _ in range(10)}
+    assert len(secrets) == 10
+    assert all(secret.startswith("whsec_") for secret in secrets)
+    assert {len(base64.b64decode(secret.removeprefix("whsec_"))) for secret in secrets} == {32}

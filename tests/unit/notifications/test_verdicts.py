@@ -1,4 +1,4 @@
-"""What a receiver's answer means, and when what failed is tried again."""
+"""Classification of a receiver's response, and the delay before a retry."""
 
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -8,20 +8,20 @@ import httpx
 import pytest
 
 from services.notifier.channels import classify_response, subject, text
-from services.notifier.delivery import Never, NotNow, Taken
+from services.notifier.delivery import Accepted, PermanentFailure, TemporaryFailure
 from services.notifier.payload import build_message
 from services.notifier.retry_schedule import BACKOFF_SECONDS, JITTER, delay_seconds
 from shared.database.tables import InboxItem
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
-def test_any_success_is_taken(status: int) -> None:
-    assert classify_response(status, httpx.Headers()) == Taken(status)
+def test_any_2xx_status_is_a_success(status: int) -> None:
+    assert classify_response(status, httpx.Headers()) == Accepted(status)
 
 
-def test_gone_is_for_good_and_stops_the_destination() -> None:
+def test_410_gone_is_permanent_and_stops_the_destination() -> None:
     verdict = classify_response(410, httpx.Headers())
-    assert isinstance(verdict, Never)
+    assert isinstance(verdict, PermanentFailure)
     assert verdict.stops
     assert "410 Gone" in verdict.why
 
@@ -29,16 +29,16 @@ def test_gone_is_for_good_and_stops_the_destination() -> None:
 @pytest.mark.parametrize(
     "status", [100, 301, 302, 307, 400, 401, 404, 408, 418, 429, 500, 503, 599]
 )
-def test_everything_else_is_tried_again(status: int) -> None:
+def test_any_other_status_is_retried(status: int) -> None:
     verdict = classify_response(status, httpx.Headers())
-    assert isinstance(verdict, NotNow)
+    assert isinstance(verdict, TemporaryFailure)
     assert verdict.status_code == status
     assert str(status) in verdict.why
     assert ("redirects are not followed" in verdict.why) is (300 <= status < 400)
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds"),
+    ("retry_after", "seconds"),
     [
         ("120", 120.0),
         ("0", 0.0),
@@ -64,29 +64,31 @@ def test_everything_else_is_tried_again(status: int) -> None:
         ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
     ],
 )
-def test_the_wait_that_is_asked_for_is_read(said: str, seconds: float | None) -> None:
-    verdict = classify_response(503, httpx.Headers({"retry-after": said}))
-    assert isinstance(verdict, NotNow)
-    assert verdict.asked_seconds == seconds
+def test_retry_after_is_parsed(retry_after: str, seconds: float | None) -> None:
+    verdict = classify_response(503, httpx.Headers({"retry-after": retry_after}))
+    assert isinstance(verdict, TemporaryFailure)
+    assert verdict.min_delay_seconds == seconds
 
 
-def test_the_wait_may_be_a_date() -> None:
+def test_retry_after_may_be_a_date() -> None:
     date = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True)
     verdict = classify_response(429, httpx.Headers({"retry-after": date}))
-    assert isinstance(verdict, NotNow)
-    assert verdict.asked_seconds == pytest.approx(3600, abs=60)
+    assert isinstance(verdict, TemporaryFailure)
+    assert verdict.min_delay_seconds == pytest.approx(3600, abs=60)
 
 
-def test_rests_grow_and_are_never_shorter_than_asked_for() -> None:
-    usual = [delay_seconds(failures, asked_seconds=None, luck=0) for failures in range(1, 20)]
-    assert usual == sorted(usual)
-    assert (usual[0], usual[-1]) == (BACKOFF_SECONDS[0], BACKOFF_SECONDS[-1])
-    assert delay_seconds(1, asked_seconds=7200, luck=0) == 7200
-    assert delay_seconds(9, asked_seconds=1, luck=0) == BACKOFF_SECONDS[-1]
-    assert delay_seconds(1, asked_seconds=None, luck=1) == BACKOFF_SECONDS[0] * (1 + JITTER)
+def test_delays_grow_and_are_never_shorter_than_requested() -> None:
+    delays = [
+        delay_seconds(failures, min_delay_seconds=None, jitter=0) for failures in range(1, 20)
+    ]
+    assert delays == sorted(delays)
+    assert (delays[0], delays[-1]) == (BACKOFF_SECONDS[0], BACKOFF_SECONDS[-1])
+    assert delay_seconds(1, min_delay_seconds=7200, jitter=0) == 7200
+    assert delay_seconds(9, min_delay_seconds=1, jitter=0) == BACKOFF_SECONDS[-1]
+    assert delay_seconds(1, min_delay_seconds=None, jitter=1) == BACKOFF_SECONDS[0] * (1 + JITTER)
 
 
-def test_a_notice_says_what_it_can() -> None:
+def test_a_notice_has_only_the_known_fields() -> None:
     item = InboxItem(
         id=uuid4(),
         owner_id=uuid4(),
@@ -97,8 +99,8 @@ def test_a_notice_says_what_it_can() -> None:
     )
     message = build_message(item, "Lithium", None, None)
     assert message.type == "notice.created"
-    told = message.data.model_dump(exclude_none=True)
-    assert set(told) == {"inbox_item_id", "agent_id", "agent_name", "title", "summary"}
+    fields = message.data.model_dump(exclude_none=True)
+    assert set(fields) == {"inbox_item_id", "agent_id", "agent_name", "title", "summary"}
     assert subject(message.data) == "[Lithium] The day's budget is spent"
     assert text(message.data).splitlines()[0] == "It rests until tomorrow."
     assert "vigil inbox" in text(message.data)

@@ -1,4 +1,4 @@
-"""Plans as a weak model writes them."""
+"""Parsing of plans as a weak model writes them."""
 
 import json
 import random
@@ -16,7 +16,7 @@ from services.observer.prompts import (
 )
 from shared.llm.repair import Repairs, UnreadableError, read_json
 from shared.llm.structured_output import response_format
-from tests.support.mutating import broken_text, damaged
+from tests.support.mutation_statements import broken_text, damage
 from tests.support.seeds import first_seed, repeatable, seed_count
 
 QUERY = {
@@ -30,14 +30,14 @@ PLAN = {"queries": [QUERY], "insights": [INSIGHT]}
 
 
 @pytest.mark.parametrize("plan", [PLAN, {"queries": [], "insights": []}])
-def test_what_fits_comes_back_equal_and_unnoted(plan: Any) -> None:
+def test_a_valid_plan_is_parsed_without_notes(plan: Any) -> None:
     repairs = Repairs()
     assert parse_plan(plan, repairs) == ObserverPlan.model_validate(plan)
     assert repairs.all_notes == []
 
 
 @pytest.mark.parametrize(
-    "given",
+    "value",
     [
         {"Queries": [QUERY], "INSIGHTS": [INSIGHT]},
         {"queries": QUERY, "insights": INSIGHT},
@@ -61,71 +61,71 @@ def test_what_fits_comes_back_equal_and_unnoted(plan: Any) -> None:
         {"queries": [QUERY, {"objective": " "}, None, 7], "insights": [INSIGHT]},
     ],
 )
-def test_other_forms_are_the_same_plan(given: Any) -> None:
+def test_other_forms_are_parsed_as_the_same_plan(value: Any) -> None:
     repairs = Repairs()
-    assert parse_plan(given, repairs) == ObserverPlan.model_validate(PLAN)
+    assert parse_plan(value, repairs) == ObserverPlan.model_validate(PLAN)
     assert repairs.all_notes
 
 
-def test_texts_in_place_of_items_are_what_they_are_about() -> None:
-    made = parse_plan({"queries": ["Who digs?"], "insights": []}, Repairs())
-    assert [each.objective for each in made.queries] == ["Who digs?"]
-    assert made.queries[0].search_hints == []
+def test_a_text_in_place_of_a_query_is_its_objective() -> None:
+    plan = parse_plan({"queries": ["Who digs?"], "insights": []}, Repairs())
+    assert [query.objective for query in plan.queries] == ["Who digs?"]
+    assert plan.queries[0].search_hints == []
 
 
-def test_a_plan_that_repeats_itself_is_cut() -> None:
+def test_a_repetitive_plan_is_cut() -> None:
     """An Observer of 1.5 billion parameters repeated one query for 7,000 tokens, until the limit."""
     queries = [*[QUERY] * 80, *[{**QUERY, "objective": f"Who digs {n}?"} for n in range(30)]]
     hints = {**QUERY, "searchHints": [f"lithium {n % 12}" for n in range(60)]}
     repairs = Repairs()
     text = json.dumps({"queries": [hints, *queries], "insights": [INSIGHT] * 50})
-    made = parse_plan(read_json(text[:-30], repairs, is_cut=True), repairs)
-    assert len(made.queries) == MAX_QUERIES
-    assert len({each.objective for each in made.queries}) == MAX_QUERIES
-    assert len(made.insights) == 1 <= MAX_INSIGHTS
-    assert len(made.queries[0].search_hints) == MAX_HINTS
+    plan = parse_plan(read_json(text[:-30], repairs, is_cut=True), repairs)
+    assert len(plan.queries) == MAX_QUERIES
+    assert len({query.objective for query in plan.queries}) == MAX_QUERIES
+    assert len(plan.insights) == 1 <= MAX_INSIGHTS
+    assert len(plan.queries[0].search_hints) == MAX_HINTS
     assert "80 queries repeated others and were left out." in repairs.all_notes
 
 
-@pytest.mark.parametrize("given", [None, 7, "x", [7], {"queries": [{}]}, {}, {"a": 1}])
-def test_nonsense_is_told(given: Any) -> None:
+@pytest.mark.parametrize("value", [None, 7, "x", [7], {"queries": [{}]}, {}, {"a": 1}])
+def test_an_invalid_plan_is_an_error(value: Any) -> None:
     with pytest.raises(ValueError, match="quer"):
-        parse_plan(given, Repairs())
+        parse_plan(value, Repairs())
 
 
 def test_the_maximum_of_each_list_is_in_the_schema_and_stated() -> None:
-    given = response_format(ObserverPlan, "plan")["json_schema"]["schema"]["properties"]
-    query = given["queries"]["items"]["properties"]
-    for each, most in (
-        (given["queries"], MAX_QUERIES),
-        (given["insights"], MAX_INSIGHTS),
+    properties = response_format(ObserverPlan, "plan")["json_schema"]["schema"]["properties"]
+    query = properties["queries"]["items"]["properties"]
+    for list_schema, maximum in (
+        (properties["queries"], MAX_QUERIES),
+        (properties["insights"], MAX_INSIGHTS),
         (query["searchHints"], MAX_HINTS),
     ):
-        assert each["maxItems"] == most
-        assert f"At most {most} entries" in each["description"]
+        assert list_schema["maxItems"] == maximum
+        assert f"At most {maximum} entries" in list_schema["description"]
 
 
-def test_a_mission_of_any_length_is_a_query() -> None:
+def test_a_mission_of_any_length_becomes_a_query() -> None:
     for mission in ("Watch lithium", "word " * 5_000, "x" * 5_000):
         query = first_query(mission)
         assert query.objective
         assert 2 <= len(query.search_hints[0]) <= 400
 
 
-def test_random_damage_ends_in_a_plan_or_is_told() -> None:
-    begin = first_seed()
-    for seed in range(begin, begin + (seed_count() or 300)):
+def test_a_randomly_damaged_plan_is_parsed_or_an_error() -> None:
+    start = first_seed()
+    for seed in range(start, start + (seed_count() or 300)):
         with repeatable(seed):
             rng = random.Random(seed)
-            text = broken_text(damaged(PLAN, rng, rng.randrange(8)), rng)
+            text = broken_text(damage(PLAN, rng, rng.randrange(8)), rng)
             repairs = Repairs()
             try:
-                made = parse_plan(read_json(text, repairs, is_cut=rng.random() < 0.3), repairs)
+                plan = parse_plan(read_json(text, repairs, is_cut=rng.random() < 0.3), repairs)
             except UnreadableError:
                 continue
             except ValueError as error:
-                told = str(error)
+                message = str(error)
             else:
-                told = "query"
-                assert len(made.queries) <= MAX_QUERIES
-            assert "quer" in told
+                message = "query"
+                assert len(plan.queries) <= MAX_QUERIES
+            assert "quer" in message

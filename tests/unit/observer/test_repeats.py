@@ -1,4 +1,4 @@
-"""What repeats, and what only looks as if it did, as tables of cases."""
+"""Repeated questions and insights, and similar ones that are not repeated, as tables of cases."""
 
 from uuid import UUID
 
@@ -69,7 +69,7 @@ def test_another_question(one: str, other: str) -> None:
     assert not is_same_question(other, one)
 
 
-def test_the_query_that_asked_it_is_named() -> None:
+def test_the_repeated_query_is_returned() -> None:
     answered = ["Output of Togo in 2025", "Output of Ghana in 2025"]
     assert repeated_query("Find the output of Ghana in 2025.", answered) == answered[1]
     assert repeated_query("Find the output of Ghana in 2026.", answered) is None
@@ -81,36 +81,38 @@ COVERED = CoveringAnalysis(
     "Ghana and Togo each state a figure for exports in 2025. Compare exports: who is highest and who lowest. "
     "Ghana states the highest.",
 )
-TOLD = "Ghana and Togo each state a figure for exports in 2025. Compare exports: who is highest."
+DIRECTION = (
+    "Ghana and Togo each state a figure for exports in 2025. Compare exports: who is highest."
+)
 
 
 @pytest.mark.parametrize(
-    ("node_ids", "told", "is_covered"),
+    ("node_ids", "direction", "is_covered"),
     [
-        ({A, B}, TOLD, True),
-        ({A, B}, TOLD.replace("figure", "figures"), True),
-        ({A}, TOLD, False),
-        ({A, B, C}, TOLD, False),
-        ({C, D}, TOLD, False),
-        (set(), TOLD, False),
-        ({A, B}, TOLD.replace("2025", "2024"), False),
-        ({A, B}, TOLD.replace("Togo", "Benin"), False),
-        ({A, B}, TOLD.replace("exports", "imports"), False),
+        ({A, B}, DIRECTION, True),
+        ({A, B}, DIRECTION.replace("figure", "figures"), True),
+        ({A}, DIRECTION, False),
+        ({A, B, C}, DIRECTION, False),
+        ({C, D}, DIRECTION, False),
+        (set(), DIRECTION, False),
+        ({A, B}, DIRECTION.replace("2025", "2024"), False),
+        ({A, B}, DIRECTION.replace("Togo", "Benin"), False),
+        ({A, B}, DIRECTION.replace("exports", "imports"), False),
         ({A, B}, "Both have an edge to the same port. Say what rests on it.", False),
     ],
 )
-def test_an_insight_is_covered_by_an_analysis_of_its_nodes_that_says_it(
-    node_ids: set[UUID], told: str, is_covered: bool
+def test_an_insight_is_covered_by_an_analysis_of_its_nodes_with_the_same_content(
+    node_ids: set[UUID], direction: str, is_covered: bool
 ) -> None:
-    found = repeated_insight(node_ids, told, [COVERED])
-    assert found == (COVERED if is_covered else None)
+    covering = repeated_insight(node_ids, direction, [COVERED])
+    assert covering == (COVERED if is_covered else None)
 
 
-def test_four_of_five_nodes_are_the_same() -> None:
-    wide = CoveringAnalysis("Wide", frozenset({A, B, C, D, E}), TOLD)
-    assert repeated_insight({A, B, C, D}, TOLD, [wide]) == wide
-    assert repeated_insight({A, B, C, D, F}, TOLD, [wide]) == wide
-    assert repeated_insight({A, B, C}, TOLD, [wide]) is None
+def test_four_of_five_nodes_are_enough() -> None:
+    wide = CoveringAnalysis("Wide", frozenset({A, B, C, D, E}), DIRECTION)
+    assert repeated_insight({A, B, C, D}, DIRECTION, [wide]) == wide
+    assert repeated_insight({A, B, C, D, F}, DIRECTION, [wide]) == wide
+    assert repeated_insight({A, B, C}, DIRECTION, [wide]) is None
 
 
 STEMS = [
@@ -133,8 +135,8 @@ TEXTS = st.lists(st.sampled_from([*STEMS, *(f"{stem}. " for stem in STEMS)]), ma
 
 
 @given(TEXTS, TEXTS)
-def test_a_word_is_found_among_others_as_by_looking_at_each(text: str, other: str) -> None:
+def test_the_word_index_finds_the_same_words_as_comparing_each(text: str, other: str) -> None:
     for word in split_words(other):
-        is_among = any(word.is_like(each) for each in split_words(text))
+        is_among = any(word.is_like(other_word) for other_word in split_words(text))
         assert Words(text).has_like(word) == is_among
         assert not is_among or any(like in normalize_letters(text) for like in word.like_texts)

@@ -1,4 +1,4 @@
-"""Documents: links resolve, and the commands, files and names that they mention exist."""
+"""Documents: links resolve, and the commands, files and names in them exist."""
 
 import re
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def name_of(file: Path) -> str:
 
 
 def commands_in(text: str) -> Iterator[str]:
-    """Every line of a code block, without a trailing comment, and every inline code span."""
+    """Yield every line of a code block, without its trailing comment, and every inline code span."""
     for block in _FENCE.findall(text):
         for line in block.splitlines()[1:-1]:
             yield line.split(" #")[0].strip()
@@ -46,11 +46,11 @@ def commands_in(text: str) -> Iterator[str]:
 
 def anchors_of(file: Path) -> set[str]:
     headings = _HEADING.findall(_FENCE.sub("", file.read_text()))
-    return {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def missing_names(pattern: re.Pattern[str], text: str, base: Path) -> list[str]:
-    """The `path.py` and `path.py::name` in `text` that `base` does not contain."""
+    """Return the `path.py` and `path.py::name` in `text` that `base` does not contain."""
     missing = []
     for path, name in pattern.findall(text):
         file = base / path
@@ -62,15 +62,15 @@ def missing_names(pattern: re.Pattern[str], text: str, base: Path) -> list[str]:
 
 @cache
 def subcommands(*path: str) -> set[str] | None:
-    """What `vigil PATH --help` lists; None if it is no group of commands."""
+    """Return the commands listed by `vigil PATH --help`; None if it is not a group of commands."""
     environment = {"COLUMNS": "200", "NO_COLOR": "1"}
-    done = CliRunner().invoke(build_app(), [*path, "--help"], env=environment, prog_name="vigil")
-    assert done.exit_code == 0, done.output
-    return set(_COMMAND.findall(done.output)) if "COMMAND [ARGS]" in done.output else None
+    result = CliRunner().invoke(build_app(), [*path, "--help"], env=environment, prog_name="vigil")
+    assert result.exit_code == 0, result.output
+    return set(_COMMAND.findall(result.output)) if "COMMAND [ARGS]" in result.output else None
 
 
 def unknown_vigil_command(line: str) -> str | None:
-    """The first word of a `vigil` command line that names no command; None if all of them do."""
+    """Return the first unknown command of a `vigil` command line, or None."""
     match = _VIGIL.search(line)
     path: list[str] = []
     for word in match[1].split() if match else ():
@@ -104,8 +104,8 @@ def test_the_readme_is_short() -> None:
 def test_make_targets_exist(file: Path) -> None:
     targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.M))
     matches = [_MAKE.match(line) for line in commands_in(file.read_text())]
-    named = {word for match in matches if match for word in match[1].split()}
-    assert named <= targets
+    names = {word for match in matches if match for word in match[1].split()}
+    assert names <= targets
 
 
 @pytest.mark.parametrize("file", DOCUMENTS, ids=name_of)
@@ -134,11 +134,11 @@ def test_tests_named_by_the_security_page_exist() -> None:
         ("vigil chat anybody", None),
     ],
 )
-def test_an_unknown_command_is_found(line: str, unknown: str | None) -> None:
+def test_an_unknown_command_is_reported(line: str, unknown: str | None) -> None:
     assert unknown_vigil_command(line) == unknown
 
 
-def test_a_missing_name_is_found() -> None:
+def test_a_missing_name_is_reported() -> None:
     text = "`shared/errors.py::VigilError` `shared/errors.py::Nothing` `shared/nothing.py`"
     assert missing_names(_PLACE, text, ROOT) == ["shared/errors.py::Nothing", "shared/nothing.py"]
 

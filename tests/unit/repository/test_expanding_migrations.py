@@ -1,4 +1,4 @@
-"""Every migration after the first can be applied while actors of the release before it are at work."""
+"""Every migration after the first can be applied while services of the previous release are running."""
 
 from pathlib import Path
 from types import ModuleType
@@ -11,13 +11,13 @@ from alembic.script import ScriptDirectory
 from shared.database import migrate
 from shared.database.migrations.indexes import create_index_beside_writers
 from shared.database.tables import Base
-from tests.support import expanding
-from tests.support.expanding import faults
-from tests.support.made_up import history_with
+from tests.support import expanding_migrations
+from tests.support.expanding_migrations import faults
+from tests.support.migration_factory import history_with
 
 
 def later_migrations(scripts: Path) -> list[ModuleType]:
-    """Every migration in `scripts` but the first, newest first."""
+    """Return every migration in `scripts` except the first, newest first."""
     history = ScriptDirectory(str(scripts)).walk_revisions()
     return [script.module for script in history if script.down_revision is not None]
 
@@ -36,12 +36,12 @@ def test_every_later_migration_is_checked(tmp_path: Path) -> None:
     assert [len(faults(last)), len(faults(before))] == [1, 0]
 
 
-def test_tables_named_small_are_there() -> None:
-    assert Base.metadata.tables.keys() >= expanding.SMALL
+def test_small_tables_exist() -> None:
+    assert Base.metadata.tables.keys() >= expanding_migrations.SMALL
 
 
 class _Migration(ModuleType):
-    """One that no release has."""
+    """A migration that is in no release."""
 
     def __init__(self, *, contracts: str = "") -> None:
         super().__init__("made_up")
@@ -64,7 +64,7 @@ def column_with_default() -> None:
     op.add_column("calls", sa.Column("n", sa.Integer(), server_default="0", nullable=False))
 
 
-def unnoticed() -> None:
+def harmless_statements() -> None:
     op.execute("create extension if not exists pg_trgm")
     op.execute("analyze calls")
 
@@ -77,12 +77,12 @@ def index_beside_writers() -> None:
     create_index_beside_writers("calls_idx", "calls", ["model"])
 
 
-def unique_index_of_what_nobody_writes() -> None:
+def unique_index_of_a_new_null_column() -> None:
     op.add_column("agents", sa.Column("nick", sa.Text(), nullable=True))
     op.create_index("agents_nick_idx", "agents", [sa.literal_column("lower(nick)")], unique=True)
 
 
-def unique_index_of_what_is_known_too() -> None:
+def unique_index_with_an_existing_column() -> None:
     op.add_column("agents", sa.Column("nick", sa.Text(), nullable=True))
     op.create_index("agents_nick_idx", "agents", ["name", "nick"], unique=True)
 
@@ -113,7 +113,7 @@ def unique_index() -> None:
     op.create_index("agents_idx", "agents", ["name"], unique=True)
 
 
-def two_things() -> None:
+def column_and_index() -> None:
     nullable_column()
     index_beside_writers()
 
@@ -172,27 +172,27 @@ def overwrite() -> None:
         table,
         nullable_column,
         column_with_default,
-        unnoticed,
+        harmless_statements,
         small_index,
         index_beside_writers,
-        unique_index_of_what_nobody_writes,
+        unique_index_of_a_new_null_column,
     ],
 )
-def test_what_expands_passes(body: object) -> None:
-    assert faults(_that(body)) == []
+def test_expanding_migrations_pass(body: object) -> None:
+    assert faults(_migration(body)) == []
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         (not_null, "calls.mood, which is not null and has no server default"),
         (volatile_default, "calls.seen with a default that differs from row to row"),
         (unique_column, "makes calls.mood unique"),
         (blocking_index, "makes index calls_idx of calls, which can be large"),
         (unique_index, "makes agents_idx unique"),
-        (unique_index_of_what_is_known_too, "makes agents_nick_idx unique"),
+        (unique_index_with_an_existing_column, "makes agents_nick_idx unique"),
         (unique_index_of_a_default, "makes agents_nick_idx unique"),
-        (two_things, "that index needs a migration of its own"),
+        (column_and_index, "that index needs a migration of its own"),
         (rename_table, "RenameTable of calls: .* in two releases"),
         (rename_column, "changes calls.model: .* in two releases"),
         (change_type, "changes calls.model: .* in two releases"),
@@ -207,27 +207,27 @@ def test_what_expands_passes(body: object) -> None:
         (overwrite, "runs 'update calls set model = 'x''|runs \"update calls"),
     ],
 )
-def test_what_does_not_is_named_with_what_to_do(body: object, said: str) -> None:
-    with pytest.raises(AssertionError, match=said):
-        assert "\n".join(faults(_that(body))) == ""
+def test_other_migrations_are_reported_with_a_hint(body: object, message: str) -> None:
+    with pytest.raises(AssertionError, match=message):
+        assert "\n".join(faults(_migration(body))) == ""
 
 
 @pytest.mark.parametrize("body", [drop_column, drop_table])
-def test_the_second_of_two_releases_may_remove(body: object) -> None:
-    assert faults(_that(body, contracts="nobody reads it since 0.2")) == []
+def test_the_second_of_two_releases_may_drop(body: object) -> None:
+    assert faults(_migration(body, contracts="nobody reads it since 0.2")) == []
 
 
-def test_even_the_second_may_not_rename() -> None:
-    assert faults(_that(rename_table, contracts="nobody reads it since 0.2")) != []
+def test_not_even_the_second_release_may_rename() -> None:
+    assert faults(_migration(rename_table, contracts="nobody reads it since 0.2")) != []
 
 
-def test_what_older_readers_do_not_mind_may_become_null() -> None:
-    assert faults(_that(allow_null, loosens={"calls.model"})) == []
-    assert faults(_that(allow_null, loosens={"calls.mood"})) != []
-    assert faults(_that(forbid_null, loosens={"calls.model"})) != []
+def test_a_column_listed_in_loosens_may_become_nullable() -> None:
+    assert faults(_migration(allow_null, loosens={"calls.model"})) == []
+    assert faults(_migration(allow_null, loosens={"calls.mood"})) != []
+    assert faults(_migration(forbid_null, loosens={"calls.model"})) != []
 
 
-def _that(
+def _migration(
     body: object, *, contracts: str = "", loosens: frozenset[str] | set[str] = frozenset()
 ) -> _Migration:
     migration = _Migration(contracts=contracts)

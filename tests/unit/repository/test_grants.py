@@ -1,4 +1,4 @@
-"""The tables of rights, against the rest of the house: nothing forgotten, nothing too much."""
+"""The tables of permissions match the services, tables and events."""
 
 import pytest
 
@@ -23,9 +23,9 @@ def test_every_actor_has_a_user_a_role_and_a_uid_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("actor", ACTORS)
-def test_an_actor_says_its_own_events_and_nothing_with_a_wildcard(actor: str) -> None:
-    said = {subject for subject in PERMISSIONS[actor].publish if not subject.startswith("$")}
-    assert said == {event.subject for event in PUBLISHES[actor]}
+def test_an_actor_publishes_only_its_own_events_without_wildcards(actor: str) -> None:
+    subjects = {subject for subject in PERMISSIONS[actor].publish if not subject.startswith("$")}
+    assert subjects == {event.subject for event in PUBLISHES[actor]}
     assert all(
         actor in subject for subject in PERMISSIONS[actor].publish if subject.startswith("$")
     )
@@ -33,17 +33,17 @@ def test_an_actor_says_its_own_events_and_nothing_with_a_wildcard(actor: str) ->
 
 
 @pytest.mark.parametrize("actor", GRANTS)
-def test_grants_name_tables_and_columns_that_exist(actor: str) -> None:
+def test_grants_name_existing_tables_and_columns(actor: str) -> None:
     for table, grant in GRANTS[actor].items():
         columns = {column.name for column in TABLES[table].columns}
         named = {*grant.select, *grant.insert, *grant.update} - set(ALL)
-        bounds = (grant.inserts, grant.updates, grant.deletes)
-        named |= {rows.column for rows in bounds if rows}
+        row_filters = (grant.inserts, grant.updates, grant.deletes)
+        named |= {row_filter.column for row_filter in row_filters if row_filter}
         assert named <= columns, table
 
 
 DELETES = {("scheduler", "dead_letters"): NotNull("retry_requested_at")}
-"""What an actor may delete, and of that, which rows."""
+"""The tables from which a service may delete, and which rows."""
 
 
 @pytest.mark.parametrize("actor", ACTORS)
@@ -55,7 +55,7 @@ def test_no_actor_deletes_or_rewrites_whole_rows(actor: str) -> None:
 
 
 @pytest.mark.parametrize("actor", ACTORS)
-def test_an_actor_keeps_letters_in_its_own_name_and_cannot_wish_them_retried(actor: str) -> None:
+def test_an_actor_stores_its_own_dead_letters_and_cannot_request_a_retry(actor: str) -> None:
     grant = GRANTS[actor]["dead_letters"]
     own = RowFilter("actor", (actor,))
     assert (grant.inserts, grant.updates) == (own, own)
@@ -63,7 +63,7 @@ def test_an_actor_keeps_letters_in_its_own_name_and_cannot_wish_them_retried(act
     assert ALL[0] not in {*grant.insert, *grant.update}
 
 
-def test_every_table_is_written_by_somebody() -> None:
+def test_every_table_is_written_by_some_service() -> None:
     written = {
         table
         for grants in GRANTS.values()

@@ -1,4 +1,4 @@
-"""The page of guarantees names tests that exist, and says where something was not measured."""
+"""The guarantees page names existing tests, and states what was not measured."""
 
 import re
 from pathlib import Path
@@ -11,27 +11,27 @@ TESTS = Path(__file__).parents[2]
 NOTHING = {"measured_on": "today", "machine": "none", "counts": {}, "seconds": {}}
 
 
-@pytest.mark.parametrize("named", sorted({test for each in PROMISES for test in each.tests}))
-def test_a_named_test_exists(named: str) -> None:
-    file, _, function = named.partition("::")
+@pytest.mark.parametrize("test", sorted({name for promise in PROMISES for name in promise.tests}))
+def test_a_named_test_exists(test: str) -> None:
+    file, _, function = test.partition("::")
     assert f"def {function}" in (TESTS / file).read_text()
 
 
-def test_what_was_not_measured_is_said() -> None:
+def test_missing_measurements_are_stated() -> None:
     assert page(NOTHING).count(NOT_MEASURED) >= 5
 
 
-def test_figures_stand_in_their_rows() -> None:
+def test_figures_are_in_their_rows() -> None:
     counts = {"kills at a chosen point": 7, "iterations compared": 8, "strikes: kill": 3}
     text = page({**NOTHING, "counts": counts, "seconds": {"a death": [1, 2, 0.5]}})
     assert "7 kills at chosen points and 3 random strikes; 8 iterations" in text
     assert "| a death | 1.00 | 2.00 |" in text
 
 
-def test_every_figure_that_is_named_finds_its_place() -> None:
-    named = {name for each in PROMISES for name in re.findall(r"{([^}]+)}", each.measured)}
-    counts = dict.fromkeys(named, 4711)
+def test_every_named_figure_is_filled_in() -> None:
+    names = {name for promise in PROMISES for name in re.findall(r"{([^}]+)}", promise.measured)}
+    counts = dict.fromkeys(names, 4711)
     rows = [row for row in page({**NOTHING, "counts": counts}).splitlines() if "tests/" not in row]
-    promised = [row for row in rows if any(each.says in row for each in PROMISES)]
+    promised = [row for row in rows if any(promise.says in row for promise in PROMISES)]
     assert len(promised) == len(PROMISES)
     assert not any("{" in row or NOT_MEASURED in row for row in promised)

@@ -1,4 +1,4 @@
-"""The check that no module of `shared` belongs to one service finds such a module, and a stale exception."""
+"""The check for modules of `shared` with a single user finds such modules and stale exceptions."""
 
 import grimp
 
@@ -12,7 +12,7 @@ def graph_of(*imports: tuple[str, str]) -> grimp.ImportGraph:
     return graph
 
 
-def test_a_module_that_one_service_uses_is_found() -> None:
+def test_a_module_used_by_one_service_is_reported() -> None:
     graph = graph_of(
         ("services.api.app", "shared.lists"),
         ("services.api.routers", "shared.lists"),
@@ -28,7 +28,7 @@ def test_a_module_that_one_service_uses_is_found() -> None:
     }
 
 
-def test_two_users_through_other_modules_are_enough() -> None:
+def test_indirect_users_count() -> None:
     graph = graph_of(
         ("services.api.app", "shared.graph"),
         ("services.observer.app", "shared.graph"),
@@ -37,9 +37,9 @@ def test_two_users_through_other_modules_are_enough() -> None:
     assert single_users(graph) == {}
 
 
-def test_faults_say_what_to_do() -> None:
-    found = dict.fromkeys(STAY, "cli") | {"shared.lists": "services.api", "shared.x": ""}
-    assert [fault.partition(":")[0] for fault in faults(found)] == [
+def test_faults_state_the_remedy() -> None:
+    users = dict.fromkeys(STAY, "cli") | {"shared.lists": "services.api", "shared.x": ""}
+    assert [fault.partition(":")[0] for fault in faults(users)] == [
         "shared.lists is used by services.api alone",
         "shared.x is used by no service",
     ]

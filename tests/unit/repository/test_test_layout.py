@@ -1,4 +1,4 @@
-"""How the tests themselves are laid out: helpers in tests/support, and no test imports a test."""
+"""Layout of the tests: helpers are in tests/support, and no test imports a test."""
 
 import re
 from collections.abc import Iterator
@@ -14,21 +14,21 @@ IMPORT = re.compile(
 )
 
 
-def imported(file: Path) -> Iterator[str]:
-    """Not by `ast`: after the tests of deep nesting, CPython 3.11 cannot always make a tree any more."""
-    for found in IMPORT.finditer(file.read_text()):
-        names = re.findall(r"[\w.]+", re.sub(r"\sas\s+\w+", "", found["names"]))
-        yield from (f"{found['package']}.{name}" if found["package"] else name for name in names)
+def imported_names(file: Path) -> Iterator[str]:
+    """Does not use `ast`: after the tests of deep nesting, CPython 3.11 cannot always parse a module."""
+    for match in IMPORT.finditer(file.read_text()):
+        names = re.findall(r"[\w.]+", re.sub(r"\sas\s+\w+", "", match["names"]))
+        yield from (f"{match['package']}.{name}" if match["package"] else name for name in names)
 
 
 def test_no_module_imports_a_test() -> None:
-    found = {
+    test_imports = {
         (str(file.relative_to(TESTS)), name)
         for file in TESTS.rglob("*.py")
-        for name in imported(file)
+        for name in imported_names(file)
         if name.startswith("tests.") and any(part.startswith("test_") for part in name.split("."))
     }
-    assert not found
+    assert not test_imports
 
 
 def test_helpers_are_in_support_and_tests_are_not() -> None:
@@ -37,7 +37,7 @@ def test_helpers_are_in_support_and_tests_are_not() -> None:
         for file in TESTS.rglob("*.py")
         if file.name not in ("__init__.py", "conftest.py")
     }
-    tests = {each for each in modules if each.name.startswith("test_")}
-    helpers = {each for each in modules if each.parts[0] == SUPPORT.name}
+    tests = {module for module in modules if module.name.startswith("test_")}
+    helpers = {module for module in modules if module.parts[0] == SUPPORT.name}
     assert not tests & helpers
     assert modules == tests | helpers

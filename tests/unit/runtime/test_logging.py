@@ -11,13 +11,13 @@ def test_a_log_is_appended_to(tmp_path: Path) -> None:
     assert path.read_bytes() == b"one\ntwo\n"
 
 
-def test_a_large_log_is_turned_over_and_one_old_one_kept(tmp_path: Path) -> None:
+def test_a_large_log_is_rotated_and_one_old_log_is_retained(tmp_path: Path) -> None:
     path = tmp_path / "actor.log"
     for content in (b"first", b"second", b"third"):
         with open_log(path, rotate_bytes=4) as log:
             log.write(content)
     assert path.read_bytes() == b"third"
-    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == {
         "actor.log": b"third",
         "actor.log.1": b"second",
     }

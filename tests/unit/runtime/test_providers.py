@@ -1,4 +1,4 @@
-"""Who says that the sandbox answers: those services that ask it, of what they ask."""
+"""Services log which of the providers they use are replaced by the sandbox."""
 
 from collections.abc import Callable
 
@@ -9,31 +9,33 @@ from services.api import app as api
 from shared.runtime.settings import Settings
 from tests.support.actors import BUILDERS
 
-NOBODY: list[str] = []
+NONE: list[str] = []
 MODEL = ["model"]
 
 
 @pytest.mark.parametrize(
-    ("service", "told"),
+    ("service", "providers"),
     [
-        ("scheduler", NOBODY),
+        ("scheduler", NONE),
         ("observer", MODEL),
         ("researcher", ["model", "search"]),
-        ("aggregator", NOBODY),
+        ("aggregator", NONE),
         ("analyzer", MODEL),
         ("adviser", MODEL),
-        ("notifier", NOBODY),
-        ("api", NOBODY),
+        ("notifier", NONE),
+        ("api", NONE),
     ],
 )
-def test_a_service_says_it_of_what_it_uses(service: str, told: list[str]) -> None:
-    built: dict[str, Callable[[Settings], object]] = {**BUILDERS, "api": api.build}
+def test_a_service_logs_the_sandboxed_providers_that_it_uses(
+    service: str, providers: list[str]
+) -> None:
+    builders: dict[str, Callable[[Settings], object]] = {**BUILDERS, "api": api.build}
     with capture_logs() as lines:
-        built[service](Settings.model_validate({"sandbox_url": "http://sandbox:8080"}))
-    assert [line["instead_of"] for line in lines if "sandbox" in line["event"]] == told
+        builders[service](Settings.model_validate({"sandbox_url": "http://sandbox:8080"}))
+    assert [line["instead_of"] for line in lines if "sandbox" in line["event"]] == providers
 
 
-def test_with_keys_of_its_own_nothing_is_said() -> None:
+def test_with_provider_keys_nothing_is_logged() -> None:
     keys = {"openai_api_key": "sk-real", "tavily_api_key": "tvly-real"}
     settings = Settings.model_validate({**keys, "sandbox_url": "http://sandbox:8080"})
     with capture_logs() as lines:

@@ -1,4 +1,4 @@
-"""Settings: secrets from files, the sandbox where nobody else is named, and how the engines are reached."""
+"""Settings: secrets from files, the sandbox as the default provider, and connections to the engines."""
 
 import os
 from datetime import timedelta
@@ -17,7 +17,7 @@ from shared.runtime.settings import MAX_NUMBER, Settings
 from tests.support.hostile import DATES, MANY_DIGITS, NUMBERS
 
 
-def test_secrets_are_read_from_files_of_several_directories(
+def test_secrets_are_read_from_several_directories(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own, shared = tmp_path / "own", tmp_path / "shared"
@@ -31,8 +31,8 @@ def test_secrets_are_read_from_files_of_several_directories(
         file.write_text(text)
     monkeypatch.setenv("VIGIL_SECRETS_DIR", f"{own}{os.pathsep}{shared}")
     settings = Settings()
-    found = (settings.nats_password, settings.database_password, settings.openai_api_key)
-    assert [each and each.get_secret_value() for each in found] == [
+    secrets = (settings.nats_password, settings.database_password, settings.openai_api_key)
+    assert [secret and secret.get_secret_value() for secret in secrets] == [
         "for-nats",
         "for-postgres",
         "sk-from-file",
@@ -41,7 +41,7 @@ def test_secrets_are_read_from_files_of_several_directories(
     assert "for-" not in repr(settings)
 
 
-def test_the_environment_comes_before_files(
+def test_the_environment_takes_precedence_over_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "openai_api_key").write_text("sk-from-file")
@@ -53,7 +53,7 @@ def test_the_environment_comes_before_files(
 
 
 @pytest.mark.parametrize(
-    ("given", "sandboxed"),
+    ("environment", "sandboxed"),
     [
         ({}, ["model", "search"]),
         ({"OPENAI_API_KEY": "sk-real"}, ["search"]),
@@ -62,32 +62,32 @@ def test_the_environment_comes_before_files(
         ({"OPENAI_API_KEY": "sk-real", "TAVILY_API_KEY": "tvly-real"}, []),
     ],
 )
-def test_the_sandbox_answers_where_nobody_else_is_named(
-    given: dict[str, str], sandboxed: list[str]
+def test_the_sandbox_replaces_providers_without_a_key_or_url(
+    environment: dict[str, str], sandboxed: list[str]
 ) -> None:
-    settings = Settings.model_validate({**given, "sandbox_url": "http://sandbox:8080/"})
+    settings = Settings.model_validate({**environment, "sandbox_url": "http://sandbox:8080/"})
     assert settings.sandboxed_providers == sandboxed
     assert (settings.model == "sandbox-reader") is ("model" in sandboxed)
     assert (settings.openai_base_url == "http://sandbox:8080/v1") is ("model" in sandboxed)
     assert (settings.tavily_base_url == "http://sandbox:8080") is ("search" in sandboxed)
 
 
-def test_the_sandbox_makes_vectors_only_where_a_model_for_them_is_named() -> None:
-    given = {"sandbox_url": "http://sandbox:8080/"}
-    assert Settings.model_validate(given).embedding_model is None
-    named = {**given, "embedding_model": "text-embedding-3-small"}
-    assert Settings.model_validate(named).embedding_model == "sandbox-embedder"
-    keyed = {**named, "openai_api_key": "sk-real"}
-    assert Settings.model_validate(keyed).embedding_model == "text-embedding-3-small"
+def test_the_sandbox_makes_embeddings_only_if_an_embedding_model_is_set() -> None:
+    values = {"sandbox_url": "http://sandbox:8080/"}
+    assert Settings.model_validate(values).embedding_model is None
+    with_model = {**values, "embedding_model": "text-embedding-3-small"}
+    assert Settings.model_validate(with_model).embedding_model == "sandbox-embedder"
+    with_key = {**with_model, "openai_api_key": "sk-real"}
+    assert Settings.model_validate(with_key).embedding_model == "text-embedding-3-small"
 
 
-def test_without_a_sandbox_nothing_stands_in() -> None:
+def test_without_a_sandbox_url_no_provider_is_replaced() -> None:
     settings = Settings()
     assert (settings.sandboxed_providers, settings.openai_base_url) == ([], None)
 
 
 @pytest.mark.parametrize(
-    ("given", "url"),
+    ("values", "url"),
     [
         ({"database_url": "postgres://db/vigil"}, "postgres://db/vigil"),
         (
@@ -107,11 +107,11 @@ def test_without_a_sandbox_nothing_stands_in() -> None:
         ),
     ],
 )
-def test_postgres_is_reached_as_whoever_is_named(given: dict[str, str], url: str) -> None:
-    assert build_database_url(Settings.model_validate(given), "researcher") == url
+def test_the_database_url_has_the_configured_user(values: dict[str, str], url: str) -> None:
+    assert build_database_url(Settings.model_validate(values), "researcher") == url
 
 
-def test_nats_is_reached_as_the_actor_itself() -> None:
+def test_nats_credentials_are_those_of_the_service() -> None:
     credentials = build_nats_credentials(
         Settings.model_validate({"nats_password": "hidden"}), "researcher"
     )
@@ -125,7 +125,7 @@ def test_nats_is_reached_as_the_actor_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "cap"),
+    ("value", "cap"),
     [
         (None, Decimal(5)),
         ("", Decimal(5)),
@@ -135,34 +135,34 @@ def test_nats_is_reached_as_the_actor_itself() -> None:
         ("2.5", Decimal("2.5")),
     ],
 )
-def test_agents_have_a_daily_cap_unless_none_is_wanted(
-    monkeypatch: pytest.MonkeyPatch, given: str | None, cap: Decimal | None
+def test_agents_have_a_daily_cap_by_default(
+    monkeypatch: pytest.MonkeyPatch, value: str | None, cap: Decimal | None
 ) -> None:
-    if given is not None:
-        monkeypatch.setenv("VIGIL_BUDGET_USD_PER_DAY", given)
+    if value is not None:
+        monkeypatch.setenv("VIGIL_BUDGET_USD_PER_DAY", value)
     assert Settings().budget_usd_per_day == cap
 
 
-@pytest.mark.parametrize("given", ["NaN", "-1", "much"])
-def test_a_cap_that_is_no_amount_is_refused(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
-    monkeypatch.setenv("VIGIL_BUDGET_USD_PER_DAY", given)
+@pytest.mark.parametrize("value", ["NaN", "-1", "much"])
+def test_an_invalid_cap_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("VIGIL_BUDGET_USD_PER_DAY", value)
     with pytest.raises(ValidationError, match="budget_usd_per_day"):
         Settings()
 
 
-def numbers() -> list[str]:
-    """Names of the settings that are numbers."""
+def number_settings() -> list[str]:
+    """Return the names of the settings that are numbers."""
     kinds = (int, float, Decimal)
-    found = Settings.model_fields.items()
+    fields = Settings.model_fields.items()
     return [
         name
-        for name, field in found
+        for name, field in fields
         if field.annotation in kinds or set(get_args(field.annotation)) & set(kinds)
     ]
 
 
-@pytest.mark.parametrize("name", numbers())
-def test_a_number_is_within_what_clocks_and_columns_hold(
+@pytest.mark.parametrize("name", number_settings())
+def test_numbers_fit_timedeltas_and_database_columns(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for text in (*NUMBERS, *DATES):
@@ -189,7 +189,7 @@ def test_a_number_is_within_what_clocks_and_columns_hold(
         "{}x",
     ],
 )
-def test_prices_that_are_none_are_refused_in_words(
+def test_invalid_prices_are_refused_with_a_message(
     prices: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VIGIL_PRICES", prices)
@@ -197,21 +197,23 @@ def test_prices_that_are_none_are_refused_in_words(
         read_settings()
 
 
-def test_a_setting_that_is_too_deep_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_setting_nested_too_deeply_is_refused_with_a_message(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("VIGIL_PRICES", "[" * 100_000)
     with pytest.raises(BadInputError, match="recursion"):
         read_settings()
 
 
-def test_a_service_that_cannot_understand_a_setting_says_which_and_ends(
+def test_a_service_exits_and_names_an_invalid_setting(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("VIGIL_CONNECTIONS", "many")
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(SystemExit) as exit_:
         process.begin("observer")
-    assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert said.startswith("vigil observer: a setting in the environment is invalid: ")
-    assert "VIGIL_CONNECTIONS: " in said
-    assert "'many'" in said
-    assert len(said.splitlines()) == 1
+    assert exit_.value.code == 2
+    message = capsys.readouterr().err
+    assert message.startswith("vigil observer: a setting in the environment is invalid: ")
+    assert "VIGIL_CONNECTIONS: " in message
+    assert "'many'" in message
+    assert len(message.splitlines()) == 1

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from tests.support.sandbox.asking import (
+from tests.support.sandbox.requests import (
     ACQUISITION,
     EMPTY_GRAPH,
     Body,
     answer,
     arguments,
-    followed,
+    next_request,
     query_section,
     request,
 )
@@ -32,31 +32,37 @@ def body(*hints: str) -> Body:
     return request(sections, ACQUISITION)
 
 
-def searched(*results: dict[str, Any]) -> Body:
-    asked = body("Ghana electricity")
-    return followed(asked, answer(asked), [{"results": list(results)}])
+def request_after_search(*results: dict[str, Any]) -> Body:
+    request_body = body("Ghana electricity")
+    return next_request(request_body, answer(request_body), [{"results": list(results)}])
 
 
 def test_searches_every_hint_in_one_message_and_no_more_than_three() -> None:
-    calls = answer(body("one", "two", "three", "four"))
-    assert [given["query"] for given in arguments(calls, "tavilySearch")] == ["one", "two", "three"]
+    reply = answer(body("one", "two", "three", "four"))
+    assert [params["query"] for params in arguments(reply, "tavilySearch")] == [
+        "one",
+        "two",
+        "three",
+    ]
 
 
 def test_reads_pages_whose_passage_has_gaps() -> None:
-    calls = answer(searched(HIT))
-    assert arguments(calls, "tavilyExtract") == [{"urls": [PAGE]}]
+    reply = answer(request_after_search(HIT))
+    assert arguments(reply, "tavilyExtract") == [{"urls": [PAGE]}]
 
 
-def test_writes_sentences_as_they_stand_with_their_source() -> None:
-    asked = searched(HIT)
+def test_copies_sentences_verbatim_with_their_source() -> None:
+    after_search = request_after_search(HIT)
     text = (
         "Ghana exports electricity to Togo. It rains a lot.\nGhana — Electricity, note: counted in 2024.\n"
         + (" ".join(f"Filler number {number} tells of something else." for number in range(20)))
     )
-    given = followed(
-        asked, answer(asked), [{"results": [{"url": PAGE, "content": text}], "failed": []}]
+    after_extract = next_request(
+        after_search,
+        answer(after_search),
+        [{"results": [{"url": PAGE, "content": text}], "failed": []}],
     )
-    document = answer(given).text
+    document = answer(after_extract).text
     assert document.startswith("# Find out about electricity exports of Ghana\n")
     assert (
         f"## Ghana: Energy\nSource: {PAGE}\nPublished: 2026-01-02\n\n- Ghana exports electricity to Togo."
@@ -66,22 +72,24 @@ def test_writes_sentences_as_they_stand_with_their_source() -> None:
     assert "counted in 2024" not in document
 
 
-def test_says_when_nothing_was_found() -> None:
-    asked = searched()
-    assert answer(asked).text.endswith(
+def test_reports_that_nothing_was_found() -> None:
+    request_body = request_after_search()
+    assert answer(request_body).text.endswith(
         "Nothing was found for this; searched for: Ghana electricity."
     )
 
 
-def test_a_failed_search_is_told() -> None:
-    asked = body("Ghana electricity")
-    failed = followed(asked, answer(asked), [{"error": "the search is away"}])
-    assert "Note: tavilySearch failed: the search is away" in answer(failed).text
+def test_a_failed_search_is_reported() -> None:
+    request_body = body("Ghana electricity")
+    after_failure = next_request(
+        request_body, answer(request_body), [{"error": "the search is away"}]
+    )
+    assert "Note: tavilySearch failed: the search is away" in answer(after_failure).text
 
 
-def test_writes_what_it_has_where_no_more_calls_are_allowed() -> None:
-    asked = searched(HIT) | {"tool_choice": "none"}
-    assert "Ghana exports electricity to Togo." in answer(asked).text
+def test_writes_its_results_if_no_more_calls_are_allowed() -> None:
+    request_body = request_after_search(HIT) | {"tool_choice": "none"}
+    assert "Ghana exports electricity to Togo." in answer(request_body).text
 
 
 def test_a_short_page_counts_as_one_sentence() -> None:
@@ -89,6 +97,6 @@ def test_a_short_page_counts_as_one_sentence() -> None:
         {**HIT, "content": f"{name} sells electricity. It is in Ghana.", "url": f"{PAGE}/{name}"}
         for name in ("Volta", "Tema")
     ]
-    document = answer(searched(*pages)).text
+    document = answer(request_after_search(*pages)).text
     assert "Volta sells electricity." in document
     assert "Tema sells electricity." in document

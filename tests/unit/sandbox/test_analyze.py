@@ -1,6 +1,6 @@
 """Analysis generation: a conclusion with citations, or what is missing."""
 
-from tests.support.sandbox.asking import ANALYSIS, Body, answer, arguments, followed, request
+from tests.support.sandbox.requests import ANALYSIS, Body, answer, arguments, next_request, request
 
 GHANA, TOGO, INDIA, EDGE, OTHER = (
     f"00000000-0000-4000-8000-00000000000{digit}" for digit in range(1, 6)
@@ -23,56 +23,60 @@ def body(nodes: str, observation: str = OBSERVATION, context: str = "") -> Body:
     return request(sections, ANALYSIS)
 
 
-def test_figures_are_compared_with_the_values_that_the_nodes_state() -> None:
-    (made,) = arguments(answer(body(FIGURES)), "addAgentAnalysisNode")
-    assert made["name"] == "Exports: Ghana and Togo compared"
-    assert "Of Ghana and Togo, Ghana states the highest exports: $25.4 billion" in made["summary"]
-    assert f"- Togo: Exports 2020 is $1.7 billion [node:{TOGO}]" in made["content"]
-    assert f"rose from $23.9 billion to $25.4 billion [node:{GHANA}]" in made["content"]
-    assert 0 < made["confidence"] < 1
+def test_figures_of_the_nodes_are_compared_and_cited() -> None:
+    (analysis,) = arguments(answer(body(FIGURES)), "addAgentAnalysisNode")
+    assert analysis["name"] == "Exports: Ghana and Togo compared"
+    assert (
+        "Of Ghana and Togo, Ghana states the highest exports: $25.4 billion" in analysis["summary"]
+    )
+    assert f"- Togo: Exports 2020 is $1.7 billion [node:{TOGO}]" in analysis["content"]
+    assert f"rose from $23.9 billion to $25.4 billion [node:{GHANA}]" in analysis["content"]
+    assert 0 < analysis["confidence"] < 1
 
 
-def test_ends_with_a_sentence_once_it_is_written() -> None:
-    asked = body(FIGURES)
-    written = followed(asked, answer(asked), [{"nodeId": OTHER}])
-    assert answer(written).calls == ()
-    assert answer(written).text.startswith("Of Ghana and Togo, Ghana states the highest")
+def test_ends_with_the_summary_after_writing_the_analysis() -> None:
+    request_body = body(FIGURES)
+    after_analysis = next_request(request_body, answer(request_body), [{"nodeId": OTHER}])
+    assert answer(after_analysis).calls == ()
+    assert answer(after_analysis).text.startswith("Of Ghana and Togo, Ghana states the highest")
 
 
-def test_ties_the_analysis_to_a_node_only_where_there_is_an_edge_type_for_it() -> None:
-    asked = body(
+def test_links_the_analysis_to_a_node_only_if_an_edge_type_exists() -> None:
+    request_body = body(
         FIGURES, context="## Edge types\n- about: the analysis is about this node (0 edges)"
     )
-    written = followed(asked, answer(asked), [{"nodeId": OTHER}])
-    assert arguments(answer(written), "addGraphEdge") == [
+    after_analysis = next_request(request_body, answer(request_body), [{"nodeId": OTHER}])
+    assert arguments(answer(after_analysis), "addGraphEdge") == [
         {"type": "about", "sourceId": OTHER, "targetId": GHANA}
     ]
-    tied = followed(written, answer(written), [{"edgeId": EDGE}])
-    assert answer(tied).calls == ()
+    after_edge = next_request(after_analysis, answer(after_analysis), [{"edgeId": EDGE}])
+    assert answer(after_edge).calls == ()
 
 
-def test_looks_once_where_too_little_was_shown_and_then_says_what_is_missing() -> None:
-    asked = body(f'- [node:{GHANA}] Country "Ghana" {{"summary": "x"}}')
-    look = answer(asked)
-    assert arguments(look, "queryGraph")[0]["nodeIds"] == [GHANA, TOGO]
-    nothing = followed(asked, look, [{"nodes": [], "edges": []}])
-    assert answer(nothing).text == "MISSING: a figure for “Exports” of Ghana"
+def test_queries_the_graph_once_and_then_reports_missing_figures() -> None:
+    request_body = body(f'- [node:{GHANA}] Country "Ghana" {{"summary": "x"}}')
+    lookup = answer(request_body)
+    assert arguments(lookup, "queryGraph")[0]["nodeIds"] == [GHANA, TOGO]
+    after_lookup = next_request(request_body, lookup, [{"nodes": [], "edges": []}])
+    assert answer(after_lookup).text == "MISSING: a figure for “Exports” of Ghana"
 
 
-def test_uses_what_it_looked_up() -> None:
-    asked = body(f'- [node:{GHANA}] Country "Ghana" {{"Exports": "$1 million"}}')
+def test_uses_the_nodes_that_it_queried() -> None:
+    request_body = body(f'- [node:{GHANA}] Country "Ghana" {{"Exports": "$1 million"}}')
     togo = {"id": TOGO, "type": "Country", "name": "Togo", "properties": {"Exports": "$3 million"}}
-    found = followed(asked, answer(asked), [{"nodes": [togo], "edges": []}])
-    (made,) = arguments(answer(found), "addAgentAnalysisNode")
-    assert f"[node:{TOGO}]" in made["content"]
+    after_lookup = next_request(
+        request_body, answer(request_body), [{"nodes": [togo], "edges": []}]
+    )
+    (analysis,) = arguments(answer(after_lookup), "addAgentAnalysisNode")
+    assert f"[node:{TOGO}]" in analysis["content"]
 
 
-def test_figures_of_other_units_are_not_compared() -> None:
+def test_figures_in_different_units_are_not_compared() -> None:
     nodes = FIGURES.replace("$1.7 billion", "17% of GDP")
-    asked = body(nodes)
-    looked = followed(asked, answer(asked), [{"nodes": [], "edges": []}])
+    request_body = body(nodes)
+    after_lookup = next_request(request_body, answer(request_body), [{"nodes": [], "edges": []}])
     assert (
-        answer(looked).text == "MISSING: a comparable figure for “Exports” of Ghana\n"
+        answer(after_lookup).text == "MISSING: a comparable figure for “Exports” of Ghana\n"
         "MISSING: a comparable figure for “Exports” of Togo"
     )
 
@@ -84,26 +88,26 @@ def test_shared_edges_are_cited() -> None:
         f'- [edge:{OTHER}] "Togo" -exports_partners-> "India"'
     )
     observation = "Ghana and Togo both have an edge “exports partners” to India."
-    (made,) = arguments(answer(body(nodes, observation)), "addAgentAnalysisNode")
-    assert made["name"] == "Exports partners: India shared by Ghana and Togo"
-    for cited in (f"[edge:{EDGE}]", f"[edge:{OTHER}]", f"[node:{INDIA}]"):
-        assert cited in made["content"]
+    (analysis,) = arguments(answer(body(nodes, observation)), "addAgentAnalysisNode")
+    assert analysis["name"] == "Exports partners: India shared by Ghana and Togo"
+    for citation in (f"[edge:{EDGE}]", f"[edge:{OTHER}]", f"[node:{INDIA}]"):
+        assert citation in analysis["content"]
 
 
-def test_what_is_analyzed_already_is_not_said_again() -> None:
+def test_an_existing_analysis_is_not_repeated() -> None:
     context = (
         f'## Analyses\n- [node:{OTHER}] pattern "Exports: Ghana and Togo compared": Ghana leads.'
     )
-    asked = body(FIGURES, context=context)
-    looked = followed(asked, answer(asked), [{"nodes": [], "edges": []}])
-    assert answer(looked).text.startswith("MISSING: a newer figure for “Exports” of Ghana")
+    request_body = body(FIGURES, context=context)
+    after_lookup = next_request(request_body, answer(request_body), [{"nodes": [], "edges": []}])
+    assert answer(after_lookup).text.startswith("MISSING: a newer figure for “Exports” of Ghana")
 
 
-def test_gives_up_after_refusals() -> None:
-    asked = body(FIGURES)
+def test_gives_up_after_repeated_errors() -> None:
+    request_body = body(FIGURES)
     for _ in range(5):
-        given = answer(asked)
-        if not given.calls:
+        reply = answer(request_body)
+        if not reply.calls:
             break
-        asked = followed(asked, given, [{"error": "no"} for _ in given.calls])
-    assert answer(asked).calls == ()
+        request_body = next_request(request_body, reply, [{"error": "no"} for _ in reply.calls])
+    assert answer(request_body).calls == ()

@@ -1,17 +1,17 @@
-"""Requests with any text get an answer, and the same one twice."""
+"""A request with any text gets an answer, and the same answer each time."""
 
 import json
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.sandbox.asking import (
+from tests.support.sandbox.requests import (
     ACQUISITION,
     ADVICE,
     ANALYSIS,
     CONSTRUCTION,
     answer,
-    followed,
+    next_request,
     request,
 )
 
@@ -60,15 +60,15 @@ RESULTS = st.sampled_from(
 def test_every_request_is_answered(
     sections: dict[str, str], tools: tuple[str, ...], results: list[dict[str, object]], plan: bool
 ) -> None:
-    asked = request(
+    request_body = request(
         sections, tools, schema={} if plan else None, name="observer_plan" if plan else ""
     )
     for result in results:
-        first, second = answer(asked), answer(asked)
+        first, second = answer(request_body), answer(request_body)
         assert first == second
         assert first.text or first.calls
         for call in first.calls:
             json.loads(call.arguments)
         if not first.calls:
             break
-        asked = followed(asked, first, [result] * len(first.calls))
+        request_body = next_request(request_body, first, [result] * len(first.calls))

@@ -2,38 +2,44 @@
 
 import json
 
-from tests.support.sandbox.asking import Body, answer, arguments, followed
-from tests.support.sandbox.constructing import DOCUMENT, added_nodes, body, looked, made_types
+from tests.support.sandbox.construction_requests import (
+    DOCUMENT,
+    body,
+    request_after_lookups,
+    request_after_nodes,
+    request_after_types,
+)
+from tests.support.sandbox.requests import Body, answer, arguments, next_request
 
 GHANA_ID = "00000000-0000-4000-8000-000000000001"
 
 
-def test_looks_before_it_writes() -> None:
-    given = answer(body())
-    assert [call.name for call in given.calls[:2]] == ["listNodeTypes", "listEdgeTypes"]
+def test_queries_the_graph_before_it_writes() -> None:
+    reply = answer(body())
+    assert [call.name for call in reply.calls[:2]] == ["listNodeTypes", "listEdgeTypes"]
     assert {"Ghana", "Switzerland", "gold"} <= {
-        one["text"] for one in arguments(given, "queryGraph")
+        params["text"] for params in arguments(reply, "queryGraph")
     }
 
 
-def test_makes_the_types_that_lack_and_no_others() -> None:
+def test_creates_only_the_missing_types() -> None:
     country = {
         "name": "Country",
         "description": "a country",
         "propertiesSchema": {"type": "object"},
     }
-    given = answer(looked(body(), [country]))
-    names = {one["name"] for one in arguments(given, "createNodeType")}
+    reply = answer(request_after_lookups(body(), [country]))
+    names = {params["name"] for params in arguments(reply, "createNodeType")}
     assert "Country" not in names
     assert {"Commodity", "Person", "Organization", "Place"} <= names
-    edges = {one["name"] for one in arguments(given, "createEdgeType")}
-    assert {"exports_partners", "exports_commodities"} <= edges
+    edge_types = {params["name"] for params in arguments(reply, "createEdgeType")}
+    assert {"exports_partners", "exports_commodities"} <= edge_types
 
 
-def test_nodes_are_quoted_letter_by_letter() -> None:
-    given = answer(made_types(looked(body())))
-    nodes = {one["name"]: one for one in arguments(given, "addGraphNode")}
-    types = {name: one["type"] for name, one in nodes.items()}
+def test_nodes_have_verbatim_quotes() -> None:
+    reply = answer(request_after_types(request_after_lookups(body())))
+    nodes = {node["name"]: node for node in arguments(reply, "addGraphNode")}
+    types = {name: node["type"] for name, node in nodes.items()}
     assert types == {
         "Ghana": "Country",
         "Switzerland": "Country",
@@ -47,14 +53,18 @@ def test_nodes_are_quoted_letter_by_letter() -> None:
     }
     for name, node in nodes.items():
         assert name in node["properties"]["quote"]
-        borne_out = [named for each in node["evidence"] for named in each["properties"]]
-        assert sorted(borne_out) == sorted(node["properties"])
-        for each in node["evidence"]:
-            assert each["quote"] in DOCUMENT
-            assert each["sourceUrl"] == "https://press.example/ghana"
+        proven_properties = [
+            property_name
+            for evidence in node["evidence"]
+            for property_name in evidence["properties"]
+        ]
+        assert sorted(proven_properties) == sorted(node["properties"])
+        for evidence in node["evidence"]:
+            assert evidence["quote"] in DOCUMENT
+            assert evidence["sourceUrl"] == "https://press.example/ghana"
             assert (
-                node["properties"].get("quote") == each["quote"]
-                or "quote" not in each["properties"]
+                node["properties"].get("quote") == evidence["quote"]
+                or "quote" not in evidence["properties"]
             )
     assert nodes["Ghana"]["properties"]["Exports 2023"] == "$25.365 billion (2023 est.)"
     assert (
@@ -63,29 +73,45 @@ def test_nodes_are_quoted_letter_by_letter() -> None:
     )
 
 
-def test_edges_join_what_stands_in_one_sentence_and_then_it_ends() -> None:
-    asked = added_nodes(made_types(looked(body())))
-    names = [one["name"] for one in arguments(answer(made_types(looked(body()))), "addGraphNode")]
-    given = answer(asked)
-    edges = arguments(given, "addGraphEdge")
-    told = {
-        (one["type"], *(names[int(one[end][-12:])] for end in ("sourceId", "targetId"))): one
-        for one in edges
+def test_edges_link_the_names_of_one_sentence_and_end_the_phase() -> None:
+    request_body = request_after_nodes(request_after_types(request_after_lookups(body())))
+    names = [
+        node["name"]
+        for node in arguments(
+            answer(request_after_types(request_after_lookups(body()))), "addGraphNode"
+        )
+    ]
+    reply = answer(request_body)
+    edges = arguments(reply, "addGraphEdge")
+    edges_by_names = {
+        (edge["type"], *(names[int(edge[end][-12:])] for end in ("sourceId", "targetId"))): edge
+        for edge in edges
     }
-    assert told["exports_partners", "Ghana", "Switzerland"]["properties"]["figure"] == "24%"
-    assert ("exports_commodities", "Ghana", "gold") in told
-    assert all(each["quote"] in DOCUMENT for one in edges for each in one["evidence"])
-    done = followed(asked, given, [{"edgeId": "e", "created": True} for _ in edges])
-    assert answer(done).calls == ()
-    assert f"{len(edges)} new edges" in answer(done).text
+    assert (
+        edges_by_names["exports_partners", "Ghana", "Switzerland"]["properties"]["figure"] == "24%"
+    )
+    assert ("exports_commodities", "Ghana", "gold") in edges_by_names
+    assert all(evidence["quote"] in DOCUMENT for edge in edges for evidence in edge["evidence"])
+    after_edges = next_request(
+        request_body, reply, [{"edgeId": "e", "created": True} for _ in edges]
+    )
+    assert answer(after_edges).calls == ()
+    assert f"{len(edges)} new edges" in answer(after_edges).text
 
 
-def test_a_known_node_keeps_its_type_and_its_summary() -> None:
-    known = {"id": GHANA_ID, "type": "State", "name": "Ghana", "properties": {"summary": "known"}}
-    state = {"name": "State", "description": "", "propertiesSchema": {"type": "object"}}
+def test_an_existing_node_keeps_its_type_and_summary() -> None:
+    existing_node = {
+        "id": GHANA_ID,
+        "type": "State",
+        "name": "Ghana",
+        "properties": {"summary": "known"},
+    }
+    state_type = {"name": "State", "description": "", "propertiesSchema": {"type": "object"}}
     document = DOCUMENT.replace("Economic overview", "Remark")
-    given = answer(made_types(looked(body(document), [state], [known])))
-    (ghana,) = [one for one in arguments(given, "addGraphNode") if one["name"] == "Ghana"]
+    reply = answer(
+        request_after_types(request_after_lookups(body(document), [state_type], [existing_node]))
+    )
+    (ghana,) = [node for node in arguments(reply, "addGraphNode") if node["name"] == "Ghana"]
     assert ghana["type"] == "State"
     assert "summary" not in ghana["properties"]
 
@@ -97,75 +123,84 @@ def test_properties_are_fitted_to_a_strict_type() -> None:
         "required": ["summary"],
         "additionalProperties": False,
     }
-    given = answer(made_types(looked(body(), [{"name": "Country", "propertiesSchema": schema}])))
-    (ghana,) = [one for one in arguments(given, "addGraphNode") if one["name"] == "Ghana"]
+    reply = answer(
+        request_after_types(
+            request_after_lookups(body(), [{"name": "Country", "propertiesSchema": schema}])
+        )
+    )
+    (ghana,) = [node for node in arguments(reply, "addGraphNode") if node["name"] == "Ghana"]
     assert ghana["properties"].keys() == {"summary"}
 
 
-def test_refused_calls_are_not_made_again_but_told() -> None:
-    asked = made_types(looked(body()))
-    given = answer(asked)
-    refused = followed(asked, given, [{"error": "There is no such type."} for _ in given.calls])
-    end = answer(refused)
-    assert end.calls == ()
-    assert "addGraphNode was refused: There is no such type." in end.text
+def test_rejected_calls_are_reported_and_not_repeated() -> None:
+    request_body = request_after_types(request_after_lookups(body()))
+    reply = answer(request_body)
+    after_errors = next_request(
+        request_body, reply, [{"error": "There is no such type."} for _ in reply.calls]
+    )
+    last_reply = answer(after_errors)
+    assert last_reply.calls == ()
+    assert "addGraphNode was refused: There is no such type." in last_reply.text
 
 
 def test_a_document_without_facts_ends_at_once() -> None:
-    given = answer(body("# Objective\n\nNothing was found for this; searched for: x."))
-    assert given.calls == ()
-    assert given.text
+    reply = answer(body("# Objective\n\nNothing was found for this; searched for: x."))
+    assert reply.calls == ()
+    assert reply.text
 
 
-def test_any_markdown_will_do() -> None:
+def test_any_markdown_is_accepted() -> None:
     document = (
         "Volta Motors of Leipzig buys cells from Kestrel Power (https://press.example/volta)."
     )
-    given = answer(made_types(looked(body(document))))
+    reply = answer(request_after_types(request_after_lookups(body(document))))
     assert {"Volta Motors", "Kestrel Power"} <= {
-        one["name"] for one in arguments(given, "addGraphNode")
+        node["name"] for node in arguments(reply, "addGraphNode")
     }
 
 
-def test_what_is_asked_about_is_the_same_thing_or_told_apart() -> None:
+def test_a_possible_duplicate_is_reused_or_marked_as_distinct() -> None:
     bank, other = (f"00000000-0000-4000-8000-00000000000{number}" for number in (1, 2))
-    asked = made_types(looked(body()))
-    given = answer(asked)
-    refusals = {
+    request_body = request_after_types(request_after_lookups(body()))
+    reply = answer(request_body)
+    errors = {
         "Bank of England": f'There is [node:{bank}] "Banks of England" (0.90), which may be the same thing. If one '
         f'of them is, add it under that name; if none is, call again with distinctFrom: ["{bank}"].',
         "Switzerland": f'There is [node:{other}] "Swaziland \\"old\\"" (0.60), which may be the same thing. If one '
         f'of them is, add it under that name; if none is, call again with distinctFrom: ["{other}"].',
     }
-    names = [one["name"] for one in arguments(given, "addGraphNode")]
+    names = [params["name"] for params in arguments(reply, "addGraphNode")]
     results: list[Body] = [
-        {"error": refusals[name]}
-        if name in refusals
-        else {"nodeId": f"id of {name}", "created": True}
+        {"error": errors[name]} if name in errors else {"nodeId": f"id of {name}", "created": True}
         for name in names
     ]
-    decided_on = followed(asked, given, results)
-    again = answer(decided_on)
-    told = {one["name"]: one.get("distinctFrom") for one in arguments(again, "addGraphNode")}
-    assert told == {"Banks of England": None, "Switzerland": [other]}
+    second_request = next_request(request_body, reply, results)
+    second_reply = answer(second_request)
+    distinct_from = {
+        params["name"]: params.get("distinctFrom")
+        for params in arguments(second_reply, "addGraphNode")
+    }
+    assert distinct_from == {"Banks of England": None, "Switzerland": [other]}
     results = [
-        {"nodeId": f"id of {one['name']}", "created": True}
-        for one in arguments(again, "addGraphNode")
+        {"nodeId": f"id of {params['name']}", "created": True}
+        for params in arguments(second_reply, "addGraphNode")
     ]
     ends = {
-        one[end]
-        for one in arguments(answer(followed(decided_on, again, results)), "addGraphEdge")
+        params[end]
+        for params in arguments(
+            answer(next_request(second_request, second_reply, results)), "addGraphEdge"
+        )
         for end in ("sourceId", "targetId")
     }
     assert {"id of Banks of England", "id of Switzerland", "id of Ghana"} <= ends
 
 
-def test_a_type_that_is_there_under_another_name_is_used() -> None:
-    asked = looked(body())
-    given = answer(asked)
+def test_an_existing_type_with_another_name_is_used() -> None:
+    request_body = request_after_lookups(body())
+    reply = answer(request_body)
     results = [
         {"name": {"Commodity": "Commodities"}.get(name, name), "created": False}
-        for name in (json.loads(call.arguments)["name"] for call in given.calls)
+        for name in (json.loads(call.arguments)["name"] for call in reply.calls)
     ]
-    nodes = arguments(answer(followed(asked, given, results)), "addGraphNode")
-    assert {one["type"] for one in nodes if one["name"] == "gold"} == {"Commodities"}
+    nodes = arguments(answer(next_request(request_body, reply, results)), "addGraphNode")
+    assert {node["type"] for node in nodes if node["name"] == "gold"} == {"Commodities"}

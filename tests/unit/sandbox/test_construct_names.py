@@ -4,12 +4,16 @@ import pytest
 
 from sandbox.model.construct.relations import Relation, relation_between
 from sandbox.text.names import find_whole_name
-from tests.support.sandbox.asking import answer, arguments
-from tests.support.sandbox.constructing import body, looked, made_types
+from tests.support.sandbox.construction_requests import (
+    body,
+    request_after_lookups,
+    request_after_types,
+)
+from tests.support.sandbox.requests import answer, arguments
 
 
 @pytest.mark.parametrize(
-    ("between", "relation"),
+    ("text", "relation"),
     [
         (" acquired the recycling firm ", Relation("acquires")),
         (" was acquired by ", Relation("acquires", reversed=True)),
@@ -23,16 +27,16 @@ from tests.support.sandbox.constructing import body, looked, made_types
         (" met, after a long day; and much later that year ", None),
     ],
 )
-def test_relations(between: str, relation: Relation | None) -> None:
-    assert relation_between(between) == relation
+def test_relations(text: str, relation: Relation | None) -> None:
+    assert relation_between(text) == relation
 
 
-def types_made(
+def node_types(
     text: str, title: str = "News", url: str = "https://press.example/x"
 ) -> dict[str, str]:
     document = f"# Objective\n\n## {title}\nSource: {url}\n\n{text}"
-    given = answer(made_types(looked(body(document))))
-    return {one["name"]: one["type"] for one in arguments(given, "addGraphNode")}
+    reply = answer(request_after_types(request_after_lookups(body(document))))
+    return {node["name"]: node["type"] for node in arguments(reply, "addGraphNode")}
 
 
 @pytest.mark.parametrize(
@@ -48,26 +52,26 @@ def types_made(
         ("They sailed over Lake Volta in May.", "Lake Volta", "Place"),
     ],
 )
-def test_kinds_of_names(text: str, name: str, kind: str) -> None:
-    assert types_made(text)[name] == kind
+def test_types_of_names(text: str, name: str, kind: str) -> None:
+    assert node_types(text)[name] == kind
 
 
-def test_the_address_of_a_page_says_what_it_is_about() -> None:
+def test_the_url_of_a_page_determines_the_type_of_its_subject() -> None:
     text = "Kosovo — Background: a war ended in 1999."
-    filed = "https://press.example/countries/kosovo/"
-    assert types_made(text, "Kosovo: Geography", filed)["Kosovo"] == "Country"
-    assert types_made(text, "Kosovo: Geography")["Kosovo"] == "Topic"
+    url = "https://press.example/countries/kosovo/"
+    assert node_types(text, "Kosovo: Geography", url)["Kosovo"] == "Country"
+    assert node_types(text, "Kosovo: Geography")["Kosovo"] == "Topic"
 
 
-def test_a_measure_lists_nothing_and_an_abbreviation_is_no_second_node() -> None:
+def test_neither_list_items_of_a_measure_nor_abbreviations_become_nodes() -> None:
     text = (
         "- Togo — Telephones, subscriptions per 100 inhabitants: few, some.\n"
         "- Togo met the International Monetary Fund; the IMF lent it money.\n"
         "- The IMF wants more.\n"
     )
-    made = types_made(text, "Togo: Economy")
-    assert "International Monetary Fund" in made
-    assert not made.keys() & {"IMF", "few", "some"}
+    types = node_types(text, "Togo: Economy")
+    assert "International Monetary Fund" in types
+    assert not types.keys() & {"IMF", "few", "some"}
 
 
 NEIGHBOURS = """\
@@ -88,18 +92,18 @@ Source: https://press.example/guinea
 """
 
 
-def test_a_name_is_no_part_of_a_longer_one() -> None:
-    given = answer(made_types(looked(body(NEIGHBOURS))))
+def test_a_name_inside_a_longer_name_is_not_quoted() -> None:
+    reply = answer(request_after_types(request_after_lookups(body(NEIGHBOURS))))
     quotes = {
-        one["name"]: {each["quote"] for each in one["evidence"]}
-        for one in arguments(given, "addGraphNode")
+        node["name"]: {evidence["quote"] for evidence in node["evidence"]}
+        for node in arguments(reply, "addGraphNode")
     }
     assert not any("cashews" in quote or "gas" in quote for quote in quotes["Guinea"])
     assert any("cashews" in quote for quote in quotes["Guinea-Bissau"])
 
 
 @pytest.mark.parametrize(
-    ("name", "sentence", "place"),
+    ("name", "sentence", "position"),
     [
         ("Guinea", "Guinea-Bissau borders Guinea.", 22),
         ("Guinea", "Equatorial Guinea and Guinea's north", 22),
@@ -110,5 +114,5 @@ def test_a_name_is_no_part_of_a_longer_one() -> None:
         ("Johnson & Sons Ltd.", "By Johnson & Sons Ltd. of Accra", 3),
     ],
 )
-def test_names_stand_whole(name: str, sentence: str, place: int) -> None:
-    assert find_whole_name(name, sentence, ["Equatorial Guinea", "Guinea-Bissau"]) == place
+def test_only_whole_names_are_found(name: str, sentence: str, position: int) -> None:
+    assert find_whole_name(name, sentence, ["Equatorial Guinea", "Guinea-Bissau"]) == position

@@ -1,4 +1,4 @@
-"""Conversations, and answers by unknown schemas."""
+"""Conversations, and output for unknown schemas."""
 
 import json
 from typing import Any
@@ -7,45 +7,45 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from sandbox.model import ChatRequest, Phase, phase_of
-from tests.support.sandbox.asking import (
+from tests.support.sandbox.requests import (
     ADVICE,
     ANALYSIS,
     CONSTRUCTION,
     answer,
     arguments,
-    followed,
+    next_request,
     request,
 )
 
 MISSION = "Watch wheat prices in Argentina"
 
 
-def test_answers_with_the_nearest_sentence_it_was_sent_and_says_what_it_is() -> None:
+def test_answers_with_the_most_similar_sentence_and_identifies_itself() -> None:
     messages = [
         {"role": "user", "content": "Wheat costs 210 dollars. Rain fell in Cordoba."},
         {"role": "assistant", "content": "Noted."},
         {"role": "user", "content": [{"type": "text", "text": "What does wheat cost?"}]},
     ]
-    told = answer({"messages": messages}).text
-    assert "I am the sandbox reader" in told
-    assert "- Wheat costs 210 dollars." in told
-    assert "Rain" not in told
+    text = answer({"messages": messages}).text
+    assert "I am the sandbox reader" in text
+    assert "- Wheat costs 210 dollars." in text
+    assert "Rain" not in text
 
 
-def test_says_when_it_has_nothing() -> None:
+def test_says_that_it_has_no_answer() -> None:
     assert (
         "nothing I was sent" in answer({"messages": [{"role": "user", "content": "Who won?"}]}).text
     )
 
 
-def test_asks_the_graph_and_then_answers_from_it() -> None:
-    asked = request({}, ("queryGraph",))
-    asked["messages"][-1]["content"] = "What about Ghana?"
-    look = answer(asked)
-    assert arguments(look, "queryGraph")[0]["text"] == "Ghana"
+def test_queries_the_graph_and_answers_from_it() -> None:
+    request_body = request({}, ("queryGraph",))
+    request_body["messages"][-1]["content"] = "What about Ghana?"
+    lookup = answer(request_body)
+    assert arguments(lookup, "queryGraph")[0]["text"] == "Ghana"
     node = {"name": "Ghana", "properties": {"summary": "Ghana exports gold."}}
-    told = followed(asked, look, [{"nodes": [node], "edges": []}])
-    assert "- Ghana exports gold." in answer(told).text
+    after_lookup = next_request(request_body, lookup, [{"nodes": [node], "edges": []}])
+    assert "- Ghana exports gold." in answer(after_lookup).text
 
 
 @pytest.mark.parametrize(
@@ -60,14 +60,14 @@ def test_asks_the_graph_and_then_answers_from_it() -> None:
         ((), Phase.CONVERSATION),
     ],
 )
-def test_tools_tell_the_phase(tools: tuple[str, ...], phase: Phase) -> None:
+def test_the_tools_determine_the_phase(tools: tuple[str, ...], phase: Phase) -> None:
     assert phase_of(ChatRequest(request({"mission": MISSION}, tools))) is phase
 
 
 @pytest.mark.parametrize(
     "messages", [None, [], [None, 3], [{"role": "user"}], [{"role": "user", "content": 7}]]
 )
-def test_odd_messages_are_answered_too(messages: Any) -> None:
+def test_malformed_messages_are_answered(messages: Any) -> None:
     assert answer({"messages": messages}).text
 
 
@@ -117,44 +117,48 @@ def test_odd_messages_are_answered_too(messages: Any) -> None:
     ],
 )
 def test_any_schema_is_satisfied(schema: dict[str, Any]) -> None:
-    given = json.loads(answer(request({"mission": MISSION}, schema=schema, name="anything")).text)
-    Draft202012Validator(schema).validate(given)
+    output = json.loads(answer(request({"mission": MISSION}, schema=schema, name="anything")).text)
+    Draft202012Validator(schema).validate(output)
 
 
-def test_texts_speak_of_the_mission() -> None:
+def test_texts_mention_the_mission() -> None:
     schema = {
         "type": "object",
         "properties": {"name": {"type": "string"}, "prompt": {"type": "string"}},
     }
-    given = json.loads(answer(request({"mission": MISSION}, schema=schema, name="anything")).text)
-    assert given == {"name": "Wheat prices Argentina", "prompt": f"Prompt: {MISSION}"}
+    output = json.loads(answer(request({"mission": MISSION}, schema=schema, name="anything")).text)
+    assert output == {"name": "Wheat prices Argentina", "prompt": f"Prompt: {MISSION}"}
 
 
 NODE_ID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 CONTEXT = f'- [node:{NODE_ID}] Country "Ghana" {{"summary": "Ghana exports gold."}}'
-TALK = ("queryGraph", "tavilySearch", "remember")
+CONVERSATION = ("queryGraph", "tavilySearch", "remember")
 
 
-def talk(message: str, **sections: str) -> dict[str, Any]:
-    return request({"mission": MISSION, **sections, "message": message}, TALK)
+def turn_request(message: str, **sections: str) -> dict[str, Any]:
+    return request({"mission": MISSION, **sections, "message": message}, CONVERSATION)
 
 
-def test_what_the_context_says_is_cited() -> None:
-    asked = talk("What does Ghana export?", graph_context=CONTEXT)
-    told = followed(asked, answer(asked), [{"nodes": [], "edges": []}] * 2)
-    assert f"- Ghana exports gold. [node:{NODE_ID}]" in answer(told).text
+def test_answers_from_the_context_are_cited() -> None:
+    request_body = turn_request("What does Ghana export?", graph_context=CONTEXT)
+    after_lookup = next_request(
+        request_body, answer(request_body), [{"nodes": [], "edges": []}] * 2
+    )
+    assert f"- Ghana exports gold. [node:{NODE_ID}]" in answer(after_lookup).text
 
 
-def test_it_searches_only_where_the_graph_says_nothing() -> None:
-    asked = talk("Who won in Togo?", graph_context=CONTEXT)
-    looked = answer(asked)
-    told = followed(asked, looked, [{"nodes": [], "edges": []}] * len(looked.calls))
-    search = answer(told)
+def test_searches_the_web_only_if_the_graph_has_no_answer() -> None:
+    request_body = turn_request("Who won in Togo?", graph_context=CONTEXT)
+    lookup = answer(request_body)
+    after_lookup = next_request(
+        request_body, lookup, [{"nodes": [], "edges": []}] * len(lookup.calls)
+    )
+    search = answer(after_lookup)
     assert [call.name for call in search.calls] == ["tavilySearch"]
     hit = {"title": "Togo", "url": "https://togo.example", "excerpt": "Togo won again."}
     assert (
         "Togo won again. https://togo.example"
-        in answer(followed(told, search, [{"results": [hit]}])).text
+        in answer(next_request(after_lookup, search, [{"results": [hit]}])).text
     )
 
 
@@ -167,32 +171,36 @@ def test_it_searches_only_where_the_graph_says_nothing() -> None:
         ("Hi, remember that I want no options.", "wish", "I want no options."),
     ],
 )
-def test_what_is_wished_is_remembered_in_the_users_own_words(
+def test_wishes_and_facts_are_remembered_in_the_users_own_words(
     message: str, kind: str, content: str
 ) -> None:
-    asked = talk(message)
-    calls = answer(asked)
-    [given] = arguments(calls, "remember")
-    assert given == {"kind": kind, "content": content, "quote": message}
-    told = answer(followed(asked, calls, [{"remembered": content}]))
-    assert content in told.text
-    assert not told.calls
+    request_body = turn_request(message)
+    reply = answer(request_body)
+    [params] = arguments(reply, "remember")
+    assert params == {"kind": kind, "content": content, "quote": message}
+    last_reply = answer(next_request(request_body, reply, [{"remembered": content}]))
+    assert content in last_reply.text
+    assert not last_reply.calls
 
 
 @pytest.mark.parametrize("message", ["What do I prefer?", "Do you watch cobalt?", "Ghana is hot."])
 def test_questions_and_remarks_are_not_remembered(message: str) -> None:
-    assert arguments(answer(talk(message)), "remember") == []
+    assert arguments(answer(turn_request(message)), "remember") == []
 
 
-def test_it_says_what_it_is_doing_and_what_it_remembers() -> None:
-    doing = answer(talk("What are you doing right now?", current_state="Iteration 4 runs."))
-    assert "Iteration 4 runs." in doing.text
-    kept = answer(talk("What do you remember?", memories="- wish: Watch cobalt."))
-    assert "wish: Watch cobalt." in kept.text
-    assert "nothing" in answer(talk("What do you remember?")).text
+def test_reports_its_current_state_and_its_memories() -> None:
+    state_reply = answer(
+        turn_request("What are you doing right now?", current_state="Iteration 4 runs.")
+    )
+    assert "Iteration 4 runs." in state_reply.text
+    memory_reply = answer(turn_request("What do you remember?", memories="- wish: Watch cobalt."))
+    assert "wish: Watch cobalt." in memory_reply.text
+    assert "nothing" in answer(turn_request("What do you remember?")).text
 
 
 def test_older_turns_are_summarized() -> None:
     older = "Owner: What of Ghana?\nAgent: It exports gold. And cocoa."
-    told = answer(request({"summary_so_far": "Togo was asked about.", "older_turns": older})).text
-    assert told == "Togo was asked about.\nThe owner said: What of Ghana?\nIt exports gold."
+    summary = answer(
+        request({"summary_so_far": "Togo was asked about.", "older_turns": older})
+    ).text
+    assert summary == "Togo was asked about.\nThe owner said: What of Ghana?\nIt exports gold."

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.sandbox.asking import EMPTY_GRAPH, plan
+from tests.support.sandbox.requests import EMPTY_GRAPH, plan
 
 MISSION = "Watch energy security and exports of West African economies"
 GHANA, TOGO, INDIA = (f"00000000-0000-4000-8000-00000000000{digit}" for digit in (1, 2, 3))
@@ -15,41 +15,41 @@ As of 2026-11-21T22:30:00Z: 2 nodes, 0 edges, 1 node types, 0 edge types, 0 anal
 """
 
 
-def test_an_empty_graph_is_asked_about_and_gives_no_insights() -> None:
-    made = plan(MISSION, EMPTY_GRAPH)
-    assert 2 <= len(made["queries"]) <= 3
-    assert made["insights"] == []
-    told = " ".join(query["objective"] for query in made["queries"])
-    assert "exports of West African economies" in told
-    assert "energy security of West African economies" in told
-    for query in made["queries"]:
+def test_an_empty_graph_gives_queries_and_no_insights() -> None:
+    result = plan(MISSION, EMPTY_GRAPH)
+    assert 2 <= len(result["queries"]) <= 3
+    assert result["insights"] == []
+    text = " ".join(query["objective"] for query in result["queries"])
+    assert "exports of West African economies" in text
+    assert "energy security of West African economies" in text
+    for query in result["queries"]:
         assert MISSION in query["reasoning"]
         assert query["searchHints"]
 
 
-def test_a_mission_of_one_term_is_asked_about_from_several_sides() -> None:
-    made = plan("Find short-term opportunities among semiconductor suppliers", EMPTY_GRAPH)
-    assert len({query["objective"] for query in made["queries"]}) >= 2
-    assert all("semiconductor suppliers" in query["objective"] for query in made["queries"])
+def test_a_mission_of_one_term_gives_several_queries() -> None:
+    result = plan("Find short-term opportunities among semiconductor suppliers", EMPTY_GRAPH)
+    assert len({query["objective"] for query in result["queries"]}) >= 2
+    assert all("semiconductor suppliers" in query["objective"] for query in result["queries"])
 
 
 def test_another_mission_gives_another_plan() -> None:
     assert plan("Watch wheat prices in Argentina", EMPTY_GRAPH) != plan(MISSION, EMPTY_GRAPH)
 
 
-def test_figures_of_one_kind_are_an_insight_with_the_nodes_own_ids() -> None:
+def test_comparable_figures_give_an_insight_with_the_node_ids() -> None:
     (insight,) = plan(MISSION, TWO_COUNTRIES)["insights"]
     assert insight["relevantNodeIds"] == [GHANA, TOGO]
     assert "“Exports”" in insight["observation"]
     assert "$25 billion" in insight["observation"]
 
 
-def test_what_an_analysis_covers_is_no_insight() -> None:
+def test_an_existing_analysis_gives_no_insight() -> None:
     analysis = f'## Analyses\n- [node:{INDIA}] pattern "Exports: Ghana and Togo compared": Ghana exports more than Togo.'
     assert plan(MISSION, f"{TWO_COUNTRIES}{analysis}")["insights"] == []
 
 
-def test_nothing_is_lacking_and_nothing_is_planned() -> None:
+def test_nothing_is_planned_if_nothing_is_missing() -> None:
     context = TWO_COUNTRIES.replace(
         '"Exports 2023": "$2 billion"', '"Imports": "none", "quote": "exports"'
     )
@@ -57,7 +57,7 @@ def test_nothing_is_lacking_and_nothing_is_planned() -> None:
     assert plan(MISSION, context) == {"queries": [], "insights": []}
 
 
-def test_a_subject_that_says_nothing_of_a_topic_is_asked_about() -> None:
+def test_a_node_without_data_on_a_topic_gives_a_query() -> None:
     context = TWO_COUNTRIES.replace(
         "Togo: a West African economy with energy security", "Togo: a West African economy"
     )
@@ -66,14 +66,16 @@ def test_a_subject_that_says_nothing_of_a_topic_is_asked_about() -> None:
     assert query["searchHints"] == ["Togo energy security"]
 
 
-def test_nothing_is_asked_twice() -> None:
-    asked = plan(MISSION, EMPTY_GRAPH)["queries"]
-    lines = "\n".join(f"- iteration 1: {query['objective']}" for query in asked)
-    again = plan(MISSION, f"{EMPTY_GRAPH}\n## Recently asked\n{lines}")["queries"]
-    assert not {query["objective"] for query in asked} & {query["objective"] for query in again}
+def test_no_query_is_repeated() -> None:
+    queries = plan(MISSION, EMPTY_GRAPH)["queries"]
+    lines = "\n".join(f"- iteration 1: {query['objective']}" for query in queries)
+    next_queries = plan(MISSION, f"{EMPTY_GRAPH}\n## Recently asked\n{lines}")["queries"]
+    assert not {query["objective"] for query in queries} & {
+        query["objective"] for query in next_queries
+    }
 
 
-def test_data_that_was_missing_comes_first() -> None:
+def test_missing_data_comes_first() -> None:
     context = (
         f"{TWO_COUNTRIES}## Open investigation requests\n"
         f"- [request:{GHANA}] a figure for “Coal, exports” of Togo (lacking since iteration 3)\n"
@@ -84,7 +86,7 @@ def test_data_that_was_missing_comes_first() -> None:
     assert query["answers"] == [GHANA]
 
 
-def test_a_name_that_a_quote_speaks_of_is_asked_about() -> None:
+def test_a_name_in_a_quote_gives_a_query() -> None:
     context = TWO_COUNTRIES.replace(
         '"summary": "Togo',
         '"quote": "Exports of West African economies pass through Tema.", "summary": "Togo',
@@ -93,7 +95,7 @@ def test_a_name_that_a_quote_speaks_of_is_asked_about() -> None:
     assert any("how Tema bears on" in objective for objective in objectives)
 
 
-def test_stale_regions_are_looked_at_again() -> None:
+def test_stale_regions_give_queries() -> None:
     context = (
         f"{TWO_COUNTRIES}## Stale regions\n"
         f'- 12 Country nodes, last touched 3 weeks ago, for instance [node:{GHANA}] "Ghana"\n'
@@ -102,7 +104,7 @@ def test_stale_regions_are_looked_at_again() -> None:
     assert "Find what is new about Ghana." in objectives
 
 
-def test_edges_to_one_target_are_an_insight() -> None:
+def test_edges_to_the_same_target_give_an_insight() -> None:
     context = (
         "As of 2026-11-21T22:30:00Z: 3 nodes, 2 edges, 1 node types, 1 edge types, 0 analyses, 0 advice.\n"
         "## Newest nodes\n"
@@ -118,17 +120,17 @@ def test_edges_to_one_target_are_an_insight() -> None:
     assert 'India "Bharat"' in insight["observation"]
 
 
-def objectives(mission: str, context: str = EMPTY_GRAPH) -> list[str]:
+def list_objectives(mission: str, context: str = EMPTY_GRAPH) -> list[str]:
     return [query["objective"] for query in plan(mission, context)["queries"]]
 
 
-def after_asking(mission: str) -> str:
-    asked = "\n".join(f"- iteration 1: {line}" for line in objectives(mission))
-    return f"{EMPTY_GRAPH}\n## Recently asked\n{asked}"
+def context_after_queries(mission: str) -> str:
+    lines = "\n".join(f"- iteration 1: {line}" for line in list_objectives(mission))
+    return f"{EMPTY_GRAPH}\n## Recently asked\n{lines}"
 
 
 @pytest.mark.parametrize(
-    ("mission", "asked"),
+    ("mission", "expected"),
     [
         (
             "Watch copper mining in Zambia and Chile",
@@ -172,53 +174,53 @@ def after_asking(mission: str) -> str:
         ("find opportunities", ["Find out what is reported on “find opportunities”."]),
     ],
 )
-def test_objectives_read_like_english_and_ask_one_thing_each(
-    mission: str, asked: list[str]
+def test_each_objective_is_an_english_sentence_on_one_subject(
+    mission: str, expected: list[str]
 ) -> None:
-    assert objectives(mission) == asked
+    assert list_objectives(mission) == expected
 
 
 def test_hints_leave_out_articles() -> None:
-    made = plan("the role of the World Bank in Bangladesh", EMPTY_GRAPH)
-    assert made["queries"][0]["searchHints"] == ["World Bank Bangladesh"]
+    result = plan("the role of the World Bank in Bangladesh", EMPTY_GRAPH)
+    assert result["queries"][0]["searchHints"] == ["World Bank Bangladesh"]
 
 
-def test_where_nothing_was_found_the_words_are_asked_alone_and_then_nothing() -> None:
+def test_a_mission_without_results_is_queried_once_word_by_word() -> None:
     mission = "Watch quantum computing"
-    context = after_asking(mission)
-    alone = objectives(mission, context)
-    assert alone == [
+    context = context_after_queries(mission)
+    word_objectives = list_objectives(mission, context)
+    assert word_objectives == [
         "Find out what there is on “quantum” alone.",
         "Find out what there is on “computing” alone.",
     ]
-    asked = "\n".join(f"- iteration 2: {line}" for line in alone)
-    assert objectives(mission, f"{context}\n{asked}") == []
+    lines = "\n".join(f"- iteration 2: {line}" for line in word_objectives)
+    assert list_objectives(mission, f"{context}\n{lines}") == []
 
 
-def test_a_figure_that_one_node_states_alone_is_asked_of_others() -> None:
+def test_a_figure_of_only_one_node_gives_a_query_for_others() -> None:
     context = TWO_COUNTRIES.replace(', "Exports 2023": "$2 billion"', "")
     query = plan(MISSION, context)["queries"][-1]
     assert query["objective"] == "Find out who else states a figure for “Exports”."
     assert query["searchHints"] == ["Exports"]
 
 
-def test_common_nouns_are_asked_about_only_where_the_mission_names_them() -> None:
+def test_common_nouns_give_queries_only_if_the_mission_names_them() -> None:
     context = TWO_COUNTRIES + (
         f'- [node:{INDIA}] Commodity "foodstuffs" {{"summary": "Listed.", "quote": "exports: foodstuffs"}}\n'
         f'## Newest edges\n- [edge:{INDIA}] "Ghana" -exports-> "foodstuffs"\n'
     )
-    assert objectives(MISSION, context) == []
-    assert objectives(MISSION, context.replace('"foodstuffs"', '"Tema Foods"')) == [
+    assert list_objectives(MISSION, context) == []
+    assert list_objectives(MISSION, context.replace('"foodstuffs"', '"Tema Foods"')) == [
         "Find out how Tema Foods bears on exports."
     ]
 
 
-def test_what_the_context_shows_comes_before_what_must_be_looked_up() -> None:
+def test_insights_from_the_context_come_before_those_that_need_lookups() -> None:
     context = TWO_COUNTRIES + "".join(
         f'- [edge:{GHANA[:-1]}{digit}] "Ghana" -borders-> "Togo"\n' for digit in range(3, 7)
     )
     first, *others = plan(MISSION, context)["insights"]
     assert "“Exports”" in first["observation"]
-    assert [one["observation"] for one in others] == [
+    assert [insight["observation"] for insight in others] == [
         "No analysis compares Ghana and Togo, the best connected nodes of the type Country, on energy security."
     ]

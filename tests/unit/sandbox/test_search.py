@@ -10,7 +10,7 @@ from sandbox.corpus import Corpus, CorpusError, Document, LoadReport
 from sandbox.search import SearchIndex, SearchQuery, open_index
 from sandbox.search.index import build_index
 from sandbox.search.passages import best_passage
-from tests.support.sandbox import makers
+from tests.support.sandbox import battery_corpus
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def test_a_plain_question_finds_its_page(factbook: SearchIndex, question: str, t
     assert title in [hit.document.title for hit in factbook.search(SearchQuery(question, 3))]
 
 
-def test_words_that_stand_together_count_for_more_than_words_apart(factbook: SearchIndex) -> None:
+def test_adjacent_words_rank_higher_than_separate_words(factbook: SearchIndex) -> None:
     hits = factbook.search(SearchQuery("exports of West African economies", 4))
     assert all("West African economy" in hit.document.text for hit in hits)
 
@@ -51,14 +51,14 @@ def test_no_question_breaks_the_search(factbook: SearchIndex, question: str) -> 
     assert isinstance(factbook.search(SearchQuery(question)), list)
 
 
-def test_finds_in_a_small_corpus_what_most_of_its_pages_say() -> None:
-    index = build_index(makers.corpus())
+def test_a_small_corpus_can_be_searched_for_words_of_most_pages() -> None:
+    index = build_index(battery_corpus.corpus())
     titles = [hit.document.title for hit in index.search(SearchQuery("battery makers"))]
     assert titles[0] == "European battery makers face falling prices"
     assert len(titles) == 3
 
 
-def test_a_passage_is_whole_sentences_letter_by_letter() -> None:
+def test_a_passage_consists_of_whole_verbatim_sentences() -> None:
     text = (
         " ".join(f"Sentence {number} tells of water." for number in range(60))
         + " Gold is mined here."
@@ -87,7 +87,7 @@ def test_filters_by_date_and_domain() -> None:
     assert titles(SearchQuery("gold", exclude_domains=["b.example"])) == {"Old"}
 
 
-def test_an_unchanged_corpus_is_not_read_again(tmp_path: Path) -> None:
+def test_an_unchanged_corpus_is_not_indexed_again(tmp_path: Path) -> None:
     corpus, cache = tmp_path / "corpus", tmp_path / "cache"
     corpus.mkdir()
     page = corpus / "page.md"
@@ -102,7 +102,7 @@ def test_an_unchanged_corpus_is_not_read_again(tmp_path: Path) -> None:
     assert not open_index(corpus, cache).search(SearchQuery("gold"))
 
 
-def test_a_damaged_index_is_built_anew(tmp_path: Path) -> None:
+def test_a_damaged_index_is_rebuilt(tmp_path: Path) -> None:
     corpus, cache = tmp_path / "corpus", tmp_path / "cache"
     corpus.mkdir()
     (corpus / "page.md").write_text("# Gold\n\nGold is mined here.")
@@ -112,7 +112,7 @@ def test_a_damaged_index_is_built_anew(tmp_path: Path) -> None:
     assert open_index(corpus, cache).search(SearchQuery("gold"))
 
 
-def test_a_cache_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_an_unwritable_cache_is_reported(tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text("Gold is mined here.")
     (tmp_path / "file").write_text("x")
     with pytest.raises(CorpusError, match=r"Cannot keep the index of .*page\.md in .*file: "):

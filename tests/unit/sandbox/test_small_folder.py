@@ -1,4 +1,4 @@
-"""Two iterations over a folder of a few comparable documents bring an insight and an analysis."""
+"""Two iterations over a folder of a few comparable documents give an insight and an analysis."""
 
 from pathlib import Path
 
@@ -26,4 +26,4 @@ def test_a_folder_of_comparable_documents_is_compared(tmp_path: Path, mission: s
     plans = [world.iterate() for _ in range(2)]
     assert any(plan["insights"] for plan in plans)
     assert any(analysis["name"].startswith("Fleet size") for analysis in world.analyses.values())
-    assert len(world.asked) == len(set(world.asked))
+    assert len(world.objectives) == len(set(world.objectives))

@@ -10,13 +10,13 @@ from sandbox.text.sentences import ListItem, list_items, parse_label, sentences
 from sandbox.text.tokens import stems
 
 
-def names(text: str, *known: str) -> list[str]:
-    finder = NameFinder([text], known)
+def names(text: str, *known_names: str) -> list[str]:
+    finder = NameFinder([text], known_names)
     return [name.text for sentence in sentences(text) for name in finder.find(sentence)]
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("However, the Gulf of Guinea borders Ghana.", ["Gulf of Guinea", "Ghana"]),
         ("The mines of Obuasi closed. Prices rose.", ["Obuasi"]),
@@ -38,8 +38,8 @@ def names(text: str, *known: str) -> list[str]:
         ("It joined the Middle Eastern powers.", []),
     ],
 )
-def test_names(text: str, found: list[str]) -> None:
-    assert names(text) == found
+def test_names(text: str, expected: list[str]) -> None:
+    assert names(text) == expected
 
 
 def test_a_known_name_keeps_its_article() -> None:
@@ -59,7 +59,7 @@ def test_sentences_are_parts_of_their_text() -> None:
     ]
 
 
-def test_a_long_sentence_is_cut_at_its_semicolons() -> None:
+def test_a_long_sentence_is_split_at_its_semicolons() -> None:
     text = "; ".join([f"clause {number} is of some length indeed" for number in range(20)]) + "."
     parts = sentences(text)
     assert len(parts) > 1
@@ -67,7 +67,7 @@ def test_a_long_sentence_is_cut_at_its_semicolons() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sentence", "found"),
+    ("sentence", "expected"),
     [
         (
             "Ghana — Exports 2023: $25.365 billion (2023 est.).",
@@ -94,10 +94,10 @@ def test_a_long_sentence_is_cut_at_its_semicolons() -> None:
         ("Suryam Power employs 5,100 people.", [("people employed", "5,100 people")]),
     ],
 )
-def test_figures(sentence: str, found: list[tuple[str, str]]) -> None:
-    stated = [(figure.label, figure.value) for figure in find_figures(sentence)]
-    assert stated == found
-    assert all(value in sentence for _, value in stated)
+def test_figures(sentence: str, expected: list[tuple[str, str]]) -> None:
+    figures = [(figure.label, figure.value) for figure in find_figures(sentence)]
+    assert figures == expected
+    assert all(value in sentence for _, value in figures)
 
 
 @pytest.mark.parametrize(
@@ -111,10 +111,10 @@ def test_figures(sentence: str, found: list[tuple[str, str]]) -> None:
     ],
 )
 def test_amounts(value: str, number: float, unit: str) -> None:
-    found = parse_amount(value)
-    assert found is not None
-    assert found.number == pytest.approx(number)
-    assert found.unit == unit
+    amount = parse_amount(value)
+    assert amount is not None
+    assert amount.number == pytest.approx(number)
+    assert amount.unit == unit
 
 
 def test_labelled_lists() -> None:
@@ -183,12 +183,12 @@ def test_the_subject_of_a_mission(mission: str, subject: Subject) -> None:
     assert parse_mission(mission) == subject
 
 
-def test_stems_meet_across_forms() -> None:
+def test_forms_of_a_word_have_the_same_stem() -> None:
     assert stems("Economies' exports") == stems("the economy export")
 
 
 @pytest.mark.parametrize(
-    ("value", "listed"),
+    ("value", "expected"),
     [
         ("gold, other metals, and copper", ["gold", "copper"]),
         ("fish, lobster; coffee, corn", ["fish", "lobster", "coffee", "corn"]),
@@ -196,21 +196,21 @@ def test_stems_meet_across_forms() -> None:
         ("The Gambia, Mali", ["The Gambia", "Mali"]),
     ],
 )
-def test_fragments_are_no_entries_of_a_list(value: str, listed: list[str]) -> None:
+def test_fragments_are_not_list_items(value: str, expected: list[str]) -> None:
     line = parse_label(f"Togo — Exports - commodities: {value}.")
     assert line is not None
-    assert [item.name for item in list_items(line)] == listed
+    assert [item.name for item in list_items(line)] == expected
 
 
-def test_names_of_edge_types_do_not_end_in_the_middle() -> None:
+def test_names_of_edge_types_are_cut_after_a_whole_word() -> None:
     assert snake_case("Telephones - fixed lines, subscriptions per 100 inhabitants") == (
         "telephones_fixed_lines_subscriptions"
     )
 
 
 @pytest.mark.parametrize(
-    ("phrase", "plural", "acting"),
+    ("phrase", "plural", "is_actor_group"),
     [("chip makers", True, True), ("soy prices", True, False), ("economics", False, False)],
 )
-def test_plurals(phrase: str, plural: bool, acting: bool) -> None:
-    assert (is_plural(phrase), is_group_of_actors(phrase)) == (plural, acting)
+def test_plurals(phrase: str, plural: bool, is_actor_group: bool) -> None:
+    assert (is_plural(phrase), is_group_of_actors(phrase)) == (plural, is_actor_group)

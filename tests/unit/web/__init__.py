@@ -1,1 +1,1 @@
-"""The window, without a server."""
+"""The web UI, without a server."""

@@ -1,4 +1,4 @@
-"""A chain as a tree: what is shown, what is named only, and what is asked for later."""
+"""A provenance chain as a tree: shown, repeated and deferred branches."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -6,16 +6,16 @@ from uuid import UUID, uuid4
 
 from services.api.web.presenters.provenance import LARGE_LINKS, MAX_QUOTES, Branch, build_chain
 from shared.schemas.provenance import (
-    BreakView,
     ConclusionLink,
+    ElementLink,
     EvidenceLink,
+    LinkFault,
     SourceLink,
-    ThingLink,
-    VerificationView,
+    VerificationResponse,
 )
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
-BREAK = BreakView(broken="seal", message="it was changed")
+BREAK = LinkFault(broken="seal", message="it was changed")
 
 
 def conclusion(link: str, rests_on: Iterable[UUID]) -> ConclusionLink:
@@ -45,7 +45,7 @@ def page(retracted_at: datetime | None = None) -> SourceLink:
 
 
 def quote(
-    source: SourceLink, *, stands: bool = True, day: int = 0, broken: bool = False
+    source: SourceLink, *, is_active: bool = True, day: int = 0, broken: bool = False
 ) -> EvidenceLink:
     return EvidenceLink(
         id=uuid4(),
@@ -57,7 +57,7 @@ def quote(
         first_byte=0,
         end_byte=1,
         claims={"price": day},
-        stands=["price"] if stands else [],
+        stands=["price"] if is_active else [],
         valid_from=None,
         valid_to=None,
         as_of=DAY + timedelta(days=day),
@@ -65,8 +65,8 @@ def quote(
     )
 
 
-def thing(*quotes: EvidenceLink) -> ThingLink:
-    return ThingLink(
+def element(*quotes: EvidenceLink) -> ElementLink:
+    return ElementLink(
         id=uuid4(),
         holds=True,
         breaks=[],
@@ -74,86 +74,86 @@ def thing(*quotes: EvidenceLink) -> ThingLink:
         type="Thing",
         name="a thing",
         properties={},
-        rests_on=[each.id for each in quotes],
+        rests_on=[evidence.id for evidence in quotes],
     )
 
 
-def verified(
+def verification(
     conclusions: list[ConclusionLink],
-    things: list[ThingLink],
+    elements: list[ElementLink],
     evidence: list[EvidenceLink],
     source: SourceLink,
-) -> VerificationView:
-    return VerificationView(
+) -> VerificationResponse:
+    return VerificationResponse(
         id=conclusions[0].id,
         agent_id=uuid4(),
         holds=True,
         conclusions=conclusions,
-        things=things,
+        elements=elements,
         evidence=evidence,
         sources=[source],
     )
 
 
-def below(branch: Branch, kind: str) -> Iterator[Branch]:
-    for each in branch.below:
-        if each.kind == kind:
-            yield each
-        yield from below(each, kind)
+def descendants(branch: Branch, kind: str) -> Iterator[Branch]:
+    for child in branch.below:
+        if child.kind == kind:
+            yield child
+        yield from descendants(child, kind)
 
 
-def test_it_is_told_down_to_the_quotes_each_link_once() -> None:
+def test_a_chain_is_shown_down_to_its_quotes_and_each_link_once() -> None:
     source = page()
-    said = quote(source)
-    known = thing(said)
-    analyses = [conclusion("analysis", [known.id]) for _ in range(2)]
-    advice = conclusion("advice", [each.id for each in analyses])
-    chain = build_chain(verified([advice, *analyses], [known], [said], source), {})
-    nodes = list(below(chain.root, "node"))
-    assert [each.is_known for each in nodes] == [False, True]
-    assert [each.source for each in below(chain.root, "evidence")] == [source]
+    evidence = quote(source)
+    node_link = element(evidence)
+    analyses = [conclusion("analysis", [node_link.id]) for _ in range(2)]
+    advice = conclusion("advice", [link.id for link in analyses])
+    chain = build_chain(verification([advice, *analyses], [node_link], [evidence], source), {})
+    nodes = list(descendants(chain.root, "node"))
+    assert [branch.is_known for branch in nodes] == [False, True]
+    assert [branch.source for branch in descendants(chain.root, "evidence")] == [source]
     assert chain.is_small
     assert (chain.checked.nodes, chain.checked.evidence, chain.checked.sources) == (4, 1, 1)
 
 
-def test_superseded_quotes_are_counted_but_those_of_retracted_pages_are_shown() -> None:
-    for source, shown in ((page(), 0), (page(retracted_at=DAY), 1)):
-        said = quote(source, stands=False)
-        known = thing(said)
-        root = conclusion("analysis", [known.id])
-        chain = build_chain(verified([root], [known], [said], source), {})
-        (node,) = below(chain.root, "node")
-        assert (len(node.below), node.superseded) == (shown, 1 - shown)
+def test_superseded_quotes_are_counted_and_those_of_retracted_pages_shown() -> None:
+    for source, expected in ((page(), 0), (page(retracted_at=DAY), 1)):
+        evidence = quote(source, is_active=False)
+        node_link = element(evidence)
+        root = conclusion("analysis", [node_link.id])
+        chain = build_chain(verification([root], [node_link], [evidence], source), {})
+        (node,) = descendants(chain.root, "node")
+        assert (len(node.below), node.superseded) == (expected, 1 - expected)
 
 
-def test_of_many_quotes_the_newest_are_shown_and_all_that_are_broken() -> None:
+def test_the_newest_and_all_broken_quotes_are_shown() -> None:
     source = page()
-    said = [quote(source, day=day) for day in range(30)]
-    said += [quote(source, day=-day, broken=True) for day in range(2)]
-    known = thing(*said)
-    root = conclusion("analysis", [known.id])
-    chain = build_chain(verified([root], [known], said, source), {})
-    (node,) = below(chain.root, "node")
-    shown = [each.link for each in node.below]
-    assert [each.holds for each in shown[:3]] == [False, False, True]
-    assert len(shown) == MAX_QUOTES
-    assert node.left_out == len(said) - MAX_QUOTES
-    newest = shown[2]
+    quotes = [quote(source, day=day) for day in range(30)]
+    quotes += [quote(source, day=-day, broken=True) for day in range(2)]
+    node_link = element(*quotes)
+    root = conclusion("analysis", [node_link.id])
+    chain = build_chain(verification([root], [node_link], quotes, source), {})
+    (node,) = descendants(chain.root, "node")
+    links = [branch.link for branch in node.below]
+    assert [link.holds for link in links[:3]] == [False, False, True]
+    assert len(links) == MAX_QUOTES
+    assert node.left_out == len(quotes) - MAX_QUOTES
+    newest = links[2]
     assert isinstance(newest, EvidenceLink)
     assert newest.quote == "of day 29"
     assert chain.breaks == 2
 
 
-def test_below_the_analyses_of_large_chains_nothing_is_told_yet() -> None:
+def test_large_chains_stop_at_their_analyses() -> None:
     source = page()
-    said = [quote(source, day=day) for day in range(LARGE_LINKS)]
-    known = thing(*said)
-    analysis = conclusion("analysis", [known.id])
+    quotes = [quote(source, day=day) for day in range(LARGE_LINKS)]
+    node_link = element(*quotes)
+    analysis = conclusion("analysis", [node_link.id])
     advice = conclusion("advice", [analysis.id])
-    chain = build_chain(verified([advice, analysis], [known], said, source), {})
-    (left,) = chain.root.below
-    assert left.is_left
-    assert not left.below
+    chain = build_chain(verification([advice, analysis], [node_link], quotes, source), {})
+    (branch,) = chain.root.below
+    assert branch.is_left
+    assert not branch.below
     assert not chain.is_small
-    alone = build_chain(verified([analysis], [known], said, source), {})
-    assert [each.kind for each in alone.root.below] == ["node"]
+    analysis_chain = build_chain(verification([analysis], [node_link], quotes, source), {})
+    assert [child.kind for child in analysis_chain.root.below] == ["node"]

@@ -1,4 +1,4 @@
-"""What a model wrote is shown and does nothing, whatever a page had it write."""
+"""Text written by a model is rendered without active content, even if a page injected it."""
 
 from html.parser import HTMLParser
 
@@ -27,27 +27,27 @@ HOSTILE = (
 )
 
 
-class _Tags(HTMLParser):
+class _TagParser(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
+        self.tags.append((tag, dict(attrs)))
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_is_only_text(text: str) -> None:
-    parser = _Tags()
+def test_hostile_text_is_rendered_without_active_content(text: str) -> None:
+    parser = _TagParser()
     parser.feed(render_markdown(text))
-    for tag, attributes in parser.found:
+    for tag, attributes in parser.tags:
         assert tag in {"p", "a", "code", "pre", "em", "strong"}
         assert set(attributes) <= {"href", "title", "rel", "target", "class"}
         if tag == "a" and "href" in attributes:
             assert str(attributes["href"]).startswith(("https://", "http://"))
 
 
-def test_markdown_is_shown_with_headings_below_the_pages() -> None:
+def test_markdown_headings_are_below_the_headings_of_the_page() -> None:
     html = render_markdown(
         "# One\n\n**two** [three](https://a.example)\n\n| a | b |\n|---|---|\n| 1 | 2 |"
     )

@@ -1,10 +1,10 @@
-"""JSON Schemas as rows that people read."""
+"""JSON Schemas as table rows."""
 
 from services.api.web.presenters.graph import PropertyRow, property_rows
 
 
 def test_each_property_is_a_row() -> None:
-    told = property_rows(
+    rows = property_rows(
         {
             "properties": {
                 "tonnes": {"type": "integer", "minimum": 0, "description": "Bought in a year"},
@@ -16,7 +16,7 @@ def test_each_property_is_a_row() -> None:
             "required": ["tonnes"],
         }
     )
-    assert told == [
+    assert rows == [
         PropertyRow("tonnes", "integer", True, "Bought in a year", "at least 0"),
         PropertyRow("state", "one of new, old", False, "", ""),
         PropertyRow("names", "list of string", False, "", "at least 1 items"),
@@ -25,7 +25,7 @@ def test_each_property_is_a_row() -> None:
     ]
 
 
-def test_what_is_no_plain_list_of_properties_has_no_rows() -> None:
+def test_a_schema_without_plain_properties_has_no_rows() -> None:
     assert (
         property_rows({})
         == property_rows({"anyOf": []})

@@ -1,4 +1,4 @@
-"""All pages are sent one style sheet: what is written for the pages of one kind must not reach those of another."""
+"""All pages share one style sheet: styles of one kind of page must not apply to another."""
 
 import re
 from collections import defaultdict
@@ -14,18 +14,18 @@ _CLASS = re.compile(r"\.([\w-]+)")
 
 
 def _classes(sheet: Path) -> Iterator[str]:
-    """What its selectors begin with."""
+    """Yields the classes with which the selectors begin."""
     for selectors in _SELECTORS.findall(_COMMENT.sub("", sheet.read_text())):
         for selector in selectors.split(","):
-            if begins := _CLASS.match(selector.strip()):
-                yield begins[1]
+            if match := _CLASS.match(selector.strip()):
+                yield match[1]
 
 
-def test_no_two_kinds_of_pages_have_a_class_of_one_name() -> None:
+def test_no_class_is_styled_for_two_kinds_of_pages() -> None:
     shared = {name for sheet in STYLES.glob("[1-4]-*.css") for name in _classes(sheet)}
     sheets: defaultdict[str, set[str]] = defaultdict(set)
     for sheet in STYLES.glob("5-*.css"):
         for name in set(_classes(sheet)) - shared:
             sheets[name].add(sheet.name)
     assert sheets
-    assert {name: found for name, found in sheets.items() if len(found) > 1} == {}
+    assert {name: files for name, files in sheets.items() if len(files) > 1} == {}

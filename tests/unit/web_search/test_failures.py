@@ -1,4 +1,4 @@
-"""A search service that is away or limits its callers uses up no attempt of a step."""
+"""An unavailable or rate-limited search service does not count as an attempt of a step."""
 
 import json
 
@@ -6,10 +6,10 @@ import pytest
 
 from shared.errors import PermanentError, TransientError, VigilError
 from shared.web_search.client import SearchClient
-from tests.support.model_server import Connection, Respond, canned, model_server
+from tests.support.model_server import Connection, Respond, fixed_response, model_server
 
 
-async def failing(respond: Respond) -> VigilError:
+async def search_error(respond: Respond) -> VigilError:
     async with model_server(respond) as stand_in:
         client = SearchClient(api_key="k", base_url=stand_in.url, timeout_seconds=5)
         try:
@@ -21,24 +21,26 @@ async def failing(respond: Respond) -> VigilError:
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
-async def test_who_is_away_or_limits_uses_up_no_attempt(status: int) -> None:
+async def test_an_unavailable_or_rate_limited_service_does_not_count_as_an_attempt(
+    status: int,
+) -> None:
     body = json.dumps({"detail": {"error": "later"}}).encode()
-    error = await failing(canned(body, status))
+    error = await search_error(fixed_response(body, status))
     assert isinstance(error, TransientError)
     assert not error.counts
 
 
-async def test_a_connection_that_is_reset_uses_up_no_attempt() -> None:
+async def test_a_connection_reset_does_not_count_as_an_attempt() -> None:
     async def respond(connection: Connection) -> None:
         connection.reset()
 
-    error = await failing(respond)
+    error = await search_error(respond)
     assert isinstance(error, TransientError)
     assert not error.counts
 
 
-async def test_a_service_that_cannot_be_reached_uses_up_no_attempt_and_costs_nothing() -> None:
-    async with model_server(canned(b"")) as stand_in:
+async def test_an_unreachable_service_is_unbilled_and_does_not_count_as_an_attempt() -> None:
+    async with model_server(fixed_response(b"")) as stand_in:
         pass
     client = SearchClient(api_key="k", base_url=stand_in.url, timeout_seconds=5)
     with pytest.raises(TransientError, match="cannot be reached") as error:
@@ -48,11 +50,13 @@ async def test_a_service_that_cannot_be_reached_uses_up_no_attempt_and_costs_not
 
 
 @pytest.mark.parametrize("body", [b"<html>Sign in</html>", b"[1]", b"null"])
-async def test_an_answer_that_is_none_counts(body: bytes) -> None:
-    error = await failing(canned(body))
+async def test_an_invalid_response_counts_as_an_attempt(body: bytes) -> None:
+    error = await search_error(fixed_response(body))
     assert isinstance(error, TransientError)
     assert error.counts
 
 
 async def test_a_wrong_key_is_permanent() -> None:
-    assert isinstance(await failing(canned(b'{"detail": {"error": "no"}}', 401)), PermanentError)
+    assert isinstance(
+        await search_error(fixed_response(b'{"detail": {"error": "no"}}', 401)), PermanentError
+    )

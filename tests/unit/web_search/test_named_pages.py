@@ -1,4 +1,4 @@
-"""Which pages may be read: those that the step was told of, in whatever spelling, and no others."""
+"""A step may read only pages named in its prompt or search results, in any spelling of the URL."""
 
 import pytest
 from pydantic import ValidationError
@@ -6,16 +6,16 @@ from pydantic import ValidationError
 from shared.tools import Json
 from shared.web_search.tools import TavilyExtract, refuse_unnamed
 
-GIVEN = "Read https://given.example/report. Also (https://given.example/list?page=2)!"
-EARLIER: list[Json] = [
+PROMPT = "Read https://given.example/report. Also (https://given.example/list?page=2)!"
+EARLIER_RESULTS: list[Json] = [
     {"results": [{"url": "https://Found.example/a/", "content": "See https://linked.example/x"}]},
     {"content": "As https://told.example/y says", "sources": [{"url": "http://source.example"}]},
     {"results": [], "failed": [{"url": "https://failed.example", "error": "away"}]},
 ]
 
 
-def refused(*urls: str) -> str | None:
-    return refuse_unnamed(TavilyExtract(urls=list(urls)), GIVEN, EARLIER)
+def refusal(*urls: str) -> str | None:
+    return refuse_unnamed(TavilyExtract(urls=list(urls)), PROMPT, EARLIER_RESULTS)
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,8 @@ def refused(*urls: str) -> str | None:
         "https://source.example/",
     ],
 )
-def test_what_was_named_may_be_read(url: str) -> None:
-    assert refused(url) is None
+def test_a_named_page_may_be_read(url: str) -> None:
+    assert refusal(url) is None
 
 
 @pytest.mark.parametrize(
@@ -62,18 +62,18 @@ def test_what_was_named_may_be_read(url: str) -> None:
         " ",
     ],
 )
-def test_what_was_not_may_not(url: str) -> None:
-    assert "Read only pages" in (refused("https://found.example/a", url) or "")
+def test_any_other_page_is_refused(url: str) -> None:
+    assert "Read only pages" in (refusal("https://found.example/a", url) or "")
 
 
-def test_the_refusal_names_what_is_refused() -> None:
-    told = refused("https://found.example/a", "https://evil.example/?q=1")
-    assert told is not None
-    assert "evil.example/?q=1" in told
-    assert "found.example/a" not in told
+def test_the_refusal_names_only_the_refused_pages() -> None:
+    message = refusal("https://found.example/a", "https://evil.example/?q=1")
+    assert message is not None
+    assert "evil.example/?q=1" in message
+    assert "found.example/a" not in message
 
 
-def test_a_list_that_is_too_long_is_cut_to_its_first_pages() -> None:
+def test_a_long_list_is_cut_to_its_first_pages() -> None:
     urls = [f"https://a.example/{number}" for number in (1, 1, 2, 3, 4, 5, 6)]
     assert TavilyExtract.model_validate({"urls": urls}).urls == [urls[1], *urls[2:6]]
     with pytest.raises(ValidationError):

@@ -26,15 +26,15 @@ from shared.errors import PermanentError
 from shared.llm.pricing import Prices
 from shared.runtime.providers import load_prices
 from shared.runtime.settings import Settings
-from shared.schemas.accounts import NewTokenView, SessionView, SignInLinkView
-from shared.schemas.base import LARGEST_PAGE, Wanted
+from shared.schemas.accounts import NewTokenResponse, SessionResponse, SignInLinkResponse
+from shared.schemas.base import LARGEST_PAGE, PageRequest
 
 router = APIRouter()
 
 
 @router.get(SIGN_IN)
 async def show_sign_in(request: Request) -> HTMLResponse:
-    return _sign_in_page(request, asked=False)
+    return _sign_in_page(request, is_requested=False)
 
 
 @router.post(SIGN_IN)
@@ -43,7 +43,7 @@ async def request_sign_in_link(
 ) -> HTMLResponse:
     """Answers the same for every name, so that it does not reveal who is a user."""
     await account_routes.request_sign_in_link(request, form, after)
-    return _sign_in_page(request, asked=True)
+    return _sign_in_page(request, is_requested=True)
 
 
 @router.post("/sign-out")
@@ -53,9 +53,9 @@ async def sign_out(request: Request, access: OwnedAccess) -> Response:
     return response
 
 
-def _sign_in_page(request: Request, *, asked: bool) -> HTMLResponse:
+def _sign_in_page(request: Request, *, is_requested: bool) -> HTMLResponse:
     pages: Pages = request.app.state.pages
-    return pages.answer("sign_in/ask.html", {"asked": asked}, status=HTTPStatus.OK)
+    return pages.answer("sign_in/ask.html", {"asked": is_requested}, status=HTTPStatus.OK)
 
 
 TOKEN_LIFETIMES: Final = {
@@ -69,7 +69,7 @@ TOKEN_LIFETIMES: Final = {
 
 @router.get("/settings/tokens")
 async def list_tokens(access: OwnedAccess, page: PageResponse, paging: Paging) -> HTMLResponse:
-    return await _tokens_page(access, page, paging, made=None)
+    return await _tokens_page(access, page, paging, new_token=None)
 
 
 @router.post("/settings/tokens")
@@ -80,8 +80,8 @@ async def make_token(
     answer = await account_routes.make_token(
         access, IdempotentRequest(access, key=None, request_hash=""), form
     )
-    token = NewTokenView.model_validate_json(bytes(answer.body))
-    return await _tokens_page(access, page, Wanted(), made=token)
+    token = NewTokenResponse.model_validate_json(bytes(answer.body))
+    return await _tokens_page(access, page, PageRequest(), new_token=token)
 
 
 @router.post("/settings/tokens/{token_id}/revoke")
@@ -91,13 +91,13 @@ async def revoke_token(access: OwnedAccess, token_id: UUID) -> Response:
 
 
 async def _tokens_page(
-    access: Access, page: Page, page_request: Wanted, *, made: NewTokenView | None
+    access: Access, page: Page, page_request: PageRequest, *, new_token: NewTokenResponse | None
 ) -> HTMLResponse:
     tokens_page = await account_queries.list_tokens(access.session, access.owner_id, page_request)
     return await page.answer(
         "settings/tokens.html",
-        status=HTTPStatus.OK if made is None else HTTPStatus.CREATED,
-        made=made,
+        status=HTTPStatus.OK if new_token is None else HTTPStatus.CREATED,
+        made=new_token,
         tokens=tokens_page.items,
         next=tokens_page.next,
         lifetimes=TOKEN_LIFETIMES,
@@ -148,16 +148,16 @@ async def make_sign_in_link(
 ) -> HTMLResponse:
     """Shows the link on the response page only."""
     link = await account_routes.make_sign_in_link(request, Response(), access, user)
-    return await _users_page(request, access, page, Wanted(), link=link, link_of=user.name)
+    return await _users_page(request, access, page, PageRequest(), link=link, link_of=user.name)
 
 
 async def _users_page(
     request: Request,
     access: Access,
     page: Page,
-    page_request: Wanted,
+    page_request: PageRequest,
     *,
-    link: SignInLinkView | None = None,
+    link: SignInLinkResponse | None = None,
     link_of: str | None = None,
 ) -> HTMLResponse:
     owner: BootstrapOwner = request.app.state.owner
@@ -183,15 +183,15 @@ SETTINGS: Final = "/settings"
 @router.get("/settings")
 async def show_settings(request: Request, access: OwnedAccess, page: PageResponse) -> HTMLResponse:
     settings: Settings = request.app.state.settings
-    allowance = None
+    usage = None
     if access.caller.is_operator:
-        allowance = await costs.installation_allowance(access.session)
+        usage = await costs.installation_usage(access.session)
     prices, fault = _prices_or_fault(settings)
     return await page.answer(
         "settings/general.html",
         user=await account_queries.get_user(access.session, access.owner_id),
         sessions=await _sessions(access),
-        allowance=allowance,
+        usage=usage,
         model=settings.model,
         prices=prices,
         prices_fault=fault,
@@ -221,9 +221,9 @@ async def end_other_sessions(access: OwnedAccess) -> Response:
     return RedirectResponse(f"{SETTINGS}#browsers", HTTPStatus.SEE_OTHER)
 
 
-async def _sessions(access: Access) -> list[SessionView]:
+async def _sessions(access: Access) -> list[SessionResponse]:
     credential = access.caller.credential_id
-    page_request = Wanted(LARGEST_PAGE)
+    page_request = PageRequest(LARGEST_PAGE)
     return (
         await account_queries.list_sessions(
             access.session, access.owner_id, credential, page_request

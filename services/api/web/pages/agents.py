@@ -37,8 +37,8 @@ from shared.billing.budgets import Caps
 from shared.enums import PROMPTED_PHASES, AgentStatus, Phase
 from shared.graph import labels
 from shared.runtime.settings import Settings
-from shared.schemas.agents import PromptedPhase, PromptView
-from shared.schemas.base import AgentDetails, Wanted
+from shared.schemas.agents import PromptedPhase, PromptResponse
+from shared.schemas.base import AgentDetails, PageRequest
 
 router = APIRouter()
 
@@ -105,7 +105,7 @@ def _default_caps(request: Request) -> Caps:
 LATEST: Final = 3
 SIDE: Final = "beside"
 """The part of the page that changes rarely during an iteration."""
-_LATEST_PAGE: Final = Wanted(LATEST)
+_LATEST_PAGE: Final = PageRequest(LATEST)
 
 
 @router.get("/agents/{agent}")
@@ -153,7 +153,7 @@ async def _progress_context(access: AgentAccess, agent: AgentDetails) -> dict[st
         "progress": progress,
         "flow": flow,
         "named": {} if flow is None else await _conclusion_labels(access, flow),
-        "allowance": await costs.agent_allowance(access.session, agent.id)
+        "usage": await costs.agent_usage(access.session, agent.id)
         if agent.suspended_until
         else None,
         **await _configuration_context(access, agent),
@@ -176,11 +176,11 @@ async def _configuration_context(access: AgentAccess, agent: AgentDetails) -> di
     is_new = agent.status != AgentStatus.READY or _is_in_first_iteration(agent)
     if not is_new or agent.configuration is None:
         return {"making": [], "node_types": [], "edge_types": [], "is_new": is_new}
-    making = await iterations.list_runs_of_step(access.session, agent.configuration.step_id)
-    nodes = await graph.list_node_types(access.session, access.scope, Wanted())
-    edges = await graph.list_edge_types(access.session, access.scope, Wanted())
+    runs = await iterations.list_runs_of_step(access.session, agent.configuration.step_id)
+    nodes = await graph.list_node_types(access.session, access.scope, PageRequest())
+    edges = await graph.list_edge_types(access.session, access.scope, PageRequest())
     return {
-        "making": making,
+        "making": runs,
         "node_types": nodes.items,
         "edge_types": edges.items,
         "is_new": is_new,
@@ -201,7 +201,7 @@ async def _side_context(access: AgentAccess) -> dict[str, Any]:
         "desk": desks[access.agent.id],
         "latest": await conclusions.newest_conclusions(access.session, access.scope, LATEST),
         "lacking": requests,
-        "budget": await costs.agent_allowance(access.session, access.agent.id),
+        "budget": await costs.agent_usage(access.session, access.agent.id),
     }
 
 
@@ -335,7 +335,7 @@ VERSIONS_PER_PAGE: Final = 10
 class PromptVersion:
     """`changes` is the diff to the previous version; None for the first."""
 
-    prompt: PromptView
+    prompt: PromptResponse
     changes: Sequence[DiffRun] | None
 
 
@@ -396,7 +396,7 @@ async def _prompt_page(
     )
 
 
-async def _current_prompt(access: AgentAccess, phase: PromptedPhase) -> PromptView | None:
+async def _current_prompt(access: AgentAccess, phase: PromptedPhase) -> PromptResponse | None:
     """None before the agent is configured."""
     prompts = await agent_queries.current_prompts(access.session, access.agent.id)
     return next((row for row in prompts.items if row.phase == phase), None)
@@ -406,27 +406,27 @@ async def _versions(
     access: AgentAccess, phase: PromptedPhase, cursor: str | None
 ) -> tuple[list[PromptVersion], str | None]:
     """Returns versions, newest first. The version before the oldest is read too, for its diff."""
-    page_request = Wanted(VERSIONS_PER_PAGE, cursor)
+    page_request = PageRequest(VERSIONS_PER_PAGE, cursor)
     prompt_versions_page = await agent_queries.list_prompt_versions(
         access.session, access.agent.id, phase, page_request
     )
-    before = [
+    previous_versions = [
         *prompt_versions_page.items[1:],
         await _first_of_next_page(access, phase, prompt_versions_page.next),
     ]
     versions = [
         PromptVersion(row, None if previous is None else word_diff(previous.prompt, row.prompt))
-        for row, previous in zip(prompt_versions_page.items, before, strict=False)
+        for row, previous in zip(prompt_versions_page.items, previous_versions, strict=False)
     ]
     return versions, prompt_versions_page.next
 
 
 async def _first_of_next_page(
     access: AgentAccess, phase: PromptedPhase, cursor: str | None
-) -> PromptView | None:
+) -> PromptResponse | None:
     if cursor is None:
         return None
     prompt_versions_page = await agent_queries.list_prompt_versions(
-        access.session, access.agent.id, phase, Wanted(1, cursor)
+        access.session, access.agent.id, phase, PageRequest(1, cursor)
     )
     return next(iter(prompt_versions_page.items), None)

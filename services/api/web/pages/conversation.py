@@ -18,8 +18,8 @@ from services.api.web.text import find_citations
 from shared import derived_events
 from shared.agents import memories
 from shared.enums import MemoryKind, StepStatus
-from shared.schemas.base import LARGEST_PAGE, CitationView, Wanted
-from shared.schemas.conversation import ENDED, MemoryView, MessageView
+from shared.schemas.base import LARGEST_PAGE, CitationResponse, PageRequest
+from shared.schemas.conversation import ENDED, MemoryResponse, MessageResponse
 
 router = APIRouter(prefix="/agents/{agent}")
 
@@ -38,7 +38,7 @@ async def show_conversation(access: OwnedAgent, page: PageResponse, paging: Pagi
     messages_page = await reading.list_messages(
         access.session, access.owner_id, access.agent.id, paging
     )
-    memory_views: list[MemoryView] = []
+    memory_views: list[MemoryResponse] = []
     if page.part is None:
         memory_views = await _memories(access)
     return await page.answer(
@@ -99,7 +99,9 @@ async def forget_memory(access: OwnedAgent, memory_id: UUID) -> Response:
     return _to_conversation(access, "memories")
 
 
-async def _messages_context(access: AgentAccess, messages: Sequence[MessageView]) -> dict[str, Any]:
+async def _messages_context(
+    access: AgentAccess, messages: Sequence[MessageResponse]
+) -> dict[str, Any]:
     """Returns the context of the message templates.
 
     Advice has no citations of its own, so they are looked up.
@@ -109,16 +111,16 @@ async def _messages_context(access: AgentAccess, messages: Sequence[MessageView]
     ]
     citations_by_agent = await find_citations(access.session, access.owner_id, advised)
     of_advice = citations_by_agent.get(access.agent.id, [])
-    citations: dict[UUID, Sequence[CitationView]] = {
+    citations: dict[UUID, Sequence[CitationResponse]] = {
         message.id: of_advice if message.kind == "advice" else message.citations
         for message in messages
     }
     return {"messages": messages, "citations": citations, "tools": TOOLS, "ended": ENDED}
 
 
-async def _memories(access: AgentAccess) -> list[MemoryView]:
+async def _memories(access: AgentAccess) -> list[MemoryResponse]:
     memories_page = await reading.list_memories(
-        access.session, access.owner_id, access.agent.id, Wanted(LARGEST_PAGE), forgotten=False
+        access.session, access.owner_id, access.agent.id, PageRequest(LARGEST_PAGE), forgotten=False
     )
     return memories_page.items
 

@@ -41,10 +41,10 @@ async def show_costs(
     except TooManyDaysError as error:
         wrong = str(error)
         tables = await costs.owner_cost_tables(session, owner_id, CostQuery())
-    allowance = None
+    usage = None
     if access.caller.is_operator:
-        allowance = await costs.installation_allowance(session)
-    context = {"allowance": allowance, "today": await billing_budgets.today(session)}
+        usage = await costs.installation_usage(session)
+    context = {"usage": usage, "today": await billing_budgets.today(session)}
     return await _costs_page(page, "costs/all.html", tables, wrong, **context)
 
 
@@ -60,7 +60,7 @@ async def show_agent_costs(
         wrong = str(error)
         tables = await costs.agent_cost_tables(session, agent.id, CostQuery())
     budget = await costs.agent_budget(session, agent.id)
-    context = {"allowance": budget.allowance, "today": budget.allowance.day}
+    context = {"usage": budget.usage, "today": budget.usage.day}
     return await _costs_page(
         page,
         "costs/agent.html",

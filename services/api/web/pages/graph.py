@@ -24,8 +24,8 @@ from services.api.web.presenters.provenance import property_provenance
 from services.api.web.rendering import PAGE_HEADERS, PageResponse
 from shared.graph.entity_resolution.redirects import resolve_redirects
 from shared.graph.types import RESERVED_TYPES
-from shared.schemas.base import Wanted
-from shared.schemas.graph import DrawingView
+from shared.schemas.base import PageRequest
+from shared.schemas.graph import GraphLayout
 
 router = APIRouter(prefix="/agents/{agent}")
 
@@ -44,7 +44,7 @@ class EntryPoint(StrEnum):
     CONNECTED = "connected"
 
 
-class GraphView:
+class LayoutRequest:
     """The start and the filters of the drawing, all from the query string."""
 
     def __init__(
@@ -71,12 +71,12 @@ class GraphView:
         return DrawingFilter(self.types, since)
 
 
-GraphViewParams = Annotated[GraphView, Depends()]
+LayoutParams = Annotated[LayoutRequest, Depends()]
 
 
 @router.get("/graph")
 async def show_explorer(
-    access: OwnedAgent, page: PageResponse, entry: GraphViewParams
+    access: OwnedAgent, page: PageResponse, entry: LayoutParams
 ) -> HTMLResponse:
     session, scope = access.session, access.scope
     type_counts = await graph_queries.count_by_type(session, scope)
@@ -98,13 +98,13 @@ async def show_explorer(
 
 
 @router.get("/graph/data")
-async def show_graph_data(access: OwnedAgent, entry: GraphViewParams) -> Response:
+async def show_graph_data(access: OwnedAgent, entry: LayoutParams) -> Response:
     """Returns the initial drawing of the same query, or the neighbourhood of a node that is expanded."""
     picture = await _graph_data(access, entry)
     return Response(encode_drawing(picture), headers=PAGE_HEADERS, media_type="application/json")
 
 
-async def _graph_data(access: AgentAccess, entry: GraphView) -> DrawingView:
+async def _graph_data(access: AgentAccess, entry: LayoutRequest) -> GraphLayout:
     session, scope = access.session, access.scope
     if entry.node is not None:
         [node_id] = await resolve_redirects(session, scope, [entry.node])
@@ -146,11 +146,13 @@ async def show_node(
     evidence, edges_page = node.evidence, node.edges
     if quotes is not None:
         evidence = await provenance.list_evidence_of_node(
-            session, scope, node_id, Wanted(cursor=quotes)
+            session, scope, node_id, PageRequest(cursor=quotes)
         )
     if edges is not None:
         of_node = EdgeFilter(node_id=node_id)
-        edges_page = await graph_queries.list_edges(session, scope, Wanted(cursor=edges), of_node)
+        edges_page = await graph_queries.list_edges(
+            session, scope, PageRequest(cursor=edges), of_node
+        )
     return await page.answer(
         "graph/node.html",
         agent=access.agent,
@@ -181,7 +183,7 @@ async def show_edge(
     evidence = edge.evidence
     if quotes is not None:
         evidence = await provenance.list_evidence_of_edge(
-            session, scope, edge_id, Wanted(cursor=quotes)
+            session, scope, edge_id, PageRequest(cursor=quotes)
         )
     return await page.answer(
         "graph/edge.html",
@@ -218,8 +220,10 @@ async def list_types(
 ) -> HTMLResponse:
     """Lists node types or edge types by name."""
     session, scope = access.session, access.scope
-    read = graph_queries.list_node_types if kind is TypeKind.NODE else graph_queries.list_edge_types
-    types_page = await read(session, scope, paging)
+    list_page = (
+        graph_queries.list_node_types if kind is TypeKind.NODE else graph_queries.list_edge_types
+    )
+    types_page = await list_page(session, scope, paging)
     type_counts = await graph_queries.count_by_type(session, scope)
     counts = type_counts.nodes if kind is TypeKind.NODE else type_counts.edges
     return await page.answer(
@@ -243,7 +247,7 @@ async def list_duplicate_candidates(
         access.session, access.scope, paging
     )
     merges_page = await entity_resolution.list_merges(
-        access.session, access.owner_id, access.agent.id, Wanted()
+        access.session, access.owner_id, access.agent.id, PageRequest()
     )
     return await page.answer(
         "graph/duplicates.html",

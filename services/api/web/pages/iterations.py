@@ -15,7 +15,7 @@ from services.api.routers.iterations import Number
 from services.api.web.presenters.iterations import Side, comparison_side, duration, step_rows
 from services.api.web.rendering import PageResponse
 from shared.enums import IterationStatus
-from shared.schemas.base import Wanted
+from shared.schemas.base import PageRequest
 from shared.schemas.iterations import IterationOutline
 
 router = APIRouter(prefix="/agents/{agent}")
@@ -101,7 +101,7 @@ async def _side(access: AgentAccess, iteration: IterationOutline) -> Side:
 
 async def _newest_numbers(access: AgentAccess, many: int) -> list[int]:
     """Returns the numbers of the newest iterations, newest first."""
-    page_request = Wanted(limit=many)
+    page_request = PageRequest(limit=many)
     iterations_page = await iterations.list_iterations(
         access.session, access.owner_id, access.agent.id, page_request
     )

@@ -22,7 +22,7 @@ from services.api.web.rendering import Page, PageResponse
 from services.api.web.text import find_citations
 from shared.enums import DeliveryStatus
 from shared.runtime.settings import Settings
-from shared.schemas.base import LARGEST_PAGE, AgentView, InboxItemView, Wanted
+from shared.schemas.base import LARGEST_PAGE, AgentResponse, InboxItemResponse, PageRequest
 from shared.schemas.notifications import DestinationDetails, NewSecret
 
 router = APIRouter()
@@ -45,9 +45,9 @@ async def list_inbox_items(
         access.session, access.owner_id, paging, unread_only=unread, agent_id=agent
     )
     texts = [(row.agent_id, f"{row.summary}\n{row.content}") for row in inbox_items_page.items]
-    all_agents: list[AgentView] = []
+    all_agents: list[AgentResponse] = []
     if page.part is None:
-        page_request = Wanted(LARGEST_PAGE)
+        page_request = PageRequest(LARGEST_PAGE)
         all_agents = (
             await agent_queries.list_agents(access.session, access.owner_id, page_request)
         ).items
@@ -84,7 +84,7 @@ async def mark_unread(request: Request, access: OwnedAccess, item_id: UUID) -> R
     return _to_inbox(request, item_id)
 
 
-def _require_item(item: InboxItemView | None, item_id: UUID) -> None:
+def _require_item(item: InboxItemResponse | None, item_id: UUID) -> None:
     if item is None:
         raise NotFoundError("inbox item", item_id)
 
@@ -98,7 +98,7 @@ def _to_inbox(request: Request, item_id: UUID | None = None) -> Response:
 
 
 DESTINATIONS: Final = "/settings/destinations"
-FIRST_PAGE: Final = Wanted()
+FIRST_PAGE: Final = PageRequest()
 StatusFilter = Annotated[DeliveryStatus | None, UNLESS_BLANK, Query()]
 
 
@@ -195,7 +195,7 @@ async def _destination_page(
     destination: DestinationDetails,
     *,
     new_secret: NewSecret | None = None,
-    paging: Wanted = FIRST_PAGE,
+    paging: PageRequest = FIRST_PAGE,
     status: DeliveryStatus | None = None,
 ) -> HTMLResponse:
     """`new_secret` is shown once."""

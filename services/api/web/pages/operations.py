@@ -108,7 +108,7 @@ async def show_health(request: Request, access: OperatorAccess, page: PageRespon
         seen=measurements,
         faults=diagnose(measurements),
         held=bus.held,
-        outside=await show_providers(request),
+        providers=await show_providers(request),
         sandboxed=settings.sandboxed_providers,
         sends_mail=settings.smtp_url is not None,
         pool=database.pool_use(),
@@ -118,7 +118,7 @@ async def show_health(request: Request, access: OperatorAccess, page: PageRespon
 
 async def _bus_state(hub: EventHub) -> _BusState:
     try:
-        return _BusState(await hub.queues(), await hub.held())
+        return _BusState(await hub.queues(), await hub.stream_state())
     except TransientError as error:
         return _BusState([], fault=str(error))
 

@@ -26,8 +26,8 @@ from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions import queries as conclusion_queries
 from shared.graph.retraction import doubts
 from shared.graph.verification import verifier
-from shared.schemas.base import ConclusionView, Wanted
-from shared.schemas.provenance import RetractionView, SourceView
+from shared.schemas.base import ConclusionResponse, PageRequest
+from shared.schemas.provenance import RetractionResponse, SourceResponse
 from shared.workflow.iterations import database_time
 
 router = APIRouter(prefix="/agents/{agent}")
@@ -52,7 +52,7 @@ async def list_sources(
     words = search.strip()
     if words:
         results = await provenance.search_sources(session, scope, words, retracted=retracted)
-        sources = Page[SourceView](items=results, next=None)
+        sources = Page[SourceResponse](items=results, next=None)
     else:
         sources = await provenance.list_sources(session, scope, paging, retracted=retracted)
     ids = [source.id for source in sources.items]
@@ -77,7 +77,7 @@ async def show_source(access: OwnedAgent, page: PageResponse, source_id: UUID) -
     if source is None:
         raise NotFoundError("source", source_id)
     marks_view = await provenance.list_marks(session, scope, source_id)
-    versions = await provenance.list_sources(session, scope, Wanted(), url=source.url)
+    versions = await provenance.list_sources(session, scope, PageRequest(), url=source.url)
     return await page.answer(
         "sources/one.html",
         agent=access.agent,
@@ -130,20 +130,22 @@ def _to_source(access: AgentAccess, source_id: UUID) -> Response:
     return RedirectResponse(place, HTTPStatus.SEE_OTHER)
 
 
-async def _latest_retraction(access: AgentAccess, source: SourceView) -> RetractionView | None:
+async def _latest_retraction(
+    access: AgentAccess, source: SourceResponse
+) -> RetractionResponse | None:
     """Returns the active retraction, or else the last one that was undone, of this version or its address."""
     retractions = [
         item
         for reference in (str(source.id), source.url)
         for item in (
             await provenance.list_retractions(
-                access.session, access.owner_id, access.agent.id, Wanted(10), source=reference
+                access.session, access.owner_id, access.agent.id, PageRequest(10), source=reference
             )
         ).items
         if item.source_id in (None, source.id)
     ]
-    standing = [line for line in retractions if line.restored_at is None]
-    newest = sorted(standing or retractions, key=lambda item: item.created_at, reverse=True)
+    active = [line for line in retractions if line.restored_at is None]
+    newest = sorted(active or retractions, key=lambda item: item.created_at, reverse=True)
     if source.retracted_at is None:
         newest = [row for row in newest if row.is_pending or row.restored_at is not None]
     return newest[0] if newest else None
@@ -162,15 +164,15 @@ async def list_conclusions(
     access: OwnedAgent, page: PageResponse, paging: Paging, kind: ConclusionKind | None = None
 ) -> HTMLResponse:
     """Without `kind`: advice, or analyses where there is no advice."""
-    shown_kind = kind or ConclusionKind.ADVICE
-    conclusions_page = await _conclusions_page(access, shown_kind, paging)
+    page_kind = kind or ConclusionKind.ADVICE
+    conclusions_page = await _conclusions_page(access, page_kind, paging)
     if kind is None and not conclusions_page.items:
-        shown_kind = ConclusionKind.ANALYSES
-        conclusions_page = await _conclusions_page(access, shown_kind, paging)
+        page_kind = ConclusionKind.ANALYSES
+        conclusions_page = await _conclusions_page(access, page_kind, paging)
     return await page.answer(
         "conclusions/list.html",
         agent=access.agent,
-        kind=shown_kind,
+        kind=page_kind,
         conclusions=conclusions_page.items,
         next=conclusions_page.next,
     )
@@ -216,14 +218,16 @@ async def show_chain(
 
 
 async def _conclusions_page(
-    access: AgentAccess, kind: ConclusionKind, page_request: Wanted
-) -> Page[ConclusionView]:
+    access: AgentAccess, kind: ConclusionKind, page_request: PageRequest
+) -> Page[ConclusionResponse]:
     return await conclusion_queries.list_conclusions(
         access.session, access.scope, _NODE_TYPES[kind], page_request
     )
 
 
-async def _find_conclusion(access: AgentAccess, conclusion_id: UUID) -> tuple[str, ConclusionView]:
+async def _find_conclusion(
+    access: AgentAccess, conclusion_id: UUID
+) -> tuple[str, ConclusionResponse]:
     for type_name in (ADVICE_TYPE, ANALYSIS_TYPE):
         conclusion = await conclusion_queries.get_conclusion(
             access.session, access.scope, type_name, conclusion_id

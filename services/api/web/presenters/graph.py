@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from shared.schemas.base import Json
-from shared.schemas.graph import DrawingView
+from shared.schemas.graph import GraphLayout
 
 
-def encode_drawing(picture: DrawingView) -> bytes:
+def encode_drawing(picture: GraphLayout) -> bytes:
     """Encodes a drawing as JSON.
 
     `types`, `nodes` of [id, index of its type, name, time of the last update in ms, 1 if
@@ -70,16 +70,16 @@ def property_rows(schema: Json) -> list[PropertyRow]:
     if not isinstance(properties, dict):
         return []
     required = schema.get("required")
-    needed = required if isinstance(required, list) else []
+    required_names = required if isinstance(required, list) else []
     return [
         PropertyRow(
             name=name,
-            kind=_kind(told) if isinstance(told, dict) else "anything",
-            is_required=name in needed,
-            description=str(told.get("description", "")) if isinstance(told, dict) else "",
-            limits=", ".join(_limits(told)) if isinstance(told, dict) else "",
+            kind=_kind(prop) if isinstance(prop, dict) else "anything",
+            is_required=name in required_names,
+            description=str(prop.get("description", "")) if isinstance(prop, dict) else "",
+            limits=", ".join(_limits(prop)) if isinstance(prop, dict) else "",
         )
-        for name, told in properties.items()
+        for name, prop in properties.items()
     ]
 
 

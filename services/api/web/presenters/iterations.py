@@ -8,15 +8,15 @@ from uuid import UUID
 
 from services.api.web.filters import plural
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, IterationStatus, Phase, StepKind, StepStatus
-from shared.schemas.base import RunningCall, StepView
+from shared.schemas.base import RunningCall, StepResponse
 from shared.schemas.iterations import (
+    CallUsage,
     IterationOutline,
+    IterationProgress,
     PhaseRun,
-    PhaseRunView,
-    ProgressView,
-    Spent,
-    Superseded,
-    Written,
+    PhaseRunResponse,
+    SupersededValue,
+    WrittenElement,
 )
 
 _QUERY_PHASES: Final = {
@@ -50,7 +50,7 @@ class LaneBar:
 
 @dataclass(frozen=True)
 class Lane:
-    step: StepView
+    step: StepResponse
     name: str
     text: str
     word: str
@@ -79,7 +79,7 @@ class Lane:
         return not self.has_ended and not self.is_waiting and self.step.error is not None
 
 
-def build_lane(step: StepView, progress: ProgressView, end: datetime) -> Lane:
+def build_lane(step: StepResponse, progress: IterationProgress, end: datetime) -> Lane:
     kind = StepKind(step.kind)
     runs = [run for run in progress.runs if run.step_id == step.id]
     word, tone = _state(step)
@@ -104,7 +104,7 @@ def build_lane(step: StepView, progress: ProgressView, end: datetime) -> Lane:
     )
 
 
-def _name(step: StepView, kind: StepKind) -> str:
+def _name(step: StepResponse, kind: StepKind) -> str:
     match kind:
         case StepKind.QUERY | StepKind.INSIGHT:
             return f"{kind.value.capitalize()} {step.index + 1}"
@@ -114,7 +114,7 @@ def _name(step: StepView, kind: StepKind) -> str:
             return "Advice"
 
 
-def _text(step: StepView, kind: StepKind) -> str:
+def _text(step: StepResponse, kind: StepKind) -> str:
     step_input = step.input
     match kind:
         case StepKind.QUERY:
@@ -128,7 +128,7 @@ def _text(step: StepView, kind: StepKind) -> str:
             return f"Weighs {analyses} against the mission."
 
 
-def _state(step: StepView) -> tuple[str, str]:
+def _state(step: StepResponse) -> tuple[str, str]:
     match StepStatus(step.status):
         case StepStatus.PLANNED:
             return "waiting", ""
@@ -145,7 +145,7 @@ def _state(step: StepView) -> tuple[str, str]:
 
 
 def _phase_states(
-    kind: StepKind, step: StepView, runs: Sequence[PhaseRunView]
+    kind: StepKind, step: StepResponse, runs: Sequence[PhaseRunResponse]
 ) -> tuple[PhaseState, ...]:
     if kind != StepKind.QUERY:
         return ()
@@ -153,7 +153,7 @@ def _phase_states(
     return tuple(_phase_state(phase, by_phase.get(phase), step) for phase in _QUERY_PHASES)
 
 
-def _phase_state(phase: Phase, run: PhaseRunView | None, step: StepView) -> PhaseState:
+def _phase_state(phase: Phase, run: PhaseRunResponse | None, step: StepResponse) -> PhaseState:
     if run is None:
         return PhaseState(phase, _QUERY_PHASES[phase], "waiting")
     if run.completed_at is not None:
@@ -163,7 +163,7 @@ def _phase_state(phase: Phase, run: PhaseRunView | None, step: StepView) -> Phas
 
 
 def _bars(
-    step: StepView, runs: Sequence[PhaseRunView], began: datetime, end: datetime
+    step: StepResponse, runs: Sequence[PhaseRunResponse], began: datetime, end: datetime
 ) -> tuple[LaneBar, ...]:
     """Returns a bar per phase. The time before the first phase belongs to the first bar."""
     if step.started_at is None:
@@ -184,7 +184,7 @@ def _bars(
     )
 
 
-def _notes(kind: StepKind, step: StepView) -> tuple[str, ...]:
+def _notes(kind: StepKind, step: StepResponse) -> tuple[str, ...]:
     """Returns the results of a completed step in words."""
     result = step.result or {}
     if step.status != StepStatus.COMPLETED:
@@ -273,7 +273,7 @@ class Flow:
         return tuple(lane for stage in self.stages for lane in stage.lanes if lane.bars)
 
 
-def build_flow(progress: ProgressView) -> Flow:
+def build_flow(progress: IterationProgress) -> Flow:
     iteration = progress.iteration
     end = iteration.ended_at or progress.now
     steps = progress.steps
@@ -292,7 +292,7 @@ def build_flow(progress: ProgressView) -> Flow:
     )
 
 
-def _stages(progress: ProgressView, rounds: int, end: datetime) -> Iterator[Stage]:
+def _stages(progress: IterationProgress, rounds: int, end: datetime) -> Iterator[Stage]:
     """Yields the stages in the order of the loop.
 
     A further round has queries and insights again.
@@ -306,7 +306,7 @@ def _stages(progress: ProgressView, rounds: int, end: datetime) -> Iterator[Stag
     yield _stage(progress, StepKind.ADVISE, 0, end)
 
 
-def _stage(progress: ProgressView, kind: StepKind, number: int, end: datetime) -> Stage:
+def _stage(progress: IterationProgress, kind: StepKind, number: int, end: datetime) -> Stage:
     lanes = tuple(
         build_lane(step, progress, end)
         for step in progress.steps
@@ -315,7 +315,7 @@ def _stage(progress: ProgressView, kind: StepKind, number: int, end: datetime) -
     return Stage(kind, number, lanes, "" if lanes else _why_empty(progress, kind))
 
 
-def _why_empty(progress: ProgressView, kind: StepKind) -> str:
+def _why_empty(progress: IterationProgress, kind: StepKind) -> str:
     is_planned = _has_plan_step(progress, StepStatus.COMPLETED)
     if progress.iteration.status == IterationStatus.RUNNING:
         if not is_planned:
@@ -329,20 +329,20 @@ def _why_empty(progress: ProgressView, kind: StepKind) -> str:
     return "The plan has none."
 
 
-def _has_plan_step(progress: ProgressView, status: StepStatus) -> bool:
+def _has_plan_step(progress: IterationProgress, status: StepStatus) -> bool:
     return any(step.kind == StepKind.OBSERVE and step.status == status for step in progress.steps)
 
 
-def _round(step: StepView) -> int:
+def _round(step: StepResponse) -> int:
     number: int = step.input.get("round", 0)
     return number
 
 
-def _planned(steps: Sequence[StepView], kind: StepKind) -> int:
+def _planned(steps: Sequence[StepResponse], kind: StepKind) -> int:
     return sum(step.kind == kind and not _round(step) for step in steps)
 
 
-def _gain(steps: Sequence[StepView]) -> Gain:
+def _gain(steps: Sequence[StepResponse]) -> Gain:
     results = [step.result or {} for step in steps if step.status == StepStatus.COMPLETED]
     return Gain(
         nodes=sum(_number(result.get("nodes")) for result in results),
@@ -377,7 +377,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class StepRow:
-    step: StepView
+    step: StepResponse
     name: str
     """Such as `Query 2`; without a number where there is only one of the kind."""
     round: int
@@ -385,8 +385,8 @@ class StepRow:
     """None before the step has started."""
     took: timedelta | None
     runs: Sequence[PhaseRun]
-    spent: Spent
-    written: Sequence[Written]
+    spent: CallUsage
+    written: Sequence[WrittenElement]
 
 
 def duration(iteration: IterationOutline, now: datetime) -> timedelta:
@@ -398,16 +398,16 @@ def step_rows(iteration: IterationOutline, now: datetime) -> list[StepRow]:
     return [_step_row(iteration, step, now) for step in iteration.steps]
 
 
-def _step_row(iteration: IterationOutline, step: StepView, now: datetime) -> StepRow:
+def _step_row(iteration: IterationOutline, step: StepResponse, now: datetime) -> StepRow:
     kind = StepKind(step.kind)
     runs = [run for run in iteration.runs if run.step_id == step.id]
-    ended = step.ended_at or iteration.ended_at or now
+    end = step.ended_at or iteration.ended_at or now
     return StepRow(
         step=step,
         name=f"{NAMES[kind]} {step.index + 1}" if kind in _NUMBERED_KINDS else NAMES[kind],
         round=step.input.get("round", 0),
-        bar=_bar(iteration, step.started_at, ended, now),
-        took=None if step.started_at is None else ended - step.started_at,
+        bar=_bar(iteration, step.started_at, end, now),
+        took=None if step.started_at is None else end - step.started_at,
         runs=runs,
         spent=total_spent([run.spent for run in runs]),
         written=[item for item in iteration.written if item.step_id == step.id],
@@ -415,19 +415,21 @@ def _step_row(iteration: IterationOutline, step: StepView, now: datetime) -> Ste
 
 
 def _bar(
-    iteration: IterationOutline, started_at: datetime | None, ended: datetime, now: datetime
+    iteration: IterationOutline, started_at: datetime | None, end: datetime, now: datetime
 ) -> Bar | None:
     total_seconds = duration(iteration, now).total_seconds()
     if started_at is None or total_seconds <= 0:
         return None
-    width = max((ended - started_at).total_seconds() / total_seconds * 100, _MIN_BAR_PERCENT)
-    left = (started_at - iteration.started_at).total_seconds() / total_seconds * 100
-    return Bar(left=round(max(0, min(left, 100 - width)), 2), width=round(min(width, 100), 2))
+    width = max((end - started_at).total_seconds() / total_seconds * 100, _MIN_BAR_PERCENT)
+    left_percent = (started_at - iteration.started_at).total_seconds() / total_seconds * 100
+    return Bar(
+        left=round(max(0, min(left_percent, 100 - width)), 2), width=round(min(width, 100), 2)
+    )
 
 
-def total_spent(parts: Sequence[Spent]) -> Spent:
-    return Spent(
-        **{name: sum(getattr(part, name) for part in parts) for name in Spent.model_fields}
+def total_spent(parts: Sequence[CallUsage]) -> CallUsage:
+    return CallUsage(
+        **{name: sum(getattr(part, name) for part in parts) for name in CallUsage.model_fields}
     )
 
 
@@ -437,13 +439,13 @@ _CONCLUSIONS: Final = (ANALYSIS_TYPE, ADVICE_TYPE)
 @dataclass(frozen=True)
 class Side:
     iteration: IterationOutline
-    conclusions: Sequence[Written]
-    nodes: Sequence[Written]
-    edges: Sequence[Written]
-    superseded: Sequence[Superseded]
+    conclusions: Sequence[WrittenElement]
+    nodes: Sequence[WrittenElement]
+    edges: Sequence[WrittenElement]
+    superseded: Sequence[SupersededValue]
 
 
-def comparison_side(iteration: IterationOutline, superseded: Sequence[Superseded]) -> Side:
+def comparison_side(iteration: IterationOutline, superseded: Sequence[SupersededValue]) -> Side:
     """Sorts what the iteration wrote into conclusions, other nodes, and edges."""
     nodes = [element for element in iteration.written if element.kind == "node"]
     return Side(

@@ -9,20 +9,20 @@ from itertools import pairwise
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from services.api.queries.provenance import HashView
+from services.api.queries.provenance import HashesResponse
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
-from shared.schemas.base import CitationView, Json
+from shared.schemas.base import CitationResponse, Json
 from shared.schemas.provenance import (
-    CheckedView,
-    ClaimView,
+    ChainLink,
+    CheckedCounts,
+    ClaimResponse,
     ConclusionLink,
+    ElementLink,
     EvidenceLink,
-    EvidenceView,
-    LinkView,
-    MarkView,
+    EvidenceResponse,
+    QuoteHighlight,
     SourceLink,
-    ThingLink,
-    VerificationView,
+    VerificationResponse,
 )
 
 SMALL_LINKS: Final = 40
@@ -39,10 +39,10 @@ class Branch:
 
     kind: str
     """`advice`, `analysis`, `node`, `edge` or `evidence`."""
-    link: ConclusionLink | ThingLink | EvidenceLink
-    hashes: HashView | None
+    link: ConclusionLink | ElementLink | EvidenceLink
+    hashes: HashesResponse | None
     source: SourceLink | None = None
-    source_hashes: HashView | None = None
+    source_hashes: HashesResponse | None = None
     below: Sequence["Branch"] = field(default_factory=list)
     is_known: bool = False
     """It was shown in full before."""
@@ -59,47 +59,47 @@ class Chain:
     root: Branch
     holds: bool
     breaks: int
-    checked: CheckedView
+    checked: CheckedCounts
     is_small: bool
-    citations: Sequence[CitationView]
+    citations: Sequence[CitationResponse]
     """The elements of the chain, for texts that cite them by id."""
 
 
-def build_chain(verification: VerificationView, hashes: Mapping[UUID, HashView]) -> Chain:
+def build_chain(verification: VerificationResponse, hashes: Mapping[UUID, HashesResponse]) -> Chain:
     links = list_links(verification)
-    edges = sum(thing.link == "edge" for thing in verification.things)
+    edges = sum(element.link == "edge" for element in verification.elements)
     return Chain(
         root=_Tree(verification, hashes, is_large=len(links) > LARGE_LINKS).root(),
         holds=verification.holds,
         breaks=sum(len(link.breaks) for link in links),
-        checked=CheckedView(
+        checked=CheckedCounts(
             sources=len(verification.sources),
             evidence=len(verification.evidence),
-            nodes=len(verification.conclusions) + len(verification.things) - edges,
+            nodes=len(verification.conclusions) + len(verification.elements) - edges,
             edges=edges,
         ),
         is_small=len(links) <= SMALL_LINKS,
         citations=[
             *map(_conclusion_citations, verification.conclusions),
-            *map(_known_elements, verification.things),
+            *map(_known_elements, verification.elements),
         ],
     )
 
 
-def _conclusion_citations(link: ConclusionLink) -> CitationView:
+def _conclusion_citations(link: ConclusionLink) -> CitationResponse:
     type_name = ADVICE_TYPE if link.link == "advice" else ANALYSIS_TYPE
-    return CitationView(kind="node", id=link.id, type=type_name, name=link.name)
+    return CitationResponse(kind="node", id=link.id, type=type_name, name=link.name)
 
 
-def _known_elements(link: ThingLink) -> CitationView:
+def _known_elements(link: ElementLink) -> CitationResponse:
     kind: Literal["node", "edge"] = "edge" if link.link == "edge" else "node"
-    return CitationView(kind=kind, id=link.id, type=link.type, name=link.name)
+    return CitationResponse(kind=kind, id=link.id, type=link.type, name=link.name)
 
 
-def list_links(verification: VerificationView) -> Sequence[LinkView]:
+def list_links(verification: VerificationResponse) -> Sequence[ChainLink]:
     return [
         *verification.conclusions,
-        *verification.things,
+        *verification.elements,
         *verification.evidence,
         *verification.sources,
     ]
@@ -107,14 +107,18 @@ def list_links(verification: VerificationView) -> Sequence[LinkView]:
 
 class _Tree:
     def __init__(
-        self, verification: VerificationView, hashes: Mapping[UUID, HashView], *, is_large: bool
+        self,
+        verification: VerificationResponse,
+        hashes: Mapping[UUID, HashesResponse],
+        *,
+        is_large: bool,
     ) -> None:
-        self._found = verification
+        self._verification = verification
         self._hashes = hashes
         self._is_large = is_large
-        uppers: Sequence[ConclusionLink | ThingLink] = [
+        uppers: Sequence[ConclusionLink | ElementLink] = [
             *verification.conclusions,
-            *verification.things,
+            *verification.elements,
         ]
         self._uppers = {upper.id: upper for upper in uppers}
         self._evidence = {evidence_row.id: evidence_row for evidence_row in verification.evidence}
@@ -122,37 +126,37 @@ class _Tree:
         self._met: set[UUID] = set()
 
     def root(self) -> Branch:
-        return self._branch(self._uppers[self._found.id])
+        return self._branch(self._uppers[self._verification.id])
 
-    def _branch(self, link: ConclusionLink | ThingLink) -> Branch:
+    def _branch(self, link: ConclusionLink | ElementLink) -> Branch:
         hashes, kind = self._hashes.get(link.id), link.link
         if link.id in self._met:
             return Branch(kind, link, hashes, is_known=True)
         self._met.add(link.id)
-        if self._is_large and kind == "analysis" and link.id != self._found.id:
+        if self._is_large and kind == "analysis" and link.id != self._verification.id:
             return Branch(kind, link, hashes, is_left=True)
         quotes = [self._evidence[item] for item in link.rests_on if item in self._evidence]
         current_quotes = sorted(
             (quote for quote in quotes if not self._is_superseded(quote)), key=_weight
         )
         broken = sum(not line.holds for line in current_quotes)
-        shown_quotes = current_quotes[: max(MAX_QUOTES, broken)]
+        visible_quotes = current_quotes[: max(MAX_QUOTES, broken)]
         return Branch(
             kind,
             link,
             hashes,
-            below=[*(self._quote(row) for row in shown_quotes), *self._uppers_below(link)],
+            below=[*(self._quote(row) for row in visible_quotes), *self._uppers_below(link)],
             superseded=len(quotes) - len(current_quotes),
-            left_out=len(current_quotes) - len(shown_quotes),
+            left_out=len(current_quotes) - len(visible_quotes),
         )
 
-    def _uppers_below(self, link: ConclusionLink | ThingLink) -> Iterator[Branch]:
+    def _uppers_below(self, link: ConclusionLink | ElementLink) -> Iterator[Branch]:
         for item in link.rests_on:
             below = self._uppers.get(item)
             if below is None:
                 continue
             # An edge's end is shown only where it is broken.
-            if isinstance(link, ThingLink) and below.holds:
+            if isinstance(link, ElementLink) and below.holds:
                 continue
             yield self._branch(below)
 
@@ -195,7 +199,7 @@ class TextPiece:
     """Those of `marks` that begin here."""
 
 
-def split_at_quotes(text: str, marks: Sequence[MarkView]) -> list[TextPiece]:
+def split_at_quotes(text: str, marks: Sequence[QuoteHighlight]) -> list[TextPiece]:
     """Splits `text` at the ends of quotes.
 
     Spans are in bytes of its UTF-8, may overlap, and are widened to whole characters.
@@ -236,8 +240,8 @@ def _is_within(byte: int) -> bool:
 
 @dataclass(frozen=True)
 class ClaimedQuote:
-    claim: ClaimView
-    quote: EvidenceView
+    claim: ClaimResponse
+    quote: EvidenceResponse
 
 
 @dataclass
@@ -256,23 +260,27 @@ class PropertyProvenance:
 @dataclass(frozen=True)
 class ElementProvenance:
     properties: Sequence[PropertyProvenance]
-    plain: Sequence[EvidenceView]
+    plain: Sequence[EvidenceResponse]
     """Quotes that support the element itself, without a property."""
 
 
-def property_provenance(properties: Json, evidence: Iterable[EvidenceView]) -> ElementProvenance:
+def property_provenance(
+    properties: Json, evidence: Iterable[EvidenceResponse]
+) -> ElementProvenance:
     """Groups evidence by property. `evidence` is sorted by valid time, latest first.
 
     A quote of the current value supports it too.
     """
     by_name = {name: PropertyProvenance(name, value) for name, value in properties.items()}
-    plain: list[EvidenceView] = []
+    plain: list[EvidenceResponse] = []
     for quote in evidence:
         if not quote.claims:
             plain.append(quote)
         for claim in quote.claims:
-            saying = by_name.setdefault(claim.property, PropertyProvenance(claim.property, None))
-            agrees = claim.value == saying.value and quote.retracted_at is None
-            under = saying.holding if claim.holds or agrees else saying.superseded
-            under.append(ClaimedQuote(claim, quote))
+            provenance = by_name.setdefault(
+                claim.property, PropertyProvenance(claim.property, None)
+            )
+            agrees = claim.value == provenance.value and quote.retracted_at is None
+            claims = provenance.holding if claim.holds or agrees else provenance.superseded
+            claims.append(ClaimedQuote(claim, quote))
     return ElementProvenance(list(by_name.values()), plain)

@@ -1,5 +1,5 @@
-// A conversation: answers appear as they are written, and what is said elsewhere appears too.
-import { tell } from "./times.js";
+// The conversation page: streams answers, and adds messages that were sent from other windows.
+import { formatTimes } from "./times.js";
 
 const thread = document.getElementById("thread");
 const form = document.getElementById("ask");
@@ -12,7 +12,7 @@ const TOOLS = JSON.parse(thread.dataset.tools);
 
 let followed = null;
 
-// Answers are made one after another: so are they followed.
+// Answers are written one after another, so they are followed one after another.
 function followNext() {
   if (followed?.isConnected) return;
   followed = thread.querySelector("[data-stream]");
@@ -28,9 +28,9 @@ function follow(article) {
   let looked = 0;
   const on = (name, then) => stream.addEventListener(name, (event) => keepingEnd(() => then(JSON.parse(event.data))));
   on("text", (piece) => {
-    // The whole of it comes when the stream begins, and what follows when it is taken up again.
+    // The stream begins with the whole text so far; a resumed stream begins where it stopped.
     text = piece.offset === 0 ? piece.text : text + piece.text;
-    words.textContent = shown(text);
+    words.textContent = rendered(text);
     progress.textContent = "Writing";
   });
   on("restart", () => { text = words.textContent = ""; });
@@ -56,31 +56,31 @@ function follow(article) {
   });
 }
 
-// While it is written, a citation is a mark; whole, it is a link with a name.
-function shown(text) {
+// In an unfinished answer a citation is a marker; in a finished one it is a link with a name.
+function rendered(text) {
   return text.replace(CITATION, "◦").replace(PART_OF_CITATION, "");
 }
 
 async function replace(article) {
-  const found = await part(article.dataset.page, "messages");
-  const [fresh] = articlesIn(found);
+  const page = await part(article.dataset.page, "messages");
+  const [fresh] = articlesIn(page);
   keepingEnd(() => article.replaceWith(fresh));
-  tell(fresh);
+  formatTimes(fresh);
 }
 
 function sayFailed(error) {
-  const told = document.getElementById("told");
-  told.textContent = `What was said is not all here (${error.message}). Load the page again in a moment.`;
-  told.hidden = false;
+  const message = document.getElementById("told");
+  message.textContent = `What was said is not all here (${error.message}). Load the page again in a moment.`;
+  message.hidden = false;
 }
 
-// Adds what is not there yet: what was asked here, in another window, or advised meanwhile.
+// Adds the messages that the page does not have yet.
 async function takeNew() {
   if (thread.dataset.newest === undefined) return;
-  const found = articlesIn(await part(location.pathname, "messages"));
-  const added = found.filter((each) => !document.getElementById(each.id));
+  const articles = articlesIn(await part(location.pathname, "messages"));
+  const added = articles.filter((article) => !document.getElementById(article.id));
   keepingEnd(() => thread.append(...added));
-  added.forEach((each) => tell(each));
+  added.forEach((article) => formatTimes(article));
   if (added.length) document.getElementById("nothing-said")?.remove();
   followNext();
 }
@@ -100,20 +100,20 @@ async function showEarlier(event) {
   const before = document.documentElement.scrollHeight - scrollY;
   const added = articlesIn(messages);
   thread.prepend(...added);
-  added.forEach((each) => tell(each));
+  added.forEach((article) => formatTimes(article));
   link.closest(".more").replaceWith(...fragment(more).children);
   scrollTo(0, document.documentElement.scrollHeight - before);
 }
 
 async function part(path, name, cursor) {
   const query = new URLSearchParams({ part: name, ...(cursor ? { cursor } : {}) });
-  const answer = await asked(`${path}?${query}`);
+  const answer = await request(`${path}?${query}`);
   if (!answer.ok) throw new Error(`${path} is answered with ${answer.status}`);
   return answer.text();
 }
 
-// Who is not signed in any more is led to the sign-in.
-async function asked(path, how = {}) {
+// Redirects to the sign-in page when the session has ended.
+async function request(path, how = {}) {
   const answer = await fetch(path, { ...how, headers: AS_PART });
   const elsewhere = answer.headers.get("HX-Redirect");
   if (elsewhere) {
@@ -141,7 +141,7 @@ async function ask(event) {
   button.disabled = true;
   refused.hidden = true;
   try {
-    const answer = await asked(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
+    const answer = await request(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
     if (answer.ok) {
       field.value = "";
       await takeNew();

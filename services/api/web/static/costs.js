@@ -1,4 +1,4 @@
-// Costs by day as bars. Drawn from the table of days, and again when that, the theme or the width changes.
+// A bar chart of costs by day, drawn from the table, and again when the table, the theme or the width changes.
 const HEIGHT_PX = 220;
 const DAY_SECONDS = 86_400;
 const AXIS_PX = 62;
@@ -14,7 +14,7 @@ function figures() {
   return {
     days: rows.map((row) => Date.parse(`${row.dataset.day}T00:00:00Z`) / 1000),
     usd: rows.map((row) => Number(row.dataset.usd)),
-    // On top of the cost, for the two together are what may have been spent.
+    // Stacked on the cost: both together are the maximum that may have been spent.
     most: rows.map((row) => Number(row.dataset.usd) + Number(row.dataset.presumed)),
     hasPresumed: rows.some((row) => Number(row.dataset.presumed) > 0),
     cap: table?.dataset.cap === undefined ? null : Number(table.dataset.cap),
@@ -26,9 +26,9 @@ function draw() {
   plot = undefined;
   const place = document.querySelector('[data-chart="days"]');
   if (!place) return;
-  const told = figures();
-  const data = [told.days, ...(told.hasPresumed ? [told.most] : []), told.usd, ...(told.cap === null ? [] : [told.days.map(() => told.cap)])];
-  plot = new uPlot(options(told, place.clientWidth), data, place);
+  const chart = figures();
+  const data = [chart.days, ...(chart.hasPresumed ? [chart.most] : []), chart.usd, ...(chart.cap === null ? [] : [chart.days.map(() => chart.cap)])];
+  plot = new uPlot(options(chart, place.clientWidth), data, place);
   if (drawnIn === place) return;
   drawnIn = place;
   widths.disconnect();

@@ -1,4 +1,4 @@
-// The bus as it comes. What events say was written by models and strangers: it is only ever put in as text.
+// The live event stream. Event contents come from models and web pages, so they are inserted as text only.
 const MOST = 500;
 const TONES = { completed: "good", failed: "bad", started: "busy", requested: "busy", produced: "warn" };
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
@@ -10,7 +10,7 @@ const count = document.getElementById("events-count");
 const heldBack = document.getElementById("events-held");
 const away = document.getElementById("events-away");
 const pauseButton = document.getElementById("events-pause");
-const names = new Map([...document.querySelectorAll("#events-agents option")].map((each) => [each.value, each.textContent]));
+const names = new Map([...document.querySelectorAll("#events-agents option")].map((option) => [option.value, option.textContent]));
 
 const unnamed = new Set();
 let isPaused = false;
@@ -63,14 +63,14 @@ function parsed(data) {
   }
 }
 
-// Agents that were made after this page. Of one that is deleted nobody knows the name: the beginning of its id stays.
+// Loads the names of agents that were created after this page. A deleted agent keeps the beginning of its id.
 async function learnNames() {
-  const asked = new URLSearchParams([...unnamed].map((id) => ["of", id]));
+  const params = new URLSearchParams([...unnamed].map((id) => ["of", id]));
   unnamed.clear();
-  const answer = await fetch(`/events/names?${asked}`).catch(() => null);
+  const answer = await fetch(`/events/names?${params}`).catch(() => null);
   if (!answer?.ok) return;
   for (const [id, name] of Object.entries(await answer.json())) names.set(id, name);
-  for (const each of list.querySelectorAll(".events-agent")) each.textContent = names.get(each.dataset.agent);
+  for (const label of list.querySelectorAll(".events-agent")) label.textContent = names.get(label.dataset.agent);
 }
 
 function nameOf(agentId) {
@@ -130,7 +130,7 @@ function take(message) {
   if (waiting.length > MOST) waiting.shift();
   if (isPaused) {
     heldCount += 1;
-    tellHeld();
+    showPausedCount();
   } else {
     draw();
   }
@@ -147,18 +147,18 @@ function draw() {
     list.prepend(...rows);
     while (list.children.length > MOST) list.lastElementChild.remove();
     if (unnamed.size) learnNames();
-    tellCount();
+    showCount();
   });
 }
 
-function tellCount() {
-  const shown = list.children.length;
-  document.getElementById("events-none").hidden = shown > 0;
-  if (shown === 0) count.textContent = "No events yet";
-  else count.textContent = shown < MOST ? counted(shown, "event") : `The newest ${MOST} events; older ones leave this page`;
+function showCount() {
+  const rows = list.children.length;
+  document.getElementById("events-none").hidden = rows > 0;
+  if (rows === 0) count.textContent = "No events yet";
+  else count.textContent = rows < MOST ? counted(rows, "event") : `The newest ${MOST} events; older ones leave this page`;
 }
 
-function tellHeld() {
+function showPausedCount() {
   heldBack.textContent = isPaused ? ` · ${counted(heldCount, "event").replace(/ events?$/, "")} held back` : "";
 }
 
@@ -167,7 +167,7 @@ function pause() {
   pauseButton.setAttribute("aria-pressed", String(isPaused));
   pauseButton.textContent = isPaused ? "Go on" : "Pause";
   heldCount = 0;
-  tellHeld();
+  showPausedCount();
   if (!isPaused) draw();
 }
 
@@ -187,7 +187,7 @@ function listen() {
   addEventListener("offline", () => sayAway("This machine is offline. What is missed meanwhile comes after."));
   addEventListener("online", () => { away.hidden = isConnected; });
   pauseButton.addEventListener("click", pause);
-  document.getElementById("events-clear").addEventListener("click", () => { list.replaceChildren(); tellCount(); });
+  document.getElementById("events-clear").addEventListener("click", () => { list.replaceChildren(); showCount(); });
 }
 
 if (list) listen();

@@ -1,4 +1,4 @@
-// What is in the picture, as the api tells it bit by bit.
+// The nodes and edges of the picture, loaded from the API in parts.
 export const MOST_DRAWN = 3_000;
 const SPREAD = 100;
 const BESIDE = 8;
@@ -11,18 +11,18 @@ export class Drawing {
     this.first = null;
   }
 
-  // Adds what is new. `beside` is a node that new ones are put next to.
+  // Adds new nodes and edges. New nodes are placed next to `beside`.
   async bring(query, beside = null) {
-    const told = await this.ask(query);
+    const layout = await this.ask(query);
     const room = MOST_DRAWN - this.graph.order;
-    const fresh = told.nodes.filter(([id]) => !this.graph.hasNode(id));
+    const fresh = layout.nodes.filter(([id]) => !this.graph.hasNode(id));
     const nodes = fresh.slice(0, Math.max(0, room));
     const at = beside && this.graph.hasNode(beside) ? this.graph.getNodeAttributes(beside) : null;
-    for (const node of nodes) this.addNode(node, told.types, at);
-    const edges = told.edges.filter((edge) => this.addEdge(edge, told)).length;
-    this.first ??= told.nodes[0]?.[0] ?? null;
+    for (const node of nodes) this.addNode(node, layout.types, at);
+    const edges = layout.edges.filter((edge) => this.addEdge(edge, layout)).length;
+    this.first ??= layout.nodes[0]?.[0] ?? null;
     this.size();
-    return { nodes: nodes.length, edges, isCut: told.cut, isFull: nodes.length < fresh.length };
+    return { nodes: nodes.length, edges, isCut: layout.cut, isFull: nodes.length < fresh.length };
   }
 
   async ask(query) {
@@ -47,7 +47,7 @@ export class Drawing {
     });
   }
 
-  // Of one type there is one edge at most from one node to another.
+  // Two nodes have at most one edge of each type and direction.
   addEdge([from, to, type], { nodes, types }) {
     const { graph } = this;
     const [[source], [target]] = [nodes[from], nodes[to]];
@@ -57,7 +57,7 @@ export class Drawing {
     return true;
   }
 
-  // By how many edges touch it; the more nodes there are, the smaller they all are.
+  // A node's size grows with its number of edges, and shrinks with the number of nodes.
   size() {
     const { graph } = this;
     const scale = Math.max(0.45, Math.min(1, 18 / Math.sqrt(graph.order || 1)));
@@ -66,7 +66,7 @@ export class Drawing {
   }
 }
 
-// By its id, so that the same graph begins alike each time.
+// Computed from the id, so that the same graph starts with the same layout.
 function place(id) {
   let seed = 2166136261;
   for (const letter of id) seed = Math.imul(seed ^ letter.charCodeAt(0), 16777619);
@@ -75,7 +75,7 @@ function place(id) {
   return [Math.cos(turn) * far, Math.sin(turn) * far];
 }
 
-// Names come from pages: without what would turn or hide the letters around it.
+// Names come from web pages: removes characters that would reverse or hide the text around them.
 export function label(name) {
   const plain = name.replace(/\p{C}+/gu, " ").trim();
   const letters = [...plain];

@@ -1,5 +1,5 @@
-// What is in the picture as rows, for who does not see it, and for who would rather read.
-import { tell } from "./times.js";
+// The picture's nodes as a table, for screen readers and for reading.
+import { formatTimes } from "./times.js";
 
 const ROWS = 100;
 
@@ -19,7 +19,7 @@ export class List {
     });
   }
 
-  // Those with most edges first.
+  // Nodes with most edges come first.
   ordered() {
     const { graph, view } = this;
     return graph.filterNodes((id, node) => view.isSeen(id, node)).sort((a, b) => graph.degree(b) - graph.degree(a));
@@ -37,7 +37,7 @@ export class List {
     this.count.textContent = `${plural(seen.length, "node")}, ${plural(edges, "edge")}`;
     if (!this.details.open) return;
     this.body.replaceChildren(...seen.slice(0, this.rows).map((id) => this.row(id)));
-    tell(this.body);
+    formatTimes(this.body);
     document.querySelector('[data-do="list-more"]').hidden = seen.length <= this.rows;
   }
 

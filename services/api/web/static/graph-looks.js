@@ -1,4 +1,4 @@
-// Colours of the style sheet for the canvas, and letters that are read on any of them.
+// The style sheet's colours for the canvas, and text colours with enough contrast.
 const KINDS = 10;
 const AGES = 5;
 

@@ -1,4 +1,4 @@
-// The graph on a canvas: how nodes and edges look, and what a pointer does to them.
+// Draws the graph on a canvas and handles the pointer.
 import { colours, drawHover, drawLabel } from "./graph-looks.js";
 
 const MANY_EDGES = 1_000;
@@ -48,10 +48,10 @@ export class Picture {
     const { view, looks } = this;
     if (!view.isSeen(id, node)) return { ...node, hidden: true };
     const color = view.colour === "age" ? looks.ages[view.age(node.touched)] : looks.kinds[view.kind(node.typeName)];
-    const shown = { ...node, color: node.isUnsupported ? looks.faded : color };
-    if (id === view.chosen) return { ...shown, highlighted: true, forceLabel: true, zIndex: 3 };
-    if (view.near.has(id)) return { ...shown, forceLabel: view.near.size <= FEW_NEIGHBOURS, zIndex: 2 };
-    return view.chosen ? { ...shown, color: looks.faded, label: null, zIndex: 0 } : { ...shown, forceLabel: this.graph.order <= FEW_NODES, zIndex: 1 };
+    const style = { ...node, color: node.isUnsupported ? looks.faded : color };
+    if (id === view.chosen) return { ...style, highlighted: true, forceLabel: true, zIndex: 3 };
+    if (view.near.has(id)) return { ...style, forceLabel: view.near.size <= FEW_NEIGHBOURS, zIndex: 2 };
+    return view.chosen ? { ...style, color: looks.faded, label: null, zIndex: 0 } : { ...style, forceLabel: this.graph.order <= FEW_NODES, zIndex: 1 };
   }
 
   edge(id, edge) {
@@ -90,19 +90,19 @@ export class Picture {
     return matchMedia("(prefers-reduced-motion: reduce)").matches ? 1 : 200;
   }
 
-  // Of the neighbours in the direction of `key` the one least aside.
+  // The neighbour that is closest to the direction of `key`.
   neighbour(id, key) {
     const [dx, dy] = DIRECTIONS[key];
     const from = this.sigma.graphToViewport(this.graph.getNodeAttributes(id));
     let [best, least] = [null, Infinity];
-    for (const each of this.graph.neighbors(id)) {
-      const node = this.graph.getNodeAttributes(each);
-      if (each === id || !this.view.isSeen(each, node)) continue;
+    for (const other of this.graph.neighbors(id)) {
+      const node = this.graph.getNodeAttributes(other);
+      if (other === id || !this.view.isSeen(other, node)) continue;
       const to = this.sigma.graphToViewport(node);
       const [x, y] = [to.x - from.x, to.y - from.y];
       const along = x * dx + y * dy;
       const cost = along > 0 ? Math.hypot(x, y) + 2 * Math.abs(x * dy - y * dx) : Infinity;
-      if (cost < least) [best, least] = [each, cost];
+      if (cost < least) [best, least] = [other, cost];
     }
     return best;
   }

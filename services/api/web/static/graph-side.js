@@ -1,5 +1,5 @@
-// What is known of the chosen node, as its own page tells it, beside the picture.
-import { tell } from "./times.js";
+// The panel beside the picture: details of the selected node, loaded from its page.
+import { formatTimes } from "./times.js";
 
 export class Side {
   constructor(agent, goTo) {
@@ -14,7 +14,7 @@ export class Side {
     });
   }
 
-  // The answer to whoever was asked for last.
+  // Only the latest request may change the panel.
   async show(id) {
     this.asking?.abort();
     const { signal } = (this.asking = new AbortController());
@@ -24,13 +24,13 @@ export class Side {
       if (!answer.ok) throw new Error(`status ${answer.status}`);
       this.element.innerHTML = await answer.text();
       this.element.scrollTop = 0;
-      tell(this.element);
+      formatTimes(this.element);
     } catch (error) {
       if (signal.aborted) return;
-      const told = document.createElement("p");
-      told.className = "fault";
-      told.textContent = "What is known of it could not be read. Choose it again in a moment.";
-      this.element.replaceChildren(told);
+      const message = document.createElement("p");
+      message.className = "fault";
+      message.textContent = "What is known of it could not be read. Choose it again in a moment.";
+      this.element.replaceChildren(message);
     }
     this.element.removeAttribute("aria-busy");
   }

@@ -1,4 +1,4 @@
-// What of the picture is seen, and how: kept in the address, so that it can be sent to somebody.
+// What the picture shows, and how; stored in the URL, so that it can be shared.
 const MS_A_DAY = 86_400_000;
 const AGES_DAYS = [1, 7, 31, 92];
 
@@ -14,10 +14,10 @@ export class View {
   }
 
   input(name, value) {
-    return [...this.legend.querySelectorAll(`[name="${name}"]`)].find((each) => each.value === value);
+    return [...this.legend.querySelectorAll(`[name="${name}"]`)].find((input) => input.value === value);
   }
 
-  // As the legend has it; true where more may be seen than before.
+  // Reads the legend; returns true if more may be visible than before.
   read() {
     const before = { types: this.types, days: this.days };
     const boxes = [...this.legend.querySelectorAll('[name="type"]')];
@@ -30,28 +30,28 @@ export class View {
     return isOlder || boxes.some((box) => box.checked && !before.types.get(box.value)?.isShown);
   }
 
-  // Which data the picture begins with.
+  // Parameters of the first request.
   entry() {
-    const asked = new URLSearchParams();
+    const params = new URLSearchParams();
     for (const name of ["node", "depth", "begin", "search", "limit"]) {
       const value = this.address.searchParams.get(name);
-      if (value) asked.set(name, value);
+      if (value) params.set(name, value);
     }
-    for (const name of this.typesAsked()) asked.append("type", name);
-    if (this.days) asked.set("days", String(this.days));
-    return asked;
+    for (const name of this.selectedTypes()) params.append("type", name);
+    if (this.days) params.set("days", String(this.days));
+    return params;
   }
 
-  typesAsked() {
-    const shown = [...this.types].filter(([, type]) => type.isShown).map(([name]) => name);
-    return shown.length === this.types.size ? [] : shown;
+  selectedTypes() {
+    const types = [...this.types].filter(([, type]) => type.isShown).map(([name]) => name);
+    return types.length === this.types.size ? [] : types;
   }
 
   write() {
     const url = new URL(this.address);
     for (const name of ["node", "type", "days", "colour"]) url.searchParams.delete(name);
     if (this.chosen) url.searchParams.set("node", this.chosen);
-    for (const name of this.typesAsked()) url.searchParams.append("type", name);
+    for (const name of this.selectedTypes()) url.searchParams.append("type", name);
     if (this.days) url.searchParams.set("days", String(this.days));
     if (this.colour !== "type") url.searchParams.set("colour", this.colour);
     history.replaceState(history.state, "", url);
@@ -72,10 +72,10 @@ export class View {
     return this.types.get(typeName)?.kind ?? 0;
   }
 
-  // 1 is the freshest.
+  // 1 is the most recent.
   age(touched) {
     const days = (Date.now() - touched) / MS_A_DAY;
-    const found = AGES_DAYS.findIndex((most) => days <= most);
-    return found < 0 ? AGES_DAYS.length + 1 : found + 1;
+    const index = AGES_DAYS.findIndex((most) => days <= most);
+    return index < 0 ? AGES_DAYS.length + 1 : index + 1;
   }
 }

@@ -1,4 +1,4 @@
-// The graph explorer: an address says where the picture begins; from there on neighbourhoods are unfolded by hand.
+// The graph explorer: the URL selects the first nodes; the user expands neighbourhoods from there.
 import { Drawing, MOST_DRAWN } from "./graph-data.js";
 import { Layout } from "./graph-layout.js";
 import { List, plural } from "./graph-list.js";
@@ -11,7 +11,7 @@ const NEWEST_BROUGHT = 100;
 class Explorer {
   constructor(root) {
     this.stage = document.getElementById("stage");
-    this.told = document.getElementById("stage-told");
+    this.message = document.getElementById("stage-told");
     this.view = new View(root, document.getElementById("legend"));
     this.drawing = new Drawing(root.dataset.agent);
     this.graph = this.drawing.graph;
@@ -33,7 +33,7 @@ class Explorer {
   draw() {
     if (!canDraw()) {
       this.stage.dataset.state = "none";
-      this.say("No picture can be drawn here, for this browser has no WebGL; the list below has all of it.");
+      this.showMessage("No picture can be drawn here, for this browser has no WebGL; the list below has all of it.");
       document.getElementById("listed").open = true;
       return;
     }
@@ -44,18 +44,18 @@ class Explorer {
     this.layout.settle();
   }
 
-  // What the answer to `query` adds, unless the picture is full.
+  // Adds the result of `query`, unless the picture is full.
   async bring(query, beside = null) {
-    this.say("Looking…");
+    this.showMessage("Looking…");
     let added;
     try {
       added = await this.drawing.bring(query, beside);
     } catch (error) {
-      this.say(error.message);
+      this.showMessage(error.message);
       return 0;
     }
     const more = added.isFull ? `The picture is full at ${MOST_DRAWN.toLocaleString()} nodes: hide some.` : added.isCut ? "There is more." : "";
-    this.say(`${plural(added.nodes, "node")} came in. ${more}`);
+    this.showMessage(`${plural(added.nodes, "node")} came in. ${more}`);
     return added.nodes + added.edges;
   }
 
@@ -95,8 +95,8 @@ class Explorer {
     this.stage.dataset.state = "settled";
   }
 
-  say(words) {
-    this.told.textContent = words;
+  showMessage(words) {
+    this.message.textContent = words;
   }
 
   button(name) {
@@ -159,7 +159,7 @@ class Explorer {
     this.choose(null, {});
   }
 
-  // To the neighbour that lies in that direction; without a chosen one to the best connected.
+  // Selects the neighbour in that direction; without a selection, the node with most edges.
   step(key) {
     const next = this.view.chosen ? this.picture?.neighbour(this.view.chosen, key) : this.list.ordered()[0];
     if (next) this.choose(next, { goThere: true });

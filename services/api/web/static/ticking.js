@@ -1,24 +1,24 @@
-// What runs ticks between two answers of the server: durations, bars, how long until a step is tried again.
-import { tell } from "./times.js";
+// Updates running durations, progress bars and retry times between two responses of the server.
+import { formatTimes } from "./times.js";
 
 const TICK_MS = 250;
 let aheadMs = 0;
 
 function setClock() {
-  const told = document.querySelector("[data-now]");
-  if (told) aheadMs = Date.parse(told.dataset.now) - Date.now();
+  const clock = document.querySelector("[data-now]");
+  if (clock) aheadMs = Date.parse(clock.dataset.now) - Date.now();
 }
 
 const secondsSince = (moment) => Math.max(0, (Date.now() + aheadMs - Date.parse(moment)) / 1000);
 
 function tick() {
-  for (const each of document.querySelectorAll("[data-since]")) say(each, span(secondsSince(each.dataset.since)));
+  for (const element of document.querySelectorAll("[data-since]")) setText(element, span(secondsSince(element.dataset.since)));
   for (const bars of document.querySelectorAll("[data-open]")) grow(bars, secondsSince(bars.dataset.open));
-  tell(document.getElementById("now") ?? document);
+  formatTimes(document.getElementById("now") ?? document);
 }
 
-function say(each, words) {
-  if (each.textContent !== words) each.textContent = words;
+function setText(element, words) {
+  if (element.textContent !== words) element.textContent = words;
 }
 
 function grow(bars, total) {
@@ -26,7 +26,7 @@ function grow(bars, total) {
   for (const bar of bars.querySelectorAll("[data-grows]")) bar.setAttribute("width", Math.max(0, total - bar.getAttribute("x")));
 }
 
-// As `formats.span` has it, in whole seconds.
+// The same format as `filters.span`, in whole seconds.
 function span(seconds) {
   const whole = Math.floor(seconds);
   if (whole < 60) return `${whole} s`;

@@ -1,29 +1,29 @@
-// Moments in the reader's zone: how long ago in the text, the exact one on hover.
+// Times in the user's time zone: the age as text, the exact time on hover.
 const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeZone: "UTC" });
 const AGO = new Intl.RelativeTimeFormat(undefined, { numeric: "auto", style: "short" });
 const UNITS = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
 const DAYS_IN_WORDS = 30;
 
-export function tell(root = document) {
-  for (const each of root.querySelectorAll("time[datetime]")) tellOne(each);
+export function formatTimes(root = document) {
+  for (const time of root.querySelectorAll("time[datetime]")) format(time);
 }
 
-function tellOne(each) {
-  const at = new Date(each.dateTime);
+function format(time) {
+  const at = new Date(time.dateTime);
   if (Number.isNaN(at.getTime())) return;
-  const exact = isDay(each.dateTime) ? DAY.format(at) : EXACT.format(at);
-  if (each.title !== exact) each.title = exact;
-  const words = each.dataset.exact === undefined ? (ago(at) ?? exact) : exact;
-  if (each.textContent !== words) each.textContent = words;
+  const exact = isDay(time.dateTime) ? DAY.format(at) : EXACT.format(at);
+  if (time.title !== exact) time.title = exact;
+  const words = time.dataset.exact === undefined ? (ago(at) ?? exact) : exact;
+  if (time.textContent !== words) time.textContent = words;
 }
 
-// Pages mostly name days: as moments they are the first of that day (UTC), whatever the reader's zone.
+// Pages mostly give days. A day is stored as its first moment in UTC.
 function isDay(written) {
   return written.endsWith("T00:00:00.000Z");
 }
 
-// Null of what is long ago, or far off.
+// Null if it is long ago or far ahead.
 function ago(at) {
   const seconds = Math.round((at - Date.now()) / 1000);
   const [unit, of] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];

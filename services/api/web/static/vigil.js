@@ -1,12 +1,12 @@
-// What every page does by itself: times, the state of the live stream, keys, the theme.
-import { tell } from "./times.js";
+// Runs on every page: times, the state of the live stream, keyboard shortcuts, the theme.
+import { formatTimes } from "./times.js";
 
 const REFRESH_TIMES_MS = 10_000;
 
 function whenReady() {
-  tell();
-  setInterval(tell, REFRESH_TIMES_MS);
-  document.body.addEventListener("htmx:after:swap", () => tell());
+  formatTimes();
+  setInterval(formatTimes, REFRESH_TIMES_MS);
+  document.body.addEventListener("htmx:after:swap", () => formatTimes());
   watchStream();
   listenToKeys();
   document.querySelector("[data-theme-switch]")?.addEventListener("click", switchTheme);
@@ -22,15 +22,15 @@ function whenReady() {
 function watchStream() {
   const state = document.getElementById("live-state");
   if (!state) return;
-  const say = (name, words) => {
+  const setConnection = (name, words) => {
     state.dataset.state = name;
     state.querySelector("[data-word]").textContent = words;
   };
   const on = (name, then) => document.body.addEventListener(name, then);
-  on("htmx:sse:after:connection", () => say("live", "Live"));
-  on("htmx:sse:error", () => say("broken", "Reconnecting"));
-  on("htmx:sse:close", () => say("broken", "Not live"));
-  addEventListener("offline", () => say("broken", "Offline"));
+  on("htmx:sse:after:connection", () => setConnection("live", "Live"));
+  on("htmx:sse:error", () => setConnection("broken", "Reconnecting"));
+  on("htmx:sse:close", () => setConnection("broken", "Not live"));
+  addEventListener("offline", () => setConnection("broken", "Offline"));
 }
 
 const PLACES = { a: "/agents", i: "/inbox", c: "/costs", e: "/events", d: "/dead-letters", h: "/health-of-all", s: "/settings" };
@@ -66,7 +66,7 @@ function switchTheme() {
   document.dispatchEvent(new CustomEvent("vigil:theme"));
 }
 
-// `data-asks` on a form: what is asked before it is sent.
+// `data-asks` on a form: the question to confirm before it is sent.
 function askFirst(event) {
   const question = event.target.dataset.asks;
   if (question && !confirm(question)) event.preventDefault();
@@ -80,11 +80,11 @@ async function copy(event) {
 }
 
 function sayFailed(event) {
-  const told = document.getElementById("told");
-  if (!told) return;
+  const message = document.getElementById("told");
+  if (!message) return;
   const status = event.detail?.ctx?.response?.status;
-  told.textContent = status ? `Vigil could not answer this (${status}). Try again in a moment.` : "Vigil is not reached. Try again in a moment.";
-  told.hidden = false;
+  message.textContent = status ? `Vigil could not answer this (${status}). Try again in a moment.` : "Vigil is not reached. Try again in a moment.";
+  message.hidden = false;
 }
 
 whenReady();

@@ -1,0 +1,166 @@
+"""Data of the history pages: transcripts of runs, superseded claims and costs."""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+from sqlalchemy import delete, update
+
+from services.api.queries import costs, iterations, transcripts
+from services.api.queries.costs import CostQuery
+from shared.database.engine import Database
+from shared.database.tables import Agent, Call, GraphNodeType
+from shared.graph import nodes
+from shared.graph.provenance.evidence import EvidenceInput
+from shared.graph.provenance.sources import store_pages
+from shared.graph.scope import GraphScope
+from shared.graph.validation import Validators
+from shared.schemas.costs import CostTotals
+from shared.workflow.iterations import StartedIteration
+from tests.support.api.full_agent import (
+    AGENT,
+    ANSWER_TEXT,
+    add_phase_run,
+    create_full_agent,
+    end_iteration,
+)
+from tests.support.api.rows import get_agent
+from tests.support.factories import make_agent, make_iteration
+
+ROOT = "http://127.0.0.1"
+
+
+async def test_each_tool_result_is_joined_with_its_call(database: Database) -> None:
+    agent, run_id = await _create_agent_with_run(database)
+    async with database.transaction() as session:
+        first, last = await transcripts.list_answers(session, agent.owner_id, run_id) or []
+        assert await transcripts.list_answers(session, uuid4(), run_id) is None
+    (tool_use,) = first.tool_uses
+    assert (tool_use.name, tool_use.result, tool_use.has_ended) == (
+        "tavilySearch",
+        {"results": []},
+        True,
+    )
+    assert tool_use.spent is not None
+    assert (last.text, last.tool_uses, last.spent.input_tokens) == (ANSWER_TEXT, [], 7)
+
+
+async def test_expired_calls_are_marked_and_the_rest_is_shown(
+    database: Database, api: httpx.AsyncClient
+) -> None:
+    agent, run_id = await _create_agent_with_run(database)
+    async with database.transaction() as session:
+        await session.execute(delete(Call).where(Call.agent_id == agent.id))
+    async with database.transaction() as session:
+        first, last = await transcripts.list_answers(session, agent.owner_id, run_id) or []
+    assert not first.is_kept
+    assert not last.is_kept
+    assert [(tool_use.name, tool_use.result) for tool_use in first.tool_uses] == [
+        ("tavilySearch", None),
+        ("queryGraph", {"nodes": []}),
+    ]
+    page = await api.get(f"{ROOT}/agents/{agent.id}/iterations/1/runs/{run_id}")
+    assert page.text.count("What the model said is no longer kept.") == 2
+    assert "It is no longer kept." in page.text
+
+
+async def test_an_iteration_outline_has_the_costs_of_each_run(database: Database) -> None:
+    agent, run_id = await _create_agent_with_run(database)
+    async with database.transaction() as session:
+        outline = await iterations.find_outline(session, agent.owner_id, agent.id, 1)
+        assert await iterations.find_outline(session, uuid4(), agent.id, 1) is None
+    assert outline is not None
+    (run,) = outline.runs
+    assert (run.id, run.event_count, run.spent.calls, run.spent.input_tokens) == (run_id, 4, 3, 14)
+    # Two answered model calls for which the server reported no price.
+    assert (run.spent.unpriced, outline.sums.spent.unpriced) == (2, 2)
+
+
+@pytest.mark.parametrize("by", ["day", "phase", "model"])
+async def test_cost_tables_add_up_to_the_owners_costs(database: Database, by: Any) -> None:
+    agent, _ = await _create_agent_with_run(database)
+    async with database.transaction() as session:
+        await session.execute(
+            update(Call).where(Call.model.is_not(None)).values(cost_usd="0.00000123", attempts=1)
+        )
+    async with database.transaction() as session:
+        tables = await costs.owner_cost_tables(session, agent.owner_id, CostQuery())
+        owner_costs = await costs.owner_costs(
+            session, agent.owner_id, CostQuery(by=by), is_operator=False
+        )
+        foreign_tables = await costs.owner_cost_tables(session, uuid4(), CostQuery())
+    assert _sums(tables.totals) == _sums(owner_costs.totals)
+    rows = {row.key: _sums(row) for row in tables.by[by] if row.calls}
+    assert rows == {group.key: _sums(group) for group in owner_costs.groups}
+    assert len(tables.by["day"]) == costs.USUAL_DAYS
+    assert {row.key: row.calls for row in tables.by["kind"]} == {"llm": 2, "search": 1}
+    assert tables.agent_names == {str(agent.id): agent.name}
+    assert (foreign_tables.totals.calls, foreign_tables.by["agent"]) == (0, [])
+
+
+async def test_a_different_value_of_a_later_page_supersedes_the_earlier(database: Database) -> None:
+    agent = await make_agent(database)
+    async with database.transaction() as session:
+        node_type = {"name": "Thing", "description": "Any thing", "created_by": "test"}
+        session.add(
+            GraphNodeType(agent_id=agent.id, properties_schema={"type": "object"}, **node_type)
+        )
+    first = await _run_iteration(database, agent, tonnes=5, year=2024)
+    second = await _run_iteration(database, agent, tonnes=7, year=2025)
+    async with database.transaction() as session:
+        scope = session, agent.owner_id, agent.id
+        assert await iterations.list_superseded(*scope, first, most=9) == []
+        (superseded,) = await iterations.list_superseded(*scope, second, most=9)
+    assert (superseded.kind, superseded.name, superseded.property) == (
+        "node",
+        "Halden Cells",
+        "tonnes",
+    )
+    assert (superseded.before, superseded.after) == (5, 7)
+
+
+@pytest.mark.parametrize("page", ["iterations", "iterations/1", "compare", "costs"])
+async def test_the_history_pages_of_a_full_agent_are_rendered(
+    database: Database, api: httpx.AsyncClient, page: str
+) -> None:
+    await api.get("/agents")  # creates the owner
+    full = await create_full_agent(database)
+    response = await api.get(f"{ROOT}/agents/{full.agent_id}/{page}")
+    assert response.status_code == 200, response.text
+    assert AGENT in response.text
+    assert (await api.get(f"{ROOT}/agents/{uuid4()}/{page}")).status_code == 404
+
+
+async def _create_agent_with_run(database: Database) -> tuple[Agent, UUID]:
+    agent = await make_agent(database, name=AGENT)
+    started = await make_iteration(database, agent)
+    run_id = await add_phase_run(database, started)
+    return await get_agent(database, AGENT), run_id
+
+
+async def _run_iteration(database: Database, agent: Agent, *, tonnes: int, year: int) -> UUID:
+    """Runs an iteration whose page claims that number of tonnes; returns its id."""
+    started: StartedIteration = await make_iteration(
+        database, await get_agent(database, agent.name)
+    )
+    scope = GraphScope(agent.owner_id, agent.id, started.iteration.id, started.observe.id)
+    url, text = f"https://press.example/{year}", f"Halden bought {tonnes} tonnes."
+    page = {"url": url, "content": text, "published_date": f"{year}-01-01"}
+    async with database.transaction() as session:
+        await store_pages(session, scope, {"results": [page]})
+        await nodes.add_node(
+            session,
+            scope,
+            Validators(),
+            type_name="Thing",
+            name="Halden Cells",
+            properties={"tonnes": tonnes},
+            evidence=[EvidenceInput(url, text)],
+        )
+    await end_iteration(database, started)
+    return started.iteration.id
+
+
+def _sums(row: CostTotals) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in CostTotals.model_fields}

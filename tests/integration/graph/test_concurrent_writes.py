@@ -1,0 +1,131 @@
+"""Sixteen concurrent writers of overlapping companies, in batches and orders of their own: each is stored once.
+
+`VIGIL_TEST_WRITTEN=10000` is the full size; without it the short form runs.
+"""
+
+import asyncio
+import os
+import random
+from collections.abc import Sequence
+
+import pytest
+from sqlalchemy import func, select
+
+from shared.database.engine import Database
+from shared.database.tables import GraphName, GraphNode
+from shared.graph import nodes
+from shared.graph.entity_resolution import aliases
+from shared.graph.entity_resolution.aliases import NameRequest
+from tests.support.graph.world import COUNTRY, EVIDENCE_INPUTS, World
+
+WRITERS = 16
+SIZE = "VIGIL_TEST_WRITTEN"
+SHORT = 200
+WRITTEN_BY = 4
+"""Number of writers of each company."""
+LARGEST_BATCH = 8
+SPELLINGS = (
+    "{} Corp.",
+    "{} Corporation",
+    "The {} Company",
+    "{}, Inc.",
+    "{} GmbH & Co. KG",
+    "{} S.p.A.",
+)
+
+
+@pytest.fixture(scope="session")
+def company_count() -> int:
+    return int(os.environ.get(SIZE, SHORT))
+
+
+def _random_spelling(number: int, chance: random.Random) -> str:
+    plain = f"Müller-Werke {number}"
+    spelling = chance.choice([plain, plain.upper(), plain.lower(), plain.replace("ü", "u")])
+    return chance.choice(SPELLINGS).format(chance.choice([spelling, spelling.replace("-", " ")]))
+
+
+def _shares(count: int, chance: random.Random) -> list[list[int]]:
+    """The companies of each writer, in an order of its own."""
+    shares: list[list[int]] = [[] for _ in range(WRITERS)]
+    for number in range(count):
+        for writer in chance.sample(range(WRITERS), WRITTEN_BY):
+            shares[writer].append(number)
+    for share in shares:
+        chance.shuffle(share)
+    return shares
+
+
+def _batches(share: Sequence[int], chance: random.Random, largest: int) -> list[list[NameRequest]]:
+    """Some of the requests include the company's ticker."""
+    requests = [
+        NameRequest(
+            "Company",
+            _random_spelling(number, chance),
+            [f"MW{number}"] if chance.random() < 0.3 else [],
+        )
+        for number in share
+    ]
+    batches = []
+    while requests:
+        size = chance.randint(1, largest)
+        batches.append(requests[:size])
+        requests = requests[size:]
+    return batches
+
+
+async def _write(world: World, database: Database, batch: Sequence[NameRequest]) -> int:
+    """Write the companies and return how many are new."""
+    async with database.transaction() as session:
+        resolved = await aliases.resolve_and_reserve(session, world.scope, batch)
+        by_id = {node.node_id: node for node in resolved}
+        created = 0
+        for node_id in sorted(by_id):
+            result = await nodes.add_node(
+                session,
+                world.scope,
+                world.validators,
+                type_name="Company",
+                name=by_id[node_id].name,
+                properties=COUNTRY,
+                evidence=EVIDENCE_INPUTS,
+            )
+            assert result.id == node_id
+            created += result.created
+    return created
+
+
+async def _write_all(world: World, url: str, batches: Sequence[Sequence[NameRequest]]) -> int:
+    database = Database(url, name="writer", pool_size=1)
+    try:
+        return sum([await _write(world, database, batch) for batch in batches])
+    finally:
+        await database.close()
+
+
+@pytest.mark.parametrize("largest", [LARGEST_BATCH, 1])
+async def test_each_company_is_stored_once(
+    world: World, database_url: str, company_count: int, seed: int, largest: int
+) -> None:
+    """In batches, and with one company per transaction as the tools do."""
+    await world.node_type("Company")
+    chance = random.Random(seed)
+    work = [_batches(share, chance, largest) for share in _shares(company_count, chance)]
+    created = await asyncio.gather(*(_write_all(world, database_url, batches) for batches in work))
+    all_aliases = {
+        alias
+        for batches in work
+        for batch in batches
+        for request in batch
+        for alias in request.aliases
+    }
+    async with world.database.transaction() as session:
+        node_ids = list(await session.scalars(select(GraphNode.id)))
+        named_count = await session.scalar(select(func.count(func.distinct(GraphName.node_id))))
+        name_count = await session.scalar(select(func.count()).select_from(GraphName))
+    assert (sum(created), len(node_ids), named_count) == (
+        company_count,
+        company_count,
+        company_count,
+    )
+    assert name_count == company_count + len(all_aliases)

@@ -1,0 +1,306 @@
+"""Writes need a quote as evidence, and refusals say how to correct the call."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from sqlalchemy import func, select, update
+
+from shared.database.tables import Evidence, GraphEdge, GraphNode, Source
+from shared.errors import TransientError
+from shared.graph import edges, nodes
+from shared.graph.provenance import evidence as evidence_module
+from shared.graph.provenance import integrity
+from shared.graph.provenance.evidence import EvidenceInput, VerifiedQuote
+from shared.graph.retraction import retractions
+from shared.graph.retraction.propagation import propagate_retractions
+from shared.graph.scope import GraphScope
+from shared.graph.upsert import UpsertResult
+from shared.tools import Json, ToolRefusalError
+from tests.support.graph.world import COUNTRY, EVIDENCE_INPUTS, World
+
+URL = "https://press.example/ghana"
+TEXT = (
+    "Ghana – “Gold Coast” – has 33 million people.\n"
+    "Its capital is Accra; the cedi is its money.\n\n"
+    "Cocoa output fell to 530,000 tonnes in 2024."
+)
+CAPITAL = "Its capital is Accra"
+PEOPLE = 'Ghana - "Gold Coast" - has 33 million people.'
+
+
+@pytest.fixture
+async def ghana(world: World) -> World:
+    """A world with a stored page about Ghana."""
+    await world.store_search_results(
+        {"results": [{"url": URL, "content": TEXT, "published_date": "2024-05-01"}]}
+    )
+    return world
+
+
+async def add(
+    world: World, *evidence: EvidenceInput, scope: GraphScope | None = None, **more: Any
+) -> UpsertResult:
+    properties: Json = {**COUNTRY, **more}
+    async with world.database.transaction() as session:
+        return await nodes.add_node(
+            session,
+            scope or world.scope,
+            world.validators,
+            type_name="Country",
+            name="Ghana",
+            properties=properties,
+            evidence=evidence,
+        )
+
+
+async def load_evidence(world: World, element: UpsertResult) -> list[Evidence]:
+    async with world.database.transaction() as session:
+        rows = await session.scalars(
+            select(Evidence)
+            .where(func.coalesce(Evidence.node_id, Evidence.edge_id) == element.id)
+            .order_by(Evidence.first_byte, Evidence.as_of)
+        )
+        return list(rows)
+
+
+async def count_rows(world: World) -> tuple[int, int, int]:
+    async with world.database.transaction() as session:
+        counts = [
+            await session.scalar(select(func.count()).select_from(table))
+            for table in (GraphNode, GraphEdge, Evidence)
+        ]
+    return counts[0] or 0, counts[1] or 0, counts[2] or 0
+
+
+async def test_a_quote_is_stored_as_its_byte_span(ghana: World) -> None:
+    result = await add(
+        ghana,
+        EvidenceInput(URL, PEOPLE, ("summary", "population")),
+        EvidenceInput(URL, f"  {CAPITAL}; the\ncedi", ("capital",)),
+        population=33,
+        capital="Accra",
+    )
+    people, capital = await load_evidence(ghana, result)
+    page = TEXT.encode()
+    assert page[people.first_byte : people.end_byte].decode() == TEXT.splitlines()[0]
+    assert page[capital.first_byte : capital.end_byte] == b"Its capital is Accra; the cedi"
+    assert people.claims == {**COUNTRY, "population": 33}
+    assert capital.claims == {"capital": "Accra"}
+    assert capital.quote_sha256 == integrity.sha256("Its capital is Accra; the cedi")
+    assert {people.as_of, capital.as_of} == {datetime(2024, 5, 1, tzinfo=UTC)}
+
+
+async def test_written_rows_are_sealed(ghana: World) -> None:
+    result = await add(
+        ghana,
+        EvidenceInput(URL, PEOPLE),
+        EvidenceInput(URL, CAPITAL, ("capital",)),
+        capital="Accra",
+    )
+    rows = await load_evidence(ghana, result)
+    async with ghana.database.transaction() as session:
+        node = await session.get_one(GraphNode, result.id)
+        source = (await session.scalars(select(Source).where(Source.url == URL))).one()
+    assert node.seal == integrity.node_seal(
+        node_id=node.id,
+        agent_id=node.agent_id,
+        type_name="Country",
+        name="Ghana",
+        properties=node.properties,
+        evidence=[row.id for row in rows],
+    )
+    for row in rows:
+        assert row.source_id == source.id
+        assert row.seal == integrity.evidence_seal(
+            evidence_id=row.id,
+            element_id=node.id,
+            **{
+                column: getattr(row, column)
+                for column in (
+                    *("agent_id", "source_id", "first_byte", "end_byte", "quote_sha256"),
+                    *("claims", "valid_from", "valid_to", "as_of", "learned_at"),
+                )
+            },
+        )
+
+
+async def test_evidence_without_property_names_covers_the_remaining_properties(
+    ghana: World,
+) -> None:
+    result = await add(
+        ghana,
+        EvidenceInput(URL, CAPITAL, ("capital",)),
+        EvidenceInput(URL, PEOPLE),
+        EvidenceInput(URL, "Cocoa output fell", ()),
+        capital="Accra",
+        population=33,
+    )
+    people, capital, cocoa = await load_evidence(ghana, result)
+    assert people.claims == {**COUNTRY, "population": 33}
+    assert (capital.claims, cocoa.claims) == ({"capital": "Accra"}, {})
+
+
+@pytest.mark.parametrize(
+    ("evidence", "reason"),
+    [
+        ([], "evidence: 0 entries; give 1 to 10"),
+        ([EvidenceInput(URL, PEOPLE)] * 11, "evidence: 11 entries"),
+        ([EvidenceInput(URL, CAPITAL, ("capital",))], "No evidence for summary: add an entry"),
+        (
+            [EvidenceInput(URL, PEOPLE), EvidenceInput(URL, CAPITAL, ("area",))],
+            "area, which is not among",
+        ),
+        ([EvidenceInput(URL, "cocoa")], r"evidence\[0\].quote: 5 characters; quote 8 to 1000"),
+        ([EvidenceInput(URL, "x" * 1_001)], "1001 characters"),
+        ([EvidenceInput(URL, " " * 20)], "0 characters"),
+        ([EvidenceInput(URL, "a\x00bcdefgh")], r"evidence\[0\]\[1\]: holds U\+0000"),
+        (
+            [EvidenceInput(URL, PEOPLE), EvidenceInput(URL, "Cocoa output rose")],
+            r"evidence\[1\].quote: it does not",
+        ),
+        (
+            [EvidenceInput(URL, "its capital is accra")],
+            "The nearest sentence is: 'Its capital is Accra; the cedi",
+        ),
+        (
+            [EvidenceInput(URL, "Cocoa output fell to 350,000 tonnes in 2024.")],
+            "fell to 530,000 tonnes",
+        ),
+        (
+            [EvidenceInput(URL, "Zebras zigzag, quizzically")],
+            "Nothing there is similar. Quote a sentence",
+        ),
+        (
+            [EvidenceInput("https://press.example/togo", PEOPLE)],
+            f"no page was read at .*\n{URL}\nhttps://atlas",
+        ),
+        (
+            [
+                EvidenceInput(
+                    URL,
+                    PEOPLE,
+                    valid_from=datetime(2024, 1, 1, tzinfo=UTC),
+                    valid_to=datetime(2023, 1, 1, tzinfo=UTC),
+                )
+            ],
+            "validTo is before validFrom",
+        ),
+    ],
+)
+async def test_writes_without_valid_evidence_are_refused_and_store_nothing(
+    ghana: World, evidence: list[EvidenceInput], reason: str
+) -> None:
+    with pytest.raises(ToolRefusalError, match=reason):
+        await add(ghana, *evidence, capital="Accra")
+    assert await count_rows(ghana) == (0, 0, 0)
+
+
+async def test_evidence_from_a_retracted_page_is_refused(ghana: World) -> None:
+    async with ghana.database.transaction() as session:
+        await session.execute(
+            update(Source)
+            .where(Source.url == URL)
+            .values(retracted_at=func.clock_timestamp(), retraction_reason="It was made up")
+        )
+    with pytest.raises(ToolRefusalError, match="this page is retracted: It was made up"):
+        await add(ghana, EvidenceInput(URL, PEOPLE))
+    assert await count_rows(ghana) == (0, 0, 0)
+
+
+async def test_a_retraction_while_a_page_is_quoted_is_detected(
+    ghana: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    verify_quotes = evidence_module.verify_quotes
+
+    async def verify_and_retract(*args: Any) -> list[VerifiedQuote]:
+        quotes = await verify_quotes(*args)
+        async with ghana.database.transaction() as session:
+            await retractions.retract_source(session, ghana.scope, URL, "It was made up")
+        await propagate_retractions(ghana.database)
+        return quotes
+
+    monkeypatch.setattr(evidence_module, "verify_quotes", verify_and_retract)
+    with pytest.raises(TransientError, match="was retracted while it was quoted"):
+        await add(ghana, EvidenceInput(URL, PEOPLE))
+    monkeypatch.undo()
+    assert await count_rows(ghana) == (0, 0, 0)
+    with pytest.raises(ToolRefusalError, match="this page is retracted: It was made up"):
+        await add(ghana, EvidenceInput(URL, PEOPLE))
+
+
+async def test_a_quote_may_come_from_any_version_of_a_page(ghana: World) -> None:
+    await ghana.store_search_results(
+        {"results": [{"url": URL, "content": "The page has moved elsewhere."}]}
+    )
+    result = await add(
+        ghana, EvidenceInput(URL, PEOPLE), EvidenceInput(URL, "The page has moved", ())
+    )
+    assert len({row.source_id for row in await load_evidence(ghana, result)}) == 2
+
+
+async def test_evidence_from_pages_of_other_agents_is_refused(
+    ghana: World, stranger: World
+) -> None:
+    await stranger.node_type("River")
+    with pytest.raises(ToolRefusalError, match="no page was read at"):
+        await add(stranger, EvidenceInput(URL, PEOPLE))
+    assert await count_rows(ghana) == (0, 0, 0)
+
+
+async def test_repeated_evidence_is_stored_once(ghana: World) -> None:
+    first = await add(ghana, EvidenceInput(URL, PEOPLE))
+    rows = [(row.id, row.learned_at) for row in await load_evidence(ghana, first)]
+    second = await add(
+        ghana, EvidenceInput(URL, PEOPLE), EvidenceInput(f"{URL}/#people", f" {PEOPLE} ")
+    )
+    assert (second.id, second.created, second.tool_answer) == (first.id, False, {"created": False})
+    assert [(row.id, row.learned_at) for row in await load_evidence(ghana, first)] == rows
+
+
+async def test_a_schema_violation_is_refused_with_its_evidence(ghana: World) -> None:
+    await add(ghana, EvidenceInput(URL, PEOPLE))
+    before = await count_rows(ghana)
+    with pytest.raises(ToolRefusalError, match="'many' is not of type 'integer'"):
+        await add(ghana, EvidenceInput(URL, CAPITAL), population="many")
+    assert await count_rows(ghana) == before
+
+
+async def connect(
+    world: World, *ends: Any, evidence: Any = EVIDENCE_INPUTS, **properties: Any
+) -> UpsertResult:
+    async with world.database.transaction() as session:
+        return await edges.add_edge(
+            session,
+            world.scope,
+            world.validators,
+            type_name="borders",
+            source_id=ends[0],
+            target_id=ends[1],
+            properties=properties,
+            evidence=evidence,
+        )
+
+
+async def test_an_edge_needs_evidence_too(ghana: World) -> None:
+    ends = [await ghana.node(name) for name in ("Ghana", "Togo")]
+    with pytest.raises(ToolRefusalError, match="evidence: 0 entries"):
+        await connect(ghana, *ends, evidence=())
+    with pytest.raises(ToolRefusalError, match="No evidence for length_km"):
+        await connect(ghana, *ends, evidence=[EvidenceInput(URL, CAPITAL, ())], length_km=1098)
+    bare = await connect(ghana, *ends, evidence=[EvidenceInput(URL, CAPITAL)])
+    more = await connect(ghana, *ends, evidence=[EvidenceInput(URL, PEOPLE)], length_km=1098)
+    people, capital = await load_evidence(ghana, bare)
+    assert (bare.id, capital.claims, people.claims) == (more.id, {}, {"length_km": 1098})
+    async with ghana.database.transaction() as session:
+        edge = await session.get_one(GraphEdge, bare.id)
+    assert edge.properties == {"length_km": 1098}
+    assert edge.seal == integrity.edge_seal(
+        edge_id=edge.id,
+        agent_id=edge.agent_id,
+        type_name="borders",
+        source_id=ends[0],
+        target_id=ends[1],
+        properties=edge.properties,
+        evidence=[people.id, capital.id],
+    )

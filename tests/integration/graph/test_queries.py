@@ -1,0 +1,106 @@
+"""What users see of a graph, and that they never see the graphs of others."""
+
+from uuid import uuid4
+
+import pytest
+from sqlalchemy.exc import IntegrityError
+
+from services.api.queries import graph
+from shared.enums import ADVICE_TYPE
+from shared.graph import context, nodes, types
+from shared.graph.conclusions import conclusions, queries
+from shared.graph.retrieval import query
+from shared.graph.scope import GraphScope
+from shared.schemas.base import PageRequest
+from shared.tools import ToolRefusalError
+from tests.support.forecast_terms import ANALYSIS_TERMS
+from tests.support.graph.world import COUNTRY, COUNTRY_SCHEMA, EVIDENCE_INPUTS, World
+
+
+async def test_counts_lists_and_one_node_with_its_edges(world: World) -> None:
+    ghana, togo, benin = [await world.node(name) for name in ("Ghana", "Togo", "Benin")]
+    near, far = await world.edge(ghana, togo), await world.edge(togo, benin)
+    async with world.database.transaction() as session:
+        analysis = await conclusions.add_analysis(
+            session,
+            world.scope,
+            name="Growth",
+            kind="observation",
+            summary="It grows.",
+            content=f"[node:{ghana}]",
+            **ANALYSIS_TERMS,
+        )
+        counts = await graph.counts(session, world.scope)
+        newest = await graph.newest_nodes(session, world.scope, limit=2)
+        countries = await graph.newest_nodes(session, world.scope, type_name="Country")
+        edges = await graph.newest_edges(session, world.scope)
+        all_types = await graph.types(session, world.scope)
+        details = await graph.find_node(session, world.scope, togo)
+        no_advice = await queries.list_conclusions(session, world.scope, ADVICE_TYPE, PageRequest())
+    assert counts == graph.Counts(nodes=4, edges=2, analyses=1, advice=0)
+    assert [node.id for node in newest] == [analysis, benin]
+    assert [node.name for node in countries] == ["Benin", "Togo", "Ghana"]
+    assert [(edge.id, edge.source_name, edge.target_name) for edge in edges] == [
+        (far, "Togo", "Benin"),
+        (near, "Ghana", "Togo"),
+    ]
+    assert [edge_type.name for edge_type in all_types.edges] == ["about", "borders"]
+    assert details is not None
+    assert details.name == "Togo"
+    assert [edge.id for edge in details.edges.items] == [far, near]
+    assert (no_advice.items, no_advice.next) == ([], None)
+
+
+async def test_limits_out_of_range_are_clamped(world: World) -> None:
+    await world.node("Ghana")
+    async with world.database.transaction() as session:
+        assert await graph.newest_nodes(session, world.scope, limit=-1) == []
+        assert len(await graph.newest_nodes(session, world.scope, limit=10**9)) == 1
+
+
+async def test_other_users_can_neither_read_nor_write_the_graph(
+    world: World, stranger: World
+) -> None:
+    ghana, togo = await world.node("Ghana"), await world.node("Togo")
+    await world.edge(ghana, togo)
+    intruder = GraphScope(owner_id=stranger.scope.owner_id, agent_id=world.scope.agent_id)
+    async with world.database.transaction() as session:
+        assert await graph.counts(session, intruder) == graph.Counts(0, 0, 0, 0)
+        assert await graph.newest_nodes(session, intruder) == []
+        assert await graph.newest_edges(session, intruder) == []
+        assert await graph.types(session, intruder) == graph.Types([], [])
+        assert await graph.find_node(session, intruder, ghana) is None
+        assert (await query.query_graph(session, intruder, neighbours=True))["nodes"] == []
+        assert "0 nodes, 0 edges, 0 node types" in await context.build_survey(session, intruder)
+        assert await context.describe_nodes(session, intruder, [ghana]) == ""
+        assert await context.resolve_references(session, intruder, ["Ghana"]) == ([], ["Ghana"])
+        with pytest.raises(ToolRefusalError, match="no node type"):
+            await nodes.add_node(
+                session,
+                intruder,
+                world.validators,
+                type_name="Country",
+                name="Mali",
+                properties=COUNTRY,
+                evidence=EVIDENCE_INPUTS,
+            )
+    with pytest.raises(IntegrityError):
+        async with world.database.transaction() as session:
+            await types.create_node_type(
+                session,
+                intruder,
+                world.validators,
+                name="River",
+                description="x",
+                properties_schema=COUNTRY_SCHEMA,
+                example_properties=COUNTRY,
+                created_by="intruder",
+            )
+
+
+async def test_nodes_of_another_agent_are_not_found(world: World, stranger: World) -> None:
+    foreign_node = await stranger.node("Mali")
+    async with world.database.transaction() as session:
+        assert await graph.find_node(session, world.scope, foreign_node) is None
+        assert await graph.find_node(session, world.scope, uuid4()) is None
+        assert (await graph.counts(session, world.scope)).nodes == 0

@@ -1,0 +1,81 @@
+"""Rows that many tests need."""
+
+from uuid import UUID, uuid4
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.agents import agents, configuration
+from shared.database.engine import Database
+from shared.database.tables import Agent, GraphNode, GraphNodeType
+from shared.enums import AgentStatus, Phase, PromptMaker
+from shared.workflow import iterations
+from shared.workflow.iterations import StartedIteration
+
+MISSION = "Watch battery makers and their lithium supply"
+
+PROMPTS = {
+    Phase.CONVERSATION: "You talk for the agent.",
+    Phase.OBSERVER: "You plan for the agent.",
+    Phase.KNOWLEDGE_ACQUISITION: "You search for the agent.",
+    Phase.GRAPH_CONSTRUCTION: "You write the agent's graph.",
+    Phase.ANALYSIS_GENERATION: "You analyze for the agent.",
+    Phase.ADVICE_GENERATION: "You advise, rarely.",
+}
+
+
+async def make_owner(database: Database, name: str = "owner") -> UUID:
+    async with database.transaction() as session:
+        return await agents.ensure_user(session, name)
+
+
+async def make_agent(
+    database: Database,
+    *,
+    name: str = "Battery watch",
+    mission: str = MISSION,
+    interval_seconds: int = 3600,
+    active: bool = True,
+) -> Agent:
+    """A ready agent with `PROMPTS` and no types; due at once if `active`."""
+    owner_id = await make_owner(database)
+    async with database.transaction() as session:
+        agent = await agents.create_agent(
+            session, owner_id, name=name, mission=mission, interval_seconds=interval_seconds
+        )
+        agent.active = active
+        await make_ready(session, agent)
+        return agent
+
+
+async def wake(database: Database, agent: Agent) -> None:
+    """Activate an agent."""
+    async with database.transaction() as session:
+        (await session.get_one(Agent, agent.id)).active = True
+
+
+async def make_ready(session: AsyncSession, agent: Agent) -> None:
+    """Mark the agent as configured, without a model."""
+    await configuration.store_prompts(session, agent, PROMPTS, PromptMaker.CONFIGURATION)
+    agent.status = AgentStatus.READY
+    await session.flush()
+
+
+async def make_node(database: Database, agent: Agent) -> None:
+    """Add a node: with a non-empty graph an Observer may plan nothing."""
+    owner = {"agent_id": agent.id}
+    type_values = {"description": "A metal", "properties_schema": {}, "created_by": "test"}
+    async with database.transaction() as session:
+        session.add(GraphNodeType(**owner, **type_values, name="Metal"))
+        await session.flush()
+        session.add(GraphNode(**owner, id=uuid4(), type="Metal", name="Lithium", properties={}))
+
+
+async def make_iteration(
+    database: Database, agent: Agent, *, deadline: float = 600
+) -> StartedIteration:
+    """The agent's next iteration, as the scheduler starts it."""
+    async with database.transaction() as session:
+        attached = await session.merge(agent)
+        return await iterations.start_iteration(
+            session, attached, why="due", deadline_seconds=deadline
+        )

@@ -1,0 +1,128 @@
+"""One country under two names, with helpers that merge its nodes and undo the merge."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import Table, select
+
+from shared.database import ids
+from shared.database.tables import GraphMerge
+from shared.graph import entity_resolution
+from shared.graph.entity_resolution.merge import EDGES, EVIDENCE, NAMES, NODES
+from shared.graph.provenance import integrity
+from tests.support.graph.page_evidence import LEARNED, said
+from tests.support.graph.world import World
+
+LATER = LEARNED + timedelta(days=30)
+
+
+async def merge_nodes(world: World, kept_id: UUID, merged_id: UUID) -> GraphMerge:
+    async with world.database.transaction() as session:
+        merge = await entity_resolution.merge_nodes(
+            session,
+            world.scope,
+            kept_id=kept_id,
+            merged_id=merged_id,
+            reason="One country under two names.",
+            made_by=world.scope.owner_id,
+        )
+    assert merge is not None
+    return merge
+
+
+async def undo_merge(world: World, merge_id: UUID) -> GraphMerge:
+    async with world.database.transaction() as session:
+        merge = await entity_resolution.undo_merge(session, world.scope, merge_id)
+    assert merge is not None
+    return merge
+
+
+async def load_rows(world: World, *tables: Table) -> list[list[dict[str, Any]]]:
+    """All rows of the tables, by default of those that a merge changes."""
+    async with world.database.transaction() as session:
+        rows_by_table = []
+        for table in tables or (NODES, EDGES, EVIDENCE, NAMES):
+            rows = await session.execute(select(table).order_by(*table.primary_key))
+            rows_by_table.append([dict(row) for row in rows.mappings()])
+        return rows_by_table
+
+
+async def assert_sealed(world: World) -> None:
+    """Every node, edge and evidence row has a valid seal, and ids derive from the content."""
+    node_rows, edge_rows, evidence_rows, _ = await load_rows(world)
+    for node in node_rows:
+        evidence_ids = [row["id"] for row in evidence_rows if row["node_id"] == node["id"]]
+        assert not evidence_ids or node["seal"] == integrity.node_seal(
+            node_id=node["id"],
+            agent_id=node["agent_id"],
+            type_name=node["type"],
+            name=node["name"],
+            properties=node["properties"],
+            evidence=evidence_ids,
+        )
+    for edge in edge_rows:
+        ends = (edge["source_id"], edge["target_id"])
+        assert edge["id"] == ids.edge_id(edge["agent_id"], edge["type"], *ends)
+        evidence_ids = [row["id"] for row in evidence_rows if row["edge_id"] == edge["id"]]
+        assert not evidence_ids or edge["seal"] == integrity.edge_seal(
+            edge_id=edge["id"],
+            agent_id=edge["agent_id"],
+            type_name=edge["type"],
+            source_id=ends[0],
+            target_id=ends[1],
+            properties=edge["properties"],
+            evidence=evidence_ids,
+        )
+    for evidence in evidence_rows:
+        element_id = evidence["node_id"] or evidence["edge_id"]
+        content = integrity.canonical_json(
+            [evidence["claims"], evidence["valid_from"], evidence["valid_to"]]
+        )
+        span = (evidence["first_byte"], evidence["end_byte"])
+        assert evidence["id"] == ids.evidence_id(element_id, evidence["source_id"], *span, content)
+        columns = {
+            key: evidence[key]
+            for key in evidence
+            if key not in ("id", "seal", "node_id", "edge_id", "step_id")
+        }
+        assert evidence["seal"] == integrity.evidence_seal(
+            evidence_id=evidence["id"], element_id=element_id, **columns
+        )
+
+
+class Duplicates:
+    """Ivory Coast under two names, each with evidence, and edges to and from both."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    async def fill(self) -> "Duplicates":
+        world = self.world
+        self.kept_id = await world.node("Ivory Coast", capital="Abidjan")
+        self.merged_id = await world.node("Côte d’Ivoire", population=1)
+        self.ghana = await world.node("Ghana")
+        self.mali = await world.node("Mali")
+        await said(
+            world, "https://a", "Its capital is Abidjan.", node=self.kept_id, capital="Abidjan"
+        )
+        await said(
+            world,
+            "https://b",
+            "Yamoussoukro has been the capital since.",
+            node=self.merged_id,
+            at=LATER,
+            capital="Yamoussoukro",
+        )
+        await said(world, "https://c", "Both say so.", node=self.kept_id, summary="A republic.")
+        await said(world, "https://c", "Both say so.", node=self.merged_id, summary="A republic.")
+        self.to_ghana = await world.edge(self.merged_id, self.ghana)
+        self.kept_to_mali = await world.edge(self.kept_id, self.mali)
+        self.to_mali = await world.edge(self.merged_id, self.mali)
+        self.from_mali = await world.edge(self.mali, self.merged_id)
+        self.between = await world.edge(self.merged_id, self.kept_id)
+        await said(world, "https://d", "They border on Ghana.", edge=self.to_ghana, km=720)
+        await said(world, "https://e", "They border on Mali.", edge=self.to_mali, km=599)
+        await said(world, "https://f", "It borders on Mali.", edge=self.kept_to_mali, since=1960)
+        await said(world, "https://g", "One and the other.", edge=self.between, km=1)
+        return self

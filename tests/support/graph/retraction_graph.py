@@ -1,0 +1,170 @@
+"""An agent's graph with its pages: written as rows, retracted, restored and inspected."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid4
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.database.tables import Doubt, GraphEdge, GraphNode, InboxItem
+from shared.enums import InboxKind
+from shared.graph.conclusions import conclusions
+from shared.graph.projection import reproject_edge, reproject_node
+from shared.graph.retraction import retractions
+from shared.graph.retraction.propagation import BATCH_SIZE, propagate_retractions, resolve_doubts
+from tests.support import canonical_graph
+from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
+from tests.support.graph.evidence_rows import make_evidence, make_source
+from tests.support.graph.world import World
+
+
+@dataclass(frozen=True)
+class State:
+    """All that a retraction changes and a restoration restores, without times."""
+
+    canonical: str
+    seals: Mapping[UUID, bytes | None]
+    unsupported: frozenset[UUID]
+    doubted: frozenset[tuple[UUID, UUID, UUID]]
+    """Conclusion, element and source of each open doubt."""
+
+
+@dataclass(frozen=True)
+class Library:
+    world: World
+
+    async def node(self, name: str, claims_by_url: Mapping[str, Mapping[str, Any]]) -> UUID:
+        """Add a node with one evidence row per page URL, the newest last."""
+        node_id = uuid4()
+        async with self.world.database.transaction() as session:
+            row = {"id": node_id, "agent_id": self.world.scope.agent_id, "type": "Country"}
+            session.add(GraphNode(**row, name=name, properties={}))
+        for day, (url, claims) in enumerate(claims_by_url.items()):
+            await self.says(url, claims, node_id=node_id, day=day)
+        return node_id
+
+    async def edge(self, source_id: UUID, target_id: UUID, *urls: str) -> UUID:
+        edge_id = uuid4()
+        async with self.world.database.transaction() as session:
+            row = {"id": edge_id, "agent_id": self.world.scope.agent_id, "type": "borders"}
+            session.add(GraphEdge(**row, source_id=source_id, target_id=target_id, properties={}))
+        for day, url in enumerate(urls):
+            await self.says(url, {}, edge_id=edge_id, day=day)
+        return edge_id
+
+    async def says(
+        self,
+        url: str,
+        claims: Mapping[str, Any],
+        *,
+        node_id: UUID | None = None,
+        edge_id: UUID | None = None,
+        day: int = 0,
+    ) -> None:
+        """Write evidence and reproject its element in one transaction, as a Researcher does."""
+        async with self.world.database.transaction() as session:
+            await self.write(session, url, claims, node_id=node_id, edge_id=edge_id, day=day)
+
+    async def write(
+        self,
+        session: AsyncSession,
+        url: str,
+        claims: Mapping[str, Any],
+        *,
+        node_id: UUID | None = None,
+        edge_id: UUID | None = None,
+        day: int = 0,
+    ) -> None:
+        scope = self.world.scope
+        source_id = await make_source(session, scope, url)
+        await make_evidence(
+            session, scope, source_id, claims, node_id=node_id, edge_id=edge_id, day=day
+        )
+        if node_id is not None:
+            await reproject_node(session, scope, node_id)
+        if edge_id is not None:
+            await reproject_edge(session, scope, edge_id)
+
+    async def analysis(self, name: str, *citations: str) -> UUID:
+        """`citations` are formatted as in a text."""
+        async with self.world.database.transaction() as session:
+            return await conclusions.add_analysis(
+                session,
+                self.world.scope,
+                name=name,
+                kind="pattern",
+                summary="So it is.",
+                content=f"It is so {' '.join(citations)}.",
+                **ANALYSIS_TERMS,
+            )
+
+    async def advice(self, name: str, analysis_id: UUID) -> UUID:
+        async with self.world.database.transaction() as session:
+            return await conclusions.add_advice(
+                session,
+                self.world.scope,
+                name=name,
+                action="HOLD",
+                summary="Wait.",
+                content=f"For now [node:{analysis_id}].",
+                **ADVICE_TERMS,
+            )
+
+    async def ask_retract(self, reference: str, reason: str = "made up") -> UUID:
+        """Record the retraction without propagating it."""
+        async with self.world.database.transaction() as session:
+            return await retractions.retract_source(session, self.world.scope, reference, reason)
+
+    async def ask_restore(self, retraction_id: UUID) -> None:
+        async with self.world.database.transaction() as session:
+            assert await retractions.restore_source(session, self.world.scope, retraction_id)
+
+    async def retract(self, reference: str, reason: str = "made up") -> UUID:
+        retraction_id = await self.ask_retract(reference, reason)
+        await self.work_off()
+        return retraction_id
+
+    async def restore(self, retraction_id: UUID) -> None:
+        await self.ask_restore(retraction_id)
+        await self.work_off()
+
+    async def work_off(self, at_once: int = BATCH_SIZE) -> None:
+        await propagate_retractions(self.world.database, at_once=at_once)
+
+    async def resolve_doubts(self, at_once: int = BATCH_SIZE) -> None:
+        await resolve_doubts(self.world.database, at_once=at_once)
+
+    async def get_node(self, node_id: UUID) -> GraphNode:
+        async with self.world.database.transaction() as session:
+            return await session.get_one(GraphNode, node_id)
+
+    async def notices(self) -> list[InboxItem]:
+        async with self.world.database.transaction() as session:
+            of_kind = InboxItem.kind == InboxKind.NOTICE
+            return list(await session.scalars(select(InboxItem).where(of_kind)))
+
+    async def doubted(self) -> set[UUID]:
+        return {conclusion for conclusion, _, _ in (await self.state()).doubted}
+
+    async def state(self) -> State:
+        async with self.world.database.transaction() as session:
+            elements: dict[UUID, tuple[bytes | None, bool]] = {}
+            for table in (GraphNode, GraphEdge):
+                is_unsupported = table.unsupported_since.is_not(None)
+                rows = await session.execute(select(table.id, table.seal, is_unsupported))
+                elements |= {row[0]: (row[1], row[2]) for row in rows}
+            doubts = await session.execute(
+                select(Doubt.conclusion_id, Doubt.element_id, Doubt.source_id).where(
+                    Doubt.resolved_at.is_(None)
+                )
+            )
+            return State(
+                await canonical_graph.canonical_hash(session, self.world.scope),
+                {element_id: seal for element_id, (seal, _) in elements.items()},
+                frozenset(
+                    element_id for element_id, (_, unsupported) in elements.items() if unsupported
+                ),
+                frozenset((row[0], row[1], row[2]) for row in doubts),
+            )

@@ -1,0 +1,98 @@
+"""Hosts and origins that the API accepts."""
+
+from collections.abc import Sequence
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+
+from services.api.http.host_guard import HostGuard
+from shared.runtime.settings import Settings
+
+IN_COMPOSE = ("0.0.0.0", "api", "192.168.1.5", "Vigil.example", "[fe80::1]")
+
+
+async def send_request(host: str, hosts: Sequence[str], **headers: str) -> httpx.Response:
+    route = Route("/", lambda _: PlainTextResponse("inside"))
+    app = Starlette(routes=[route], middleware=[Middleware(HostGuard, hosts=hosts)])
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        return await client.get("/", headers={"host": host, **headers})
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "localhost",
+        "LOCALHOST:8080",
+        "127.0.0.1:8080",
+        "[::1]:8080",
+        "api:8080",
+        "192.168.1.5",
+        "vigil.example:443",
+        "[fe80::1]:8080",
+        "192.168.1.6:8080",
+        "[::2]",
+    ],
+)
+async def test_allowed_names_and_all_addresses_are_accepted_at_any_port(host: str) -> None:
+    assert (await send_request(host, IN_COMPOSE)).text == "inside"
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "rebound.example",
+        "rebound.example:8080",
+        "api.rebound.example",
+        "localhost.rebound.example",
+        "user@rebound.example",
+        "192.168.1.6.rebound.example",
+        "",
+        ":8080",
+        "[::1",
+        "[not an address]",
+    ],
+)
+async def test_other_names_are_rejected(host: str) -> None:
+    response = await send_request(host, IN_COMPOSE)
+    assert response.status_code == 403
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["type"] == "urn:vigil:problem:foreign-host"
+    assert repr(host) in response.json()["detail"]
+
+
+async def test_the_rejection_names_the_setting() -> None:
+    response = await send_request("Vigil.example:8080", [])
+    assert "VIGIL_ALLOWED_HOSTS=vigil.example." in response.json()["detail"]
+    assert (await send_request("Vigil.example:8080", ["vigil.example"])).text == "inside"
+
+
+async def test_foreign_origins_are_rejected_for_an_allowed_host() -> None:
+    response = await send_request("api:8080", IN_COMPOSE, origin="https://elsewhere.example")
+    assert (response.status_code, response.json()["type"]) == (
+        403,
+        "urn:vigil:problem:foreign-page",
+    )
+    for origin in ("null", "http://[::1", ""):
+        assert (await send_request("api:8080", IN_COMPOSE, origin=origin)).status_code == 403
+    assert (await send_request("api:8080", IN_COMPOSE, origin="http://api:8080")).text == "inside"
+
+
+@pytest.mark.parametrize(
+    ("variable", "hosts"),
+    [
+        ("api,127.0.0.1,", ("api", "127.0.0.1")),
+        (" a.example , b.example", ("a.example", "b.example")),
+        (",", ()),
+        ("", ()),
+    ],
+)
+def test_hosts_are_separated_by_commas(
+    monkeypatch: pytest.MonkeyPatch, variable: str, hosts: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("VIGIL_ALLOWED_HOSTS", variable)
+    assert Settings().allowed_hosts == hosts

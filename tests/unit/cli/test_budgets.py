@@ -1,0 +1,148 @@
+"""Options and output of `vigil budget` and `vigil costs`."""
+
+import io
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from rich.console import Console
+
+from cli.commands.costs import BudgetChange
+from cli.config.durations import parse_day
+from cli.demo import Summary, show_summary
+from cli.errors import BadInputError
+from cli.render.console import THEME
+from cli.render.costs import show_budget, show_costs
+from shared.schemas.base import CallTotals, GraphCounts, GraphResponse
+from shared.schemas.costs import BudgetResponse, BudgetUsage, CostGroup, CostsResponse, CostTotals
+
+USAGE = BudgetUsage(
+    day=date(2026, 1, 31),
+    usd_per_day=1.5,
+    spent_usd=0.25,
+    reserved_usd=0.07,
+    left_usd=1.18,
+    calls_per_day=None,
+    spent_calls=12,
+    reserved_calls=1,
+    left_calls=None,
+)
+FREE = CostTotals(
+    calls=1200, attempts=1200, input_tokens=34567, output_tokens=89, cost_usd=0, assumed_usd=0
+)
+TOTALS = CostTotals(
+    calls=1200, attempts=1201, input_tokens=34567, output_tokens=89, cost_usd=0.25, assumed_usd=0
+)
+AGENT = UUID("a1b2c3d4-0000-4000-8000-000000000001")
+
+
+def budget_change(agent: str | None = "Lithium", **options: object) -> BudgetChange:
+    defaults = {"of_installation": False, "usd": None, "calls": None, "none": False}
+    return BudgetChange.from_options(agent, **{**defaults, **options})  # type: ignore[arg-type]  # options of several types
+
+
+def test_caps_that_are_not_named_are_unchanged() -> None:
+    assert budget_change(usd=2.0).caps(USAGE) == {"usd_per_day": 2.0, "calls_per_day": None}
+    assert budget_change(calls=0).caps(USAGE) == {"usd_per_day": 1.5, "calls_per_day": 0}
+    assert budget_change(none=True).caps(USAGE) == {"usd_per_day": None, "calls_per_day": None}
+    assert not budget_change().changes_anything
+    assert budget_change(usd=0.0).changes_anything
+
+
+@pytest.mark.parametrize(
+    ("agent", "options", "message"),
+    [
+        (None, {}, "name an agent, or give --installation"),
+        ("Lithium", {"of_installation": True}, "one of the two"),
+        ("Lithium", {"none": True, "usd": 1.0}, "leave out --usd and --calls"),
+    ],
+)
+def test_ambiguous_options_are_rejected(
+    agent: str | None, options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(BadInputError, match=message):
+        budget_change(agent, **options)
+
+
+def test_days_are_parsed_from_dates_and_ages() -> None:
+    now = datetime(2026, 1, 31, 1, tzinfo=UTC)
+    assert parse_day("2026-01-30", now) == date(2026, 1, 30)
+    assert parse_day("7d", now) == date(2026, 1, 24)
+    assert parse_day("2h", now) == date(2026, 1, 30)
+    for text in ("yesterday", "2026-02-30", f"{10**12}d"):
+        with pytest.raises(BadInputError, match="is not a day: write"):
+            parse_day(text, now)
+
+
+def render(response: CostsResponse | BudgetResponse | BudgetUsage) -> str:
+    file = io.StringIO()
+    console = Console(file=file, theme=THEME, width=160)
+    if isinstance(response, CostsResponse):
+        show_costs(console, response, "Lithium [bold]")
+    else:
+        show_budget(console, response)
+    return file.getvalue()
+
+
+def costs(*groups: CostGroup) -> CostsResponse:
+    return CostsResponse(
+        since=date(2026, 1, 1),
+        until=date(2026, 1, 31),
+        by="model",
+        totals=TOTALS,
+        groups=list(groups),
+        next=None,
+        usage=USAGE,
+    )
+
+
+def test_costs_are_shown_with_assumed_amounts_and_the_remaining_budget() -> None:
+    group = CostGroup(
+        **{**TOTALS.model_dump(), "assumed_usd": 0.0725}, key="gpt [/]", agent_id=None
+    )
+    output = render(costs(group))
+    assert "gpt [/]" in output
+    assert "34,567" in output
+    assert "0.2500 +0.0725?" in output
+    assert "total" in output
+    assert (
+        "Lithium [bold] today: 0.2500 USD and 12 calls spent, up to 0.0700 USD in progress"
+        in output
+    )
+    assert "; 1.18 USD of 1.50 USD left" in output
+    assert "No calls were made from 2026-01-01 to 2026-01-31." in render(costs())
+
+
+def test_unbilled_costs_are_marked() -> None:
+    group = CostGroup(**FREE.model_dump(), key="sandbox-reader", agent_id=None)
+    free = USAGE.model_copy(update={"spent_usd": 0.0, "reserved_usd": 0.0})
+    output = render(costs(group).model_copy(update={"totals": FREE, "usage": free}))
+    assert output.count("not billed") == 3
+    assert "0.00 USD (not billed) and 12 calls spent" in output
+
+
+def test_a_budget_is_shown_with_the_suspension_it_caused() -> None:
+    until = datetime.now(UTC) + timedelta(hours=5, minutes=1)
+    output = render(
+        BudgetResponse(agent_id=AGENT, agent_name="Lithium", suspended_until=until, usage=USAGE)
+    )
+    assert "Lithium today: 0.2500 USD" in output
+    assert "suspended; it resumes in 5 h" in output
+    no_budget = USAGE.model_copy(update={"usd_per_day": None, "left_usd": None})
+    assert "no budget is set" in render(no_budget)
+
+
+@pytest.mark.parametrize(
+    ("cost_usd", "unpriced", "expected"),
+    [(0.0, 0, "not billed"), (0.0, 2, "cost unknown"), (0.25, 0, "0.2500 USD")],
+)
+def test_a_demo_reports_its_cost(cost_usd: float, unpriced: int, expected: str) -> None:
+    file = io.StringIO()
+    counts = GraphCounts(nodes=0, edges=0, analyses=0, advice=0)
+    empty = GraphResponse(counts=counts, node_types=[], edge_types=[], nodes=[], edges=[])
+    calls = CallTotals(llm_calls=3, cost_usd=cost_usd, unpriced_calls=unpriced)
+    agent: Any = None  # not shown
+    summary = Summary(agent, (), empty, (), (), calls, (), seconds=7)
+    show_summary(Console(file=file, theme=THEME, width=160), summary)
+    assert f"tokens, {expected}, " in file.getvalue()

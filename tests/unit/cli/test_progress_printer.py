@@ -1,0 +1,261 @@
+"""Progress output of a running iteration: each step is printed once, in plain words."""
+
+import io
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+from rich.console import Console
+
+from cli.render.console import THEME
+from cli.render.iterations import doing, show_iteration
+from cli.watch import ProgressPrinter
+from shared.schemas.base import (
+    CitationResponse,
+    ConclusionResponse,
+    GraphCounts,
+    RunningCall,
+    StepResponse,
+)
+from tests.support.cli.story import iteration, run_of, step
+
+ANALYSIS = UUID(int=11)
+NOTHING = GraphCounts(nodes=0, edges=0, analyses=0, advice=0)
+SOMETHING = GraphCounts(nodes=12, edges=9, analyses=1, advice=0)
+PLANNED = {"objective": "Find the price of lithium in 2025"}
+OBSERVED = {"observation": "Prices and output move together"}
+
+
+def list_conclusions() -> Sequence[ConclusionResponse]:
+    return [
+        ConclusionResponse(
+            id=ANALYSIS,
+            word="pattern",
+            name="Prices follow output",
+            summary="Prices followed output for three years.",
+            content="",
+            confidence=None,
+            generated_at="",
+            iteration_id=None,
+            citations=list[CitationResponse](),
+        )
+    ]
+
+
+class ProgressRecorder:
+    """A progress printer that records its output."""
+
+    def __init__(self) -> None:
+        self._output = io.StringIO()
+        self.printer = ProgressPrinter(Console(file=self._output, width=200, theme=THEME))
+
+    @property
+    def text(self) -> str:
+        return self._output.getvalue()
+
+
+def _second_round() -> list[StepResponse]:
+    missing = {"objective": "Find the output of 2024", "round": 1}
+    return [
+        step("query", 0, input=PLANNED, result={"nodes": 12, "edges": 1}),
+        step("insight", 0, input=OBSERVED, result={"analyses": [], "missing": ["output"]}),
+        step("query", 1, input=missing, result={"nodes": 1, "edges": 0}),
+        step("insight", 1, input=OBSERVED | {"round": 1}, result={"analyses": [], "missing": []}),
+    ]
+
+
+def test_a_step_of_a_further_round_is_labelled() -> None:
+    recorder = ProgressRecorder()
+    recorder.printer.update(iteration(step("observe"), *_second_round()), list_conclusions)
+    for words in (
+        "plans 1 query and 1 insight",
+        "query 1: 12 nodes",
+        "query 2, round 2: 1 node",
+        "missing data  Find the output of 2024",
+        "insight 2, round 2: not enough data",
+    ):
+        assert words in recorder.text
+
+
+def test_an_iteration_shows_its_rounds() -> None:
+    output = io.StringIO()
+    console = Console(file=output, width=200, theme=THEME)
+    show_iteration(console, iteration(step("observe"), *_second_round()), show_messages=False)
+    lines = output.getvalue().splitlines()
+    (position,) = (
+        index for index, line in enumerate(lines) if line.startswith("query 2, round 2 ")
+    )
+    assert lines[position + 1] == "  ? Find the output of 2024"
+    assert any(line.startswith("query 1 ") for line in lines)
+
+
+def test_a_whole_iteration_is_printed_step_by_step_and_only_once() -> None:
+    recorder = ProgressRecorder()
+    observe = step("observe")
+    waiting = [
+        step("query", 0, "running", input=PLANNED),
+        step("insight", 0, "planned", input=OBSERVED),
+    ]
+    finished_steps = [
+        step("query", 0, input=PLANNED, result={"nodes": 12, "edges": 1}),
+        step("insight", 0, input=OBSERVED, result={"analyses": [str(ANALYSIS)], "missing": []}),
+        step("advise", result={"advice": [], "reason": "It is too early."}),
+    ]
+    recorder.printer.begin(1, 2)
+    for details in (
+        iteration(step("observe", 0, "running")),
+        iteration(observe, *waiting),
+        iteration(observe, *waiting),
+        iteration(observe, *finished_steps),
+        iteration(observe, *finished_steps, status="completed"),
+    ):
+        recorder.printer.update(details, list_conclusions)
+    recorder.printer.stop()
+    recorder.printer.end(
+        iteration(observe, *finished_steps, status="completed"), NOTHING, SOMETHING
+    )
+    for words in (
+        "Iteration 1 of 2",
+        "plans 1 query and 1 insight",
+        "Find the price of lithium in 2025",
+        "Prices and output move together",
+        "query 1: 12 nodes, 1 edge",
+        "insight 1: 1 analysis",
+        "pattern  Prices followed output for three years.",
+        "advises nothing, as usual",
+        "It is too early.",
+        "completed in 9.0 s: 12 nodes and 9 edges (+12 nodes, +9 edges)",
+    ):
+        assert recorder.text.count(words) == 1, words
+
+
+def test_a_retry_and_a_failure_are_each_printed_once() -> None:
+    recorder = ProgressRecorder()
+    error = "no answer from the model server at http://localhost:1/v1"
+    for attempts in (1, 2, 3):
+        retry = step("observe", 0, "pending", error=error, attempts=attempts)
+        recorder.printer.update(iteration(retry), list_conclusions)
+    failure = step("observe", 0, "failed", error=f"{error} (gave up after 5 attempts)")
+    deadline = "the iteration's deadline passed while observing"
+    final = iteration(failure, status="failed", errors=[f"observe: {failure.error}", deadline])
+    recorder.printer.update(final, list_conclusions)
+    recorder.printer.end(final, NOTHING, NOTHING)
+    assert recorder.text.count("is retried") == 1
+    assert recorder.text.count("gave up after 5 attempts") == 1
+    assert deadline in recorder.text
+
+
+def test_an_insight_without_data_shows_what_is_missing() -> None:
+    recorder = ProgressRecorder()
+    insight = step("insight", 0, result={"analyses": [], "missing": ["Output of Chile in 2025"]})
+    recorder.printer.update(iteration(insight), list_conclusions)
+    assert "insight 1: not enough data for an analysis" in recorder.text
+    assert "missing  Output of Chile in 2025" in recorder.text
+
+
+@pytest.mark.parametrize(
+    ("phase", "calls", "words"),
+    [
+        ("knowledge_acquisition", [], "decides where to search"),
+        (
+            "knowledge_acquisition",
+            [("tavilySearch", '{"query": "lithium price"}')],
+            "searches “lithium price”",
+        ),
+        (
+            "knowledge_acquisition",
+            [("tavilyExtract", '{"urls": ["https://a.example"]}')],
+            "reads “https://a.example”",
+        ),
+        ("knowledge_acquisition", [("tavilySearch", "not json")], "searches"),
+        ("graph_construction", [("queryGraph", "{}")], "reads the document"),
+        ("graph_construction", [("addGraphNode", "{}")] * 3, "writes to the graph (3 so far)"),
+    ],
+)
+def test_worker_activity_is_derived_from_the_last_answer(
+    phase: str, calls: list[tuple[str, str]], words: str
+) -> None:
+    query = step("query", 0, "running")
+    details = iteration(query, interactions=[run_of(query, phase, *calls)])
+    assert words in doing(details, query)
+
+
+def test_a_step_without_a_worker_is_shown_as_waiting() -> None:
+    query = step("query", 0, "pending")
+    assert doing(iteration(query), query) == "waiting for a worker"
+
+
+def test_a_step_waiting_for_a_provider_shows_the_next_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = datetime.now(UTC)
+    query = step(
+        "query",
+        0,
+        "pending",
+        input=PLANNED,
+        error="no answer from the model server at http://127.0.0.1:9/v1: connection refused",
+        waiting_since=now - timedelta(minutes=12),
+        retry_at=now + timedelta(seconds=40),
+    )
+    clock = fake_clock(monkeypatch)
+    recorder = ProgressRecorder()
+    for seconds in (0, 10, 35):
+        clock[0] = seconds
+        recorder.printer.update(iteration(query), list_conclusions)
+    assert recorder.text.count("query 1: waiting for 12 min: no answer from the model server") == 2
+    assert "connection refused; next try in 40 s" in recorder.text
+    assert "retried" not in recorder.text
+    assert doing(iteration(query), query).startswith("waiting, next try in")
+
+
+def fake_clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Replace the monotonic clock by the list's one item, in seconds."""
+    clock = [0.0]
+    monkeypatch.setattr("cli.watch.time.monotonic", lambda: 1000.0 + clock[0])
+    return clock
+
+
+@pytest.mark.parametrize(
+    ("received", "words"),
+    [
+        (None, "query 1: waiting for the first token, 90 s"),
+        (12_345, "query 1: receiving the answer: 12,345 characters after 90 s"),
+    ],
+)
+def test_a_long_call_is_reported_periodically_without_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, received: int | None, words: str
+) -> None:
+    query = step("query", 0, "running", input=PLANNED)
+    details = iteration(query, running_calls=[running_call(query, 90, received)])
+    clock = fake_clock(monkeypatch)
+    recorder = ProgressRecorder()
+    for seconds in (0, 10, 29, 31):
+        clock[0] = seconds
+        recorder.printer.update(details, list_conclusions)
+    assert recorder.text.count(words) == 2
+    output = io.StringIO()
+    show_iteration(Console(file=output, width=200, theme=THEME), details, show_messages=False)
+    assert words.removeprefix("query 1: ") in output.getvalue()
+
+
+def test_a_short_call_is_not_reported() -> None:
+    query = step("query", 0, "running", input=PLANNED)
+    recorder = ProgressRecorder()
+    recorder.printer.update(
+        iteration(query, running_calls=[running_call(query, 5, None)]), list_conclusions
+    )
+    assert recorder.text == ""
+
+
+def running_call(parent: StepResponse, seconds: float, received: int | None) -> RunningCall:
+    return RunningCall(
+        step_id=parent.id,
+        phase="knowledge_acquisition",
+        kind="llm",
+        model="m",
+        sent_at=datetime.now(UTC) - timedelta(seconds=seconds),
+        received_chars=received,
+        progressed_at=None,
+    )

@@ -1,0 +1,73 @@
+"""Formats of numbers, durations and times on pages."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from services.api.web import filters
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (0.0004, "0 ms"),
+        (0.85, "850 ms"),
+        (1, "1 s"),
+        (12.44, "12.4 s"),
+        (59.96, "60 s"),
+        (60, "1 min"),
+        (200, "3 min 20 s"),
+        (3600, "1 h"),
+        (5 * 3600 + 120, "5 h 2 min"),
+        (86_400, "1 d"),
+        (2 * 86_400 + 4 * 3600, "2 d 4 h"),
+        (400 * 86_400, "400 d"),
+        (timedelta(minutes=3), "3 min"),
+        (None, "–"),
+    ],
+)
+def test_a_duration_has_at_most_two_units(seconds: float | timedelta | None, expected: str) -> None:
+    assert filters.duration(seconds) == expected
+
+
+@pytest.mark.parametrize(
+    ("amount", "expected"),
+    [(0, "$0.00"), (0.0004, "$0.0004"), (0.44, "$0.44"), (1234.5, "$1,234.50"), (None, "–")],
+)
+def test_small_amounts_keep_their_significant_digits(amount: float | None, expected: str) -> None:
+    assert filters.usd(amount) == expected
+
+
+def test_a_time_element_has_its_utc_timestamp() -> None:
+    timestamp = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
+    assert (
+        filters.time_element(timestamp)
+        == '<time datetime="2026-01-02T03:04:05.678Z">2026-01-02 03:04 UTC</time>'
+    )
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "//evil.example",
+        "",
+        "http://[",
+        "file:///etc/passwd",
+    ],
+)
+def test_an_unsafe_url_is_not_a_link(url: str) -> None:
+    assert filters.safe_link(url) is None
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(1, "1 query"), (3, "3 queries"), (0, "0 queries")]
+)
+def test_nouns_have_singular_and_plural(count: int, expected: str) -> None:
+    assert filters.plural(count, "query", "queries") == expected
+
+
+@pytest.mark.parametrize(("size", "expected"), [(5, "5 B"), (2048, "2 KiB"), (3 << 30, "3.0 GiB")])
+def test_sizes_have_units(size: int, expected: str) -> None:
+    assert filters.bytes_of(size) == expected

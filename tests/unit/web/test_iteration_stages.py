@@ -1,0 +1,163 @@
+"""An iteration as its page shows it, in every state."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from services.api.web.presenters.iterations import Flow, build_flow
+from shared.schemas.base import CallTotals, IterationSummary, StepResponse
+from shared.schemas.iterations import IterationProgress, PhaseRunResponse
+
+STARTED_AT = datetime(2026, 5, 1, 12, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    return STARTED_AT + timedelta(seconds=seconds)
+
+
+def step(kind: str, status: str, index: int = 0, **more: Any) -> StepResponse:
+    empty = dict.fromkeys(("result", "error", "retry_at", "started_at", "ended_at"))
+    defaults: dict[str, Any] = {
+        "id": uuid4(),
+        "input": {},
+        "attempts": 0,
+        "republish_count": 0,
+        **empty,
+    }
+    return StepResponse(kind=kind, status=status, index=index, **(defaults | more))
+
+
+def run(
+    step_id: UUID, phase: str, started_after: float, ended_after: float | None = None
+) -> PhaseRunResponse:
+    return PhaseRunResponse(
+        step_id=step_id,
+        phase=phase,
+        model="m",
+        answers=1,
+        created_at=at(started_after),
+        completed_at=None if ended_after is None else at(ended_after),
+    )
+
+
+def flow(
+    *steps: StepResponse,
+    runs: tuple[PhaseRunResponse, ...] = (),
+    status: str = "running",
+    ended_after: float | None = None,
+    errors: tuple[str, ...] = (),
+) -> Flow:
+    iteration = IterationSummary(
+        id=uuid4(),
+        agent_id=uuid4(),
+        number=1,
+        why="due",
+        status=status,
+        stage="ended" if ended_after else "researching",
+        errors=list(errors),
+        started_at=STARTED_AT,
+        ended_at=None if ended_after is None else at(ended_after),
+    )
+    return build_flow(
+        IterationProgress(
+            iteration=iteration, now=at(10), steps=list(steps), runs=list(runs), calls=CallTotals()
+        )
+    )
+
+
+OBSERVED = step("observe", "completed", result={"queries": 1, "insights": 1})
+
+
+def test_before_the_plan_all_stages_wait_for_it() -> None:
+    iteration_flow = flow(step("observe", "running", started_at=at(0)))
+    assert iteration_flow.planned is None
+    assert [stage.why_empty for stage in iteration_flow.stages] == [
+        "",
+        *["Waits for the plan."] * 3,
+    ]
+    assert iteration_flow.seconds == 10
+
+
+def test_a_query_shows_its_phases_and_their_time_bars() -> None:
+    query = step("query", "running", started_at=at(1), input={"objective": "Find out"})
+    iteration_flow = flow(
+        OBSERVED,
+        query,
+        step("insight", "planned"),
+        runs=(
+            run(query.id, "knowledge_acquisition", 1.5, 4),
+            run(query.id, "graph_construction", 4),
+        ),
+    )
+    assert iteration_flow.planned == (1, 1)
+    lane = iteration_flow.stages[1].lanes[0]
+    assert (lane.text, lane.word, lane.tone) == ("Find out", "running", "busy")
+    assert [(leg.name, leg.state) for leg in lane.legs] == [
+        ("acquisition", "done"),
+        ("construction", "running"),
+    ]
+    assert [(bar.start, bar.length, bar.open) for bar in lane.bars] == [
+        (1, 3, False),
+        (4, 6, True),
+    ]
+    assert iteration_flow.stages[2].lanes[0].word == "waiting"
+    assert iteration_flow.stages[3].why_empty == "Waits for the analyses."
+
+
+def test_a_step_to_be_retried_is_shown_as_retrying() -> None:
+    query = step("query", "pending", error="503", attempts=2, retry_at=at(12))
+    lane = flow(OBSERVED, query).stages[1].lanes[0]
+    assert (lane.word, lane.tone, lane.is_tried_again) == ("retrying", "warn", True)
+
+
+def test_a_stage_with_one_failed_step_is_still_successful() -> None:
+    stage = flow(
+        OBSERVED,
+        step("query", "failed", error="gave up"),
+        step("query", "completed", 1, result={"nodes": 2, "edges": 1}),
+    ).stages[1]
+    assert (stage.tone, stage.ended) == ("good", 2)
+    assert stage.lanes[1].notes == ("2 nodes, 1 edge written",)
+
+
+def test_feedback_rounds_are_shown_in_order() -> None:
+    second_round = {"round": 1}
+    iteration_flow = flow(
+        OBSERVED,
+        step("query", "completed", result={"nodes": 1, "edges": 0}),
+        step("insight", "completed", result={"analyses": [], "missing": ["prices"]}),
+        step("query", "completed", 1, input=second_round, result={"nodes": 2, "edges": 2}),
+        step("insight", "completed", 1, input=second_round, result={"analyses": [str(uuid4())]}),
+    )
+    assert [stage.key for stage in iteration_flow.stages] == [
+        "observe-0",
+        "query-0",
+        "insight-0",
+        "query-1",
+        "insight-1",
+        "advise-0",
+    ]
+    assert (iteration_flow.rounds, iteration_flow.planned) == (1, (1, 1))
+    assert (iteration_flow.gain.nodes, iteration_flow.gain.edges, iteration_flow.gain.analyses) == (
+        3,
+        2,
+        1,
+    )
+    assert iteration_flow.stages[2].lanes[0].missing == ("prices",)
+
+
+def test_an_iteration_without_a_plan_shows_its_error_once() -> None:
+    iteration_flow = flow(
+        step("observe", "failed", error="no key"),
+        status="failed",
+        ended_after=2,
+        errors=("observe: no key", "the deadline passed"),
+    )
+    assert [stage.why_empty for stage in iteration_flow.stages[1:]] == ["There was no plan."] * 3
+    assert iteration_flow.errors == ("the deadline passed",)
+    assert iteration_flow.seconds == 2
+
+
+def test_an_adviser_without_a_step_is_distinguished_from_a_waiting_one() -> None:
+    iteration_flow = flow(OBSERVED, status="completed", ended_after=3)
+    assert iteration_flow.stages[-1].why_empty.startswith("Was not asked")
