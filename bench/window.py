@@ -50,7 +50,7 @@ EVENT_INTERVAL_SECONDS: Final = (0.1, 1.0)
 RUNNING_QUERIES: Final = 8
 TIMEOUT_MS: Final = 10_000
 _WATCH: Final = """(wanted) => {
-  window.told = new Promise((resolve) => {
+  window.received = new Promise((resolve) => {
     const look = () => {
       if (!document.body.textContent.includes(wanted)) return;
       watching.disconnect();
@@ -92,16 +92,16 @@ class Agent:
         advice_id = uuid4()
         await self.connection.execute(
             "with advice as (insert into graph_nodes (id, agent_id, type, name, properties) values"
-            " (%(id)s, %(agent)s, %(type)s, %(told)s, jsonb_build_object('action', 'HOLD', 'summary', 'As it stands.',"
+            " (%(id)s, %(agent)s, %(type)s, %(marker)s, jsonb_build_object('action', 'HOLD', 'summary', 'As it stands.',"
             " 'content', 'As it stands.', 'generated_at', now())))"
             " insert into inbox_items (id, owner_id, agent_id, node_id, title, summary)"
-            " values (gen_random_uuid(), %(owner)s, %(agent)s, %(id)s, %(told)s, 'As it stands.')",
+            " values (gen_random_uuid(), %(owner)s, %(agent)s, %(id)s, %(marker)s, 'As it stands.')",
             {
                 "id": advice_id,
                 "agent": self.id,
                 "owner": self.owner_id,
                 "type": ADVICE_TYPE,
-                "told": marker,
+                "marker": marker,
             },
         )
         return AdviceProduced.of(**self._step(), advice_id=advice_id, action="HOLD")
@@ -163,7 +163,7 @@ async def _event_latency_seconds(page: Page, bus: Bus, agent: Agent, happens: Ap
     began = time.time()
     await bus.publish(event)
     async with asyncio.timeout(TIMEOUT_MS / 1000):
-        seen_ms: float = await page.evaluate("window.told")
+        seen_ms: float = await page.evaluate("window.received")
     return seen_ms / 1000 - began
 
 
@@ -367,7 +367,7 @@ async def _open_pages(api: ApiProcess, settings: Settings, token: str) -> list[s
         await bus.close()
     incomplete = sum(len(client.received) < OPEN_EVENTS for client in clients)
     print(f"{OPEN_PAGES} open pages cost the api {cost / 1024**2:.1f} MiB\n")
-    missed_goals = [f"{incomplete} open pages were not told everything"] if incomplete else []
+    missed_goals = [f"{incomplete} open pages did not receive everything"] if incomplete else []
     if cost >= MAX_OPEN_PAGES_BYTES:
         missed_goals.append(f"{OPEN_PAGES} open pages cost {cost / 1024**2:.0f} MiB")
     return missed_goals

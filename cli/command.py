@@ -70,12 +70,12 @@ def api_command(command: Callable[..., Result | None]) -> Callable[..., None]:
 
 def print_result(result: Result, *, as_json: bool) -> None:
     """Prints it on stdout. Raises typer.Exit where the command failed."""
-    from cli.render.console import harmless, out, print_json
+    from cli.render.console import escape_control_chars, out, print_json
 
     if as_json:
         print_json(result.data)
     elif isinstance(result.text, str):
-        typer.echo(harmless(result.text))
+        typer.echo(escape_control_chars(result.text))
     else:
         result.text(out())
     if result.failed:

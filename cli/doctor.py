@@ -23,7 +23,7 @@ from cli.errors import AwayError, BadInputError, CommandError
 from cli.local.data_directory import MINIMUM_FREE_BYTES, DataDirectory, Running
 from cli.local.engines import nats_server, postgres_binaries, require_local_extra
 from cli.local.errors import MissingExtraError
-from cli.local.members import ACTORS, SANDBOX
+from cli.local.members import CONSUMER_SERVICES, SANDBOX
 from cli.local.ports import unreadiness
 from cli.render.console import ago, counted
 from shared.database import pgvector
@@ -290,7 +290,7 @@ async def _nats(url: str, credentials: Credentials) -> list[Finding]:
 
 def check_services(running: Running) -> Iterator[Finding]:
     """Checks the health endpoint of each service, and of the sandbox."""
-    for name in (*ACTORS, SANDBOX):
+    for name in (*CONSUMER_SERVICES, SANDBOX):
         port = running.ports.get(name)
         if port is None:
             continue

@@ -310,8 +310,8 @@ class ProgressPrinter:
         self, step: StepResponse, mark: str, text: str, took: str, *, is_full: bool = False
     ) -> None:
         line = escape(text if is_full or step.status == "failed" else clip(text, MAX_LINE_CHARS))
-        actor = f"[quiet]{ACTOR_OF[step.kind]:<10}[/]"
-        self._console.print(f"  {mark} {actor} {line} [quiet]{took}[/]", soft_wrap=True)
+        service = f"[quiet]{ACTOR_OF[step.kind]:<10}[/]"
+        self._console.print(f"  {mark} {service} {line} [quiet]{took}[/]", soft_wrap=True)
 
     def _print_detail(self, label: str, text: str) -> None:
         labelled = f"[quiet]{escape(label)}[/]  " if label else ""

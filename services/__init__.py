@@ -1,1 +1,1 @@
-"""The actors: one folder, one process each. No actor imports another."""
+"""The services: one folder, one process each. No service imports another."""

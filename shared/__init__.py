@@ -1,1 +1,1 @@
-"""What every service stands on: events, store, graph, llm, search, runtime."""
+"""Libraries that the services share."""

@@ -22,9 +22,9 @@ from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from tests.support import engines
-from tests.support.actors import running_actors
 from tests.support.databases import TEMPLATE, DatabasePool
 from tests.support.engines import Nats, Postgres
+from tests.support.running_services import running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.sandbox_prices import SANDBOX_PRICES
 from tests.support.seeds import first_seed, seed_count
@@ -154,7 +154,7 @@ def sandbox(sandbox_server: str) -> str:
 
 @pytest.fixture
 def settings(database_url: str, nats_url: str) -> Settings:
-    """Settings of an actor with this test's database and stream."""
+    """Settings of a service with this test's database and stream."""
     return Settings.model_validate(
         {
             "database_url": database_url,
@@ -202,5 +202,5 @@ def sandbox_control(sandbox: str) -> Sandbox:
 @pytest.fixture
 async def assistant(sandbox_settings: Settings) -> AsyncIterator[None]:
     """A running assistant."""
-    async with running_actors(sandbox_settings, ["assistant"]):
+    async with running_services(sandbox_settings, ["assistant"]):
         yield

@@ -1,1 +1,1 @@
-"""The cost of an iteration: shipped actors and engines, with a model and a search that answer at once."""
+"""The cost of an iteration: shipped services and engines, with a model and a search that answer at once."""

@@ -1,6 +1,6 @@
 """`python -m bench.loop`: the cost of an iteration, compared with the same calls and rows by hand (the floor).
 
-The shipped actors run in a process each, on NATS and PostgreSQL with shipped settings; the model and the search answer at
+The shipped services run in a process each, on NATS and PostgreSQL with shipped settings; the model and the search answer at
 once. The floor is measured in the same run. Exit code 1 if a goal is missed.
 """
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import psutil
 
-from cli.local.members import ACTORS
+from cli.local.members import CONSUMER_SERVICES
 from cli.local.ports import free_port, unreadiness
 from shared.runtime.settings import Settings
 
@@ -21,7 +21,7 @@ POLL_SECONDS: Final = 0.05
 
 
 class Fleet:
-    """All actors, with a number of researchers."""
+    """All services, with a number of researchers."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Fleet:
         """Each answer of the model or the search takes `delay_seconds`."""
         self._home = home
         self._delay_seconds = delay_seconds
-        self._names = [*ACTORS, *["researcher"] * (researchers - 1)]
+        self._names = [*CONSUMER_SERVICES, *["researcher"] * (researchers - 1)]
         clean = {name: value for name, value in os.environ.items() if not name.startswith("VIGIL_")}
         self._environment = clean | {
             "VIGIL_DATABASE_URL": settings.database_url,
@@ -58,7 +58,7 @@ class Fleet:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Processor seconds of each actor so far."""
+        """Processor seconds of each service so far."""
         seconds: dict[str, float] = {}
         for name, process in self._processes:
             times = process.cpu_times()
@@ -71,7 +71,7 @@ class Fleet:
 
     @property
     def resident_bytes(self) -> dict[str, int]:
-        """Resident memory of each actor; the largest of several replicas."""
+        """Resident memory of each service; the largest of several replicas."""
         bytes_by_name: dict[str, int] = {}
         for name, process in self._processes:
             bytes_by_name[name] = max(bytes_by_name.get(name, 0), process.memory_info().rss)
@@ -81,7 +81,7 @@ class Fleet:
         port = free_port()
         with (self._home / f"{name}.log").open("ab") as log:
             process = psutil.Popen(
-                [sys.executable, "-m", "bench.loop.actor", name, str(self._delay_seconds)],
+                [sys.executable, "-m", "bench.loop.service", name, str(self._delay_seconds)],
                 env=self._environment | {"VIGIL_PORT": str(port)},
                 stdout=log,
                 stderr=log,
@@ -99,7 +99,7 @@ class Fleet:
                     log = (self._home / f"{name}.log").read_text()
                     raise RuntimeError(f"{name} has ended: {log[-2000:]}")
             if time.monotonic() > deadline:
-                raise TimeoutError(f"an actor is not ready after {READY_SECONDS:g} s: {why}")
+                raise TimeoutError(f"a service is not ready after {READY_SECONDS:g} s: {why}")
             time.sleep(POLL_SECONDS)
 
     def _end(self) -> None:
@@ -125,8 +125,8 @@ def cpu_seconds(pid: int) -> float:
     )
 
 
-def log_warnings(home: Path, names: Sequence[str] = ACTORS) -> list[str]:
-    """Warnings in the actors' logs."""
+def log_warnings(home: Path, names: Sequence[str] = CONSUMER_SERVICES) -> list[str]:
+    """Warnings in the services' logs."""
     return [
         f"{name}: {line}"
         for name in names

@@ -48,17 +48,17 @@ from shared.runtime.settings import Settings
 from shared.workflow import iterations
 
 CALLS: Final[Mapping[str, int]] = {"observer": 1, "researcher": 5, "analyzer": 2, "adviser": 1}
-"""Sequential calls of each actor's step, searches included."""
+"""Sequential calls of each service's step, searches included."""
 CRITICAL_CALLS: Final = sum(CALLS.values())
 
 
 def ideal_makespan(agents: int, slots: Mapping[str, int], call_seconds: float) -> float:
     """Ideal seconds until each agent has completed an iteration, if only calls take time.
 
-    All iterations start at once; `slots` are those of all replicas of an actor, first come, first served.
+    All iterations start at once; `slots` are those of all replicas of a service, first come, first served.
 
     """
-    free = {actor: [0.0] * slots[actor] for actor in CALLS}
+    free = {service: [0.0] * slots[service] for service in CALLS}
     ended_steps = Counter[tuple[str, int]]()
     order = count()
     arriving = [(0.0, next(order), "observer", agent) for agent in range(agents)]
@@ -66,21 +66,21 @@ def ideal_makespan(agents: int, slots: Mapping[str, int], call_seconds: float) -
     last = 0.0
     while arriving or ending:
         if arriving and (not ending or arriving[0][0] < ending[0][0]):
-            moment, _, actor, agent = heapq.heappop(arriving)
-            end = max(moment, heapq.heappop(free[actor])) + CALLS[actor] * call_seconds
-            heapq.heappush(free[actor], end)
-            heapq.heappush(ending, (end, next(order), actor, agent))
+            moment, _, service, agent = heapq.heappop(arriving)
+            end = max(moment, heapq.heappop(free[service])) + CALLS[service] * call_seconds
+            heapq.heappush(free[service], end)
+            heapq.heappush(ending, (end, next(order), service, agent))
             continue
-        last, _, actor, agent = heapq.heappop(ending)
-        ended_steps[actor, agent] += 1
-        for following in _next_steps(actor, ended_steps[actor, agent]):
+        last, _, service, agent = heapq.heappop(ending)
+        ended_steps[service, agent] += 1
+        for following in _next_steps(service, ended_steps[service, agent]):
             heapq.heappush(arriving, (last, next(order), following, agent))
     return last
 
 
-def _next_steps(actor: str, ended_steps: int) -> Iterator[str]:
-    """Yield the steps that start when one more step of `actor` ends; `ended_steps` is their number for the agent."""
-    match actor:
+def _next_steps(service: str, ended_steps: int) -> Iterator[str]:
+    """Yield the steps that start when one more step of `service` ends; `ended_steps` is their number for the agent."""
+    match service:
         case "observer":
             yield from ["researcher"] * QUERIES
         case "researcher" if ended_steps == QUERIES:

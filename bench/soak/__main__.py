@@ -1,6 +1,6 @@
 """`python -m bench.soak`: many agents for an hour, with samples of memory, lag, tables and streams.
 
-The shipped actors and the API run in a process each, on NATS and PostgreSQL with shipped settings. The scheduler starts
+The shipped services and the API run in a process each, on NATS and PostgreSQL with shipped settings. The scheduler starts
 the iterations; the model and the search answer at once. SIGINT and SIGTERM end the run early; the page then covers the
 time until then. Exit code 1 if something grows that should not, an iteration failed, or messages wait at the end.
 """

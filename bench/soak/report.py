@@ -188,7 +188,7 @@ def _lines(run: Run, settings: Settings) -> Iterator[str]:
 
 def _about(run: Run) -> Iterator[str]:
     yield (
-        "`make bench-soak` runs the shipped actors and the api, each in its process, on NATS and PostgreSQL with their"
+        "`make bench-soak` runs the shipped services and the api, each in its process, on NATS and PostgreSQL with their"
         " shipped durability and settings: retention, autovacuum, the reconciler, ledger, leases, budgets, evidence. The"
         " model and the search answer at once. The scheduler starts each agent's iteration every"
         f" {run.period_seconds} s by the agent's own rhythm; the agents are spread over it evenly. Nobody asks the api. The"
@@ -221,7 +221,7 @@ def _verdict_lines(run: Run) -> Iterator[str]:
         yield from (f"- {fault}" for fault in fault_lines)
     yield ""
     if run.complaints:
-        yield f"The actors warned {len(run.complaints)} times; the first: `{run.complaints[0][:300]}`"
+        yield f"The services warned {len(run.complaints)} times; the first: `{run.complaints[0][:300]}`"
         yield ""
 
 
@@ -229,7 +229,7 @@ def _over_time(samples: Sequence[Sample]) -> Iterator[str]:
     yield "## Over the time"
     yield ""
     yield (
-        "| minute | iterations | p50 ms | p95 ms | waiting or in flight | actors and api MiB | PostgreSQL MiB | NATS MiB |"
+        "| minute | iterations | p50 ms | p95 ms | waiting or in flight | services and api MiB | PostgreSQL MiB | NATS MiB |"
         " tables MiB | stream MiB | WAL files MiB |"
     )
     yield "|---|---|---|---|---|---|---|---|---|---|---|"
@@ -243,7 +243,7 @@ def _row_of(sample: Sample, since: Sequence[Sample]) -> str:
     """A row of the table; latencies are of all samples `since` the last row, including this one."""
     processes = dict(sample.processes)
     postgres, nats = processes.pop("postgres").pss_bytes, processes.pop("nats").pss_bytes
-    actors = sum(usage.pss_bytes for usage in processes.values())
+    services = sum(usage.pss_bytes for usage in processes.values())
     tables = sum(usage.bytes for usage in sample.tables.values())
     stream = sum(usage.bytes for usage in sample.streams.values())
     seconds = _seconds(since)
@@ -253,7 +253,7 @@ def _row_of(sample: Sample, since: Sequence[Sample]) -> str:
         ms(percentile(seconds, 50)),
         ms(percentile(seconds, 95)),
         str(sample.lag),
-        *(mib(usage) for usage in (actors, postgres, nats, tables, stream, sample.wal_bytes)),
+        *(mib(usage) for usage in (services, postgres, nats, tables, stream, sample.wal_bytes)),
     )
 
 

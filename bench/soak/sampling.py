@@ -125,7 +125,7 @@ class Run:
     failures: list[str] = field(default_factory=list)
     """Failed samples, with their errors."""
     complaints: list[str] = field(default_factory=list)
-    """Warnings of the actors."""
+    """Warnings of the services."""
 
     @property
     def steady(self) -> Sequence[Sample]:

@@ -279,21 +279,21 @@ class OfInstallation(Connection):
         return self._stream(path, params=parameters)
 
     def dead_letters(
-        self, *, actor: str | None = None, limit: int | None = 50
+        self, *, service: str | None = None, limit: int | None = 50
     ) -> Iterable[DeadLetterResponse]:
-        return self._pages(DeadLetterResponse, "/dead-letters", limit, actor=actor)
+        return self._pages(DeadLetterResponse, "/dead-letters", limit, service=service)
 
     def dead_letter(self, reference: str) -> DeadLetterDetails:
-        return self._ask(DeadLetterDetails, "GET", _letter(reference))
+        return self._ask(DeadLetterDetails, "GET", _dead_letter(reference))
 
     def retry(self, reference: str) -> DeadLetterResponse:
-        return self._ask(DeadLetterResponse, "POST", f"{_letter(reference)}/retry")
+        return self._ask(DeadLetterResponse, "POST", f"{_dead_letter(reference)}/retry")
 
     def discard(self, reference: str) -> None:
-        self._send("DELETE", _letter(reference))
+        self._send("DELETE", _dead_letter(reference))
 
 
-def _letter(reference: str) -> str:
+def _dead_letter(reference: str) -> str:
     return f"/dead-letters/{quote(reference, safe='')}"
 
 
@@ -416,12 +416,12 @@ class Sources(Connection):
         agent: str,
         limit: int | None = 50,
         *,
-        standing: bool | None = None,
+        active: bool | None = None,
         source: str | None = None,
     ) -> Iterable[RetractionResponse]:
         """Newest first; `source` is a URL or the id of a source."""
         path = _retractions(agent)
-        return self._pages(RetractionResponse, path, limit, standing=standing, source=source)
+        return self._pages(RetractionResponse, path, limit, active=active, source=source)
 
     def retraction(self, agent: str, retraction_id: UUID) -> RetractionResponse:
         return self._ask(RetractionResponse, "GET", f"{_retractions(agent)}/{retraction_id}")

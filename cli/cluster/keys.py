@@ -274,7 +274,7 @@ class Keys:
         beside.replace(file)
 
     def _lay(self, certificates: Mapping[str, str], folders: Mapping[str, Path]) -> None:
-        """Writes each certificate to its folder: the CA's readable by everybody, a server's by root."""
+        """Writes each certificate to its folder: the CA's is world-readable, a server's by root."""
         for name, folder in folders.items():
             if name in certificates:
                 mode = 0o444 if name == CA else 0o400

@@ -66,7 +66,7 @@ def tail(
 
 
 def subject_pattern(text: str) -> str:
-    """The NATS subject pattern for it; a noun alone stands for all of its events. Raises BadInputError."""
+    """The NATS subject pattern for it; a noun alone means all of its events. Raises BadInputError."""
     try:
         return parse_subject_pattern(text)
     except ValueError as error:

@@ -53,7 +53,10 @@ def iteration(
         typer.Argument(metavar="NUMBER", help="Its number or id.", show_default="the newest"),
     ] = None,
     show_messages: Annotated[
-        bool, typer.Option("--said", help="Also the model's messages and the results of its tools.")
+        bool,
+        typer.Option(
+            "--transcript", help="Also the model's messages and the results of its tools."
+        ),
     ] = False,
 ) -> Result:
     """Show an iteration: its plan, its steps and their results."""

@@ -14,7 +14,7 @@ from cli.config.providers import chosen_corpus, read_settings
 from cli.errors import BadInputError
 from cli.options import AsJson, Corpus, Data, Limit, Url, Yes, finite
 from cli.render.console import out
-from cli.render.operations import print_findings, show_findings, show_letter, show_letters
+from cli.render.operations import print_findings, show_dead_letter, show_dead_letters, show_findings
 
 ID_CHARS: Final = 8
 """Length of a dead letter's id in messages."""
@@ -130,14 +130,16 @@ def keys(
 @api_command
 def list_dead_letters(
     client: Client,
-    actor: Annotated[
-        str | None, typer.Option(metavar="ACTOR", help="Only of this service.")
+    service: Annotated[
+        str | None, typer.Option(metavar="SERVICE", help="Only of this service.")
     ] = None,
     limit: Limit = 50,
 ) -> Result:
     """List the messages that could not be handled and the steps that failed for good, newest first."""
-    letters = list(client.dead_letters(actor=actor, limit=limit))
-    return Result(letters, lambda console: show_letters(console, letters, limit=limit))
+    dead_letters = list(client.dead_letters(service=service, limit=limit))
+    return Result(
+        dead_letters, lambda console: show_dead_letters(console, dead_letters, limit=limit)
+    )
 
 
 @dead_letter_commands.command("show")
@@ -149,8 +151,8 @@ def show(
     ],
 ) -> Result:
     """Show a dead letter: its message, why it could not be handled, and what can be done."""
-    letter = client.dead_letter(dead_letter_id)
-    return Result(letter, lambda console: show_letter(console, letter))
+    dead_letter = client.dead_letter(dead_letter_id)
+    return Result(dead_letter, lambda console: show_dead_letter(console, dead_letter))
 
 
 @dead_letter_commands.command("retry")
@@ -191,14 +193,14 @@ def _process(
     """Processes every dead letter that it can; the exit code is 1 if the API refused one."""
     if bool(ids) == everything:
         raise BadInputError(f"name the dead letters to {verb.lower()} by their ids, or say --all")
-    references = ids or [str(letter.id) for letter in client.dead_letters(limit=None)]
+    references = ids or [str(dead_letter.id) for dead_letter in client.dead_letters(limit=None)]
     if not references:
         typer.echo("There are no dead letters.")
         return
     if everything and not yes:
         count = len(references)
-        letters = "the one dead letter" if count == 1 else f"all {count} dead letters"
-        typer.confirm(f"{verb} {letters}?", abort=True)
+        dead_letters = "the one dead letter" if count == 1 else f"all {count} dead letters"
+        typer.confirm(f"{verb} {dead_letters}?", abort=True)
     has_error = False
     for reference in references:
         try:

@@ -155,7 +155,7 @@ def restore_source(client: Client, agent: str, reference: str) -> list[Retractio
 
     Raises CommandError if there is none.
     """
-    active = list(client.retractions(agent, None, standing=True, source=reference))
+    active = list(client.retractions(agent, None, active=True, source=reference))
     if active:
         return [client.restore(agent, retraction.id) for retraction in active]
     try:

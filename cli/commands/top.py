@@ -49,7 +49,7 @@ def top(
 class Load:
     """The load of one service during an interval. None is unknown."""
 
-    actor: str
+    service: str
     replicas: int
     lag: int | None
     in_flight: int | None
@@ -75,9 +75,9 @@ def _loads(client: Client, *, every_seconds: float, once: bool) -> Iterator[list
 
 
 def loads_between(before: ServiceLoadsResponse, now: ServiceLoadsResponse) -> list[Load]:
-    delivered = {service.actor: service.delivered for service in before.services}
+    delivered = {load.service: load.delivered for load in before.services}
     seconds = (now.measured_at - before.measured_at).total_seconds()
-    return [_load(service, delivered.get(service.actor), seconds) for service in now.services]
+    return [_load(load, delivered.get(load.service), seconds) for load in now.services]
 
 
 def _load(service: ServiceLoadResponse, delivered_before: int | None, seconds: float) -> Load:
@@ -98,9 +98,12 @@ def load_table(loads: Sequence[Load]) -> Table:
     for load in loads:
         lapsed = f" [bad]+{load.lapsed_leases} lapsed[/]" if load.lapsed_leases else ""
         table.add_row(
-            load.actor,
+            load.service,
             str(load.replicas) if load.replicas else "[bad]0[/]",
-            *(_number(load.actor, value) for value in (load.lag, load.in_flight, load.idle_slots)),
+            *(
+                _number(load.service, value)
+                for value in (load.lag, load.in_flight, load.idle_slots)
+            ),
             "" if load.per_second is None else f"{load.per_second:.1f}",
             f"{load.leases}{lapsed}",
             str(load.workers),
@@ -108,7 +111,7 @@ def load_table(loads: Sequence[Load]) -> Table:
     return table
 
 
-def _number(actor: str, value: int | None) -> str:
+def _number(service: str, value: int | None) -> str:
     if value is None:
-        return "" if actor in WITHOUT_QUEUE else "[bad]unknown[/]"
+        return "" if service in WITHOUT_QUEUE else "[bad]unknown[/]"
     return str(value)

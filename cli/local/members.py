@@ -10,7 +10,7 @@ from typing import Final
 
 from cli.local.ports import choose_port
 
-ACTORS: Final = (
+CONSUMER_SERVICES: Final = (
     "scheduler",
     "observer",
     "researcher",
@@ -26,7 +26,7 @@ SANDBOX_PACE_SECONDS: Final = 0.03
 SANDBOX: Final = "sandbox"
 
 PRELOAD: Final = (
-    *(f"services.{actor}.app" for actor in ACTORS),
+    *(f"services.{service}.app" for service in CONSUMER_SERVICES),
     "services.api.app",
     "sandbox.app",
     "shared.runtime.provision",
@@ -40,7 +40,7 @@ PRELOAD: Final = (
 """Modules that the forkserver imports once for all services."""
 
 
-def run_actor(name: str) -> None:
+def run_service(name: str) -> None:
     from shared.runtime.process import run
 
     run(name, importlib.import_module(f"services.{name}.app").build)
@@ -84,7 +84,7 @@ def run_provision(refusals: Connection | None = None) -> None:
     from shared.runtime.settings import Settings
 
     settings = Settings()
-    logging.configure(actor="provision", log_format=settings.log_format, level=settings.log_level)
+    logging.configure(service="provision", log_format=settings.log_format, level=settings.log_level)
     try:
         _ensure_database(settings.database_url)
         asyncio.run(provision(settings))
@@ -115,7 +115,7 @@ DOCUMENTED_PORTS: Final[Mapping[str, int]] = {API: 8080, NATS: 4222}
 UP_PORTS: Final = range(12_000, 20_000)
 DEMO_PORTS: Final = range(20_000, 32_000)
 
-_INTERNAL: Final = (SANDBOX, *ACTORS)
+_INTERNAL: Final = (SANDBOX, *CONSUMER_SERVICES)
 
 
 def usual_ports(api_port: int) -> dict[str, int]:

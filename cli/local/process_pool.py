@@ -12,9 +12,9 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Final
 
-from cli.local.actor import ActorProcess
 from cli.local.engines import RestartDelay
 from cli.local.errors import LocalError
+from cli.local.service_process import ServiceProcess
 
 LONGEST_TEMPORARY_DIRECTORY: Final = 70
 """Maximum bytes of a socket's directory: paths have 107 on Linux and 103 on macOS, and Python appends a name."""
@@ -41,7 +41,7 @@ class Restarted:
 
 @dataclass
 class _Member:
-    actor: ActorProcess
+    service: ServiceProcess
     process: BaseProcess
     started: float
     delay: RestartDelay = field(default_factory=RestartDelay)
@@ -68,7 +68,7 @@ def _short_paths() -> Iterator[None]:
 class ProcessPool:
     """Services as children of a forkserver that has imported `preload` once for all of them.
 
-    Actors see the environment of the moment the forkserver started, and their own on top. A program
+    Services see the environment of the moment the forkserver started, and their own on top. A program
     has one forkserver: the first Fleet's `preload` counts. Python imports the program's main module
     in each child, so `preload` should name what that imports too. A stopped fleet stays stopped.
     """
@@ -97,16 +97,16 @@ class ProcessPool:
         args: tuple[Any, ...],
         environment: dict[str, str],
     ) -> None:
-        """Start an actor that calls `target(*args)`, its output in `<log_directory>/<name>.log`.
+        """Start a service that calls `target(*args)`, its output in `<log_directory>/<name>.log`.
 
         `target` must be a function of a module. Waits until the forkserver has imported what it
         should. Raises LocalError if the name is in use.
         """
         if name in self._members:
-            raise LocalError(f"an actor named {name!r} is already running: choose another name")
+            raise LocalError(f"a service named {name!r} is already running: choose another name")
         log = self._log_directory / f"{name}.log"
-        actor = ActorProcess(name, target, args, environment, log)
-        self._members[name] = _Member(actor, self._start(actor), time.monotonic())
+        service = ServiceProcess(name, target, args, environment, log)
+        self._members[name] = _Member(service, self._start(service), time.monotonic())
 
     def poll(self, paused: Collection[str] = ()) -> list[Died | Restarted]:
         """Detects dead services, restarts those whose delay is over, and returns both. Does not wait.
@@ -130,7 +130,7 @@ class ProcessPool:
         groups = [
             [self._members[name] for name in names if name in self._members] for names in order
         ]
-        names_in_order = {member.actor.name for group in groups for member in group}
+        names_in_order = {member.service.name for group in groups for member in group}
         remaining = [member for name, member in self._members.items() if name not in names_in_order]
         return [
             name for group in [*groups, remaining] for name in _stop_group(group, grace_seconds)
@@ -142,9 +142,9 @@ class ProcessPool:
             name: member.pid for name, member in self._members.items() if member.process.is_alive()
         }
 
-    def _start(self, actor: ActorProcess) -> BaseProcess:
+    def _start(self, service: ServiceProcess) -> BaseProcess:
         # daemon: if an exception ends the supervisor, Python ends the services without waiting.
-        process = self._context.Process(target=actor.run, name=actor.name, daemon=True)
+        process = self._context.Process(target=service.run, name=service.name, daemon=True)
         process.start()
         return process
 
@@ -155,9 +155,9 @@ class ProcessPool:
         if now < member.restart_at or not may_start:
             return None
         member.process.close()
-        member.process = self._start(member.actor)
+        member.process = self._start(member.service)
         member.started, member.restart_at = now, None
-        return Restarted(member.actor.name, member.pid)
+        return Restarted(member.service.name, member.pid)
 
     def _handle_exit(self, member: _Member, now: float) -> Died | None:
         exit_code = member.process.exitcode
@@ -166,7 +166,7 @@ class ProcessPool:
         uptime_seconds = now - member.started
         delay_seconds = member.delay.after(uptime_seconds)
         member.restart_at = now + delay_seconds
-        return Died(member.actor.name, member.pid, exit_code, uptime_seconds, delay_seconds)
+        return Died(member.service.name, member.pid, exit_code, uptime_seconds, delay_seconds)
 
 
 def _stop_group(group: Sequence[_Member], grace_seconds: float) -> list[str]:
@@ -179,4 +179,4 @@ def _stop_group(group: Sequence[_Member], grace_seconds: float) -> list[str]:
     for member in late:
         member.process.kill()
         member.process.join()
-    return [member.actor.name for member in late]
+    return [member.service.name for member in late]

@@ -14,26 +14,26 @@ from typing import Final
 from cli.client.target import Api
 from cli.cluster.keys import Keys
 from cli.config.providers import Providers, corpus_cache
-from cli.local.actor import ActorProcess
 from cli.local.data_directory import DataDirectory, Running
 from cli.local.engines import Engine, EngineWatchdog, require_local_extra
 from cli.local.errors import LocalError
 from cli.local.members import (
-    ACTORS,
     API,
+    CONSUMER_SERVICES,
     NATS,
     PRELOAD,
     SANDBOX,
-    run_actor,
     run_api,
     run_provision,
     run_sandbox,
+    run_service,
 )
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import LOOPBACK, unreadiness
 from cli.local.postgres import EmbeddedPostgres
 from cli.local.process_pool import Died, ProcessPool
 from cli.local.processes import tail
+from cli.local.service_process import ServiceProcess
 from cli.local.signals import StopSignals
 from shared.events.credentials import Credentials
 from shared.events.permissions import OPERATOR
@@ -87,7 +87,7 @@ class Stack:
     @property
     def members(self) -> list[str]:
         """The processes of the installation, without the engines."""
-        return [*([SANDBOX] if self._providers.needs_sandbox else []), *ACTORS, API]
+        return [*([SANDBOX] if self._providers.needs_sandbox else []), *CONSUMER_SERVICES, API]
 
     @property
     def running(self) -> Running:
@@ -136,9 +136,9 @@ class Stack:
             self._spawn_sandbox()
         say("preparing tables and stream")
         self._provision()
-        say("starting the actors")
-        for actor in ACTORS:
-            self._spawn(actor, run_actor, (actor,))
+        say("starting the services")
+        for service in CONSUMER_SERVICES:
+            self._spawn(service, run_service, (service,))
         self._spawn(API, run_api, ())
         self._wait_until_ready(say)
 
@@ -152,7 +152,7 @@ class Stack:
 
     def stop(self) -> list[str]:
         """Stops everything, services first and engines last; returns the names of those that were killed."""
-        killed = self._fleet.stop([[*ACTORS, API], [SANDBOX]], KILL_AFTER_SECONDS)
+        killed = self._fleet.stop([[*CONSUMER_SERVICES, API], [SANDBOX]], KILL_AFTER_SECONDS)
         self._nats.stop()
         self._postgres.stop()
         return killed
@@ -160,8 +160,8 @@ class Stack:
     def slowest(self) -> list[int]:
         """The processes that `stop` waits for at this moment."""
         engines: tuple[Engine, ...] = (self._nats, self._postgres)
-        actors = list(self._fleet.pids().values())
-        return actors or [engine.pid for engine in engines if engine.alive()]
+        services = list(self._fleet.pids().values())
+        return services or [engine.pid for engine in engines if engine.alive()]
 
     def _spawn_sandbox(self) -> None:
         port, corpus = self._ports[SANDBOX], self._providers.corpus
@@ -181,7 +181,7 @@ class Stack:
         }
         context = multiprocessing.get_context("forkserver")
         refusals, sender = context.Pipe(duplex=False)
-        job = ActorProcess("provision", run_provision, (sender,), environment, log)
+        job = ServiceProcess("provision", run_provision, (sender,), environment, log)
         start = log.stat().st_size if log.exists() else 0
         process = context.Process(target=job.run, daemon=True)
         with self._uninterrupted():
@@ -295,7 +295,7 @@ def installation(
                     yield stack
             finally:
                 say(
-                    "ending: the actors first, then NATS and PostgreSQL (Ctrl-C again to wait for nothing)"
+                    "ending: the services first, then NATS and PostgreSQL (Ctrl-C again to wait for nothing)"
                 )
                 signals.end_with(stack.slowest, say)
                 stack.stop()

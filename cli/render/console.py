@@ -22,7 +22,7 @@ _DROPPED: Final = dict.fromkeys({*_CONTROLS, *_TURNS} - _ALLOWED)
 _ESCAPED: Final = {code: f"\\u{code:04x}" for code in (*range(0x7F, 0xA0), *_TURNS)}
 
 
-def harmless(text: str) -> str:
+def escape_control_chars(text: str) -> str:
     """`text` without terminal control characters; line breaks and tabs stay."""
     return text.translate(_DROPPED)
 
@@ -56,7 +56,11 @@ class SafeConsole(Console):
     ) -> Iterable[Segment]:
         """Removes escape sequences from the text; the console's own styles become escapes later."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(harmless(segment.text), segment.style)
+            yield (
+                segment
+                if segment.control
+                else Segment(escape_control_chars(segment.text), segment.style)
+            )
 
 
 def out() -> Console:
@@ -159,5 +163,5 @@ def cited(content: str, citations: Iterable[CitationResponse]) -> str:
 def printable(text: str) -> str:
     """`text` with control characters escaped; line breaks stay."""
     return "".join(
-        letter if letter.isprintable() or letter == "\n" else ascii(letter)[1:-1] for letter in text
+        char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text
     )

@@ -250,8 +250,8 @@ def _failures(failures: Sequence[FailedSending]) -> Iterator[str]:
     for failure in failures:
         cost = "its maximum cost" if failure.cost_usd is None else f"{failure.cost_usd:f} USD"
         yield f"[bad]✗ {escape(failure.error)}[/] [quiet]{failure.kind}, booked at {cost}[/]"
-        if failure.said:
-            yield f"[quiet]response: {escape(clip(failure.said, MAX_RESULT_CHARS))}[/]"
+        if failure.response:
+            yield f"[quiet]response: {escape(clip(failure.response, MAX_RESULT_CHARS))}[/]"
 
 
 def _lines(events: Sequence[InteractionEvent]) -> Iterator[str]:

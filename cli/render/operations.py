@@ -27,50 +27,55 @@ MAX_HEX_BYTES: Final = 256
 BYTES_PER_LINE: Final = 16
 
 
-def show_letters(console: Console, letters: Sequence[DeadLetterResponse], *, limit: int) -> None:
-    if not letters:
+def show_dead_letters(
+    console: Console, dead_letters: Sequence[DeadLetterResponse], *, limit: int
+) -> None:
+    if not dead_letters:
         console.print("There are no dead letters.", soft_wrap=True)
         return
     table = Table(box=None, pad_edge=False, header_style="quiet", padding=(0, 2, 0, 0))
     for column in ("Id", "When", "Service", "Message", "About", "Error"):
         table.add_column(column, no_wrap=column != "Error")
-    for letter in letters:
+    for dead_letter in dead_letters:
         table.add_row(
-            str(letter.id)[:ID_CHARS],
-            f"[quiet]{ago(letter.stored_at)}[/]",
-            escape(letter.actor),
-            escape(letter.subject),
-            escape(clip(_about(letter), 32)),
-            f"{_waits(letter)}[bad]{letter.code}[/] {escape(clip(letter.error, 70))}",
+            str(dead_letter.id)[:ID_CHARS],
+            f"[quiet]{ago(dead_letter.stored_at)}[/]",
+            escape(dead_letter.service),
+            escape(dead_letter.subject),
+            escape(clip(_about(dead_letter), 32)),
+            f"{_waits(dead_letter)}[bad]{dead_letter.code}[/] {escape(clip(dead_letter.error, 70))}",
         )
     console.print(table)
-    if len(letters) == limit:
+    if len(dead_letters) == limit:
         console.print(f"[quiet]The newest {limit}; more with --limit.[/]")
 
 
-def show_letter(console: Console, letter: DeadLetterDetails) -> None:
-    console.print(f"[title]{escape(letter.subject)}[/]  [quiet]{letter.id}[/]", soft_wrap=True)
+def show_dead_letter(console: Console, dead_letter: DeadLetterDetails) -> None:
+    console.print(
+        f"[title]{escape(dead_letter.subject)}[/]  [quiet]{dead_letter.id}[/]", soft_wrap=True
+    )
     table = Table.grid(padding=(0, 2))
     table.add_column(style="quiet", no_wrap=True)
-    table.add_row("  Error", f"[bad]{letter.code}[/] {escape(letter.error)}")
+    table.add_row("  Error", f"[bad]{dead_letter.code}[/] {escape(dead_letter.error)}")
     table.add_row(
-        "  Service", f"{escape(letter.actor)}, after {counted(letter.attempts, 'attempt')}"
+        "  Service",
+        f"{escape(dead_letter.service)}, after {counted(dead_letter.attempts, 'attempt')}",
     )
-    table.add_row("  When", _when(letter))
-    table.add_row("  About", escape(_about(letter)) or "[quiet]no step[/]")
-    table.add_row("  Next", _next_commands(letter))
+    table.add_row("  When", _when(dead_letter))
+    table.add_row("  About", escape(_about(dead_letter)) or "[quiet]no step[/]")
+    table.add_row("  Next", _next_commands(dead_letter))
     console.print(table)
-    console.print(f"\n[quiet]  Payload ({len(letter.payload):,} bytes):[/]")
-    console.print(Padding(escape(readable(letter)), (0, 0, 0, 2), expand=False))
+    console.print(f"\n[quiet]  Payload ({len(dead_letter.payload):,} bytes):[/]")
+    console.print(Padding(escape(readable(dead_letter)), (0, 0, 0, 2), expand=False))
 
 
-def readable(letter: DeadLetterDetails) -> str:
+def readable(dead_letter: DeadLetterDetails) -> str:
     """Indented JSON, plain text, or the first bytes in hex; long payloads are cut."""
-    if letter.text is None:
-        head = letter.payload[:MAX_HEX_BYTES]
+    if dead_letter.text is None:
+        head = dead_letter.payload[:MAX_HEX_BYTES]
         lines = [head[at : at + BYTES_PER_LINE] for at in range(0, len(head), BYTES_PER_LINE)]
-        return _cut("\n".join(map(_hex, lines)), len(letter.payload) > MAX_HEX_BYTES)
-    text = _pretty(letter.text)
+        return _cut("\n".join(map(_hex, lines)), len(dead_letter.payload) > MAX_HEX_BYTES)
+    text = _pretty(dead_letter.text)
     return _cut(printable(text[:MAX_TEXT_CHARS]), len(text) > MAX_TEXT_CHARS)
 
 
@@ -82,38 +87,38 @@ def _pretty(text: str) -> str:
 
 
 def _hex(line: bytes) -> str:
-    letters = "".join(chr(byte) if 32 <= byte < 127 else "·" for byte in line)
-    return f"{line.hex(' '):<{3 * BYTES_PER_LINE}} {letters}"
+    text = "".join(chr(byte) if 32 <= byte < 127 else "·" for byte in line)
+    return f"{line.hex(' '):<{3 * BYTES_PER_LINE}} {text}"
 
 
 def _cut(text: str, is_cut: bool) -> str:
     return f"{text}\n… cut here; the whole text with --json" if is_cut else text
 
 
-def _about(letter: DeadLetterResponse) -> str:
-    step = letter.step
+def _about(dead_letter: DeadLetterResponse) -> str:
+    step = dead_letter.step
     if step is None:
         return ""
     return f"{step.kind} {step.index + 1} of {step.agent_name} #{step.iteration_number}"
 
 
-def _waits(letter: DeadLetterResponse) -> str:
-    return "[warn]retry requested[/] " if letter.retry_requested_at else ""
+def _waits(dead_letter: DeadLetterResponse) -> str:
+    return "[warn]retry requested[/] " if dead_letter.retry_requested_at else ""
 
 
-def _when(letter: DeadLetterResponse) -> str:
-    last = f"{letter.stored_at.astimezone():%Y-%m-%d %H:%M:%S} [quiet]({ago(letter.stored_at)})[/]"
-    again = letter.stored_at != letter.created_at
-    return f"{last}, first {ago(letter.created_at)}" if again else last
+def _when(dead_letter: DeadLetterResponse) -> str:
+    last = f"{dead_letter.stored_at.astimezone():%Y-%m-%d %H:%M:%S} [quiet]({ago(dead_letter.stored_at)})[/]"
+    again = dead_letter.stored_at != dead_letter.created_at
+    return f"{last}, first {ago(dead_letter.created_at)}" if again else last
 
 
-def _next_commands(letter: DeadLetterResponse) -> str:
-    short = str(letter.id)[:ID_CHARS]
+def _next_commands(dead_letter: DeadLetterResponse) -> str:
+    short = str(dead_letter.id)[:ID_CHARS]
     discard = f"[link]vigil dead-letters discard {short}[/]"
-    if letter.retry_requested_at is not None:
-        return f"a retry was requested {ago(letter.retry_requested_at)}, and waits for the scheduler and NATS"
-    if letter.refusal is not None:
-        return f"{escape(letter.refusal)}; or {discard}"
+    if dead_letter.retry_requested_at is not None:
+        return f"a retry was requested {ago(dead_letter.retry_requested_at)}, and waits for the scheduler and NATS"
+    if dead_letter.refusal is not None:
+        return f"{escape(dead_letter.refusal)}; or {discard}"
     return f"[link]vigil dead-letters retry {short}[/], or {discard}"
 
 

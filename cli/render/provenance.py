@@ -250,7 +250,12 @@ class _Chain:
 
 def _is_superseded(link: AnyLink) -> bool:
     """Whether it is intact and only supports superseded values. Broken evidence is always shown."""
-    return isinstance(link, EvidenceLink) and link.holds and bool(link.claims) and not link.stands
+    return (
+        isinstance(link, EvidenceLink)
+        and link.holds
+        and bool(link.claims)
+        and not link.active_properties
+    )
 
 
 def _line(link: AnyLink) -> str:
@@ -265,7 +270,11 @@ def _line(link: AnyLink) -> str:
                 f" ({values})" if values else ""
             )
         case EvidenceLink():
-            supported = f"[quiet]{_data(', '.join(link.stands))}:[/] " if link.stands else ""
+            supported = (
+                f"[quiet]{_data(', '.join(link.active_properties))}:[/] "
+                if link.active_properties
+                else ""
+            )
             return f"{supported}“{_data(clip(link.quote, MAX_QUOTE_CHARS))}”"
         case SourceLink():
             return _page(link)

@@ -155,7 +155,7 @@ def _show_examples(console: Console, report: Report) -> None:
         *(f"refused {refusal.count} ×: {refusal.kind}" for refusal in report.tools.refusals),
         *(f"repaired: {repair}" for repair in report.repairs.examples[:_MAX_EXAMPLES]),
         *(
-            f"wrong: {fact.thing}, {fact.property} is {fact.written}; the corpus says {fact.stated}"
+            f"wrong: {fact.element}, {fact.property} is {fact.written}; the corpus says {fact.stated}"
             for fact in report.facts.wrong_examples[:_MAX_EXAMPLES]
         ),
         *(f"error in {phase.phase}: {error}" for phase in report.phases for error in phase.errors),

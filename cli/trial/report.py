@@ -61,7 +61,7 @@ _REFUSALS: Final = (
     (r"repeat your instructions", "arguments repeat the instructions"),
     (r"no page was read at", "evidence names a page that was not read"),
     (r"this page is retracted", "evidence names a retracted page"),
-    (r"\.quote: it does not stand in", "quote is not in the page, word for word"),
+    (r"\.quote: it is not in", "quote is not in the page, word for word"),
     (r"\.quote: \d+ characters", "quote is too short or too long"),
     (r"^No evidence for", "properties without evidence"),
     (r"^evidence names", "evidence for a property that is not given"),
@@ -166,7 +166,7 @@ class GraphReport(ResponseModel):
 
 
 class CheckedFact(ResponseModel):
-    thing: str
+    element: str
     property: str
     written: str
     stated: str | None
@@ -488,9 +488,9 @@ def _corrected_answers(run: InteractionResponse) -> int:
 
 def graph_of(recorded: Recorded) -> GraphReport:
     kinds = Counter(node.type for node in recorded.nodes)
-    concluded = kinds[ANALYSIS_TYPE] + kinds[ADVICE_TYPE]
+    conclusion_count = kinds[ANALYSIS_TYPE] + kinds[ADVICE_TYPE]
     return GraphReport(
-        nodes=len(recorded.nodes) - concluded,
+        nodes=len(recorded.nodes) - conclusion_count,
         edges=len(recorded.edges),
         evidence=recorded.verified.checked.evidence if recorded.verified else 0,
         analyses=kinds[ANALYSIS_TYPE],
@@ -535,7 +535,7 @@ def _as_checked_fact(checked: Checked) -> CheckedFact:
     prop = checked.written
     edge = f" — {prop.about} → {prop.other}" if prop.about else ""
     return CheckedFact(
-        thing=f"{prop.subject}{edge}",
+        element=f"{prop.subject}{edge}",
         property=prop.property,
         written=str(prop.value)[:_ERROR_CHARACTERS],
         stated=checked.stated and checked.stated[:_ERROR_CHARACTERS],

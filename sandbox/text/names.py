@@ -207,7 +207,7 @@ def _starts_clause(sentence: str, position: int) -> bool:
 
 
 def _is_actor(sentence: str, position: int) -> bool:
-    """Whether a verb of actors or a possessive ending follows."""
+    """Whether a verb of services or a possessive ending follows."""
     right = sentence[position:]
     return right.startswith(("'s ", "’s ")) or right.lstrip().partition(" ")[0] in ACTOR_VERBS
 

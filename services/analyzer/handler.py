@@ -55,7 +55,7 @@ class Analyze:
         answer = await loop.run()
         analyses = [result["nodeId"] for result in loop.results_of("addAgentAnalysisNode")]
         requests = loop.results_of("requestInvestigation")
-        missing = missing_data(answer, concluded=bool(analyses or requests))
+        missing = missing_data(answer, has_concluded=bool(analyses or requests))
         missing_objectives = list(
             dict.fromkeys([*(item["objective"] for item in requests), *missing])
         )

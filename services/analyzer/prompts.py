@@ -63,9 +63,9 @@ def parse_missing_lines(answer: str) -> list[str]:
     return [line[:MAX_MISSING_CHARS] for line in _MISSING.findall(answer)]
 
 
-def missing_data(answer: str, *, concluded: bool) -> list[str]:
+def missing_data(answer: str, *, has_concluded: bool) -> list[str]:
     """What the model says it lacks; its whole answer if it neither concluded nor requested anything."""
     missing_lines = parse_missing_lines(answer)
-    if missing_lines or concluded or not answer.strip():
+    if missing_lines or has_concluded or not answer.strip():
         return missing_lines
     return [answer.strip()[:MAX_MISSING_CHARS]]

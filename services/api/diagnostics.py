@@ -23,7 +23,7 @@ SERVICES: Final = (*CONSUMERS, "api")
 
 @dataclass(frozen=True)
 class ServiceLoad:
-    actor: str
+    service: str
     replicas: int
     queue: Queue | None
     """None for services that consume no messages, and for all while the bus is unavailable."""
@@ -44,21 +44,21 @@ class LoadSampler:
     def look(self, now: float, queues: Sequence[Queue], workforce: Workforce) -> list[ServiceLoad]:
         """`now` is in seconds of a monotonic clock. Without queues the bus is unavailable."""
         delivered = {
-            queue.actor: queue.delivered for queue in queues if queue.delivered is not None
+            queue.service: queue.delivered for queue in queues if queue.delivered is not None
         }
         rates = self._rates(now, delivered)
         if delivered and (not self._looks or now - self._looks[-1][0] >= MIN_RATE_SECONDS):
             self._looks.append((now, delivered))
-        of_actor = {queue.actor: queue for queue in queues}
+        of_service = {queue.service: queue for queue in queues}
         return [
             ServiceLoad(
-                actor,
-                workforce.replicas.get(actor, 0),
-                of_actor.get(actor),
-                rates.get(actor),
-                workforce.leases.get(actor, Leases()),
+                service,
+                workforce.replicas.get(service, 0),
+                of_service.get(service),
+                rates.get(service),
+                workforce.leases.get(service, Leases()),
             )
-            for actor in SERVICES
+            for service in SERVICES
         ]
 
     def _rates(self, now: float, delivered: Mapping[str, int]) -> dict[str, float]:
@@ -69,9 +69,9 @@ class LoadSampler:
         previous_at, previous = self._looks[0]
         return {
             # The count of a recreated consumer starts at zero.
-            actor: max(0, count - previous[actor]) / (now - previous_at)
-            for actor, count in delivered.items()
-            if actor in previous
+            service: max(0, count - previous[service]) / (now - previous_at)
+            for service, count in delivered.items()
+            if service in previous
         }
 
 
@@ -86,7 +86,7 @@ _SERVICE_WORK: Final = {
     "aggregator": "iterations stop between their steps",
     "analyzer": "insights wait",
     "adviser": "analyses wait to be weighed",
-    "assistant": "agents are not configured and nobody answers in conversations",
+    "assistant": "agents are not configured and messages are not answered",
     "notifier": "nothing is sent to destinations",
 }
 
@@ -133,10 +133,10 @@ def _bus_faults(measurements: Measurements) -> Iterator[Fault]:
 
 def _service_faults(measurements: Measurements) -> Iterator[Fault]:
     for load in measurements.loads:
-        if load.actor in _SERVICE_WORK and not load.replicas:
+        if load.service in _SERVICE_WORK and not load.replicas:
             yield Fault(
                 "bad",
-                f"No {load.actor} is connected to PostgreSQL: {_SERVICE_WORK[load.actor]}.",
+                f"No {load.service} is connected to PostgreSQL: {_SERVICE_WORK[load.service]}.",
                 "Start one, or look into its log for why it does not stay; `vigil top` shows when it is back.",
             )
         if load.queue is not None:
@@ -144,8 +144,8 @@ def _service_faults(measurements: Measurements) -> Iterator[Fault]:
         if load.leases.lapsed:
             yield Fault(
                 "warn",
-                f"{plural(load.leases.lapsed, 'step')} of the {load.actor} held by workers that have not renewed in time.",
-                "Others take them over by themselves. Where it stays so, look into that actor's log.",
+                f"{plural(load.leases.lapsed, 'step')} of the {load.service} held by workers that have not renewed in time.",
+                "Others take them over by themselves. Where it stays so, look into that service's log.",
             )
 
 
@@ -153,13 +153,13 @@ def _queue_faults(load: ServiceLoad, lag: int | None) -> Iterator[Fault]:
     if lag is None:
         yield Fault(
             "bad",
-            f"The consumer of the {load.actor} is not on the bus: it hears nothing.",
+            f"The consumer of the {load.service} is not on the bus: it receives nothing.",
             "Run `vigil migrate`, which makes it anew.",
         )
     elif lag >= LONG_QUEUE_MESSAGES:
         yield Fault(
             "warn",
-            f"{lag:,} messages wait for the {load.actor}.",
+            f"{lag:,} messages wait for the {load.service}.",
             "Start more of it, or give it more slots; it may also wait for the model: look at its calls.",
         )
 
@@ -176,11 +176,11 @@ def _other_faults(measurements: Measurements) -> Iterator[Fault]:
             "warn",
             f"{measurements.listeners:,} of {measurements.most_listeners:,} event streams are open; "
             "no more are let in beyond.",
-            "Close pages that nobody looks at, start another api, or raise VIGIL_EVENT_LISTENERS.",
+            "Close unused pages, start another api, or raise VIGIL_EVENT_LISTENERS.",
         )
     if not measurements.scripts_are_there:
         yield Fault(
             "warn",
-            "The libraries of these pages are not there: they stand still.",
+            "The libraries of these pages are missing, so they do not update.",
             "Run `make setup`.",
         )

@@ -124,7 +124,7 @@ class ApplicationState:
     async def _welcome(self) -> None:
         await self.owner.wait()
         await log_and_continue(
-            self.invitations.welcome, "the owner's sign-in link could not be made"
+            self.invitations.send_owner_link, "the owner's sign-in link could not be made"
         )
 
     async def _reach_bus(self) -> None:

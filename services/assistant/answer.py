@@ -98,7 +98,7 @@ def _describe_next(agent: Agent) -> str:
     if agent.run_requested_at is not None:
         return "Another iteration was asked for and begins as soon as it can."
     if not agent.active:
-        return "You are paused: no iteration begins by itself."
+        return "You are paused: no iteration starts on schedule."
     return f"The next iteration is due at {format_utc(agent.next_run_at)}."
 
 

@@ -136,7 +136,9 @@ def _flatten(value: Any) -> Any:
 
 def _named_prompt(entry: Json) -> tuple[str, Any] | None:
     by_key = {normalize_key(key): item for key, item in entry.items()}
-    phase = next((by_key[key] for key in ("phase", "name", "actor", "role") if key in by_key), None)
+    phase = next(
+        (by_key[key] for key in ("phase", "name", "service", "role") if key in by_key), None
+    )
     prompt = next(
         (by_key[key] for key in ("prompt", "systemprompt", "content", "text") if key in by_key),
         None,

@@ -55,16 +55,16 @@ class Retrier:
         failpoint(Failpoint.EVENTS_PUBLISHED)
         async with self.database.transaction() as session:
             await dead_letters.delete_republished(session, letter_id, message.retry_requested_at)
-        log.info("republished a dead letter", letter=str(letter_id), about=message.subject)
+        log.info("republished a dead letter", dead_letter=str(letter_id), about=message.subject)
 
 
 async def _message(session: AsyncSession, letter_id: UUID) -> _Message | None:
-    letter = await dead_letters.get_retry_request(session, letter_id)
-    if letter is None or letter.retry_requested_at is None:
+    dead_letter = await dead_letters.get_retry_request(session, letter_id)
+    if dead_letter is None or dead_letter.retry_requested_at is None:
         return None
-    if letter.step_id is None:
-        return _Message(letter.subject, letter.payload, letter.retry_requested_at)
+    if dead_letter.step_id is None:
+        return _Message(dead_letter.subject, dead_letter.payload, dead_letter.retry_requested_at)
     # The request of a step is built from the state, in the event format of this version.
-    step = await session.get_one(Step, letter.step_id)
+    step = await session.get_one(Step, dead_letter.step_id)
     request = await derived_events.step_requested_event(session, step)
-    return _Message(request.subject, encode(request), letter.retry_requested_at)
+    return _Message(request.subject, encode(request), dead_letter.retry_requested_at)

@@ -167,7 +167,9 @@ def validate_name(text: str) -> str:
             f"a name has {min_length} to {max_length} characters, this one {len(name)}"
         )
     if "/" in name or not any(character.isalnum() for character in name):
-        raise ValueError("a name has a letter or digit and no slash, for it stands in addresses")
+        raise ValueError(
+            "a name needs a letter or digit and must not contain a slash, because it is part of URLs"
+        )
     return refuse_nul(name)
 
 

@@ -81,7 +81,7 @@ async def record_failure(session: AsyncSession, step: Step, error: str) -> None:
     else:
         agent.status = AgentStatus.FAILED
         message = f"The agent could not be made of its mission: {error}."
-    agent.fault = error_text(f"{message} When that is mended, ask again: vigil agent configure")
+    agent.fault = error_text(f"{message} After fixing the cause, run: vigil agent configure")
     await session.flush()
 
 

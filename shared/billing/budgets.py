@@ -91,7 +91,7 @@ def find_exceeded_cap(
 ) -> ExceededCap | None:
     """Returns the cap that does not allow `calls` calls of up to `usd` in total; None if all caps allow them.
 
-    Of several, prefers one that stays exceeded for the rest of the day.
+    Of several, prefers one that stays exceeded until the end of the day.
     """
     costs = {Unit.USD: usd, Unit.CALLS: Decimal(calls)}
 
@@ -192,7 +192,7 @@ def format_amount(value: Decimal, unit: Unit) -> str:
 def notice_title(name: str, exceeded: ExceededCap) -> str:
     owner = "its" if exceeded.scope is Scope.AGENT else "the installation's"
     cap = format_amount(_cap(exceeded), exceeded.unit)
-    return f"{name} rests until tomorrow: {owner} budget of {cap} a day is used up"
+    return f"{name} is paused until tomorrow: {owner} daily budget of {cap} is reached"
 
 
 def explain_exceeded_cap(exceeded: ExceededCap, name: str = "the agent") -> str:
@@ -210,9 +210,9 @@ def explain_exceeded_cap(exceeded: ExceededCap, name: str = "the agent") -> str:
     option = "--usd" if exceeded.unit is Unit.USD else "--calls"
     raised = "AGENT" if exceeded.scope is Scope.AGENT else "--installation"
     return (
-        f"{owner} for {exceeded.day} is used up: of {cap} a day {amount} {'is' if amount == '1 call' else 'are'} spent,"
-        f" and {next_call}. {_capital(name)} rests until midnight (UTC); a higher budget"
-        f" (`vigil budget {raised} {option} …`) ends its rest at once"
+        f"{owner} for {exceeded.day} is reached: of {cap} a day {amount} {'is' if amount == '1 call' else 'are'} spent,"
+        f" and {next_call}. {_capital(name)} is paused until midnight (UTC); a higher budget"
+        f" (`vigil budget {raised} {option} …`) resumes it at once"
     )
 
 

@@ -226,7 +226,7 @@ class Failure:
 
     kind: str
     error: str
-    said: str
+    response: str
     """The beginning of the server's answer."""
     input_tokens: int | None = None
     output_tokens: int | None = None
@@ -274,12 +274,12 @@ with {reservations.budget_cte("not exists (select from calls where id = any(cast
 opened as (
   insert into calls (id, agent_id, iteration_id, step_id, interaction_id, kind, phase, model,
     request_hash, request, attempts, reserved_usd, reserved_on, sent_at)
-  select told.id, told.agent_id, told.iteration_id, told.step_id, told.interaction_id, told.kind,
-    told.phase, told.model, told.request_hash, told.request,
+  select input.id, input.agent_id, input.iteration_id, input.step_id, input.interaction_id, input.kind,
+    input.phase, input.model, input.request_hash, input.request,
     case when of_installation.day is null then 0 else 1 end,
-    case when of_installation.day is null then null else told.usd end, of_installation.day,
+    case when of_installation.day is null then null else input.usd end, of_installation.day,
     case when of_installation.day is not null then clock_timestamp() end
-  from budget cross join jsonb_to_recordset(cast(:rows as jsonb)) as told (
+  from budget cross join jsonb_to_recordset(cast(:rows as jsonb)) as input (
     id uuid, agent_id uuid, iteration_id uuid, step_id uuid, interaction_id uuid, kind text,
     phase text, model text, request_hash text, request jsonb, usd numeric)
   left join of_installation on true

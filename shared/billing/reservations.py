@@ -191,9 +191,9 @@ def settle_query(closing: SettleParams) -> BoundQuery[bool]:
 
 def settled_params(attempt: Attempt, cost_usd: Decimal | None) -> SettleParams:
     """Returns the parameters of SETTLE_CTES for an answered call; see `settle`."""
-    presumed = attempt.max_cost_usd if cost_usd is None else _ZERO
+    assumed = attempt.max_cost_usd if cost_usd is None else _ZERO
     cost = attempt.max_cost_usd if cost_usd is None else cost_usd
-    return _settle_params(attempt, spent_usd=cost, spent_calls=1, assumed_usd=presumed)
+    return _settle_params(attempt, spent_usd=cost, spent_calls=1, assumed_usd=assumed)
 
 
 def failed_params(attempt: Attempt, cost_usd: Decimal | None) -> SettleParams:

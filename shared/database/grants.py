@@ -149,7 +149,7 @@ _COSTS: Final = {"calls": Grant(("iteration_id", "cost_usd"))}
 
 _DEAD_LETTER_COLUMNS: Final = (
     "id",
-    "actor",
+    "service",
     "subject",
     "payload",
     "step_id",
@@ -219,9 +219,9 @@ _ABANDONED_STEP_COSTS: Final = {
 }
 
 
-def _dead_letters(actor: str) -> dict[str, Grant]:
+def _dead_letters(service: str) -> dict[str, Grant]:
     """Writes its own dead letters. Cannot read them or request a retry."""
-    own_rows = RowFilter("actor", (actor,))
+    own_rows = RowFilter("service", (service,))
     return {
         "dead_letters": Grant(
             ("id",), _DEAD_LETTER_COLUMNS, _DEAD_LETTER_UPDATES, inserts=own_rows, updates=own_rows
@@ -229,10 +229,10 @@ def _dead_letters(actor: str) -> dict[str, Grant]:
     }
 
 
-def _retries_dead_letters(actor: str) -> dict[str, Grant]:
+def _retries_dead_letters(service: str) -> dict[str, Grant]:
     """Also reads all dead letters, and deletes those whose retry was requested."""
     retried = NotNull("retry_requested_at")
-    own_grant = _dead_letters(actor)["dead_letters"]
+    own_grant = _dead_letters(service)["dead_letters"]
     return {"dead_letters": replace(own_grant, select=ALL, delete=True, deletes=retried)}
 
 

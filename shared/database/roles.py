@@ -24,9 +24,9 @@ def apply(url: str, passwords: Mapping[str, str]) -> None:
     with psycopg.connect(url) as connection:
         connection.execute("select pg_advisory_xact_lock(%s)", (_ROLES_LOCK,))
         _revoke_public(connection)
-        for actor, grants in GRANTS.items():
-            _ensure_role(connection, role_name(actor), passwords[actor])
-            _grant(connection, role_name(actor), grants)
+        for service, grants in GRANTS.items():
+            _ensure_role(connection, role_name(service), passwords[service])
+            _grant(connection, role_name(service), grants)
         _apply_policies(connection)
 
 
@@ -149,11 +149,11 @@ def _restricted_tables() -> set[str]:
 
 
 def _policies(table: str) -> Iterator[_Policy]:
-    for actor, grants in GRANTS.items():
+    for service, grants in GRANTS.items():
         grant = grants.get(table)
         if grant is None:
             continue
-        role = sql.Identifier(role_name(actor))
+        role = sql.Identifier(role_name(service))
         if grant.select:
             yield _Policy(table, sql.SQL("for select to {} using (true)").format(role))
         if grant.insert:

@@ -68,13 +68,13 @@ def _message(event: type[Event]) -> Document:
 
 def _operations() -> Document:
     sends = {
-        f"{actor}_sends_{_key(event)}": _operation("send", event)
-        for actor, events in PUBLISHES.items()
+        f"{service}_sends_{_key(event)}": _operation("send", event)
+        for service, events in PUBLISHES.items()
         for event in events
     }
     receives = {
-        f"{actor}_hears_{_key(event)}": _operation("receive", event)
-        for actor, consumer in CONSUMERS.items()
+        f"{service}_receives_{_key(event)}": _operation("receive", event)
+        for service, consumer in CONSUMERS.items()
         for event in consumer.subscribes_to
     }
     return sends | receives

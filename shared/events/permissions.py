@@ -39,16 +39,16 @@ def _inbox(user: str) -> str:
     return f"{inbox_prefix(user)}.>"
 
 
-def _service_permissions(actor: str) -> Permissions:
+def _service_permissions(service: str) -> Permissions:
     """Publishes its own events, pulls from its own consumer, and acks what it received."""
     return Permissions(
         publish=(
-            *(event.subject for event in PUBLISHES[actor]),
-            f"$JS.API.CONSUMER.INFO.{STREAM}.{actor}",
-            f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{actor}",
-            f"$JS.ACK.{STREAM}.{actor}.>",
+            *(event.subject for event in PUBLISHES[service]),
+            f"$JS.API.CONSUMER.INFO.{STREAM}.{service}",
+            f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{service}",
+            f"$JS.ACK.{STREAM}.{service}.>",
         ),
-        subscribe=(_inbox(actor),),
+        subscribe=(_inbox(service),),
     )
 
 
@@ -56,11 +56,11 @@ def _reader_permissions(user: str) -> Permissions:
     """Reads the stream through its own consumers; may inspect the services' consumers, but not change them."""
     consumer_changes = [
         subject
-        for actor in CONSUMERS
+        for service in CONSUMERS
         for subject in (
-            f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{actor}",
-            f"$JS.API.CONSUMER.CREATE.{STREAM}.{actor}",
-            f"$JS.API.CONSUMER.CREATE.{STREAM}.{actor}.>",
+            f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{service}",
+            f"$JS.API.CONSUMER.CREATE.{STREAM}.{service}",
+            f"$JS.API.CONSUMER.CREATE.{STREAM}.{service}.>",
         )
     ]
     return Permissions(
@@ -107,8 +107,8 @@ def _migrate_permissions() -> Permissions:
             f"$JS.API.STREAM.CREATE.{STREAM}",
             f"$JS.API.STREAM.UPDATE.{STREAM}",
             *(
-                f"$JS.API.CONSUMER.{verb}.{STREAM}.{actor}"
-                for actor in CONSUMERS
+                f"$JS.API.CONSUMER.{verb}.{STREAM}.{service}"
+                for service in CONSUMERS
                 for verb in ("INFO", "DURABLE.CREATE", "DELETE")
             ),
         ),
@@ -117,7 +117,7 @@ def _migrate_permissions() -> Permissions:
 
 
 PERMISSIONS: Final[Mapping[str, Permissions]] = {
-    **{actor: _service_permissions(actor) for actor in CONSUMERS},
+    **{service: _service_permissions(service) for service in CONSUMERS},
     API: _api_permissions(),
     OPERATOR: _operator_permissions(),
     MIGRATE: _migrate_permissions(),

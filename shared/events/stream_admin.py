@@ -101,7 +101,7 @@ async def _ensure_consumer(jetstream: JetStreamContext, consumer: ConsumerConfig
 def consumer_config(consumer: Consumer) -> ConsumerConfig:
     """The settings that `consumer` must have on the server."""
     return ConsumerConfig(
-        durable_name=consumer.actor,
+        durable_name=consumer.service,
         ack_policy=AckPolicy.EXPLICIT,
         ack_wait=consumer.ack_wait_seconds,
         # The server never gives up, because it would lose the message silently: attempts are counted in PostgreSQL.
@@ -116,15 +116,15 @@ def consumer_config(consumer: Consumer) -> ConsumerConfig:
 async def find_consumer_fault(jetstream: JetStreamContext, consumer: Consumer) -> str | None:
     """What is wrong with `consumer` on the server, or None."""
     try:
-        actual = (await jetstream.consumer_info(STREAM, consumer.actor)).config
+        actual = (await jetstream.consumer_info(STREAM, consumer.service)).config
     except NotFoundError:
-        return f"consumer {consumer.actor!r} is not on stream {STREAM}; run `vigil migrate`"
+        return f"consumer {consumer.service!r} is not on stream {STREAM}; run `vigil migrate`"
     expected = consumer_config(consumer)
     single = [actual.filter_subject] if actual.filter_subject else []
     if sorted(actual.filter_subjects or single) != sorted(expected.filter_subjects or []):
-        return f"consumer {consumer.actor!r} subscribes to other subjects; run `vigil migrate`"
+        return f"consumer {consumer.service!r} subscribes to other subjects; run `vigil migrate`"
     if actual.ack_wait != expected.ack_wait or actual.max_deliver != expected.max_deliver:
-        return f"consumer {consumer.actor!r} has other settings; run `vigil migrate`"
+        return f"consumer {consumer.service!r} has other settings; run `vigil migrate`"
     return None
 
 
@@ -132,7 +132,7 @@ async def find_consumer_fault(jetstream: JetStreamContext, consumer: Consumer) -
 class Queue:
     """The state of one service's consumer. All fields are None if the consumer does not exist."""
 
-    actor: str
+    service: str
     lag: int | None = None
     """Messages not delivered yet."""
     in_flight: int | None = None
@@ -145,13 +145,13 @@ class Queue:
 
 async def list_queues(client: Client) -> list[Queue]:
     """The queue of every service, in the order of the topology."""
-    return [await _queue(client, actor) for actor in CONSUMERS]
+    return [await _queue(client, service) for service in CONSUMERS]
 
 
-async def _queue(client: Client, actor: str) -> Queue:
+async def _queue(client: Client, service: str) -> Queue:
     try:
-        info = await client.jetstream().consumer_info(STREAM, actor)
+        info = await client.jetstream().consumer_info(STREAM, service)
     except NotFoundError:
-        return Queue(actor)
+        return Queue(service)
     delivered = info.delivered.consumer_seq if info.delivered else 0
-    return Queue(actor, info.num_pending, info.num_ack_pending, info.num_waiting, delivered)
+    return Queue(service, info.num_pending, info.num_ack_pending, info.num_waiting, delivered)

@@ -19,7 +19,7 @@ DUPLICATE_WINDOW_SECONDS: Final = 120
 class Consumer:
     """A durable pull consumer, shared by all replicas of a service."""
 
-    actor: str
+    service: str
     subscribes_to: tuple[type[Event], ...]
     ack_wait_seconds: float = 20.0
     """When a message whose handler died is redelivered; a running handler sends four heartbeats in that time."""
@@ -31,7 +31,7 @@ class Consumer:
 
 
 CONSUMERS: Final[dict[str, Consumer]] = {
-    consumer.actor: consumer
+    consumer.service: consumer
     for consumer in (
         Consumer(
             "scheduler",

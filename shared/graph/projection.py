@@ -82,7 +82,7 @@ def _update_many(table: type[GraphNode] | type[GraphEdge]) -> Update:
             column("seal", Text),
             column("is_unsupported", Boolean),
         )
-        .render_derived(name="told", with_types=True)
+        .render_derived(name="input", with_types=True)
     )
     now = func.clock_timestamp()
     unsupported_since = case((rows.c.is_unsupported, func.coalesce(table.unsupported_since, now)))
@@ -200,7 +200,7 @@ _CLAIMS: Final = {
             Source.retracted_at.is_not(None).label("is_retracted"),
         )
         .join(Source, Source.id == Evidence.source_id)
-        .where(column == bindparam("thing"))
+        .where(column == bindparam("element_id"))
     )
     for column in (Evidence.node_id, Evidence.edge_id)
 }
@@ -250,7 +250,7 @@ async def list_claims(session: AsyncSession, column: str, element_id: UUID) -> l
 
     Lock the element first if the result decides a write.
     """
-    return [Claim(*row) for row in await _CLAIMS[column].rows(session, {"thing": element_id})]
+    return [Claim(*row) for row in await _CLAIMS[column].rows(session, {"element_id": element_id})]
 
 
 async def _reproject(

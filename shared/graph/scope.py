@@ -45,7 +45,7 @@ class GraphScope:
 
 IS_SUPPORTED_SQL: Final = "unsupported_since is null"
 """The condition of `is_supported` for handwritten SQL."""
-_LOCK_KEY_SQL: Final = "hashtextextended('what stands ' || cast(:of_agent as text), 0)"
+_LOCK_KEY_SQL: Final = "hashtextextended('retractions ' || cast(:of_agent as text), 0)"
 _SHARED_LOCK: Final = CompiledStatement(f"select pg_advisory_xact_lock_shared({_LOCK_KEY_SQL})")
 _EXCLUSIVE_LOCK: Final = CompiledStatement(f"select pg_advisory_xact_lock({_LOCK_KEY_SQL})")
 

@@ -19,7 +19,7 @@ from shared.workflow.leases import Lease
 _Json = dict[str, Any]
 
 _CONTEXTS: Final = cast(Table, Context.__table__)
-_SPLIT_KEY: Final = "told"
+_SPLIT_KEY: Final = "context_parts"
 """Key of a request whose context is stored separately. Such a request has no `messages`, so it cannot be misread."""
 
 
@@ -120,7 +120,7 @@ _INSERT_OR_RESTART: Final = _INSERT.on_conflict_do_update(
     ),
 ).returning(_TABLE)
 _BEGIN: Final = CompiledStatement(_INSERT_OR_RESTART)
-_WITH_CONTEXT: Final = _INSERT_OR_RESTART.cte("begun")
+_WITH_CONTEXT: Final = _INSERT_OR_RESTART.cte("run")
 # A separate statement: services without shared contexts have no right to write them, not even unused in a statement.
 _BEGIN_WITH_CONTEXT: Final = CompiledStatement(
     select(_WITH_CONTEXT).add_cte(context_cte(_WITH_CONTEXT))
@@ -131,7 +131,7 @@ _APPEND_EVENTS: Final = CompiledStatement(
     update llm_interactions
     set events = events || (
           select coalesce(jsonb_agg(event order by place), '[]')
-          from jsonb_array_elements(cast(:events as jsonb)) with ordinality as told (event, place)
+          from jsonb_array_elements(cast(:events as jsonb)) with ordinality as input (event, place)
           where not events @> jsonb_build_array(event)
         ),
         completed_at = case when :is_complete then clock_timestamp() else completed_at end

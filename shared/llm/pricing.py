@@ -107,7 +107,7 @@ class Prices(_Entry):
         return max(price.cost_usd(tokens, max_output_tokens) for tokens in (few, request_bytes))
 
     def for_sandbox(self, *, model: bool, search: bool) -> "Prices":
-        """Returns the prices for a sandbox that stands in for the model or the search service.
+        """Returns the prices for a sandbox that replaces the model or the search service.
 
         Everything is free, unless the list has prices for the sandbox itself, for tests.
         """

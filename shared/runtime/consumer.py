@@ -48,13 +48,13 @@ class MessageHandler:
 
     def __init__(
         self,
-        actor: str,
+        service: str,
         handler: EventHandler,
         bus: Bus,
         database: Database,
         ack_wait_seconds: float,
     ) -> None:
-        self._actor = actor
+        self._service = service
         self._handler = handler
         self._bus = bus
         self._database = database
@@ -136,7 +136,7 @@ class MessageHandler:
         async with self._database.transaction() as session:
             await dead_letters.store(
                 session,
-                actor=self._actor,
+                service=self._service,
                 subject=message.raw_message.subject,
                 payload=message.raw_message.data,
                 code=error.code,

@@ -14,7 +14,7 @@ from shared.events.models import IterationEvent, StepEvent
 structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
 
 
-def configure(*, actor: str, log_format: str, level: str) -> None:
+def configure(*, service: str, log_format: str, level: str) -> None:
     """Sends this process's logs, including those of libraries, to standard output."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -46,7 +46,7 @@ def configure(*, actor: str, log_format: str, level: str) -> None:
     # Their request lines would duplicate our own.
     for chatty in ("httpx", "httpx2", "openai", "uvicorn.access", "nats"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-    structlog.contextvars.bind_contextvars(actor=actor)
+    structlog.contextvars.bind_contextvars(service=service)
 
 
 def logger(name: str) -> structlog.stdlib.BoundLogger:

@@ -55,7 +55,7 @@ def begin(name: str) -> Settings:
         print(f"vigil {name}: {error}", file=sys.stderr)
         sys.exit(2)
     setproctitle.setproctitle(f"vigil {name}")
-    logging.configure(actor=name, log_format=settings.log_format, level=settings.log_level)
+    logging.configure(service=name, log_format=settings.log_format, level=settings.log_level)
     return settings
 
 

@@ -66,7 +66,7 @@ class StepRunner:
 
     def __init__(
         self,
-        actor: str,
+        service: str,
         database: Database,
         *,
         worker: str,
@@ -77,7 +77,7 @@ class StepRunner:
         is_followed: bool = False,
     ) -> None:
         """With `is_followed`, each transaction of the work is committed at once, so that its progress is visible."""
-        self._actor = actor
+        self._service = service
         self._database = database
         self._worker = worker
         self._lease_seconds = lease_seconds
@@ -92,8 +92,8 @@ class StepRunner:
         match claim:
             case leases.WrongKind(kind):
                 raise PermanentError(
-                    "wrong_actor",
-                    f"{event.subject} requests a step of kind {kind!r}, but the {self._actor} only handles"
+                    "wrong_service",
+                    f"{event.subject} requests a step of kind {kind!r}, but the {self._service} only handles"
                     f" {' and '.join(self._handlers)}; find out what publishes it",
                 )
             case leases.NotFound():
@@ -242,7 +242,7 @@ class StepRunner:
             if not isinstance(error, BudgetUsedUpError):
                 await dead_letters.store(
                     session,
-                    actor=self._actor,
+                    service=self._service,
                     subject=event.subject,
                     payload=encode(event),
                     code=error.code,

@@ -185,13 +185,13 @@ InteractionEvent = Annotated[
 
 
 class FailedSending(ResponseModel):
-    """An attempt of a call without a usable response. `said` is the beginning of what the server sent."""
+    """An attempt of a call without a usable response. `response` is the beginning of what the server sent."""
 
     at: datetime
     kind: str
     """`unusable`, `no_answer`, `cut_off` or `timeout`."""
     error: str
-    said: str
+    response: str
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None

@@ -26,7 +26,7 @@ class DeadLetterResponse(ResponseModel):
     """A message that could not be handled, or the request of a step that failed for good."""
 
     id: UUID
-    actor: str
+    service: str
     subject: str
     code: str
     error: str
@@ -53,7 +53,7 @@ class DeadLetterDetails(DeadLetterResponse):
 class ServiceLoadResponse(ResponseModel):
     """The load of one service. Numbers of its queue are None if it has none, or while the bus is unavailable."""
 
-    actor: str
+    service: str
     """The name of the service."""
     replicas: int
     """Processes with a connection to the database."""

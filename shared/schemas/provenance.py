@@ -166,7 +166,7 @@ class EvidenceLink(ChainLink):
     first_byte: int
     end_byte: int
     claims: Json
-    stands: list[str]
+    active_properties: list[str]
     """The properties whose current values come from it; the others are superseded."""
     valid_from: datetime | None
     valid_to: datetime | None

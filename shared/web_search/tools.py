@@ -45,7 +45,7 @@ class TavilyResearch(Arguments):
     input: str = Field(
         min_length=10,
         max_length=2000,
-        description="A question that needs many pages; slow and dear, so ask it rarely",
+        description="A question that needs many pages; slow and expensive, so use it rarely",
     )
 
 

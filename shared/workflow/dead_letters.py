@@ -25,7 +25,7 @@ from shared.events.topology import CONSUMERS
 async def store(
     session: AsyncSession,
     *,
-    actor: str,
+    service: str,
     subject: str,
     payload: bytes,
     code: str,
@@ -37,7 +37,7 @@ async def store(
     reason = {"code": code, "error": error_text(error), "attempts": attempts}
     values = {
         "id": ids.dead_letter_id(subject, payload),
-        "actor": actor,
+        "service": service,
         "subject": subject,
         "payload": payload,
         "step_id": step_id,
@@ -54,25 +54,25 @@ async def store(
     )
 
 
-async def request_retry(session: AsyncSession, letter: DeadLetter) -> None:
+async def request_retry(session: AsyncSession, dead_letter: DeadLetter) -> None:
     """Requests that the message is republished, and the failed step that it belongs to retried. Idempotent."""
     now = func.clock_timestamp()
     # The step first, in the same order as deleting an agent: otherwise they could deadlock.
-    if letter.step_id is not None:
-        await session.execute(_failed(letter.step_id).values(retry_requested_at=now))
+    if dead_letter.step_id is not None:
+        await session.execute(_failed(dead_letter.step_id).values(retry_requested_at=now))
     await session.execute(
         update(DeadLetter)
-        .where(DeadLetter.id == letter.id, ~is_retry_requested())
+        .where(DeadLetter.id == dead_letter.id, ~is_retry_requested())
         .values(retry_requested_at=now)
         .execution_options(synchronize_session=False)
     )
 
 
-async def discard(session: AsyncSession, letter: DeadLetter) -> None:
+async def discard(session: AsyncSession, dead_letter: DeadLetter) -> None:
     """Deletes the dead letter. An open retry request is cancelled; the failed step stays failed."""
-    if letter.step_id is not None:
-        await session.execute(_failed(letter.step_id).values(retry_requested_at=None))
-    await session.execute(delete(DeadLetter).where(DeadLetter.id == letter.id))
+    if dead_letter.step_id is not None:
+        await session.execute(_failed(dead_letter.step_id).values(retry_requested_at=None))
+    await session.execute(delete(DeadLetter).where(DeadLetter.id == dead_letter.id))
 
 
 async def list_retry_requests(session: AsyncSession, limit: int) -> Sequence[UUID]:
@@ -133,12 +133,14 @@ class FailedStep:
     agent_name: str
 
 
-def retry_refusal(actor: str, subject: str, code: str, step: FailedStep | None) -> str | None:
+def retry_refusal(service: str, subject: str, code: str, step: FailedStep | None) -> str | None:
     """Why a dead letter cannot be retried now, and what to do instead; None if it can."""
     if step is None:
         # Otherwise a service that can store dead letters could have events published that it may not publish.
-        is_consumed = actor in CONSUMERS and subject in CONSUMERS[actor].subjects
-        return None if is_consumed else f"no {actor} of this version consumes {subject}: discard it"
+        is_consumed = service in CONSUMERS and subject in CONSUMERS[service].subjects
+        return (
+            None if is_consumed else f"no {service} of this version consumes {subject}: discard it"
+        )
     iteration = f"iteration {step.iteration_number} of {step.agent_name}"
     run_again = f"run the agent again with `vigil run {_quoted(step.agent_name)}`"
     if step.kind is StepKind.OBSERVE:

@@ -70,7 +70,9 @@ _LOAD_STEPS: Final = CompiledStatement(
     select(
         *_STEP_COLUMNS,
         _AGENTS.c.feedback_rounds,
-        func.coalesce(_AGENTS.c.suspended_until > func.statement_timestamp(), False).label("rests"),
+        func.coalesce(_AGENTS.c.suspended_until > func.statement_timestamp(), False).label(
+            "is_suspended"
+        ),
         func.clock_timestamp().label("now"),
     )
     .select_from(_AGENTS.outerjoin(_STEPS, _STEPS.c.iteration_id == bindparam("of_iteration")))
@@ -134,7 +136,7 @@ async def load_steps(session: AsyncSession, iteration: IterationRow) -> Iteratio
     rows = await _LOAD_STEPS.rows(session, params)
     first = rows[0]
     step_rows = [_step(row) for row in rows if row.id is not None]
-    return IterationSteps(step_rows, first.feedback_rounds, first.rests, first.now)
+    return IterationSteps(step_rows, first.feedback_rounds, first.is_suspended, first.now)
 
 
 async def request_steps(session: AsyncSession, step_ids: Sequence[UUID]) -> list[StepRow]:

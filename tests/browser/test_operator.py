@@ -19,7 +19,7 @@ def insert_dead_letter(installation: SharedInstallation, payload: bytes) -> str:
     dead_letter_id = str(ids.dead_letter_id("query.requested", payload))
     with psycopg.connect(installation.vigil.running.database_url) as connection:
         connection.execute(
-            "insert into dead_letters (id, actor, subject, payload, code, error, attempts)"
+            "insert into dead_letters (id, service, subject, payload, code, error, attempts)"
             " values (%s, 'researcher', 'query.requested', %s, 'undecodable', %s, 3)",
             (dead_letter_id, payload, f"it says {HOSTILE}"),
         )
@@ -73,8 +73,8 @@ def test_a_dead_letter_is_retried(window: BrowserWindow, installation: SharedIns
 
 def test_health_shows_the_running_services(window: BrowserWindow) -> None:
     page = window.open("/health-of-all")
-    for actor in ("scheduler", "researcher", "notifier", "api"):
-        row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name=actor))
+    for service in ("scheduler", "researcher", "notifier", "api"):
+        row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name=service))
         expect(row.get_by_role("cell").first).to_have_text("1")
     expect(page.locator("#health")).to_contain_text("sandbox-reader")
     # Without a reload: the page polls, and the rate needs two samples.

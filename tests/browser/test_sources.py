@@ -65,7 +65,7 @@ def test_a_page_is_retracted_and_restored(
     window.open(f"/agents/{new_graph.agent_id}/edges/{new_graph.edge}")
     expect(page.get_by_text("Unsupported")).to_be_visible()
     window.screenshot("edge-unsupported")
-    window.open(f"/agents/{new_graph.agent_id}/sources?shown=retracted")
+    window.open(f"/agents/{new_graph.agent_id}/sources?state=retracted")
     expect(page.locator("tbody tr")).to_have_count(1)
     page.locator("tbody a").click()
     page.on("dialog", lambda dialog: dialog.accept())

@@ -74,10 +74,10 @@ async def unbroken_run(
 async def test_a_removed_safeguard_is_detected(
     tmp_path: Path, sandbox_server: str, figures: Figures, unbroken_run: ScenarioRun, breakage: str
 ) -> None:
-    actor, scenario, message = CASES[breakage]
+    service, scenario, message = CASES[breakage]
     assert unbroken_run.faults == ()
     broken_installation = running_installation(
-        tmp_path / "broken", sandbox_server, breakages={actor: breakage}
+        tmp_path / "broken", sandbox_server, breakages={service: breakage}
     )
     async with open_runner(broken_installation) as broken_runner:
         trial = await scenario(broken_runner)

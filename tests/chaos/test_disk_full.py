@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from sqlalchemy import select
 
-from cli.local.members import ACTORS
+from cli.local.members import CONSUMER_SERVICES
 from cli.local.ports import free_port
 from shared.database.tables import Agent, Call
 from shared.enums import StepKind
@@ -145,7 +145,7 @@ async def calls_after_restart(runner: ScenarioRunner) -> set[UUID]:
 
 
 def log_lines(installation: Installation) -> dict[str, int]:
-    return {name: installation.log(name).count("\n") for name in ACTORS}
+    return {name: installation.log(name).count("\n") for name in CONSUMER_SERVICES}
 
 
 async def assert_all_like_baseline(

@@ -65,7 +65,7 @@ SHORT: Final = {
 
 
 @pytest.mark.parametrize(
-    ("actor", "point", "skip"),
+    ("service", "point", "skip"),
     [
         pytest.param(
             *case,
@@ -79,11 +79,11 @@ async def test_killed_in_a_round(
     runner: ScenarioRunner,
     feedback_baseline: ScenarioRun,
     figures: Figures,
-    actor: str,
+    service: str,
     point: Failpoint,
     skip: int,
     seed: int,
 ) -> None:
-    trial = await killed_at(runner, actor, point, seed, skip=skip, kind=FeedbackMission)
+    trial = await killed_at(runner, service, point, seed, skip=skip, kind=FeedbackMission)
     assert_like_baseline(figures, feedback_baseline, trial)
     figures.add("kills at a chosen point")

@@ -71,7 +71,7 @@ async def test_a_stopped_workers_steps_are_taken_over_at_once(
     await installation.wait_until_running(replicas)
     assert max(seconds_waited) < MAX_HANDOVER_SECONDS
     for seconds in seconds_waited:
-        figures.sample("a worker told to stop: until another has its step", seconds)
+        figures.sample("a worker that is stopped: until another has its step", seconds)
 
 
 async def start_slow_calls(runner: ScenarioRunner, worker: str, seed: int) -> Agent:

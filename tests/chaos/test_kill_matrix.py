@@ -1,4 +1,4 @@
-"""Each actor is killed at each failpoint that it reaches; the result of the iteration does not change."""
+"""Each service is killed at each failpoint that it reaches; the result of the iteration does not change."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -39,9 +39,9 @@ REPEATED_POINTS: Final = {*CALL_POINTS, Failpoint.TOOL_APPLIED} - {Failpoint.LEA
 """Failpoints that a step reaches more than once."""
 
 
-def skips(actor: str, point: Failpoint) -> tuple[int, ...]:
+def skips(service: str, point: Failpoint) -> tuple[int, ...]:
     """How often the failpoint is passed first: for the first step of the fan-out, a middle one, and a later phase."""
-    match actor:
+    match service:
         case "researcher":
             return (0, 3, 8) if point in REPEATED_POINTS else (0, QUERIES - 1)
         case "analyzer":
@@ -60,27 +60,27 @@ SHORT: Final = {
     "analyzer": {Failpoint.LEASE_TAKEN},
     "adviser": {Failpoint.EVENTS_PUBLISHED},
 }
-"""One kill per actor, two for actors that pay for calls or join steps: each at another failpoint."""
+"""One kill per service, two for services that pay for calls or join steps: each at another failpoint."""
 
 
 @dataclass(frozen=True)
 class Case:
-    actor: str
+    service: str
     point: Failpoint
     skip: int
 
     def __str__(self) -> str:
-        return f"{self.actor}-{self.point}-{self.skip}"
+        return f"{self.service}-{self.point}-{self.skip}"
 
 
 def cases() -> Iterator[object]:
-    for actor, points in POINTS.items():
+    for service, points in POINTS.items():
         for point in points:
-            for skip in skips(actor, point):
-                short = point in SHORT[actor] and skip == 0
+            for skip in skips(service, point):
+                short = point in SHORT[service] and skip == 0
                 marks = () if short else pytest.mark.slow
                 yield pytest.param(
-                    Case(actor, point, skip), id=f"{actor}-{point}-{skip}", marks=marks
+                    Case(service, point, skip), id=f"{service}-{point}-{skip}", marks=marks
                 )
 
 
@@ -104,21 +104,21 @@ async def test_an_undisturbed_run_has_the_expected_result(baseline: ScenarioRun)
 async def test_killed_at(
     runner: ScenarioRunner, baseline: ScenarioRun, figures: Figures, case: Case, seed: int
 ) -> None:
-    trial = await killed_at(runner, case.actor, case.point, seed, skip=case.skip)
+    trial = await killed_at(runner, case.service, case.point, seed, skip=case.skip)
     assert_like_baseline(figures, baseline, trial)
     figures.add("kills at a chosen point")
 
 
 @pytest.mark.parametrize(
-    "actor",
+    "service",
     [
-        pytest.param(actor, marks=() if actor == "researcher" else pytest.mark.slow)
-        for actor in STEP_KIND_BY_WORKER
+        pytest.param(service, marks=() if service == "researcher" else pytest.mark.slow)
+        for service in STEP_KIND_BY_WORKER
     ],
 )
 async def test_killed_while_draining(
-    runner: ScenarioRunner, baseline: ScenarioRun, figures: Figures, actor: str, seed: int
+    runner: ScenarioRunner, baseline: ScenarioRun, figures: Figures, service: str, seed: int
 ) -> None:
-    trial = await killed_while_draining(runner, actor, STEP_KIND_BY_WORKER[actor], seed)
+    trial = await killed_while_draining(runner, service, STEP_KIND_BY_WORKER[service], seed)
     assert_like_baseline(figures, baseline, trial)
     figures.add("kills at a chosen point")

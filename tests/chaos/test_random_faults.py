@@ -33,7 +33,7 @@ START_INTERVAL_SECONDS: Final = 1.0
 async def runner(
     tmp_path_factory: pytest.TempPathFactory, sandbox_server: str
 ) -> AsyncIterator[ScenarioRunner]:
-    """Two replicas of every actor, so that one can take over from the other."""
+    """Two replicas of every service, so that one can take over from the other."""
     directory = tmp_path_factory.mktemp("crowd")
     settings = {**HASTY, "VIGIL_LEASE_SECONDS": f"{LEASE_SECONDS}"}
     async with open_runner(

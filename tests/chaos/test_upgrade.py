@@ -1,4 +1,4 @@
-"""An upgrade during iterations: a migration that adds columns, then a rolling restart of the actors."""
+"""An upgrade during iterations: a migration that adds columns, then a rolling restart of the services."""
 
 import asyncio
 import signal
@@ -35,7 +35,7 @@ INDEX: Final = 'create_index_beside_writers("calls_added_idx", "calls", ["added_
 async def runner(
     tmp_path_factory: pytest.TempPathFactory, sandbox_server: str
 ) -> AsyncIterator[ScenarioRunner]:
-    """Default leases and republishing, so that only the upgrade disturbs the actors."""
+    """Default leases and republishing, so that only the upgrade disturbs the services."""
     directory = tmp_path_factory.mktemp("upgrade")
     async with open_runner(
         running_installation(directory, sandbox_server, replicas=REPLICAS, settings=SETTINGS)

@@ -65,7 +65,7 @@ def test_a_crashed_service_is_restarted(watch: Watch) -> None:
     watch.assert_events_published_once([watch.ended_whole(1, queries=1)])
 
 
-def test_an_actor_is_ready_within_three_seconds(stack: Stack) -> None:
+def test_a_service_is_ready_within_three_seconds(stack: Stack) -> None:
     for service in ("researcher", "scheduler", "api"):
         (container,) = stack.containers(service)
         seconds = min(stack.seconds_to_ready(container) for _ in range(3))

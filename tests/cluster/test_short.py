@@ -49,7 +49,7 @@ def test_the_api_answers_only_to_its_own_host_names(stack: Stack) -> None:
     assert isinstance(json.loads(output), list)
 
 
-def test_an_iteration_passes_through_all_actors(watch: Watch) -> None:
+def test_an_iteration_passes_through_all_services(watch: Watch) -> None:
     watch.start()
     iterations = [watch.ended_whole(1)]
     while "advise" not in {step.kind for step in iterations[-1].steps}:

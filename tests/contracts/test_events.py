@@ -179,7 +179,7 @@ def test_an_unknown_event_is_refused_with_a_short_message(wire_type: str, messag
 
 def test_every_event_is_published_and_services_consume_only_published_events() -> None:
     published = {
-        event for actor, events in PUBLISHES.items() if actor != "scheduler" for event in events
+        event for service, events in PUBLISHES.items() if service != "scheduler" for event in events
     }
     consumed = {event for consumer in CONSUMERS.values() for event in consumer.subscribes_to}
     assert consumed <= published | set(PUBLISHES["scheduler"])

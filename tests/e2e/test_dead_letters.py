@@ -69,11 +69,11 @@ def test_dead_letters_are_listed_shown_retried_and_discarded(
 ) -> None:
     assert "no dead letters" in run_command(vigil, "list")
     asyncio.run(publish(vigil, UNREADABLE, FUTURE))
-    by_code = {letter["code"]: letter for letter in wait_for_letters(vigil, 2)}
+    by_code = {dead_letter["code"]: dead_letter for dead_letter in wait_for_letters(vigil, 2)}
     future = by_code["unknown_event"]["id"]
     assert "does not know version 2 of query.requested" in run_command(vigil, "show", future[:8])
     assert "00 ff 20 6a" in run_command(vigil, "show", by_code["unreadable_event"]["id"])
-    assert future[:8] in run_command(vigil, "list", "--actor", "researcher")
+    assert future[:8] in run_command(vigil, "list", "--service", "researcher")
 
     stored_at = by_code["unknown_event"]["stored_at"]
     assert "will be published again" in run_command(vigil, "retry", future[:8])
@@ -85,7 +85,9 @@ def test_dead_letters_are_listed_shown_retried_and_discarded(
     )
     vigil.vigil("agent", "create", MISSION, "--name", "Batteries", "--interval", "1d")
     vigil.ended_iteration("Batteries", 1)
-    step_letter = next(letter for letter in wait_for_letters(vigil, 2) if letter["step"])
+    step_letter = next(
+        dead_letter for dead_letter in wait_for_letters(vigil, 2) if dead_letter["step"]
+    )
     assert (step_letter["code"], step_letter["step"]["agent_name"]) == ("llm_key", "Batteries")
     assert "retry" in run_command(vigil, "show", step_letter["id"][:8])
     run_command(vigil, "retry", step_letter["id"])
@@ -104,5 +106,9 @@ def test_dead_letters_are_listed_shown_retried_and_discarded(
 
 
 def _stored_again(vigil: Installation, letter_id: str, stored_at: str) -> bool | None:
-    matches = [letter for letter in vigil.json("dead-letters", "list") if letter["id"] == letter_id]
+    matches = [
+        dead_letter
+        for dead_letter in vigil.json("dead-letters", "list")
+        if dead_letter["id"] == letter_id
+    ]
     return (bool(matches) and matches[0]["stored_at"] != stored_at) or None

@@ -222,7 +222,7 @@ def _ignores_sigpipe(pid: int) -> bool:
 @pytest.mark.slow
 def test_commands_connect_to_the_installations_engines(vigil: Installation, tmp_path: Path) -> None:
     (line, *_) = vigil.vigil("top", "--once", "--json").stdout.splitlines()
-    assert {row["actor"]: row["replicas"] for row in json.loads(line)}["researcher"] == 1
+    assert {row["service"]: row["replicas"] for row in json.loads(line)}["researcher"] == 1
     migrated = vigil.vigil("migrate")
     assert migrated.returncode == 0, migrated.stderr
     assert vigil.vigil("whoami").returncode == 0

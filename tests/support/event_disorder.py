@@ -79,9 +79,9 @@ async def disordered(
 
     disorders = {agent_id: Disorder(deliver, seed) for agent_id, seed in seeds.items()}
 
-    async def publish_in_disorder(actors: Bus, event: Event, *, resend: int = 0) -> None:
+    async def publish_in_disorder(services: Bus, event: Event, *, resend: int = 0) -> None:
         if resend:  # the reconciler republishes missed messages
-            await publish(actors, event, resend=resend)
+            await publish(services, event, resend=resend)
         else:
             disorders[event.agent_id].take(event)
 

@@ -1,4 +1,4 @@
-"""What a migration may do while actors of the previous release run: only add what they need not know."""
+"""What a migration may do while services of the previous release run: only add what they need not know."""
 
 import io
 import re
@@ -20,7 +20,7 @@ SMALL: Final = {
 """Small tables; a full scan of one blocks nothing for long."""
 
 IN_TWO_RELEASES: Final = (
-    "do it in two releases: one whose code does without it, and after it, when no older actor runs any more, one whose"
+    "do it in two releases: one whose code does without it, and after it, when no older service runs any more, one whose"
     " migration does this and says so by `contracts = 'since which release nobody uses it'`"
 )
 REMOVES: Final = (ops.DropTableOp, ops.DropColumnOp, ops.DropConstraintOp, ops.DropIndexOp)
@@ -31,14 +31,14 @@ UNNOTICED: Final = re.compile(
     r"create extension if not exists \w+|analyze \w+|alter index \w+ (?:re)?set \([\w =,]+\)",
     re.IGNORECASE,
 )
-"""Statements that older actors need not know, and that lock only for a moment."""
+"""Statements that older services need not know, and that lock only for a moment."""
 BESIDE_WRITERS: Final = re.compile(
     r'(?:re)?set lock_timeout|drop index concurrently if exists "(?P<index>\w+)"', re.IGNORECASE
 )
 
 
 def faults(migration: ModuleType) -> list[str]:
-    """Describe each operation of `migration` that would disturb running actors, and what to do instead."""
+    """Describe each operation of `migration` that would disturb running services, and what to do instead."""
     operations = _record_operations(migration)
     checker = _Checker(
         operations,
@@ -121,7 +121,7 @@ class _Checker:
                     operation, "source_table", "?"
                 )
                 name = type(operation).__name__.removesuffix("Op")
-                yield f"{name} of {table}: older actors still read and write what was there; {IN_TWO_RELEASES}"
+                yield f"{name} of {table}: older services still read and write what was there; {IN_TWO_RELEASES}"
 
     def _column_faults(self, operation: ops.AddColumnOp) -> Iterator[str]:
         column, table = operation.column, operation.table_name
@@ -130,7 +130,7 @@ class _Checker:
             return
         if not column.nullable and default is None:
             yield (
-                f"adds {table}.{column.name}, which is not null and has no server default: older actors would write"
+                f"adds {table}.{column.name}, which is not null and has no server default: older services would write"
                 " rows without it, and be refused; make it nullable, or give it a server default"
             )
         if column.unique:
@@ -153,7 +153,7 @@ class _Checker:
             )
 
     def _has_only_null_columns(self, operation: ops.CreateIndexOp) -> bool:
-        """Whether older actors leave all its columns null; nulls are distinct from each other."""
+        """Whether older services leave all its columns null; nulls are distinct from each other."""
         names = [
             LOWERED.sub(r"\1", str(getattr(column, "name", column))) for column in operation.columns
         ]
@@ -166,12 +166,12 @@ class _Checker:
             yield from self._nullable_faults(f"{operation.table_name}.{operation.column_name}")
         elif any(change is not None for change in changes) or not is_new:
             column = f"{operation.table_name}.{operation.column_name}"
-            yield f"changes {column}: older actors know it as it was; {IN_TWO_RELEASES}"
+            yield f"changes {column}: older services know it as it was; {IN_TWO_RELEASES}"
 
     def _nullable_faults(self, column: str) -> Iterator[str]:
         if column not in self._loosens:
             yield (
-                f"lets {column} be null: older actors may read it and break; where none does, say so by"
+                f"lets {column} be null: older services may read it and break; where none does, say so by"
                 f" `loosens = {{'{column}'}}` and why in a comment"
             )
 
@@ -200,5 +200,5 @@ def _is_beside_writers(operation: ops.CreateIndexOp) -> bool:
 
 def _unique_fault(name: str) -> Iterator[str]:
     yield (
-        f"makes {name} unique: older actors may still write what it refuses, and fail; {IN_TWO_RELEASES}"
+        f"makes {name} unique: older services may still write what it refuses, and fail; {IN_TWO_RELEASES}"
     )

@@ -18,7 +18,7 @@ from shared.runtime.step_runner import StepHandler, StepResult, step_consumer
 from shared.workflow import dead_letters, iterations, leases, steps
 from shared.workflow.leases import Claimed
 from tests.support.factories import make_agent, make_iteration
-from tests.support.steps import running_actor, status_is
+from tests.support.steps import running_service, status_is
 from tests.support.stored_letters import rows
 from tests.support.waiting import wait_until
 
@@ -75,7 +75,7 @@ async def failed_query(
     """A query that a worker has failed permanently; unless `ended` is false, its iteration has ended."""
     iteration, query = await planned(database)
     await bus.publish(derived_events.iteration_step_event(iteration, query))
-    async with running_actor(researcher(settings, work)):
+    async with running_service(researcher(settings, work)):
         await wait_until(partial(status_is, database, query, StepStatus.FAILED), what="the failure")
     if ended:
         await end_iteration(database, iteration)
@@ -84,8 +84,8 @@ async def failed_query(
 
 async def request_retry(database: Database) -> None:
     async with database.transaction() as session:
-        (letter,) = await rows(database)
-        await dead_letters.request_retry(session, letter)
+        (dead_letter,) = await rows(database)
+        await dead_letters.request_retry(session, dead_letter)
 
 
 async def claim_step(database: Database, step: Step) -> leases.Claim:

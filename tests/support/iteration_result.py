@@ -73,7 +73,9 @@ async def load_iteration_result(
     messages = await session.scalars(
         select(Message).join(Conversation).where(Conversation.agent_id == agent.id)
     )
-    letters = await session.scalars(select(DeadLetter).join(Step).where(Step.agent_id == agent.id))
+    dead_letters = await session.scalars(
+        select(DeadLetter).join(Step).where(Step.agent_id == agent.id)
+    )
     calls = list(await session.scalars(select(Call).filter_by(agent_id=agent.id)))
     events = [event for event in stream if event.agent_id == agent.id]
     return IterationResult(
@@ -84,7 +86,11 @@ async def load_iteration_result(
         inbox=_json_texts(names, ([item.title, item.summary] for item in items)),
         conversation=_json_texts(names, ([message.role, message.content] for message in messages)),
         dead_letters=_json_texts(
-            names, ([letter.actor, letter.code, letter.error] for letter in letters)
+            names,
+            (
+                [dead_letter.service, dead_letter.code, dead_letter.error]
+                for dead_letter in dead_letters
+            ),
         ),
         calls=Counter(call.phase for call in calls),
         event_texts=sorted(set(_json_texts(names, (_facts(event) for event in events)))),

@@ -1,10 +1,10 @@
-"""Actors in their own processes."""
+"""Services in their own processes."""
 
 import asyncio
 import sys
 
 from shared.database.tables import Step
-from shared.runtime import consumer as actor_module
+from shared.runtime import consumer as service_module
 from shared.runtime.step_runner import StepResult
 from shared.workflow.leases import Lease
 
@@ -13,7 +13,7 @@ async def nothing(lease: Lease, step: Step) -> StepResult:
     return StepResult({"queries": 0, "insights": 0})
 
 
-async def ready(consumer: actor_module.MessageConsumer) -> bool:
+async def ready(consumer: service_module.MessageConsumer) -> bool:
     return await consumer.fault() is None
 
 

@@ -1,4 +1,4 @@
-"""Steps requested on the bus, the actor that runs them, and their results."""
+"""Steps requested on the bus, the service that runs them, and their results."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,13 +15,13 @@ from shared.runtime.bus import Bus
 from shared.runtime.consumer import MessageConsumer
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import StepHandler, step_consumer
-from tests.support.actors import list_events
 from tests.support.factories import make_agent, make_iteration
+from tests.support.running_services import list_events
 
 
 @asynccontextmanager
-async def running_actor(actor: MessageConsumer) -> AsyncIterator[None]:
-    task = asyncio.create_task(actor.run())
+async def running_service(service: MessageConsumer) -> AsyncIterator[None]:
+    task = asyncio.create_task(service.run())
     try:
         yield
     finally:

@@ -59,8 +59,8 @@ async def rows(database: Database) -> list[DeadLetter]:
 async def list_letters(api: httpx.AsyncClient, **params: Any) -> list[dict[str, Any]]:
     response = await api.get("/dead-letters", params=params)
     assert response.status_code == 200, response.text
-    letters: list[dict[str, Any]] = response.json()["items"]
-    return letters
+    dead_letters: list[dict[str, Any]] = response.json()["items"]
+    return dead_letters
 
 
 async def wait_for_letter(api: httpx.AsyncClient) -> dict[str, Any]:
@@ -69,13 +69,13 @@ async def wait_for_letter(api: httpx.AsyncClient) -> dict[str, Any]:
     async def look() -> list[dict[str, Any]]:
         return await list_letters(api)
 
-    (letter,) = await wait_until(look, what="a dead letter to be stored")
-    return letter
+    (dead_letter,) = await wait_until(look, what="a dead letter to be stored")
+    return dead_letter
 
 
-async def request_retry(api: httpx.AsyncClient, letter: dict[str, Any]) -> dict[str, Any]:
+async def request_retry(api: httpx.AsyncClient, dead_letter: dict[str, Any]) -> dict[str, Any]:
     """Request the letter's retry; return the updated letter."""
-    response = await api.post(f"/dead-letters/{letter['id']}/retry")
+    response = await api.post(f"/dead-letters/{dead_letter['id']}/retry")
     assert response.status_code == 202, response.text
     updated: dict[str, Any] = response.json()
     assert updated["retry_requested_at"] is not None

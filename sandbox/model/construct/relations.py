@@ -175,14 +175,16 @@ def _sentence_edges(candidates: dict[str, Candidate]) -> Iterator[PlannedEdge]:
     """Edges between neighbouring names of a sentence, by the words between them."""
     for sentence, placed in _by_sentence(candidates).items():
         names = _without_overlaps(placed, candidates)
-        actor = ""
+        service = ""
         for (start, first, mention), (next_start, second, _) in pairwise(names):
             end = start + len(candidates[first].name)
             aside = is_aside(sentence[:start])
             relation = relation_between(sentence[end:next_start], aside=aside)
-            actor = actor if aside else first
+            service = service if aside else first
             if relation:
-                acting = actor if actor and relation.type not in PREPOSITIONS.values() else first
+                acting = (
+                    service if service and relation.type not in PREPOSITIONS.values() else first
+                )
                 ends = (second, acting) if relation.reversed else (acting, second)
                 yield PlannedEdge(relation.type, *ends, mention)
 

@@ -139,7 +139,7 @@ def single_word_gaps(subject: Subject, view: GraphView) -> Iterator[Gap]:
 
 
 def _facets(topic: str, subject: Subject) -> Iterator[Gap]:
-    """The main actors and the figures of a topic."""
+    """The main services and the figures of a topic."""
     scope = next(iter(subject.scopes), None)
     hint = f"{without_article(topic)} {scope.text}" if scope else without_article(topic)
     scoped_topic = subject.within(topic, scope) if scope else topic

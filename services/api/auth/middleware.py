@@ -345,7 +345,7 @@ class AuthenticationMiddleware:
         credential = presented_credential(connection, cookie)
         if credential is None:
             raise UnknownCallerError(
-                "This asks for a credential: a token (`Authorization: Bearer vgl_…`) or a browser that is signed in.",
+                "This needs a credential: a token (`Authorization: Bearer vgl_…`) or a browser that is signed in.",
                 is_shown=False,
             )
         was_valid = credential.digest in self._known
@@ -414,7 +414,7 @@ def require_scope(caller: Caller, scope: AccessScope) -> None:
         scopes = ", ".join(sorted(caller.scopes)) or "nothing"
         raise ForbiddenError(
             "insufficient-scope",
-            f"This needs the scope {scope.value!r}, and the credential that was shown allows {scopes}.",
+            f"This needs the scope {scope.value!r}; the credential allows {scopes}.",
             headers={
                 "WWW-Authenticate": f'Bearer realm="vigil", error="insufficient_scope", scope="{scope.value}"'
             },

@@ -104,7 +104,7 @@ class SignInLinks:
                 )
         return True
 
-    async def welcome(self) -> None:
+    async def send_owner_link(self) -> None:
         """Prints a link for the owner of a new installation, who has not signed in with a browser yet."""
         owner_id = await self._owner.id()
         async with self._database.transaction() as session:
@@ -149,5 +149,5 @@ open this link to sign in to Vigil. It works once, within {LIFETIME_MINUTES} min
 
 {url}
 
-If you did not ask for it, do nothing: nobody can sign in without this mail.
+If you did not request it, do nothing: signing in needs this mail.
 """

@@ -266,16 +266,16 @@ async def request_run(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> 
     agent = await agents.get_agent(session, agent_id)
     if agent.status == AgentStatus.FAILED:
         raise ConflictError("not-configured", f"{agent.name} cannot run. {agent.fault}")
-    rests_until = await session.scalar(
+    suspended_until = await session.scalar(
         select(Agent.suspended_until).where(
             Agent.id == agent_id, Agent.suspended_until > func.statement_timestamp()
         )
     )
-    if rests_until is not None:
+    if suspended_until is not None:
         raise ConflictError(
-            "agent-rests",
-            f"The agent rests until {rests_until:%Y-%m-%d %H:%M} (UTC), for a budget is used up: its inbox says which."
-            " A higher budget ends the rest at once.",
+            "agent-suspended",
+            f"The agent is paused until {suspended_until:%Y-%m-%d %H:%M} (UTC): a daily budget is reached."
+            " Its inbox says which. A higher budget resumes it at once.",
         )
     return await _changed_error(
         session, owner_id, agent_id, run_requested_at=func.clock_timestamp()

@@ -100,14 +100,14 @@ async def retry_answer(access: AgentAccess, message_id: UUID) -> MessageResponse
             "not-failed", f"This {answer.kind} is {answer.status}: only failed answers are retried."
         )
     session, step_id = access.session, reading.step_id_of_turn(access.agent.id, answer.turn)
-    letter = await session.scalar(select(DeadLetter).where(DeadLetter.step_id == step_id))
-    if letter is not None and letter.code in MODEL_RESPONSE_CODES:
+    dead_letter = await session.scalar(select(DeadLetter).where(DeadLetter.step_id == step_id))
+    if dead_letter is not None and dead_letter.code in MODEL_RESPONSE_CODES:
         raise ConflictError(
             "not-retried",
             "The model's answer is kept and would be read again: say it anew in other words.",
         )
-    if letter is not None:
-        await dead_letters.request_retry(session, letter)
+    if dead_letter is not None:
+        await dead_letters.request_retry(session, dead_letter)
     elif not await _request_step_retry(session, step_id):
         raise ConflictError("not-retried", "The work on it is not there any more: say it anew.")
     return await get_message(access, message_id)
@@ -115,14 +115,14 @@ async def retry_answer(access: AgentAccess, message_id: UUID) -> MessageResponse
 
 async def _request_step_retry(session: AsyncSession, step_id: UUID) -> bool:
     """Requests the retry of a step whose dead letter was discarded."""
-    wished = await session.scalar(
+    retry_requested_at = await session.scalar(
         update(Step)
         .where(Step.id == step_id)
         .values(retry_requested_at=await database_time(session))
         .returning(Step.id)
         .execution_options(synchronize_session=False)
     )
-    return wished is not None
+    return retry_requested_at is not None
 
 
 async def add_memory(access: AgentAccess, new_memory: NewMemory) -> MemoryResponse:

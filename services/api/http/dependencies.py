@@ -51,12 +51,19 @@ class BestEffortPublisher:
         Call it after the commit, preferably as a background task of the response.
         """
         if not self._bus.is_connected:
-            log.warning("not told yet, for NATS is away; it will be", about=event.subject)
+            log.warning(
+                "event not published: NATS is unavailable; the reconciler will publish it",
+                about=event.subject,
+            )
             return
         try:
             await self._bus.publish(event)
         except TransientError as error:
-            log.warning("not told yet; it will be", about=event.subject, reason=str(error))
+            log.warning(
+                "event not published; the reconciler will publish it",
+                about=event.subject,
+                reason=str(error),
+            )
 
 
 class PublishAfterCommit:

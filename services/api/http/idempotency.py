@@ -1,7 +1,7 @@
 """Idempotency keys: a repeated create with the same Idempotency-Key has one effect.
 
 The key is stored for a day with the response, in the transaction of the create, so either both
-exist or neither. A second request with the same key that arrives meanwhile is told to wait and
+exist or neither. A second request with the same key that arrives meanwhile is answered with a request to wait and
 retry.
 """
 
@@ -100,7 +100,7 @@ class IdempotentRequest:
         if row.body is None:
             raise ConflictError(
                 "made-already",
-                "This was made already, and its secret shown: if that was lost, delete it and make another.",
+                "This was created already, and its secret was shown. If the secret is lost, delete it and create another.",
             )
         return _created_response(row.body, REPLAY_HEADERS)
 

@@ -34,7 +34,7 @@ STATUSES_OF_BODIES: Final = (
 )
 _DESCRIPTIONS: Final[Mapping[HTTPStatus, str]] = {
     HTTPStatus.BAD_REQUEST: "The request cannot be read.",
-    HTTPStatus.UNAUTHORIZED: "No credential was shown, or none that is known.",
+    HTTPStatus.UNAUTHORIZED: "The credential is missing or unknown.",
     HTTPStatus.FORBIDDEN: "Not from here, or not with this credential.",
     HTTPStatus.NOT_FOUND: "There is none, or it is another's.",
     HTTPStatus.CONFLICT: "What is there speaks against it.",

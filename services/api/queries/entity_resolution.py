@@ -68,8 +68,10 @@ async def list_duplicate_candidates(
     return Page(items=views, next=page_slice.next)
 
 
-def _most_similar(candidate: _Candidate, holders: dict[str, UUID]) -> Iterator[tuple[UUID, float]]:
-    other_keys = {key: node_id for key, node_id in holders.items() if node_id != candidate.id}
+def _most_similar(
+    candidate: _Candidate, owners_by_key: dict[str, UUID]
+) -> Iterator[tuple[UUID, float]]:
+    other_keys = {key: node_id for key, node_id in owners_by_key.items() if node_id != candidate.id}
     yield from most_similar(candidate.key, other_keys, DUPLICATE_THRESHOLD).items()
 
 

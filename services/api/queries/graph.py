@@ -477,8 +477,8 @@ async def draw_search(
     limit: int = MAX_SEARCH_NODES,
 ) -> GraphLayout:
     """Draws search results, best match first. Searches names and properties, as queryGraph does."""
-    sought = SearchCriteria(words, list(drawing_filter.types), updated_since=drawing_filter.since)
-    matches = await node_search.search_nodes(session, scope, sought, limit)
+    criteria = SearchCriteria(words, list(drawing_filter.types), updated_since=drawing_filter.since)
+    matches = await node_search.search_nodes(session, scope, criteria, limit)
     rows = await session.execute(
         _drawn_nodes(scope, drawing_filter).where(GraphNode.id.in_(matches.ids))
     )

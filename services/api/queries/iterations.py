@@ -162,7 +162,7 @@ async def list_runs_of_step(session: AsyncSession, step_id: UUID) -> Sequence[Ph
 async def _runs(
     session: AsyncSession, statement: Select[*tuple[object, ...]], owner_of_runs: UUID
 ) -> list[PhaseRunResponse]:
-    rows = await session.execute(statement, {"wanted": owner_of_runs})
+    rows = await session.execute(statement, {"owner_of_runs": owner_of_runs})
     return [PhaseRunResponse.model_validate(row) for row in rows]
 
 
@@ -178,8 +178,8 @@ _RUNS: Final = select(
     Interaction.created_at,
     Interaction.completed_at,
 ).order_by(Interaction.created_at, Interaction.id)
-_OF_ITERATION: Final = _RUNS.where(Interaction.iteration_id == bindparam("wanted"))
-_OF_STEP: Final = _RUNS.where(Interaction.step_id == bindparam("wanted"))
+_OF_ITERATION: Final = _RUNS.where(Interaction.iteration_id == bindparam("owner_of_runs"))
+_OF_STEP: Final = _RUNS.where(Interaction.step_id == bindparam("owner_of_runs"))
 
 
 MAX_WRITTEN: Final = 200

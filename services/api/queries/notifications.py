@@ -229,7 +229,7 @@ def _view(
 
 
 def _delivery_view(delivery: Delivery, title: str | None) -> DeliveryResponse:
-    rests = delivery.status == DeliveryStatus.PENDING and delivery.lease_owner is None
+    is_waiting = delivery.status == DeliveryStatus.PENDING and delivery.lease_owner is None
     return DeliveryResponse(
         id=delivery.id,
         destination_id=delivery.destination_id,
@@ -237,7 +237,7 @@ def _delivery_view(delivery: Delivery, title: str | None) -> DeliveryResponse:
         title=title,
         status=delivery.status,
         attempts=delivery.attempts,
-        next_attempt_at=delivery.next_attempt_at if rests else None,
+        next_attempt_at=delivery.next_attempt_at if is_waiting else None,
         give_up_at=delivery.give_up_at,
         status_code=delivery.status_code,
         error=delivery.error,

@@ -24,12 +24,12 @@ _DeadLetterRow = tuple[DeadLetter, bool, Step, Iteration, Agent]
 
 
 async def list_dead_letters(
-    session: AsyncSession, caller: Caller, page_request: PageRequest, *, actor: str | None = None
+    session: AsyncSession, caller: Caller, page_request: PageRequest, *, service: str | None = None
 ) -> Page[DeadLetterResponse]:
-    """Lists dead letters, newest first; with `actor`, those of one service."""
+    """Lists dead letters, newest first; with `service`, those of one service."""
     statement = _visible(caller)
-    if actor is not None:
-        statement = statement.where(DeadLetter.actor == actor)
+    if service is not None:
+        statement = statement.where(DeadLetter.service == service)
     page_slice = await paginate(session, statement, _NEWEST, page_request)
     return page_slice.page(lambda *row: _view(row))
 
@@ -60,19 +60,21 @@ def _details(row: _DeadLetterRow) -> DeadLetterDetails:
 
 
 def _view(row: _DeadLetterRow) -> DeadLetterResponse:
-    letter, is_wished, failed_step, iteration, agent = row
+    dead_letter, is_wished, failed_step, iteration, agent = row
     step = _step(failed_step, iteration, agent)
     return DeadLetterResponse(
-        id=letter.id,
-        actor=letter.actor,
-        subject=letter.subject,
-        code=letter.code,
-        error=letter.error,
-        attempts=letter.attempts,
-        created_at=letter.created_at,
-        stored_at=letter.stored_at,
-        retry_requested_at=letter.retry_requested_at if is_wished else None,
-        refusal=retry_refusal(letter.actor, letter.subject, letter.code, _failed_step(step)),
+        id=dead_letter.id,
+        service=dead_letter.service,
+        subject=dead_letter.subject,
+        code=dead_letter.code,
+        error=dead_letter.error,
+        attempts=dead_letter.attempts,
+        created_at=dead_letter.created_at,
+        stored_at=dead_letter.stored_at,
+        retry_requested_at=dead_letter.retry_requested_at if is_wished else None,
+        refusal=retry_refusal(
+            dead_letter.service, dead_letter.subject, dead_letter.code, _failed_step(step)
+        ),
         step=step,
     )
 
@@ -113,7 +115,7 @@ def _text(payload: bytes) -> str | None:
         return None
 
 
-_ACTOR_OF = {
+_SERVICE_OF = {
     StepKind.OBSERVE: "observer",
     StepKind.QUERY: "researcher",
     StepKind.INSIGHT: "analyzer",
@@ -173,8 +175,8 @@ async def _leases(session: AsyncSession) -> dict[str, Leases]:
     )
     result: dict[str, Leases] = {}
     for kind, held_count, late, workers in rows:
-        actor = _ACTOR_OF[StepKind(kind)]
-        result[actor] = result.get(actor, Leases()).and_also(
+        service = _SERVICE_OF[StepKind(kind)]
+        result[service] = result.get(service, Leases()).and_also(
             Leases(held_count - late, late, workers)
         )
     return result

@@ -269,13 +269,13 @@ async def list_retractions(
     agent_id: UUID,
     page_request: PageRequest,
     *,
-    standing: bool | None = None,
+    active: bool | None = None,
     source: str | None = None,
 ) -> Page[RetractionResponse]:
     """Lists retractions, newest first. `source` is a URL or a source's id."""
     statement = _retractions(owner_id, agent_id)
-    if standing is not None:
-        statement = statement.where(Retraction.restored_at.is_(None) == standing)
+    if active is not None:
+        statement = statement.where(Retraction.restored_at.is_(None) == active)
     if source is not None:
         is_source = Retraction.url == source
         if (source_id := _as_id(source)) is not None:

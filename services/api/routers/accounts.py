@@ -343,7 +343,7 @@ async def make_sign_in_link(
 
 
 async def _refuse_owner(request: Request, user: User, action: str) -> None:
-    """Raises ConflictError for the owner: otherwise nobody might be left to manage users."""
+    """Raises ConflictError for the owner: the installation needs a user who can manage users."""
     owner: BootstrapOwner = request.app.state.owner
     if user.id == await owner.id():
         raise ConflictError("owner", f"{user.name} owns this installation and cannot be {action}.")

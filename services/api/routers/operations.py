@@ -49,9 +49,11 @@ providers_router = APIRouter(tags=["about"])
 
 async def _dead_letter_from_path(
     access: OwnedAccess,
-    letter: Annotated[str, Path(description="The letter's id, or as much of it as is its own")],
+    dead_letter: Annotated[
+        str, Path(description="The letter's id, or as much of it as is its own")
+    ],
 ) -> DeadLetterDetails:
-    return await _find_dead_letter(access, letter)
+    return await _find_dead_letter(access, dead_letter)
 
 
 DeadLetterFromPath = Annotated[DeadLetterDetails, Depends(_dead_letter_from_path, scope="function")]
@@ -59,19 +61,21 @@ DeadLetterFromPath = Annotated[DeadLetterDetails, Depends(_dead_letter_from_path
 
 @dead_letters_router.get("", name="list_all")
 async def list_dead_letters(
-    access: OwnedAccess, paging: Paging, actor: str | None = None
+    access: OwnedAccess, paging: Paging, service: str | None = None
 ) -> Page[DeadLetterResponse]:
     """Lists dead letters, newest first; optionally of one service."""
-    return await operations.list_dead_letters(access.session, access.caller, paging, actor=actor)
+    return await operations.list_dead_letters(
+        access.session, access.caller, paging, service=service
+    )
 
 
-@dead_letters_router.get("/{letter}", name="show", responses=problems(HTTPStatus.CONFLICT))
+@dead_letters_router.get("/{dead_letter}", name="show", responses=problems(HTTPStatus.CONFLICT))
 async def show_dead_letter(dead_letter: DeadLetterFromPath) -> DeadLetterDetails:
     return dead_letter
 
 
 @dead_letters_router.post(
-    "/{letter}/retry",
+    "/{dead_letter}/retry",
     name="retry",
     status_code=HTTPStatus.ACCEPTED,
     responses=problems(HTTPStatus.CONFLICT),
@@ -92,7 +96,7 @@ async def retry_dead_letter(
 
 
 @dead_letters_router.delete(
-    "/{letter}",
+    "/{dead_letter}",
     name="discard",
     status_code=HTTPStatus.NO_CONTENT,
     responses=problems(HTTPStatus.CONFLICT),
@@ -152,21 +156,23 @@ async def show_service_loads(request: Request, access: OperatorAccess) -> Servic
     bus_fault: str | None = None
     queues: dict[str, Queue] = {}
     try:
-        queues = {queue.actor: queue for queue in await hub.queues()}
+        queues = {queue.service: queue for queue in await hub.queues()}
     except TransientError as error:
         bus_fault = str(error)
     workforce = await operations.read_workforce(access.session)
-    services = [_service_load(queues.get(actor, Queue(actor)), workforce) for actor in SERVICES]
+    services = [
+        _service_load(queues.get(service, Queue(service)), workforce) for service in SERVICES
+    ]
     return ServiceLoadsResponse(
         measured_at=await database_time(access.session), bus_fault=bus_fault, services=services
     )
 
 
 def _service_load(queue: Queue, workforce: operations.Workforce) -> ServiceLoadResponse:
-    leases = workforce.leases.get(queue.actor, operations.Leases())
+    leases = workforce.leases.get(queue.service, operations.Leases())
     return ServiceLoadResponse(
-        actor=queue.actor,
-        replicas=workforce.replicas.get(queue.actor, 0),
+        service=queue.service,
+        replicas=workforce.replicas.get(queue.service, 0),
         lag=queue.lag,
         in_flight=queue.in_flight,
         idle_slots=queue.idle_slots,

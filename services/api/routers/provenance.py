@@ -70,8 +70,8 @@ async def show_source(access: OwnedAgent, source_id: UUID, request: Request) -> 
 async def list_retractions(
     access: OwnedAgent,
     paging: Paging,
-    standing: Annotated[
-        bool | None, Query(description="Those that stand, or those that were undone, only")
+    active: Annotated[
+        bool | None, Query(description="Only active ones (true), or only restored ones (false)")
     ] = None,
     source: Annotated[
         str | None, Query(min_length=1, description="Of this URL, or of the source of this id")
@@ -83,7 +83,7 @@ async def list_retractions(
         access.owner_id,
         access.agent.id,
         paging,
-        standing=standing,
+        active=active,
         source=source,
     )
 

@@ -133,7 +133,7 @@ _PARAMETER_COLUMNS: Final[Mapping[str, TypeEngine[Any]]] = {
     "draft": Integer(),
     "length": Integer(),
     "tool_uses": Integer(),
-    "stands": Text(),
+    "status": Text(),
 }
 """The state of each answer at the last poll, one array parameter per column."""
 
@@ -263,7 +263,7 @@ def _changed_answers_query() -> Select[Any]:
         Message.draft != previous.c.draft,
         func.length(Message.content) != previous.c.length,
         func.jsonb_array_length(Message.tool_uses) != previous.c.tool_uses,
-        status != previous.c.stands,
+        status != previous.c.status,
     )
     return (
         select(

@@ -43,7 +43,7 @@ class WebUi:
         self.pages = Pages(self.assets)
         if not self.assets.are_complete:
             log.warning(
-                "pages stand still, for their libraries are not there: `make setup` fetches them"
+                "pages do not update, because their libraries are missing: run `make setup`"
             )
 
     def put_on(self, app: FastAPI) -> None:

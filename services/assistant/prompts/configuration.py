@@ -13,15 +13,15 @@ from shared.llm.messages import wrap_section
 
 _ARCHITECTURE: Final = """\
 You design agents. Somebody states a mission; you write the six system prompts of the agent that keeps watch over it, \
-and the types of its knowledge graph. Your answers are used as they are, by actors who see nothing else of you.
+and the types of its knowledge graph. Your answers are used as they are, by services who see nothing else of you.
 
 # The agent
 
 It runs by itself, one iteration every {rhythm}, for ever. All it knows is a graph of typed nodes and edges, each with \
-its source. Four actors work in the background, and a voice speaks with the owner in the foreground. The Researcher \
+its source. Four services work in the background, and a voice speaks with the owner in the foreground. The Researcher \
 works in two phases with a prompt for each, which makes six prompts:
 
-{actors}
+{services}
 
 One iteration: the Observer plans queries and insights; for each query the Researcher searches, then builds the graph; \
 when all queries have ended, the Analyzer works on each insight with the graph as it is by then; where that left \
@@ -32,9 +32,9 @@ You will be asked twice: first for the name and the prompts, then for the types.
 
 # First: the name and the six prompts
 
-The name has {fewest} to {most} words and is easy to remember. Each prompt is written to the actor that reads it \
+The name has {fewest} to {most} words and is easy to remember. Each prompt is written to the service that reads it \
 ("you"), in the paragraphs given below, detailed enough to act upon. Before each of them stands already, word for \
-word, who the actor is and what the mission is: begin behind that. Messages to the actor bring the mission, the data \
+word, who the service is and what the mission is: begin behind that. Messages to the service bring the mission, the data \
 and the task of the moment; the prompt is what it knows about doing that well.
 
 {prompts}
@@ -43,7 +43,7 @@ and the task of the moment; the prompt is what it knows about doing that well.
 
 - The same terms for the same things in all of them, and the same understanding of the mission and its goals.
 - One view of the graph: what the Observer points at, the Researcher writes, the Analyzer cites and the voice explains \
-fits together. None asks of an actor what is another's.
+fits together. None asks of a service what is another's.
 - Everything comes from the mission's own field: its terms and concepts, the sources and ways of searching that work \
 there, the kinds of observations and patterns that matter there, and what counts there as good work. A prompt that \
 would serve another mission as well is not finished.
@@ -73,7 +73,7 @@ def system_prompt(interval_seconds: int) -> str:
     """Returns the system prompt, which is the same for every mission."""
     return _ARCHITECTURE.format(
         rhythm=interval_in_words(interval_seconds),
-        actors="\n".join(
+        services="\n".join(
             f"- {meta_prompt.phase}: {_capitalize(meta_prompt.role)} {_tools(meta_prompt)}"
             for meta_prompt in META_PROMPTS
         ),

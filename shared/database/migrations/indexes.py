@@ -10,13 +10,13 @@ from sqlalchemy import TextClause
 def create_index_beside_writers(
     name: str, table: str, columns: Sequence[str | TextClause], **options: Any
 ) -> None:
-    """As `op.create_index`, for a table that can be large: nobody who writes to it has to wait.
+    """As `op.create_index`, for a table that can be large: writers do not wait.
 
-    It stands in a migration of its own: it cannot be in a transaction, so whatever stood beside it would be done twice
+    Use a migration of its own: it cannot be in a transaction, so other commands would be repeated
     where it is tried again.
     """
     with op.get_context().autocommit_block():
-        # It holds up nobody while it waits for others, and one that gave up would leave half an index behind.
+        # It blocks no other transaction while it waits, and a timeout would leave an invalid index behind.
         op.execute("set lock_timeout = 0")
         op.execute(f'drop index concurrently if exists "{name}"')
         op.create_index(name, table, list(columns), postgresql_concurrently=True, **options)

@@ -181,7 +181,7 @@ class Call(Base):
     `cost_usd`.
     """
     failures: Mapped[list[Json]] = mapped_column(JSONB, server_default="[]")
-    """Attempts that ended without a usable response, oldest first: `{"at", "epoch", "kind", "error", "said",
+    """Attempts that ended without a usable response, oldest first: `{"at", "epoch", "kind", "error", "response",
     "input_tokens", "output_tokens", "cost_usd"}`.
     """
     started_at: Mapped[Created]

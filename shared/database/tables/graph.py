@@ -147,7 +147,7 @@ class GraphEdge(Base):
 
 
 DIMENSIONS: Final = 256
-"""Dimensions of every vector, whatever model created it."""
+"""Dimensions of every vector, for every model."""
 AS_VECTOR: Final = f"embedding::vector({DIMENSIONS})"
 """The column as a pgvector value. Must be written exactly as in the index, which would not be used otherwise."""
 

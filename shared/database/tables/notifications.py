@@ -66,7 +66,7 @@ class DeadLetter(Base):
     )
 
     id: Mapped[Id]
-    actor: Mapped[str]
+    service: Mapped[str]
     subject: Mapped[str]
     payload: Mapped[bytes]
     step_id: Mapped[UUID | None] = mapped_column(

@@ -45,11 +45,11 @@ _CITED_NODES: Final = CompiledStatement(
     select(
         GraphNode.id,
         GraphNode.type,
-        (is_supported(GraphNode) & ~is_doubted()).label("stands"),
+        (is_supported(GraphNode) & ~is_doubted()).label("is_valid"),
     ).where(GraphNode.agent_id == OWNED_AGENT_ID, GraphNode.id == _ANY_ID)
 )
 _CITED_EDGES: Final = CompiledStatement(
-    select(GraphEdge.id, is_supported(GraphEdge).label("stands")).where(
+    select(GraphEdge.id, is_supported(GraphEdge).label("is_valid")).where(
         GraphEdge.agent_id == OWNED_AGENT_ID, GraphEdge.id == _ANY_ID
     )
 )
@@ -151,7 +151,7 @@ async def _load_cited(session: AsyncSession, scope: GraphScope, properties: Json
     node_rows = await _CITED_NODES.rows(session, {**scope.sql_params, "ids": nodes_cited})
     edge_rows = await _CITED_EDGES.rows(session, {**scope.sql_params, "ids": edges_cited})
     types: dict[UUID, str] = {row.id: row.type for row in node_rows}
-    is_valid: dict[UUID, bool] = {row.id: row.stands for row in (*node_rows, *edge_rows)}
+    is_valid: dict[UUID, bool] = {row.id: row.is_valid for row in (*node_rows, *edge_rows)}
     # A merged element may be cited by its old or its new id.
     types |= {old_id: types[new_id] for old_id, new_id in current.items() if new_id in types}
     is_valid |= {

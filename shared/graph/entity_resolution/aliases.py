@@ -58,7 +58,7 @@ class NameLookup:
 # A name can belong to a node that this transaction has yet to write.
 _LOOK_UP_SQL: Final = f"""
     select 'held' as how, held.key, held.node_id,
-           coalesce(node.name, held.name) as told, node.id is not null as is_there
+           coalesce(node.name, held.name) as display_name, node.id is not null as is_there
     from graph_names held left join graph_nodes node on node.id = held.node_id
     where held.agent_id = {OWNED_AGENT_ID_SQL} and held.type = :type and held.key in ({{values}})
     union all

@@ -131,7 +131,7 @@ async def move_evidence(
         {
             "old": row["id"],
             "new": entry.to,
-            "thing": element_id,
+            "element_id": element_id,
             "sealed": _new_seal(row, column, entry.to, element_id),
         }
         for row, entry in zip(rows, moved, strict=True)
@@ -140,7 +140,7 @@ async def move_evidence(
     if changes:
         columns: dict[str, Any] = {
             "id": bindparam("new"),
-            column: bindparam("thing"),
+            column: bindparam("element_id"),
             "seal": bindparam("sealed"),
         }
         connection = await session.connection()

@@ -29,7 +29,9 @@ async def current_ids_of_agent(
         select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id).scalar_subquery()
     )
     chain = (
-        select(GraphMove.merged_id.label("asked"), GraphMove.kept_id, literal(1).label("length"))
+        select(
+            GraphMove.merged_id.label("original_id"), GraphMove.kept_id, literal(1).label("length")
+        )
         .where(
             GraphMove.agent_id == agent, GraphMove.merged_id.in_(id_set), _is_merged_away(GraphMove)
         )
@@ -37,7 +39,7 @@ async def current_ids_of_agent(
     )
     next_move = aliased(GraphMove)
     chain = chain.union_all(
-        select(chain.c.asked, next_move.kept_id, chain.c.length + 1).where(
+        select(chain.c.original_id, next_move.kept_id, chain.c.length + 1).where(
             next_move.agent_id == agent,
             next_move.merged_id == chain.c.kept_id,
             _is_merged_away(next_move),
@@ -45,11 +47,11 @@ async def current_ids_of_agent(
         )
     )
     rows = await session.execute(
-        select(chain.c.asked, chain.c.kept_id)
-        .ext(distinct_on(chain.c.asked))
-        .order_by(chain.c.asked, chain.c.length.desc())
+        select(chain.c.original_id, chain.c.kept_id)
+        .ext(distinct_on(chain.c.original_id))
+        .order_by(chain.c.original_id, chain.c.length.desc())
     )
-    return {row.asked: row.kept_id for row in rows}
+    return {row.original_id: row.kept_id for row in rows}
 
 
 async def earlier_ids(session: AsyncSession, ids: Collection[UUID]) -> dict[UUID, list[UUID]]:
@@ -57,13 +59,15 @@ async def earlier_ids(session: AsyncSession, ids: Collection[UUID]) -> dict[UUID
     if not ids:
         return {}
     chain = (
-        select(GraphMove.kept_id.label("asked"), GraphMove.merged_id, literal(1).label("length"))
+        select(
+            GraphMove.kept_id.label("original_id"), GraphMove.merged_id, literal(1).label("length")
+        )
         .where(GraphMove.kept_id.in_(ids), _is_merged_away(GraphMove))
         .cte("chain", recursive=True)
     )
     next_move = aliased(GraphMove)
     chain = chain.union_all(
-        select(chain.c.asked, next_move.merged_id, chain.c.length + 1).where(
+        select(chain.c.original_id, next_move.merged_id, chain.c.length + 1).where(
             next_move.kept_id == chain.c.merged_id,
             _is_merged_away(next_move),
             chain.c.length < MAX_CHAIN_LENGTH,
@@ -71,9 +75,9 @@ async def earlier_ids(session: AsyncSession, ids: Collection[UUID]) -> dict[UUID
     )
     by_current_id: defaultdict[UUID, list[UUID]] = defaultdict(list)
     for row in await session.execute(
-        select(chain.c.asked, chain.c.merged_id).order_by(chain.c.merged_id)
+        select(chain.c.original_id, chain.c.merged_id).order_by(chain.c.merged_id)
     ):
-        by_current_id[row.asked].append(row.merged_id)
+        by_current_id[row.original_id].append(row.merged_id)
     return by_current_id
 
 

@@ -134,7 +134,7 @@ def parse_period_start(text: str) -> datetime:
 
 
 def parse_period_end(text: str) -> datetime:
-    """The first moment after a year, month or day; a full time stands for itself. Raises ValueError."""
+    """The first moment after a year, month or day; a full time is that moment. Raises ValueError."""
     stripped = text.strip()
     match = _PARTIAL_DATE.fullmatch(stripped)
     if match is None:

@@ -106,7 +106,7 @@ def assign_claims(properties: Json, evidence: Sequence[EvidenceInput]) -> list[J
     if remaining and all(entry.properties is not None for entry in evidence):
         raise ToolRefusalError(
             f"No evidence for {_join_names(remaining)}: add an entry with a quote that says it, or leave it out of "
-            "properties. An entry without `properties` stands for all that no other names."
+            "properties. An entry without `properties` supports all that no other entry names."
         )
     return [
         {
@@ -174,7 +174,7 @@ async def _verify_quote(
         else "Nothing there is similar. Quote a sentence of the page word for word"
     )
     raise ToolRefusalError(
-        f"{where}.quote: it does not stand in {entry.source_url[:_MAX_URL_CHARS]}. {hint}: without leaving out, "
+        f"{where}.quote: it is not in {entry.source_url[:_MAX_URL_CHARS]}. {hint}: without leaving out, "
         "adding or translating anything; or leave out what the page does not say."
     )
 

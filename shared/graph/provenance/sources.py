@@ -51,12 +51,12 @@ _PUBLISHED_DATES: Final = CompiledStatement(f"""
 # A fixed order: two steps that store the same pages would deadlock otherwise.
 _STORE: Final = CompiledStatement(f"""
     insert into sources (id, agent_id, url, title, published, fetched_at, sha256, text, step_id, seal)
-    select told.id, {OWNED_AGENT_ID_SQL}, url, title, published, fetched_at, decode(sha256, 'hex'), text, :of_step,
+    select input.id, {OWNED_AGENT_ID_SQL}, url, title, published, fetched_at, decode(sha256, 'hex'), text, :of_step,
       decode(seal, 'hex')
-    from jsonb_to_recordset(cast(:rows as jsonb)) as told (
+    from jsonb_to_recordset(cast(:rows as jsonb)) as input (
       id uuid, url text, title text, published timestamptz, fetched_at timestamptz, sha256 text,
       text text, seal text)
-    order by told.id
+    order by input.id
     on conflict do nothing
 """)
 _PAGE_TEXT: Final = CompiledStatement(

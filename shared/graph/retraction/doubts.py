@@ -249,7 +249,7 @@ _INPUT_ROWS: Final = (
     .table_valued(
         *(column(name, Uuid) for name in _COLUMNS), column("since", DateTime(timezone=True))
     )
-    .render_derived(name="told", with_types=True)
+    .render_derived(name="input", with_types=True)
 )
 _EARLIER_DOUBT: Final = aliased(Doubt)
 _RELIES_ON_SOURCE: Final = or_(
@@ -309,13 +309,15 @@ async def _citing_conclusions(
         old_id: element_id for element_id, old_ids in earlier_ids.items() for old_id in old_ids
     }
     direct = (
-        select(Citation.cited_id.label("thing"), Citation.conclusion_id.label("conclusion"))
+        select(Citation.cited_id.label("element_id"), Citation.conclusion_id.label("conclusion"))
         .where(Citation.cited_id == any_(uuid_array([*element_ids, *current_ids])))
         .cte("resting", recursive=True)
     )
-    indirect = select(direct.c.thing, Citation.conclusion_id).join(
+    indirect = select(direct.c.element_id, Citation.conclusion_id).join(
         direct, Citation.cited_id == direct.c.conclusion
     )
     citing = direct.union(indirect)
-    rows = await session.execute(select(citing.c.thing, citing.c.conclusion))
-    return sorted({(current_ids.get(row.thing, row.thing), row.conclusion) for row in rows})
+    rows = await session.execute(select(citing.c.element_id, citing.c.conclusion))
+    return sorted(
+        {(current_ids.get(row.element_id, row.element_id), row.conclusion) for row in rows}
+    )

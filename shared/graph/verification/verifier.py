@@ -396,9 +396,7 @@ class _ReportBuilder:
             by_id.setdefault(claim.evidence_id, []).append(name)
         return [self._evidence_link(quoted, by_id.get(quoted.row.id, [])) for quoted in evidence]
 
-    def _evidence_link(
-        self, quoted: QuotedEvidence, standing_properties: list[str]
-    ) -> EvidenceLink:
+    def _evidence_link(self, quoted: QuotedEvidence, active_properties: list[str]) -> EvidenceLink:
         row = quoted.row
         return EvidenceLink(
             id=row.id,
@@ -410,7 +408,7 @@ class _ReportBuilder:
             first_byte=row.first_byte,
             end_byte=row.end_byte,
             claims=row.claims,
-            stands=standing_properties,
+            active_properties=active_properties,
             valid_from=row.valid_from,
             valid_to=row.valid_to,
             as_of=row.as_of,

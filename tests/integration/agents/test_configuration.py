@@ -27,7 +27,6 @@ from shared.runtime.bus import Bus
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.workflow import dead_letters
-from tests.support.actors import ended_iteration, list_events, running_actors
 from tests.support.assistant.making import configuration, edge_type, node_type
 from tests.support.assistant.making import types as typed
 from tests.support.configuring import (
@@ -41,6 +40,7 @@ from tests.support.configuring import (
     wait_until_configured,
 )
 from tests.support.factories import MISSION, make_agent
+from tests.support.running_services import ended_iteration, list_events, running_services
 from tests.support.sandbox_control import Sandbox
 
 
@@ -82,7 +82,7 @@ async def test_an_agent_runs_as_soon_as_it_is_configured(
 ) -> None:
     agent_row, request = await order_agent(database, active=True)
     assert await Ticker(database, deadline_seconds=600).tick() == []
-    async with running_actors(sandbox_settings):
+    async with running_services(sandbox_settings):
         await bus.publish(request)
         iteration = await ended_iteration(database, agent_row, 1)
     assert (iteration.status, iteration.why) == ("completed", "due")
@@ -227,7 +227,7 @@ async def test_built_in_prompts_replace_a_refusing_model_but_not_a_broken_server
         lambda *args: replace(create_model(*args), provider=provider),
     )
     agent_row, request = await order_agent(database)
-    async with running_actors(settings, ["assistant"]):
+    async with running_services(settings, ["assistant"]):
         await bus.publish(request)
         step = await wait_until_configured(database, agent_row)
     assert step.status == status
@@ -285,7 +285,7 @@ async def test_retrying_the_dead_letter_configures_the_agent(
 ) -> None:
     sandbox_control.faults({"kind": "status", "status": 401, "phase": "configuration"})
     agent_row, request = await order_agent(database)
-    async with running_actors(sandbox_settings, ["assistant", "scheduler"]):
+    async with running_services(sandbox_settings, ["assistant", "scheduler"]):
         await bus.publish(request)
         assert (await wait_until_configured(database, agent_row)).status == "failed"
         agent = await reload_agent(database, agent_row)
@@ -306,7 +306,7 @@ async def test_a_failure_between_two_responses_repeats_no_paid_call(
     )
     agent_row, request = await order_agent(database)
     impatient = sandbox_settings.model_copy(update={"resend_after_seconds": 0.5})
-    async with running_actors(impatient, ["assistant", "scheduler"]):
+    async with running_services(impatient, ["assistant", "scheduler"]):
         await bus.publish(request)
         assert (await wait_until_configured(database, agent_row)).status == "completed"
     assert sandbox_control.billed()["llm"] == 2

@@ -13,7 +13,6 @@ from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.workflow import leases
 from shared.workflow.leases import Claimed
-from tests.support.actors import ended_iteration, running_actors
 from tests.support.configuring import (
     NAME,
     configuration_response,
@@ -26,6 +25,7 @@ from tests.support.configuring import (
     wait_until_configured,
 )
 from tests.support.factories import MISSION, make_agent, make_ready
+from tests.support.running_services import ended_iteration, running_services
 from tests.support.sandbox_control import Sandbox
 
 
@@ -68,7 +68,7 @@ async def test_a_prompt_edited_during_configuration_is_kept(
         attached = await session.get_one(Agent, agent.id)
         edited = {Phase.OBSERVER: "Plan as I say."}
         await configuration.store_prompts(session, attached, edited, PromptMaker.OWNER)
-    async with running_actors(sandbox_settings, ["assistant"]):
+    async with running_services(sandbox_settings, ["assistant"]):
         await bus.publish(request)
         await wait_until_configured(database, agent)
     prompts = configuration.prompts_by_phase(await reload_agent(database, agent))
@@ -91,7 +91,7 @@ async def test_only_the_latest_configuration_request_takes_effect(
     agent = await make_agent(database, name="My watch")
     first = await order_again(database, agent.id, mission="Watch what nobody wants any more")
     last = await order_again(database, agent.id)
-    async with running_actors(sandbox_settings, ["assistant"]):
+    async with running_services(sandbox_settings, ["assistant"]):
         await bus.publish(first)
         await bus.publish(last)
         await wait_until_configured(database, agent)
@@ -141,7 +141,7 @@ async def test_every_phase_run_stores_the_prompt_it_used(
     database: Database, sandbox_settings: Settings
 ) -> None:
     agent = await make_agent(database)
-    async with running_actors(sandbox_settings):
+    async with running_services(sandbox_settings):
         await ended_iteration(database, agent, 1)
         async with database.transaction() as session:
             attached = await session.get_one(Agent, agent.id)
@@ -171,11 +171,11 @@ async def test_reconfiguring_in_the_middle_of_an_iteration(
 ) -> None:
     """Earlier phases used the old prompts, later ones use the new; the iteration continues."""
     agent = await make_agent(database)
-    async with running_actors(sandbox_settings, ["scheduler", "observer", "assistant"]):
+    async with running_services(sandbox_settings, ["scheduler", "observer", "assistant"]):
         await step_of(database, agent, "observe", "completed")
         await bus.publish(await order_again(database, agent.id))
         assert (await wait_until_configured(database, agent)).status == "completed"
-    async with running_actors(sandbox_settings):
+    async with running_services(sandbox_settings):
         iteration = await ended_iteration(database, agent, 1)
     assert iteration.status == "completed"
     after = await reload_agent(database, agent)

@@ -100,7 +100,7 @@ def test_iterations_are_listed_and_one_is_shown(vigil: Vigil) -> None:
     ] == [2]
     completed = vigil("iterations", AGENT, "--status", "completed")
     assert ("completed" in completed, "observing" in completed) == (True, False)
-    output = vigil("iteration", AGENT, "1", "--said")
+    output = vigil("iteration", AGENT, "1", "--transcript")
     for words in (
         "#1",
         "Who buys lithium?",

@@ -11,7 +11,6 @@ from shared.enums import PROMPTED_PHASES, AgentStatus
 from shared.graph import system_types
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import list_events, running_actors
 from tests.support.api.clients import (
     MISSION,
     assert_problem,
@@ -22,6 +21,7 @@ from tests.support.api.clients import (
 from tests.support.api.rows import get_agent
 from tests.support.api.signed_in import SignedIn
 from tests.support.factories import PROMPTS, make_ready
+from tests.support.running_services import list_events, running_services
 from tests.support.waiting import wait_until
 
 
@@ -208,7 +208,7 @@ async def test_a_configuration_is_requested_at_once_and_its_interaction_can_be_r
         return bool(app.state.hints._bus.is_connected)
 
     async with (
-        running_actors(sandbox_settings, ["assistant"]),
+        running_services(sandbox_settings, ["assistant"]),
         app.router.lifespan_context(app),
         create_anonymous_client(app, auth=SignedIn(sandbox_settings, None)) as client,
     ):

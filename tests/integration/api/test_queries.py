@@ -9,9 +9,9 @@ from shared.database.engine import Database
 from shared.database.tables import Step
 from shared.enums import StepStatus
 from shared.runtime.settings import Settings
-from tests.support.actors import ended_iteration, running_actors
 from tests.support.api.clients import assert_problem, create_agent
 from tests.support.api.rows import add_advice, get_agent, start_iteration
+from tests.support.running_services import ended_iteration, running_services
 
 
 async def test_a_failing_step_is_shown_with_its_error(
@@ -40,7 +40,7 @@ async def test_two_complete_iterations_can_be_read(
         api, name="Batteries", mission="Watch battery makers and their lithium supply"
     )
     agent = await get_agent(database, "Batteries")
-    async with running_actors(sandbox_settings):
+    async with running_services(sandbox_settings):
         await ended_iteration(database, agent, 1)
         await api.post("/agents/batteries/run")
         await ended_iteration(database, agent, 2)

@@ -81,9 +81,9 @@ async def test_restoring_a_page_removes_all_flags(
     assert node["properties"] == {"summary": "It buys."}
     analysis = (await api.get(f"/agents/{AGENT}/analyses/{full.analysis_id}")).json()
     assert analysis["doubted_since"] is None
-    active = await api.get(RETRACTIONS, params={"standing": True, "source": PAGE})
+    active = await api.get(RETRACTIONS, params={"active": True, "source": PAGE})
     assert active.json()["items"] == []
-    restored_list = await api.get(RETRACTIONS, params={"standing": False, "source": PAGE})
+    restored_list = await api.get(RETRACTIONS, params={"active": False, "source": PAGE})
     assert [retraction["id"] for retraction in restored_list.json()["items"]] == [retraction_id]
 
 

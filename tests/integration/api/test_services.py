@@ -30,7 +30,7 @@ async def test_queues_and_leases_are_shown_for_each_service(
         body = (await api.get("/api/v1/services")).json()
         if body["bus_fault"] is not None:
             return None
-        return {service["actor"]: service for service in body["services"]}
+        return {service["service"]: service for service in body["services"]}
 
     with serve_api(settings) as url:
         async with httpx.AsyncClient(base_url=url, headers=headers) as api:
@@ -46,7 +46,7 @@ async def test_queues_and_leases_are_shown_for_each_service(
 async def test_without_the_bus_leases_are_shown_and_the_fault(api: httpx.AsyncClient) -> None:
     body = (await api.get("/services")).json()
     assert body["bus_fault"]
-    assert [service["actor"] for service in body["services"]] == list(SERVICES)
+    assert [service["service"] for service in body["services"]] == list(SERVICES)
     assert all(service["lag"] is None for service in body["services"])
 
 

@@ -126,7 +126,7 @@ async def test_an_unusable_response_is_booked_at_its_usage_and_requested_in_a_ne
     assert (failure["kind"], failure["input_tokens"], failure["cost_usd"]) == (
         "unusable", 11, str(COST),
     )  # fmt: skip
-    assert '"message": null' in failure["said"]
+    assert '"message": null' in failure["response"]
     assert (done.attempts, done.cost_usd, done.assumed_usd) == (2, COST, COST)
     assert COST is not None
     assert spent == LedgerDay((2 * COST, 2), (Decimal(0), 0))
@@ -193,7 +193,7 @@ async def test_a_request_that_times_out_twice_is_sent_by_no_further_worker(
             await worker.change_worker()
         assert len(worker.server.requests) == 2
         call = await worker.call()
-        assert [(failure["kind"], failure["said"]) for failure in call.failures] == [
+        assert [(failure["kind"], failure["response"]) for failure in call.failures] == [
             ("timeout", "Slow")
         ] * 2
         assert await nothing_is_reserved(database)
@@ -234,7 +234,7 @@ async def test_the_body_of_an_unusable_response_is_shown(
                 session, agent.owner_id, agent.id, 1
             )
     [failure] = response.failures
-    assert failure.said == HTML.decode()
+    assert failure.response == HTML.decode()
     assert iteration is not None
     buffer = io.StringIO()
     show_iteration(Console(file=buffer, width=200), iteration, show_messages=True)

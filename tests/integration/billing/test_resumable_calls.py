@@ -30,9 +30,9 @@ from shared.web_search.tools import knowledge_acquisition
 from shared.workflow import leases
 from shared.workflow.iterations import StartedIteration
 from shared.workflow.leases import Claimed
-from tests.support.actors import running_actors
 from tests.support.factories import make_agent, make_iteration
 from tests.support.marks import slow
+from tests.support.running_services import running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.waiting import wait_until
 
@@ -246,7 +246,7 @@ async def test_a_killed_worker_is_billed_as_documented(
     (tmp_path / death.point).write_text("SIGKILL")
     assert await observer_process(settings, tmp_path) == -signal.SIGKILL
     # The scheduler republishes the step as often as needed: a message may go to the killed process.
-    async with running_actors(settings, ["scheduler", "observer"]):
+    async with running_services(settings, ["scheduler", "observer"]):
         await wait_until(is_completed(database, started), what="the step to be completed")
     async with database.transaction() as session:
         [call] = await session.scalars(select(Call))

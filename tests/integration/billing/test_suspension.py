@@ -15,8 +15,8 @@ from shared.enums import IterationStatus
 from shared.errors import TransientError
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import ended_iteration, running_actors
 from tests.support.factories import make_agent
+from tests.support.running_services import ended_iteration, running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.spending import (
     TODAY,
@@ -73,7 +73,7 @@ async def test_the_owner_gets_one_notice_for_each_cap_and_day(
         spender.agent.owner_id,
     )
     assert notice.title == (
-        "Battery watch rests until tomorrow: its budget of 1 USD a day is used up"
+        "Battery watch is paused until tomorrow: its daily budget of 1 USD is reached"
     )
     assert "of 1 USD a day 0.95 USD are spent" in notice.summary
     assert "`vigil budget AGENT --usd …`" in notice.summary
@@ -159,7 +159,7 @@ async def test_the_whole_loop_stops_at_its_cap_without_a_dead_letter(
     async with database.transaction() as session:
         row = await session.get_one(Agent, agent.id)
         row.budget_calls_per_day = caps(calls=3).calls_per_day
-    async with running_actors(sandbox_settings):
+    async with running_services(sandbox_settings):
         iteration = await ended_iteration(database, agent, 1)
     assert iteration.status == IterationStatus.FAILED
     assert iteration.errors

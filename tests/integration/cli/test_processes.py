@@ -209,7 +209,7 @@ SUPERVISOR = """
         pool = ProcessPool(base, preload=["json"])
         pool.warm_up()
         for name in ("observer", "researcher"):
-            pool.spawn(name, runpy.run_path, (str(base / "actor.py"),), {})
+            pool.spawn(name, runpy.run_path, (str(base / "service.py"),), {})
         bus = EmbeddedNats(base / "nats", free_port(), base / "nats.log").launch()
         EmbeddedPostgres(base / "postgres", base / "postgres.log").start()
         bus.wait_until_ready()
@@ -221,7 +221,7 @@ SUPERVISOR = """
 @pytest.mark.skipif(sys.platform != "linux", reason="needs the kernel's parent-death signal")
 def test_all_processes_end_when_the_supervisor_is_killed(tmp_path: Path) -> None:
     (tmp_path / "supervisor.py").write_text(dedent(SUPERVISOR))
-    (tmp_path / "actor.py").write_text(dedent(FOREVER))
+    (tmp_path / "service.py").write_text(dedent(FOREVER))
     supervisor = subprocess.Popen(
         [sys.executable, str(tmp_path / "supervisor.py"), str(tmp_path)],
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},

@@ -12,8 +12,8 @@ from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.workflow import leases
 from shared.workflow.leases import Claimed
-from tests.support.actors import running_actors
 from tests.support.factories import make_agent, make_iteration
+from tests.support.running_services import running_services
 from tests.support.waiting import wait_until
 
 
@@ -22,8 +22,8 @@ async def current_workforce(database: Database) -> Workforce:
         return await read_workforce(session)
 
 
-async def find_queue(bus: Bus, actor: str) -> Queue:
-    return next(queue for queue in await list_queues(bus.client) if queue.actor == actor)
+async def find_queue(bus: Bus, service: str) -> Queue:
+    return next(queue for queue in await list_queues(bus.client) if queue.service == service)
 
 
 async def test_an_unclaimed_message_is_lag_and_free_slots_are_idle(
@@ -37,7 +37,7 @@ async def test_an_unclaimed_message_is_lag_and_free_slots_are_idle(
     async def idle() -> bool:
         return (await find_queue(bus, "researcher")).idle_slots == 4
 
-    async with running_actors(settings, ["researcher"]):
+    async with running_services(settings, ["researcher"]):
         await wait_until(idle, what="four idle slots")
 
 
@@ -64,7 +64,7 @@ async def test_replicas_are_counted_by_process_and_leases_by_worker(
             await replica.ping()
         assert (await current_workforce(database)).replicas == {"a": 2}
 
-    actor = asyncio.create_task(observer.build(settings).run())
+    service = asyncio.create_task(observer.build(settings).run())
 
     async def is_counted() -> bool:
         return (await current_workforce(database)).replicas.get("observer") == 1
@@ -72,5 +72,5 @@ async def test_replicas_are_counted_by_process_and_leases_by_worker(
     try:
         await wait_until(is_counted, what="the observer to be counted")
     finally:
-        actor.cancel()
-        await asyncio.wait({actor})
+        service.cancel()
+        await asyncio.wait({service})

@@ -10,10 +10,10 @@ from shared.database.engine import Database
 from shared.database.tables import Agent, GraphNode
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import running_actors
 from tests.support.api.clients import assert_problem
 from tests.support.conversation.conversing import LONG_ANSWER, PHASE, scripted_answer, tool_call
 from tests.support.conversation.talk import AnswerStream, Talk, completed
+from tests.support.running_services import running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.streams import serving
 
@@ -85,7 +85,7 @@ async def test_a_stream_resumes_after_a_restart_of_the_api(
 ) -> None:
     sandbox_control.script(scripted_answer(content=LONG_ANSWER))
     sandbox_control.faults({"kind": "stall", "phase": PHASE, "stall_seconds": 1.5})
-    async with running_actors(sandbox_settings, ["assistant"]):
+    async with running_services(sandbox_settings, ["assistant"]):
         async with serving(sandbox_settings) as api:
             answer_id = (await Talk(api, str(agent.id)).says("Tell me all"))["answer"]["id"]
             stream = await Talk(api, str(agent.id)).follow(answer_id, characters=1)
@@ -167,7 +167,7 @@ async def test_an_answer_made_in_the_background_is_sent_when_complete(
 ) -> None:
     sandbox_control.script(scripted_answer(content=LONG_ANSWER))
     settings = sandbox_settings.model_copy(update={"model_api": "background"})
-    async with serving(settings) as api, running_actors(settings, ["assistant"]):
+    async with serving(settings) as api, running_services(settings, ["assistant"]):
         talk = Talk(api, str(agent.id))
         stream = await talk.follow((await talk.says("Tell me all"))["answer"]["id"])
     assert stream.text == LONG_ANSWER

@@ -11,9 +11,9 @@ import pytest
 from shared.database.tables import Agent
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import running_actors
 from tests.support.conversation.conversing import LONG_ANSWER, PHASE, scripted_answer
 from tests.support.conversation.talk import Talk, completed
+from tests.support.running_services import running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.streams import serving
 
@@ -93,7 +93,7 @@ async def test_chat_reconnects_when_the_api_is_back(
 ) -> None:
     sandbox_control.script(scripted_answer(content=LONG_ANSWER))
     sandbox_control.faults({"kind": "stall", "phase": PHASE, "stall_seconds": 2})
-    async with running_actors(sandbox_settings, ["assistant"]):
+    async with running_services(sandbox_settings, ["assistant"]):
         async with serving(sandbox_settings) as api:
             port = int(api.url.rpartition(":")[2])
             process = await start_cli(

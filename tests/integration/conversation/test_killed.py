@@ -13,7 +13,6 @@ from shared.database.tables import Agent, Conversation, Memory
 from shared.failpoints import Failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import running_actors
 from tests.support.conversation.conversing import (
     LONG_ANSWER,
     PHASE,
@@ -23,6 +22,7 @@ from tests.support.conversation.conversing import (
     scripted_answer,
 )
 from tests.support.conversation.talk import AnswerStream, Talk
+from tests.support.running_services import running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.streams import serving
 from tests.support.waiting import wait_until
@@ -83,7 +83,7 @@ async def test_an_answer_survives_a_kill_of_the_assistant(
     async with serving(impatient) as api:
         talk = Talk(api, str(agent.id))
         answer_id = await ask_and_kill(impatient, tmp_path, talk, WISH, point, skip)
-        async with running_actors(impatient, ["scheduler", "assistant"]):
+        async with running_services(impatient, ["scheduler", "assistant"]):
             stream = await talk.follow(answer_id)
             await wait_until(partial(all_steps_ended, database), what="the step to end")
     assert stream.names[-1] == "complete"
@@ -117,7 +117,7 @@ async def test_after_a_kill_a_streamed_answer_continues_or_restarts_with_an_even
             answer_id = (await talk.says("Tell me all"))["answer"]["id"]
             stream = await talk.follow(answer_id, characters=1)
         assert isinstance(stream, AnswerStream)
-        async with running_actors(impatient, ["scheduler", "assistant"]):
+        async with running_services(impatient, ["scheduler", "assistant"]):
             await talk.follow(answer_id, stream)
     assert stream.text == second
     assert stream.names.count("restart") == text_changes
@@ -143,7 +143,7 @@ async def test_a_paid_summary_is_not_requested_again(
         assert (await talk.message(answer_id))["status"] == "complete", "before the summary"
         async with database.transaction() as session:
             assert await session.scalar(select(Conversation.summarized_turns)) == 0
-        async with running_actors(terse, ["scheduler", "assistant"]):
+        async with running_services(terse, ["scheduler", "assistant"]):
             await wait_until(partial(all_steps_ended, database), what="the step to end")
     async with database.transaction() as session:
         conversation = (await session.scalars(select(Conversation))).one()

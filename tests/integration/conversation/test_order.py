@@ -6,10 +6,10 @@ from shared.database.engine import Database
 from shared.database.tables import Agent
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import running_actors
 from tests.support.api.clients import assert_problem
 from tests.support.conversation.conversing import PHASE, list_conversation_steps
 from tests.support.conversation.talk import Talk, completed
+from tests.support.running_services import running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.streams import serving
 
@@ -53,7 +53,7 @@ async def test_a_failed_answer_has_its_error_and_can_be_retried(
     assert (message["status"], "Check OPENAI_API_KEY" in message["error"]) == ("failed", True)
     [next_answer] = await completed(talk, [waiting["answer"]["id"]])
     assert next_answer["status"] == "complete", "a failed answer blocks no later one"
-    async with running_actors(sandbox_settings, ["scheduler"]):
+    async with running_services(sandbox_settings, ["scheduler"]):
         response = await talk.asked("POST", f"/conversation/messages/{answer_id}/retry")
         assert (response.status_code, response.json()["status"]) == (202, "pending")
         stream = await talk.follow(answer_id)
@@ -71,9 +71,9 @@ async def test_a_failed_answer_without_its_dead_letter_can_be_retried(
     async with httpx.AsyncClient(
         base_url=f"{talk.url}/api/v1", headers=talk.headers, trust_env=False
     ) as client:
-        [letter] = (await client.get("/dead-letters")).json()["items"]
-        assert (await client.delete(f"/dead-letters/{letter['id']}")).status_code == 204
+        [dead_letter] = (await client.get("/dead-letters")).json()["items"]
+        assert (await client.delete(f"/dead-letters/{dead_letter['id']}")).status_code == 204
     await talk.asked("POST", f"/conversation/messages/{answer_id}/retry")
     impatient = sandbox_settings.model_copy(update={"resend_after_seconds": 0.5})
-    async with running_actors(impatient, ["scheduler"]):
+    async with running_services(impatient, ["scheduler"]):
         assert (await talk.follow(answer_id)).names[-1] == "complete"

@@ -11,7 +11,6 @@ from shared.database.tables import Agent, Conversation, Interaction, Memory, Mes
 from shared.enums import MemoryKind, Phase
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import ended_iteration, running_actors
 from tests.support.api.clients import assert_problem
 from tests.support.conversation.conversing import (
     all_steps_ended,
@@ -21,6 +20,7 @@ from tests.support.conversation.conversing import (
 )
 from tests.support.conversation.talk import Talk
 from tests.support.factories import make_agent, make_owner
+from tests.support.running_services import ended_iteration, running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.streams import serving
 from tests.support.waiting import wait_until
@@ -35,7 +35,7 @@ async def test_a_wish_is_remembered_once_and_used_in_the_next_plan(
     items = (await talk.asked("GET", "/memories")).json()["items"]
     assert [(item["kind"], item["content"]) for item in items] == [("wish", "Watch cobalt prices.")]
     assert items[0]["message_id"] is not None
-    async with running_actors(sandbox_settings):
+    async with running_services(sandbox_settings):
         await talk.asked("POST", "/run")
         await ended_iteration(database, agent, 1)
     async with database.transaction() as session:
@@ -110,7 +110,7 @@ async def test_a_long_conversation_is_summarized_and_nothing_is_deleted(
 ) -> None:
     terse = sandbox_settings.model_copy(update={"conversation_tokens": 120})
     questions = [f"What are you doing, for the {number}. time?" for number in range(1, 6)]
-    async with serving(terse) as api, running_actors(terse, ["assistant"]):
+    async with serving(terse) as api, running_services(terse, ["assistant"]):
         talk = Talk(api, str(agent.id))
         for question in questions:
             await talk.follow((await talk.says(question))["answer"]["id"])

@@ -15,8 +15,8 @@ from shared.enums import StepKind, StepStatus
 from shared.failpoints import DIRECTORY, Failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import running_actors
 from tests.support.embeddings.seeker import Seeker, fill
+from tests.support.running_services import running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.waiting import wait_until
 
@@ -61,7 +61,7 @@ async def test_a_killed_researcher_costs_at_most_its_call_in_flight(
     changes = {"lease_seconds": 1.0, "resend_after_seconds": 1.0}
     settings = seeker.settings.model_copy(update=changes)
     assert await _researcher(settings, tmp_path) == -signal.SIGKILL
-    async with running_actors(settings, ["scheduler", "researcher"]):
+    async with running_services(settings, ["scheduler", "researcher"]):
         await wait_until(lambda: _is_completed(seeker, step_id), what="the step to be completed")
     assert await seeker.vectors() == 2
     [call] = await seeker.calls()

@@ -50,7 +50,7 @@ async def test_evidence_has_a_validity_and_answers_report_superseded_values(worl
         ({"validTo": "9999"}, r"evidence\[0\].validTo: '9999' is no date"),
         ({"validFrom": "2024", "validTo": "2023"}, "validTo is before validFrom"),
         ({"properties": ["area"]}, "area, which is not among"),
-        ({"quote": "That is not there."}, "it does not stand in"),
+        ({"quote": "That is not there."}, "it is not in"),
     ],
 )
 async def test_invalid_evidence_is_refused(

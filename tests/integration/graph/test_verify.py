@@ -59,10 +59,10 @@ async def test_advice_is_verified_down_to_its_pages(proven: Proven) -> None:
     }
     assert {source.url for source in report.sources} == set(list(proven.sources)[:3])
     by_quote = {evidence.quote: evidence for evidence in report.evidence}
-    assert by_quote["Its capital is Lomé."].stands == ["capital", "summary"]
+    assert by_quote["Its capital is Lomé."].active_properties == ["capital", "summary"]
     superseded = by_quote["Ghana — “the Gold Coast” once — has 33 million"]
-    assert superseded.stands == ["summary"]
-    assert by_quote["Ghana now counts 35 million people"].stands == ["population"]
+    assert superseded.active_properties == ["summary"]
+    assert by_quote["Ghana now counts 35 million people"].active_properties == ["population"]
     assert not any(link.breaks for link in (*report.elements, *report.evidence, *report.sources))
 
 

@@ -26,11 +26,11 @@ from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.schemas.base import RunningCall
 from shared.web_search.client import SearchClient
-from tests.support.actors import ended_iteration, running_actors
 from tests.support.factories import make_agent
+from tests.support.running_services import ended_iteration, running_services
 from tests.support.sandbox.server import running_app
 from tests.support.slow_server import SlowServer
-from tests.support.steps import observer_is_idle, request_observe_step, running_actor
+from tests.support.steps import observer_is_idle, request_observe_step, running_service
 from tests.support.waiting import wait_until
 
 PLAN = json.dumps(
@@ -63,7 +63,7 @@ async def test_the_progress_of_a_response_is_stored_and_shown(
 ) -> None:
     provider = StreamingProvider()
     step = await request_observe_step(database, bus)
-    async with running_actor(observer_app.build(settings, provider)):
+    async with running_service(observer_app.build(settings, provider)):
         first = await wait_until(lambda: running_call(database), what="the call to be sent")
         assert first is not None
         assert first.received_chars is None, "the first token has not arrived"
@@ -135,7 +135,9 @@ async def test_an_iteration_with_a_slow_server_completes_pays_once_and_shows_pro
                 "max_attempts": 1,
             }
         )
-        async with running_actors(impatient, ("scheduler", "observer", "researcher", "aggregator")):
+        async with running_services(
+            impatient, ("scheduler", "observer", "researcher", "aggregator")
+        ):
             chars = await wait_until(lambda: received_chars(database), what="an answer to grow")
             iteration = await ended_iteration(database, agent, 1, seconds=120)
     assert (iteration.status, iteration.errors) == (IterationStatus.COMPLETED, [])

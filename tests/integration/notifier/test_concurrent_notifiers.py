@@ -11,7 +11,6 @@ from shared.enums import DeliveryStatus
 from shared.notifications import deliveries
 from shared.notifications.deliveries import DeliveryLostError
 from shared.runtime.settings import Settings
-from tests.support.actors import BUILDERS, running_actors
 from tests.support.notifier.rows import (
     list_deliveries,
     make_due,
@@ -19,6 +18,7 @@ from tests.support.notifier.rows import (
     make_webhook,
     wait_until_delivered,
 )
+from tests.support.running_services import BUILDERS, running_services
 from tests.support.waiting import wait_until
 from tests.support.webhook_server import HANG, WebhookReceiver, ids
 
@@ -32,7 +32,7 @@ async def test_two_notifiers_deliver_each_item_once(
     paths = ("/a", "/b", "/c")
     for path in paths:
         await make_webhook(database, agent, receiver.url(path))
-    async with running_actors(notifier, NOTIFIER):
+    async with running_services(notifier, NOTIFIER):
         others = [asyncio.create_task(BUILDERS["notifier"](notifier).run()) for _ in range(2)]
         for _ in range(3):
             await make_items(database, agent, ITEMS // 3)
@@ -70,7 +70,7 @@ async def test_a_slow_receiver_does_not_delay_other_receivers(
     quick = await make_webhook(database, agent, receiver.url("/quick"))
     await make_items(database, agent, 30)
     few_slots = notifier.model_copy(update={"slots": 4})
-    async with running_actors(few_slots, NOTIFIER):
+    async with running_services(few_slots, NOTIFIER):
         await wait_until(receiver.hit(30, "/quick"), what="the quick one to have everything")
         waiting = await list_deliveries(database, slow)
         assert {delivery.status for delivery in waiting} == {DeliveryStatus.PENDING}
@@ -158,6 +158,6 @@ async def test_a_delivery_that_cannot_finish_in_time_is_released_at_once(
         None,
     )
     receiver.released.set()
-    async with running_actors(notifier, NOTIFIER):
+    async with running_services(notifier, NOTIFIER):
         (delivery,) = await wait_until_delivered(database)
     assert ids(receiver.hits) == {str(delivery.id)}

@@ -15,7 +15,6 @@ from shared.notifications import deliveries, destinations
 from shared.notifications.webhooks import new_secret
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import running_actors
 from tests.support.contracts.samples import samples
 from tests.support.factories import make_agent
 from tests.support.notifier.rows import (
@@ -25,6 +24,7 @@ from tests.support.notifier.rows import (
     make_webhook,
     wait_until_delivered,
 )
+from tests.support.running_services import running_services
 from tests.support.smtp_server import run_smtp_server
 from tests.support.waiting import wait_until
 from tests.support.webhook_server import WebhookReceiver
@@ -38,7 +38,7 @@ async def test_advice_arrives_signed_and_complete(
     secret = new_secret()
     webhook = await make_webhook(database, agent, receiver.url(), secret=secret)
     (item,) = await make_items(database, agent)
-    async with running_actors(notifier, NOTIFIER):
+    async with running_services(notifier, NOTIFIER):
         (delivery,) = await wait_until_delivered(database)
     (hit,) = receiver.hits
     assert hit.signed_by(secret)
@@ -74,7 +74,7 @@ async def test_a_mail_is_sent_for_each_item(
     async with run_smtp_server() as box:
         smtp = {"smtp_url": f"smtp://{box.address}", "mail_from": "vigil@example.org"}
         settings = Settings.model_validate({**notifier.model_dump(), **smtp})
-        async with running_actors(settings, NOTIFIER):
+        async with running_services(settings, NOTIFIER):
             rows = await wait_until_delivered(database, 2)
     assert {mail.message["Message-ID"] for mail in box.mails} == {
         f"<{delivery.id}@example.org>" for delivery in rows
@@ -101,7 +101,7 @@ async def test_each_destination_gets_the_items_of_its_agents(
         await make_webhook(database, destination_agent, receiver.url(path), all_agents=all_agents)
     (own_item,) = await make_items(database, agent)
     (other_item,) = await make_items(database, other)
-    async with running_actors(notifier, NOTIFIER):
+    async with running_services(notifier, NOTIFIER):
         await wait_until_delivered(database, 4)
     item_ids_by_path = {
         path: {hit.message["data"]["inbox_item_id"] for hit in receiver.of(path)}
@@ -130,7 +130,7 @@ async def test_items_of_others_older_items_and_items_while_stopped_are_not_deliv
             update(Destination).where(Destination.id == strangers_id).values(owner_id=stranger.id)
         )
     (item,) = await make_items(database, agent)
-    async with running_actors(notifier, NOTIFIER):
+    async with running_services(notifier, NOTIFIER):
         await wait_until_delivered(database)
         async with database.transaction() as session:
             await destinations.set_active(session, stopped_id, active=True)
@@ -160,7 +160,7 @@ async def test_a_test_delivery_is_marked_as_one_and_tried_once(
     webhook = await make_webhook(database, agent, receiver.url(), secret=secret)
     async with database.transaction() as session:
         await deliveries.create_test(session, webhook)
-    async with running_actors(notifier, NOTIFIER):
+    async with running_services(notifier, NOTIFIER):
         await wait_until_delivered(database)
     (hit,) = receiver.hits
     assert hit.signed_by(secret)
@@ -181,7 +181,7 @@ async def test_an_advice_event_wakes_the_notifier(
     webhook = await make_webhook(database, agent, receiver.url())
     async with database.transaction() as session:
         await deliveries.create_test(session, webhook)
-    async with running_actors(notifier, NOTIFIER):
+    async with running_services(notifier, NOTIFIER):
         await wait_until_delivered(database)  # its first poll is over
         await make_items(database, agent)
         (event,) = [sample for sample in samples() if isinstance(sample, AdviceProduced)]
@@ -198,7 +198,7 @@ async def test_during_secret_rotation_both_secrets_sign(
         async with database.transaction() as session:
             await destinations.rotate_secret(session, webhook, secret, overlap=overlap)
         await make_items(database, agent)
-        async with running_actors(notifier, NOTIFIER):
+        async with running_services(notifier, NOTIFIER):
             await wait_until_delivered(database, count)
     before, after = receiver.hits
     assert [before.signed_by(key) for key in (first, second, third)] == [True, True, False]

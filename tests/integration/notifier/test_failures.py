@@ -15,7 +15,6 @@ from shared.database.tables import Agent, Delivery
 from shared.enums import DeliveryStatus
 from shared.notifications import deliveries, destinations
 from shared.runtime.settings import Settings
-from tests.support.actors import running_actors
 from tests.support.notifier.rows import (
     expire_deliveries,
     list_deliveries,
@@ -29,6 +28,7 @@ from tests.support.notifier.rows import (
     wait_until_delivered,
     wait_until_ended,
 )
+from tests.support.running_services import running_services
 from tests.support.smtp_server import SmtpServer, run_smtp_server
 from tests.support.waiting import wait_until
 from tests.support.webhook_server import DROP, HANG, WebhookReceiver, answer, ids
@@ -60,7 +60,7 @@ async def test_a_rejected_delivery_is_repeated_with_the_same_id(
     receiver.respond_with(response, response, answer(204))
     await make_webhook(database, agent, receiver.url())
     await make_items(database, agent)
-    async with running_actors(notifier, NOTIFIER):
+    async with running_services(notifier, NOTIFIER):
         for times in (1, 2):
             delivery = await wait_for_attempts(database, times)
             assert (delivery.status, delivery.attempts) == (DeliveryStatus.PENDING, times)
@@ -79,7 +79,7 @@ async def test_the_delay_that_a_receiver_asks_for_is_respected(
     receiver.respond_with(answer(503, "retry-after: 7200"))
     await make_webhook(database, agent, receiver.url())
     await make_items(database, agent)
-    async with running_actors(notifier, NOTIFIER):
+    async with running_services(notifier, NOTIFIER):
         delivery = await wait_for_attempts(database)
     delay_seconds = (delivery.next_attempt_at - delivery.created_at).total_seconds()
     assert 7200 <= delay_seconds < 7200 * (1 + retry_schedule.JITTER) + 60
@@ -92,7 +92,7 @@ async def test_an_expired_delivery_fails_with_the_reason_and_can_be_retried(
     receiver.respond_with(answer(500))
     webhook = await make_webhook(database, agent, receiver.url())
     await make_items(database, agent)
-    async with running_actors(notifier, NOTIFIER):
+    async with running_services(notifier, NOTIFIER):
         delivery = await wait_for_attempts(database)
         days = (delivery.give_up_at - delivery.created_at).total_seconds() / 86_400
         assert days == pytest.approx(3, abs=0.01)
@@ -127,7 +127,7 @@ async def test_a_receiver_can_ask_for_a_delay_of_a_day_at_most(
     receiver.respond_with(answer(503, f"retry-after: {retry_after}"))
     await make_webhook(database, agent, receiver.url())
     await make_items(database, agent)
-    async with running_actors(notifier, NOTIFIER):
+    async with running_services(notifier, NOTIFIER):
         delivery = await wait_for_attempts(database)
     delay_seconds = (delivery.next_attempt_at - delivery.created_at).total_seconds()
     assert 86_400 <= delay_seconds < 86_400 * (1 + retry_schedule.JITTER) + 60
@@ -144,7 +144,7 @@ async def test_the_last_attempt_is_made_at_the_end_of_the_retry_period(
     receiver.respond_with(answer(503, "retry-after: 86400"))
     await make_webhook(database, agent, receiver.url())
     await make_items(database, agent)
-    async with running_actors(notifier, NOTIFIER):
+    async with running_services(notifier, NOTIFIER):
         delivery = await wait_for_attempts(database)
     assert delivery.next_attempt_at == delivery.give_up_at
 
@@ -155,7 +155,7 @@ async def test_a_destination_that_answers_410_is_stopped(
     receiver.respond_with(answer(500), answer(410))
     webhook = await make_webhook(database, agent, receiver.url())
     await make_items(database, agent)
-    async with running_actors(notifier, NOTIFIER):
+    async with running_services(notifier, NOTIFIER):
         await wait_until_ended(database)
         destination = await load_destination(database, webhook)
         assert not destination.active
@@ -191,7 +191,7 @@ async def test_an_attempt_without_an_answer_times_out_and_is_repeated(
     receiver.respond_with(HANG, answer(200))
     await make_webhook(database, agent, receiver.url())
     await make_items(database, agent)
-    async with running_actors(notifier, NOTIFIER):
+    async with running_services(notifier, NOTIFIER):
         (delivery,) = await wait_until_delivered(database)
     assert delivery.attempts == 2
     assert len(receiver.hits) == 2
@@ -202,7 +202,7 @@ async def test_an_unreachable_destination_is_tried_again(
 ) -> None:
     await make_webhook(database, agent, f"http://127.0.0.1:{free_port()}/hook")
     await make_items(database, agent)
-    async with running_actors(notifier, NOTIFIER):
+    async with running_services(notifier, NOTIFIER):
         assert (await wait_for_attempts(database, 3)).error == UNREACHED
 
 
@@ -226,7 +226,7 @@ async def test_delivery_errors_do_not_reveal_open_ports_or_existing_hosts(
         async with database.transaction() as session:
             await deliveries.create_test(session, webhook)
     with capture_logs() as lines:
-        async with running_actors(notifier, NOTIFIER):
+        async with running_services(notifier, NOTIFIER):
             failed = await wait_until_ended(database, len(urls))
     assert {(delivery.error, delivery.status_code) for delivery in failed} == {(UNREACHED, None)}
     reasons = {line["why"] for line in lines if line["event"].startswith("not delivered")}
@@ -242,7 +242,7 @@ async def test_a_huge_response_body_is_not_read(
     )
     await make_webhook(database, agent, receiver.url())
     await make_items(database, agent)
-    async with running_actors(notifier, NOTIFIER):
+    async with running_services(notifier, NOTIFIER):
         (delivery,) = await wait_until_delivered(database)
     assert delivery.attempts == 1
 
@@ -254,7 +254,7 @@ async def test_a_failed_test_delivery_is_not_repeated(
     webhook = await make_webhook(database, agent, receiver.url())
     async with database.transaction() as session:
         await deliveries.create_test(session, webhook)
-    async with running_actors(notifier, NOTIFIER):
+    async with running_services(notifier, NOTIFIER):
         (delivery,) = await wait_until_ended(database)
     assert (delivery.status, delivery.attempts) == (DeliveryStatus.FAILED, 1)
     assert len(receiver.hits) == 1
@@ -268,7 +268,7 @@ async def test_logs_have_the_failure_but_no_address_or_secret(
     receiver.respond_with(answer(500), DROP, answer(200), path="/hook?token=hidden")
     await make_items(database, agent)
     with capture_logs() as lines:
-        async with running_actors(notifier, NOTIFIER):
+        async with running_services(notifier, NOTIFIER):
             await wait_until_delivered(database)
     log = repr(lines)
     assert "500 Internal Server Error" in log
@@ -290,7 +290,7 @@ async def test_a_permanently_refused_mail_fails_at_once(
     await make_items(database, agent)
     async with mailing(notifier) as (box, settings):
         box.answer_to_recipient = "550 5.1.1 nobody here"
-        async with running_actors(settings, NOTIFIER):
+        async with running_services(settings, NOTIFIER):
             (delivery,) = await wait_until_ended(database)
     assert (delivery.status, delivery.attempts) == (DeliveryStatus.FAILED, 1)
     assert "nobody here" in (delivery.error or "")
@@ -301,11 +301,11 @@ async def test_a_mail_is_retried_while_the_server_fails_or_is_not_configured(
 ) -> None:
     await make_mail(database, agent, "you@example.org")
     await make_items(database, agent)
-    async with running_actors(notifier, NOTIFIER):
+    async with running_services(notifier, NOTIFIER):
         assert "VIGIL_SMTP_URL" in ((await wait_for_attempts(database, 2)).error or "")
     async with mailing(notifier) as (box, settings):
         box.answer_to_text = "451 4.3.0 later"
-        async with running_actors(settings, NOTIFIER):
+        async with running_services(settings, NOTIFIER):
             await wait_until(
                 lambda: _any_error_contains(database, "451"), what="the server's answer to be noted"
             )

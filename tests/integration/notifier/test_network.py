@@ -21,9 +21,9 @@ from shared.database.engine import Database
 from shared.database.tables import Agent
 from shared.notifications.addresses import Address
 from shared.runtime.settings import Settings
-from tests.support.actors import running_actors
 from tests.support.certificates import authority, sign
 from tests.support.notifier.rows import make_items, make_webhook, wait_for_attempts
+from tests.support.running_services import running_services
 from tests.support.webhook_server import WebhookReceiver, answer, open_receiver
 
 
@@ -147,7 +147,7 @@ async def test_cookies_of_a_receiver_are_never_sent(
     receiver.respond_with(answer(500, "set-cookie: mine=1; path=/"), answer(500))
     await make_webhook(database, agent, receiver.url())
     await make_items(database, agent)
-    async with running_actors(notifier, ("notifier",)):
+    async with running_services(notifier, ("notifier",)):
         await wait_for_attempts(database, 2)
     assert all("cookie" not in hit.headers for hit in receiver.hits)
 
@@ -159,7 +159,7 @@ async def test_the_log_names_the_setting_that_allows_private_networks(
     await make_items(database, agent)
     closed = notifier.model_copy(update={"webhook_private": False})
     with capture_logs() as lines:
-        async with running_actors(closed, ("notifier",)):
+        async with running_services(closed, ("notifier",)):
             delivery = await wait_for_attempts(database)
     assert "VIGIL_WEBHOOK_PRIVATE" in repr(lines)
     assert delivery.error == UNREACHED

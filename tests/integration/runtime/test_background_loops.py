@@ -17,10 +17,10 @@ from shared.database.tables import Iteration
 from shared.enums import IterationStatus
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import running_actors
 from tests.support.engines import Postgres
 from tests.support.factories import make_agent
 from tests.support.joins import reload_iteration
+from tests.support.running_services import running_services
 from tests.support.scheduling import add_missed_step, overdue, republished_ids
 from tests.support.steps import published_subjects
 from tests.support.waiting import wait_until
@@ -71,7 +71,7 @@ async def surviving(
     async with AsyncExitStack() as stack:
         with capture_logs() as lines:
             async with failure:
-                await stack.enter_async_context(running_actors(settings, (service,)))
+                await stack.enter_async_context(running_services(settings, (service,)))
                 await wait_until(
                     lambda: is_logged(lines, message), what=f"{message!r} to be logged"
                 )
@@ -117,7 +117,7 @@ async def test_both_loops_continue_after_an_outage_of_postgres(
     await add_missed_step(database)
     async with AsyncExitStack() as stack:
         with capture_logs() as lines:
-            await stack.enter_async_context(running_actors(settings, (service,)))
+            await stack.enter_async_context(running_services(settings, (service,)))
             await wait_until(lambda: is_logged(lines, "ready", 1), what="the service to be ready")
             async with connections_refused(postgres, settings):
                 await wait_until(

@@ -12,13 +12,13 @@ from shared.database.engine import Database
 from shared.database.tables import Call, DeadLetter, Iteration, Step
 from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.events.topology import CONSUMERS, STREAM
-from shared.runtime import consumer as actor_module
+from shared.runtime import consumer as service_module
 from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
-from tests.support.actors import BUILDERS, running_actors, supervised_actors
 from tests.support.factories import make_agent
 from tests.support.marks import slow
+from tests.support.running_services import BUILDERS, running_services, supervised_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.waiting import wait_until
 
@@ -111,7 +111,7 @@ async def watch(
 async def test_a_stream_or_consumer_that_is_deleted_and_recreated_at_once(
     watch: Watch, target: str
 ) -> None:
-    async with supervised_actors(watch.settings):
+    async with supervised_services(watch.settings):
         await wait_until(watch.at_work, what="queries to be worked on and others to wait")
         await lose(watch.bus, target)
         await provision_stream(watch.settings)
@@ -123,8 +123,8 @@ async def test_a_stream_or_consumer_that_is_deleted_and_recreated_at_once(
 async def test_a_stream_or_consumer_that_is_missing_until_every_service_has_exited(
     watch: Watch, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(actor_module, "WATCH_SECONDS", 0.2)
-    async with supervised_actors(watch.settings) as exits:
+    monkeypatch.setattr(service_module, "WATCH_SECONDS", 0.2)
+    async with supervised_services(watch.settings) as exits:
         await wait_until(watch.at_work, what="queries to be worked on and others to wait")
         await lose(watch.bus, target)
         await wait_until(lambda: all_exited(exits), what="every service to exit")
@@ -162,16 +162,16 @@ async def test_messages_that_are_purged_before_they_are_consumed(
     async def all_published(published_subject: str, number: int) -> bool:
         return await watch.message_count(published_subject) >= number
 
-    async with running_actors(watch.settings, ("scheduler",)):
+    async with running_services(watch.settings, ("scheduler",)):
         await wait_until(
             lambda: all_published("iteration.started", AGENTS), what="all to be started"
         )
-    async with running_actors(watch.settings, [name for name in BUILDERS if name != consumer]):
+    async with running_services(watch.settings, [name for name in BUILDERS if name != consumer]):
         await wait_until(lambda: all_published(subject, times), what=f"{times} of {subject}")
     # All subjects of the consumer: any remaining event would make the join read the others.
     for event in CONSUMERS[consumer].subscribes_to:
         await watch.bus.jetstream.purge_stream(STREAM, subject=event.subject)
     assert await watch.message_count(subject) == 0
-    async with running_actors(watch.settings):
+    async with running_services(watch.settings):
         await wait_until(watch.all_ended, what="every iteration to end, and its end to be recorded")
     await watch.assert_complete()

@@ -15,12 +15,12 @@ from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port
 from shared.errors import PermanentError
 from shared.runtime import bus as bus_module
-from shared.runtime import consumer as actor_module
+from shared.runtime import consumer as service_module
 from shared.runtime.consumer import ConsumerLostError, MessageConsumer
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from tests.support.processes import nothing, ready
-from tests.support.steps import observer, running_actor
+from tests.support.steps import observer, running_service
 from tests.support.waiting import wait_until
 
 
@@ -65,7 +65,7 @@ def as_user(settings: Settings, authenticated_nats: AuthenticatedNats, name: str
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(actor_module, "WATCH_SECONDS", 0.1)
+    monkeypatch.setattr(service_module, "WATCH_SECONDS", 0.1)
     # A request to a stopped server waits for so long.
     monkeypatch.setattr(bus_module, "PUBLISH_TIMEOUT_SECONDS", 1.0)
 
@@ -94,7 +94,7 @@ async def test_a_service_whose_password_is_revoked_reports_it_and_exits(
 async def assert_restartable(settings: Settings, authenticated_nats: AuthenticatedNats) -> None:
     """A restarted service connects with the new password; another user's password is rejected."""
     consumer = observer(as_user(settings, authenticated_nats, "observer"), nothing)
-    async with running_actor(consumer):
+    async with running_service(consumer):
         await wait_until(lambda: ready(consumer), what="the service to be ready again")
     wrong = as_user(settings, authenticated_nats, "observer").model_copy(
         update={"nats_user": "scheduler"}
@@ -108,7 +108,7 @@ async def test_a_service_reconnects_after_a_restart_that_keeps_its_password(
 ) -> None:
     await provision_stream(as_user(settings, authenticated_nats, "migrate"))
     consumer: MessageConsumer = observer(as_user(settings, authenticated_nats, "observer"), nothing)
-    async with running_actor(consumer):
+    async with running_service(consumer):
         await wait_until(lambda: ready(consumer), what="the service to be ready")
         authenticated_nats.server.stop()
         authenticated_nats.revoke("researcher")

@@ -7,7 +7,7 @@ import pytest
 
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import BUILDERS
+from tests.support.running_services import BUILDERS
 
 
 async def test_a_service_stops_though_a_cancellation_during_its_start_was_lost(

@@ -12,8 +12,8 @@ from shared.enums import ADVICE_TYPE, StepKind, StepStatus
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.workflow import steps
-from tests.support.actors import ended_iteration, running_actors
 from tests.support.mission import Mission
+from tests.support.running_services import ended_iteration, running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.waiting import wait_until
 
@@ -22,7 +22,7 @@ async def test_advice_is_stored_once_however_often_its_step_is_restarted(
     sandbox_settings: Settings, database: Database, bus: Bus, sandbox: str
 ) -> None:
     mission = await Mission.begin(database, Sandbox(sandbox), "once")
-    async with running_actors(sandbox_settings):
+    async with running_services(sandbox_settings):
         await ended_iteration(database, mission.agent, 1)
     first = await items_and_messages(database)
     advice = await advice_of(database)
@@ -31,7 +31,7 @@ async def test_advice_is_stored_once_however_often_its_step_is_restarted(
     assert {message.id for message in first[1]} == {ids.message_id(node.id) for node in advice}
     for number in (1, 2):
         await restart_advise_step(database, bus, number)
-        async with running_actors(sandbox_settings, ("adviser",)):
+        async with running_services(sandbox_settings, ("adviser",)):
             await wait_until(lambda: all_ended(database), what="the step to end once more")
     assert [[row.id for row in rows] for rows in await items_and_messages(database)] == [
         [row.id for row in rows] for rows in first

@@ -19,12 +19,12 @@ from shared.graph.scope import GraphScope
 from shared.graph.types import RESERVED_TYPES
 from shared.runtime.settings import Settings
 from shared.tools import Json
-from tests.support.actors import ended_iteration, running_actors
 from tests.support.factories import make_agent
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.mutations import MUTATIONS, name_of
 from tests.support.graph.random_rows import Chance
 from tests.support.graph.verifying import breaks
+from tests.support.running_services import ended_iteration, running_services
 from tests.support.seeds import repeatable
 
 ROUNDS: Final = 2
@@ -35,7 +35,7 @@ ROUNDS: Final = 2
 async def agent(database: Database, sandbox_settings: Settings) -> Agent:
     """An agent after its first iteration."""
     created = await make_agent(database, mission="Watch battery makers and their lithium supply")
-    async with running_actors(sandbox_settings):
+    async with running_services(sandbox_settings):
         await ended_iteration(database, created, 1)
     return created
 

@@ -19,11 +19,11 @@ from shared.events.models import IterationStarted
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.workflow import dead_letters
-from tests.support.actors import running_actors
 from tests.support.api.clients import assert_problem, create_client
 from tests.support.factories import make_agent, make_iteration
 from tests.support.processes import nothing
-from tests.support.steps import observer, running_actor, status_is
+from tests.support.running_services import running_services
+from tests.support.steps import observer, running_service, status_is
 from tests.support.stored_letters import (
     MISPLACED,
     SUBJECT,
@@ -74,7 +74,7 @@ async def make_dead_letter(
 ) -> Any:
     """The dead letter that an observer makes of `payload`."""
     await publish_payload(bus, payload)
-    async with running_actors(settings, ["observer"]):
+    async with running_services(settings, ["observer"]):
         return await wait_for_letter(api)
 
 
@@ -83,14 +83,18 @@ async def test_an_invalid_message_is_listed_and_shown_with_its_reason(
     settings: Settings, api: httpx.AsyncClient, bus: Bus, kind: str
 ) -> None:
     payload, code, words = INVALID_MESSAGES[kind]
-    letter = await make_dead_letter(api, bus, settings, payload)
-    assert (letter["code"], letter["actor"], letter["subject"]) == (code, "observer", SUBJECT)
-    assert (letter["attempts"], letter["step"], letter["refusal"]) == (1, None, None)
-    assert [word for word in words if word not in letter["error"]] == []
-    details = (await api.get(f"/dead-letters/{letter['id'][:8]}")).json()
+    dead_letter = await make_dead_letter(api, bus, settings, payload)
+    assert (dead_letter["code"], dead_letter["service"], dead_letter["subject"]) == (
+        code,
+        "observer",
+        SUBJECT,
+    )
+    assert (dead_letter["attempts"], dead_letter["step"], dead_letter["refusal"]) == (1, None, None)
+    assert [word for word in words if word not in dead_letter["error"]] == []
+    details = (await api.get(f"/dead-letters/{dead_letter['id'][:8]}")).json()
     assert base64.urlsafe_b64decode(details["payload"]) == payload
     assert details["text"] == (None if kind == "unreadable" else payload.decode())
-    assert {key: details[key] for key in letter} == letter
+    assert {key: details[key] for key in dead_letter} == dead_letter
 
 
 @pytest.mark.parametrize("kind", INVALID_MESSAGES)
@@ -103,12 +107,12 @@ async def test_a_retried_invalid_message_returns_and_can_be_discarded(
 
     async def is_back() -> Any:
         return [
-            letter
-            for letter in await list_letters(api)
-            if letter["stored_at"] != first["stored_at"]
+            dead_letter
+            for dead_letter in await list_letters(api)
+            if dead_letter["stored_at"] != first["stored_at"]
         ]
 
-    async with running_actors(settings, ["observer", "scheduler"]):
+    async with running_services(settings, ["observer", "scheduler"]):
         await wait_until(is_back, what="the dead letter to be stored again")
     again = await wait_for_letter(api)
     assert (again["id"], again["code"], again["attempts"]) == (first["id"], code, 1)
@@ -129,10 +133,13 @@ async def test_an_event_of_a_newer_version_is_handled_after_an_upgrade(
 ) -> None:
     started = await make_iteration(database, await make_agent(database))
     await make_dead_letter(api, bus, settings, future_version_payload(started))
-    letter = await wait_for_letter(api)
+    dead_letter = await wait_for_letter(api)
     monkeypatch.setitem(codec._BY_TYPE, "vigil.iteration.v2.started", IterationStarted)
-    await request_retry(api, letter)
-    async with running_actor(observer(settings, nothing)), running_actors(settings, ["scheduler"]):
+    await request_retry(api, dead_letter)
+    async with (
+        running_service(observer(settings, nothing)),
+        running_services(settings, ["scheduler"]),
+    ):
         await wait_until(
             partial(status_is, database, started.observe, StepStatus.COMPLETED), what="the step"
         )
@@ -143,19 +150,19 @@ async def test_dead_letters_are_listed_newest_first_page_by_page_and_by_service(
     api: httpx.AsyncClient, database: Database
 ) -> None:
     for number in range(5):
-        await _store(database, b"%d" % number, actor="observer" if number % 2 else "adviser")
-    letters, cursor = [], None
+        await _store(database, b"%d" % number, service="observer" if number % 2 else "adviser")
+    dead_letters, cursor = [], None
     while True:
         params = {"limit": 2} | ({"cursor": cursor} if cursor else {})
         page = (await api.get("/dead-letters", params=params)).json()
-        letters += page["items"]
+        dead_letters += page["items"]
         if (cursor := page["next"]) is None:
             break
-    errors = [letter["error"] for letter in letters]
+    errors = [dead_letter["error"] for dead_letter in dead_letters]
     assert errors == ["error 4", "error 3", "error 2", "error 1", "error 0"]
-    of_observer = await list_letters(api, actor="observer")
-    assert [letter["error"] for letter in of_observer] == ["error 3", "error 1"]
-    await _store(database, b"1", actor="observer")
+    of_observer = await list_letters(api, service="observer")
+    assert [dead_letter["error"] for dead_letter in of_observer] == ["error 3", "error 1"]
+    await _store(database, b"1", service="observer")
     assert (await list_letters(api))[0]["error"] == "error 1", (
         "a repeated failure moves to the front"
     )
@@ -169,7 +176,7 @@ async def test_an_id_may_be_abbreviated_to_a_unique_prefix(
     # Of seventeen ids, two begin with the same hexadecimal digit.
     for number in range(17):
         await _store(database, b"%d" % number)
-    ids = sorted(letter["id"] for letter in await list_letters(api))
+    ids = sorted(dead_letter["id"] for dead_letter in await list_letters(api))
     twin_id = next(first for first, second in pairwise(ids) if first[0] == second[0])
     assert_problem(await api.get(f"/dead-letters/{twin_id[0]}"), 409, "Several", twin_id[0])
     assert_problem(await api.delete(f"/dead-letters/{twin_id[0]}"), 409, "more of the id")
@@ -184,10 +191,10 @@ async def test_a_message_without_a_consumer_is_not_retried(
     api: httpx.AsyncClient, database: Database
 ) -> None:
     """Otherwise a service could use a dead letter to publish an event that it may not publish itself."""
-    await _store(database, b"{}", subject="analysis.produced", actor="researcher")
-    letter = await wait_for_letter(api)
-    assert "no researcher of this version consumes analysis.produced" in letter["refusal"]
-    answer = await api.post(f"/dead-letters/{letter['id']}/retry")
+    await _store(database, b"{}", subject="analysis.produced", service="researcher")
+    dead_letter = await wait_for_letter(api)
+    assert "no researcher of this version consumes analysis.produced" in dead_letter["refusal"]
+    answer = await api.post(f"/dead-letters/{dead_letter['id']}/retry")
     assert_problem(answer, 409, "analysis.produced", "discard it")
     assert [row.retry_requested_at for row in await rows(database)] == [None]
 
@@ -203,12 +210,12 @@ async def test_a_retry_requested_twice_is_stored_once(
 
 
 async def _store(
-    database: Database, payload: bytes, *, actor: str = "observer", subject: str = SUBJECT
+    database: Database, payload: bytes, *, service: str = "observer", subject: str = SUBJECT
 ) -> None:
     async with database.transaction() as session:
         await dead_letters.store(
             session,
-            actor=actor,
+            service=service,
             subject=subject,
             payload=payload,
             code="unreadable_event",

@@ -11,10 +11,16 @@ from shared.database.tables import DeadLetter
 from shared.events.topology import CONSUMERS
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import BUILDERS, ended_iteration, is_idle, list_events, running_actors
 from tests.support.event_disorder import disordered
 from tests.support.iteration_result import IterationResult, load_iteration_result
 from tests.support.mission import Mission
+from tests.support.running_services import (
+    BUILDERS,
+    ended_iteration,
+    is_idle,
+    list_events,
+    running_services,
+)
 from tests.support.sandbox_control import Sandbox
 from tests.support.seeds import repeatable
 from tests.support.waiting import wait_until
@@ -35,7 +41,7 @@ async def test_events_delivered_up_to_five_times_in_any_order_have_the_same_resu
 ) -> None:
     sandbox_control = Sandbox(sandbox)
     mission = await Mission.begin(database, sandbox_control, "undisturbed")
-    async with running_actors(sandbox_settings):
+    async with running_services(sandbox_settings):
         await ended_iteration(database, mission.agent, 1)
         await wait_until_all_idle(bus)
     [calm] = await accounts(database, bus, [mission])
@@ -74,7 +80,7 @@ async def run_in_disorder(
     }
     async with (
         disordered(bus, seed_by_agent, monkeypatch) as disorders,
-        running_actors(settings, tuple(BUILDERS) * REPLICAS),
+        running_services(settings, tuple(BUILDERS) * REPLICAS),
     ):
         for mission in missions:
             await ended_iteration(database, mission.agent, 1)

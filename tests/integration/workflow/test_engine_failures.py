@@ -25,20 +25,26 @@ from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.events.codec import encode
 from shared.events.models import PlanProduced
 from shared.events.topology import STREAM
-from shared.runtime import consumer as actor_module
+from shared.runtime import consumer as service_module
 from shared.runtime.bus import Bus
 from shared.runtime.consumer import ConsumerLostError
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
-from tests.support.actors import BUILDERS, ended_iteration, is_idle, list_events, running_actors
 from tests.support.factories import make_agent
 from tests.support.processes import nothing, observer_process, ready
+from tests.support.running_services import (
+    BUILDERS,
+    ended_iteration,
+    is_idle,
+    list_events,
+    running_services,
+)
 from tests.support.sandbox_control import Sandbox
 from tests.support.steps import (
     observer,
     observer_is_idle,
     request_observe_step,
-    running_actor,
+    running_service,
     status_is,
 )
 from tests.support.waiting import wait_until
@@ -72,7 +78,7 @@ async def test_services_survive_a_kill_of_nats(
     await provision_stream(settings)
     sandbox_control.faults({"kind": "latency", "latency_seconds": 0.1, "always": True})
     agent = await make_agent(database)
-    async with running_actors(settings):
+    async with running_services(settings):
         await wait_until(lambda: querying(database), what="a query to be worked on")
         os.kill(own_nats.pid, signal.SIGKILL)
         await wait_until(lambda: is_dead(own_nats), what="NATS to be dead")
@@ -103,7 +109,7 @@ async def has_passed(began: float, seconds: float) -> bool:
 async def test_a_service_that_lost_its_consumer_or_connection_exits_with_an_error(
     settings: Settings, bus: Bus, monkeypatch: pytest.MonkeyPatch, resource: str
 ) -> None:
-    monkeypatch.setattr(actor_module, "WATCH_SECONDS", 0.1)
+    monkeypatch.setattr(service_module, "WATCH_SECONDS", 0.1)
     consumer = observer(settings, nothing)
     task = asyncio.create_task(consumer.run())
     await wait_until(lambda: ready(consumer), what="the service to be ready")
@@ -130,14 +136,14 @@ async def test_invalid_messages_become_dead_letters_and_block_nothing(
     for payload in [*invalid, b'{"type": "%s"}' % (b"y" * 500_000)]:
         await bus.jetstream.publish("iteration.started", payload)
     step = await request_observe_step(database, bus)
-    async with running_actor(observer(settings, nothing)):
+    async with running_service(observer(settings, nothing)):
         await wait_until(lambda: observer_is_idle(bus), what="every message to be acked")
     assert await status_is(database, step, StepStatus.COMPLETED)
     async with database.transaction() as session:
-        letters = list(await session.scalars(select(DeadLetter)))
-    codes = Counter(letter.code for letter in letters)
+        dead_letters = list(await session.scalars(select(DeadLetter)))
+    codes = Counter(dead_letter.code for dead_letter in dead_letters)
     assert codes == {"unreadable_event": 3, "unknown_event": 2, "misplaced_event": 1}
-    assert max(len(letter.error) for letter in letters) < 3000
+    assert max(len(dead_letter.error) for dead_letter in dead_letters) < 3000
 
 
 async def test_workers_of_a_deleted_agent_stop_without_dead_letters(
@@ -145,7 +151,7 @@ async def test_workers_of_a_deleted_agent_stop_without_dead_letters(
 ) -> None:
     sandbox_control.faults({"kind": "latency", "latency_seconds": 0.2, "always": True})
     agent = await make_agent(database)
-    async with running_actors(sandbox_settings):
+    async with running_services(sandbox_settings):
         await wait_until(lambda: querying(database), what="a query to be worked on")
         async with database.transaction() as session:
             await agents.delete_agent(session, agent.id)
@@ -172,7 +178,7 @@ async def test_replicas_of_all_services_run_one_iteration_once(
     )
     agent = await make_agent(database)
     services = ("scheduler",) * 3 + ("aggregator",) * 2 + ("researcher",) * 2 + ("observer",)
-    async with running_actors(sandbox_settings, services):
+    async with running_services(sandbox_settings, services):
         iteration = await ended_iteration(database, agent, 1)
         for name in ("researcher", "aggregator"):
             await wait_until(partial(is_idle, bus, name), what=f"the {name} to be idle")

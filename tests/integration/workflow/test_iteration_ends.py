@@ -23,8 +23,8 @@ from shared.events.envelope import Event
 from shared.failpoints import Failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import running_actors
 from tests.support.joins import end_events, plan_iteration, reload_iteration
+from tests.support.running_services import running_services
 from tests.support.scheduling import GRACE_SECONDS, ago, change, overdue, republished_events
 from tests.support.steps import published_subjects
 from tests.support.waiting import wait_until
@@ -69,7 +69,7 @@ async def test_a_join_that_failed_to_publish_does_so_on_redelivery(
     iteration = await plan_iteration(database)
     [plan] = await end_events(database, iteration, StepKind.OBSERVE)
     await bus.publish(plan)
-    async with running_actors(settings, ("aggregator",)):
+    async with running_services(settings, ("aggregator",)):
         await wait_until(lambda: published_ends(bus), what="the end to be published")
     assert publish_counts["iteration.completed"] == 2
     assert await published_ends(bus) == ["iteration.completed"]
@@ -84,7 +84,7 @@ async def test_an_unpublished_end_by_deadline_is_published_by_the_reconciler(
         IterationStatus.FAILED
     }
     assert await published_ends(bus) == ["iteration.failed"], "a failed publish blocks no other"
-    async with running_actors(impatient, ("scheduler",)):
+    async with running_services(impatient, ("scheduler",)):
         for iteration in iterations:
             await wait_until(
                 partial(is_published, database, iteration), what="the end to be recorded"
@@ -114,7 +114,7 @@ async def test_the_reconciler_publishes_the_end_after_a_kill_of_the_aggregator(
     assert await asyncio.wait_for(aggregator.wait(), 30) == -signal.SIGKILL
     assert (await reload_iteration(database, iteration)).status == IterationStatus.COMPLETED
     assert await published_ends(bus) == []
-    async with running_actors(impatient, ("scheduler",)):
+    async with running_services(impatient, ("scheduler",)):
         await wait_until(lambda: is_published(database, iteration), what="the end to be recorded")
     assert await published_ends(bus) == ["iteration.completed"]
 
@@ -125,7 +125,7 @@ async def test_a_published_end_is_not_republished(
     first, second = [await overdue(database, name) for name in ("first", "second")]
     aggregate = Aggregate(database)
     await bus.publish_all(await aggregate.pass_deadline(first.id, 60))
-    async with running_actors(impatient, ("scheduler",)):
+    async with running_services(impatient, ("scheduler",)):
         await wait_until(lambda: is_published(database, first), what="the end to be recorded")
         await aggregate.pass_deadline(second.id, 60)
         # By then the first is old enough to be republished too.

@@ -10,8 +10,8 @@ from shared.enums import ANALYSIS_TYPE, CallKind, IterationStatus, Phase, StepKi
 from shared.graph.conclusions.citations import parse_citations
 from shared.runtime.settings import Settings
 from shared.workflow import iterations
-from tests.support.actors import ended_iteration, running_actors
 from tests.support.factories import make_agent
+from tests.support.running_services import ended_iteration, running_services
 
 
 async def request_run(database: Database, agent: Agent) -> None:
@@ -29,7 +29,7 @@ async def test_two_iterations_learn_and_conclude(
 ) -> None:
     monkeypatch.setattr(resumable_call, "FIRST_POLL_SECONDS", 0.02)
     agent = await make_agent(database)
-    async with running_actors(sandbox_settings.model_copy(update={"model_api": model_api})):
+    async with running_services(sandbox_settings.model_copy(update={"model_api": model_api})):
         first = await ended_iteration(database, agent, 1)
         await request_run(database, agent)
         second = await ended_iteration(database, agent, 2)

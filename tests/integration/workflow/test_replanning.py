@@ -25,9 +25,9 @@ from shared.graph.scope import GraphScope
 from shared.runtime.settings import Settings
 from shared.workflow import investigations, iterations
 from shared.workflow.investigations import MissingData
-from tests.support.actors import ended_iteration, running_actors
 from tests.support.factories import make_agent
 from tests.support.forecast_terms import ANALYSIS_TERMS
+from tests.support.running_services import ended_iteration, running_services
 from tests.support.sandbox_control import Sandbox
 
 PAST_OBJECTIVE = "Output of Togo in 2025"
@@ -110,7 +110,7 @@ class Past:
         }
 
     async def observe(self, settings: Settings) -> Iteration:
-        async with running_actors(settings):
+        async with running_services(settings):
             return await ended_iteration(self.database, self.agent, 2)
 
     async def calls(self) -> int:

@@ -21,7 +21,6 @@ from shared.runtime.settings import Settings
 from shared.runtime.step_runner import StepResult, step_consumer
 from shared.workflow import leases
 from shared.workflow.leases import AlreadyEnded
-from tests.support.actors import ended_iteration, running_actors
 from tests.support.api.clients import assert_problem, create_client
 from tests.support.factories import make_agent, make_iteration
 from tests.support.failing_steps import (
@@ -32,8 +31,9 @@ from tests.support.failing_steps import (
     researcher,
     succeed,
 )
+from tests.support.running_services import ended_iteration, running_services
 from tests.support.sandbox_control import Sandbox
-from tests.support.steps import reload_step, running_actor, status_is
+from tests.support.steps import reload_step, running_service, status_is
 from tests.support.stored_letters import (
     list_letters,
     request_retry,
@@ -82,22 +82,22 @@ async def test_a_retried_query_runs_and_its_ended_iteration_is_unchanged(
     fault = {"kind": "status", "status": 401, "phase": "knowledge_acquisition", "nth": 1}
     sandbox_control.faults(fault)
     agent = await make_agent(database)
-    async with running_actors(sandbox_settings, ALL_BUT_ADVISER):
+    async with running_services(sandbox_settings, ALL_BUT_ADVISER):
         before = await ended_iteration(database, agent, 1)
         assert before.status == IterationStatus.COMPLETED
         assert ["401" in error for error in before.errors] == [True]
-        letter = await wait_for_letter(api)
-        assert (letter["code"], letter["actor"], letter["refusal"]) == (
+        dead_letter = await wait_for_letter(api)
+        assert (dead_letter["code"], dead_letter["service"], dead_letter["refusal"]) == (
             "llm_key",
             "researcher",
             None,
         )
-        assert (letter["step"]["kind"], letter["step"]["status"]) == ("query", "failed")
-        assert letter["step"]["agent_name"] == agent.name
-        details = (await api.get(f"/dead-letters/{letter['id']}")).json()
+        assert (dead_letter["step"]["kind"], dead_letter["step"]["status"]) == ("query", "failed")
+        assert dead_letter["step"]["agent_name"] == agent.name
+        details = (await api.get(f"/dead-letters/{dead_letter['id']}")).json()
         assert "s lithium?" in details["text"]
-        await request_retry(api, letter)
-        step = await _step(database, letter["step"]["id"])
+        await request_retry(api, dead_letter)
+        step = await _step(database, dead_letter["step"]["id"])
         await wait_until(partial(status_is, database, step, StepStatus.COMPLETED), what="the query")
         await wait_until_none(api)
     done = await reload_step(database, step)
@@ -125,12 +125,14 @@ async def test_a_step_that_fails_again_becomes_a_dead_letter_again(
 
     async def is_back() -> Any:
         return [
-            letter for letter in await list_letters(api) if letter["stored_at"] > first["stored_at"]
+            dead_letter
+            for dead_letter in await list_letters(api)
+            if dead_letter["stored_at"] > first["stored_at"]
         ]
 
     async with (
-        running_actor(researcher(settings, fail_always)),
-        running_actors(settings, ["scheduler"]),
+        running_service(researcher(settings, fail_always)),
+        running_services(settings, ["scheduler"]),
     ):
         (again,) = await wait_until(is_back, what="the dead letter to come back")
         await wait_until(partial(_is_only_one, api), what="the old dead letter to be deleted")
@@ -140,8 +142,8 @@ async def test_a_step_that_fails_again_becomes_a_dead_letter_again(
     assert (step.status, step.attempts, step.epoch) == (StepStatus.FAILED, 2, 4)
     await request_retry(api, again)
     async with (
-        running_actor(researcher(settings, succeed)),
-        running_actors(settings, ["scheduler"]),
+        running_service(researcher(settings, succeed)),
+        running_services(settings, ["scheduler"]),
     ):
         await wait_until(
             partial(status_is, database, query, StepStatus.COMPLETED), what="the query"
@@ -157,14 +159,14 @@ async def test_a_retry_uses_the_current_model_setting(
     sandbox_control.script({"phase": "observer", "content": {"queries": [query], "insights": []}})
     agent = await make_agent(database)
     await _set_models(database, agent, knowledge_acquisition="gpt-wrong")
-    async with running_actors(sandbox_settings, ALL_BUT_ADVISER):
+    async with running_services(sandbox_settings, ALL_BUT_ADVISER):
         await ended_iteration(database, agent, 1)
-        letter = await wait_for_letter(api)
-    assert letter["code"] == "llm_model"
+        dead_letter = await wait_for_letter(api)
+    assert dead_letter["code"] == "llm_model"
     await _set_models(database, agent)
-    async with running_actors(sandbox_settings, ALL_BUT_ADVISER):
-        await request_retry(api, letter)
-        step = await _step(database, letter["step"]["id"])
+    async with running_services(sandbox_settings, ALL_BUT_ADVISER):
+        await request_retry(api, dead_letter)
+        step = await _step(database, dead_letter["step"]["id"])
         await wait_until(partial(status_is, database, step, StepStatus.COMPLETED), what="the query")
     async with database.transaction() as session:
         call_models = select(Call.model).where(
@@ -180,8 +182,8 @@ async def test_a_step_is_not_retried_while_its_iteration_runs(
 ) -> None:
     """The join has counted the step as failed; it would wait for it again or miss it."""
     query = await failed_query(database, bus, settings, ended=False)
-    letter = await wait_for_letter(api)
-    answer = await api.post(f"/dead-letters/{letter['id']}/retry")
+    dead_letter = await wait_for_letter(api)
+    answer = await api.post(f"/dead-letters/{dead_letter['id']}/retry")
     assert_problem(
         answer, 409, "iteration 1 of Battery watch is still running", "when the iteration has"
     )
@@ -191,7 +193,7 @@ async def test_a_step_is_not_retried_while_its_iteration_runs(
         iteration = await session.get_one(Iteration, query.iteration_id)
     await end_iteration(database, iteration)
     assert (await wait_for_letter(api))["refusal"] is None
-    await request_retry(api, letter)
+    await request_retry(api, dead_letter)
 
 
 async def test_an_observe_step_is_not_retried_and_the_error_says_what_to_do(
@@ -206,10 +208,10 @@ async def test_an_observe_step_is_not_retried_and_the_error_says_what_to_do(
         {StepKind.OBSERVE: fail_permanently},
         slots=1,
     )
-    async with running_actor(consumer), running_actors(settings, ["aggregator"]):
+    async with running_service(consumer), running_services(settings, ["aggregator"]):
         await ended_iteration(database, await _agent_of(database, started.iteration), 1)
-    letter = await wait_for_letter(api)
-    answer = await api.post(f"/dead-letters/{letter['id']}/retry")
+    dead_letter = await wait_for_letter(api)
+    answer = await api.post(f"/dead-letters/{dead_letter['id']}/retry")
     assert_problem(answer, 409, "without a plan", '`vigil run "Battery watch"`')
 
 
@@ -220,8 +222,8 @@ async def test_a_failure_of_a_stored_response_is_not_retried(
         raise PermanentError("empty_answer", "knowledge acquisition ended without a document")
 
     await failed_query(database, bus, settings, fail_without_document)
-    letter = await wait_for_letter(api)
-    answer = await api.post(f"/dead-letters/{letter['id']}/retry")
+    dead_letter = await wait_for_letter(api)
+    answer = await api.post(f"/dead-letters/{dead_letter['id']}/retry")
     assert_problem(answer, 409, "response is stored", "vigil run")
 
 
@@ -229,21 +231,21 @@ async def test_only_the_agents_owner_can_access_a_steps_dead_letter(
     settings: Settings, api: httpx.AsyncClient, database: Database, bus: Bus
 ) -> None:
     await failed_query(database, bus, settings)
-    letter = await wait_for_letter(api)
+    dead_letter = await wait_for_letter(api)
     async with create_client(settings, user="stranger") as other:
         assert await list_letters(other) == []
         for send in (other.get, other.delete):
-            assert_problem(await send(f"/dead-letters/{letter['id']}"), 404)
-        assert_problem(await other.post(f"/dead-letters/{letter['id']}/retry"), 404)
-    assert await wait_for_letter(api) == letter
+            assert_problem(await send(f"/dead-letters/{dead_letter['id']}"), 404)
+        assert_problem(await other.post(f"/dead-letters/{dead_letter['id']}/retry"), 404)
+    assert await wait_for_letter(api) == dead_letter
 
 
 async def test_discarding_a_dead_letter_discards_its_retry(
     settings: Settings, api: httpx.AsyncClient, database: Database, bus: Bus
 ) -> None:
     query = await failed_query(database, bus, settings)
-    letter = await request_retry(api, await wait_for_letter(api))
-    assert (await api.delete(f"/dead-letters/{letter['id']}")).status_code == 204
+    dead_letter = await request_retry(api, await wait_for_letter(api))
+    assert (await api.delete(f"/dead-letters/{dead_letter['id']}")).status_code == 204
     assert await Retrier(database, bus).list_requests() == []
     assert isinstance(await claim_step(database, query), AlreadyEnded)
     assert (await reload_step(database, query)).error == "the key is wrong"

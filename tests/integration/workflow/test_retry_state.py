@@ -21,7 +21,6 @@ from shared.runtime.settings import Settings
 from shared.runtime.step_runner import MAX_CLAIMS
 from shared.workflow import dead_letters, steps
 from shared.workflow.leases import AlreadyEnded, Claimed
-from tests.support.actors import running_actors
 from tests.support.failing_steps import (
     ago,
     change,
@@ -31,7 +30,8 @@ from tests.support.failing_steps import (
     researcher,
     succeed,
 )
-from tests.support.steps import reload_step, running_actor, status_is
+from tests.support.running_services import running_services
+from tests.support.steps import reload_step, running_service, status_is
 from tests.support.stored_letters import rows, stream_payloads
 from tests.support.waiting import wait_until
 
@@ -74,7 +74,7 @@ async def test_a_kill_between_publishing_and_deleting_publishes_once_more(
     assert len(await rows(database)) == 1
     await retrier.publish(letter_id)
     assert await rows(database) == []
-    async with running_actor(researcher(settings, succeed)):
+    async with running_service(researcher(settings, succeed)):
         await wait_until(
             partial(status_is, database, query, StepStatus.COMPLETED), what="the query"
         )
@@ -86,21 +86,23 @@ async def test_a_failure_before_the_dead_letter_is_deleted_is_not_lost(
 ) -> None:
     await failed_query(database, bus, settings)
     await request_retry(database)
-    (letter,) = await rows(database)
-    assert letter.retry_requested_at is not None
+    (dead_letter,) = await rows(database)
+    assert dead_letter.retry_requested_at is not None
     async with database.transaction() as session:
         await dead_letters.store(
             session,
-            actor=letter.actor,
-            subject=letter.subject,
-            payload=letter.payload,
+            service=dead_letter.service,
+            subject=dead_letter.subject,
+            payload=dead_letter.payload,
             code="another",
             error="failed again",
             attempts=7,
-            step_id=letter.step_id,
+            step_id=dead_letter.step_id,
         )
     async with database.transaction() as session:
-        await dead_letters.delete_republished(session, letter.id, letter.retry_requested_at)
+        await dead_letters.delete_republished(
+            session, dead_letter.id, dead_letter.retry_requested_at
+        )
         assert await dead_letters.list_retry_requests(session, 10) == []
     (row,) = await rows(database)
     assert (row.code, row.error, row.attempts) == ("another", "failed again", 7)
@@ -130,8 +132,8 @@ async def test_claims_before_a_retry_do_not_count(
     await change(database, query, epoch=MAX_CLAIMS + 1)
     await request_retry(database)
     async with (
-        running_actor(researcher(settings, succeed)),
-        running_actors(settings, ["scheduler"]),
+        running_service(researcher(settings, succeed)),
+        running_services(settings, ["scheduler"]),
     ):
         await wait_until(
             partial(status_is, database, query, StepStatus.COMPLETED), what="the query"

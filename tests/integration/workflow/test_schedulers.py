@@ -26,10 +26,10 @@ from shared.events.topology import STREAM
 from shared.failpoints import Failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import running_actors
 from tests.support.factories import make_agent
 from tests.support.processes import nothing
-from tests.support.steps import observer, running_actor
+from tests.support.running_services import running_services
+from tests.support.steps import observer, running_service
 from tests.support.waiting import wait_until
 
 REPLICAS = 3
@@ -182,8 +182,8 @@ async def test_no_run_is_missed_and_no_agent_runs_twice_at_once(
     ]
     latest: dict[str, float] = {}
     async with (
-        running_actor(observer(settings, nothing)),
-        running_actors(settings, ("aggregator",)),
+        running_service(observer(settings, nothing)),
+        running_services(settings, ("aggregator",)),
         supervising(replicas),
     ):
         await wait_until(lambda: two_are_ready(replicas), what="two schedulers to be ready")

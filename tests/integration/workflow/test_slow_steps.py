@@ -11,8 +11,8 @@ from shared.database.tables import Step
 from shared.enums import IterationStatus, StepKind
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.actors import BUILDERS, ended_iteration, running_actors
 from tests.support.factories import make_agent, make_node, wake
+from tests.support.running_services import BUILDERS, ended_iteration, running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.scheduling import republished_ids
 from tests.support.steps import published_subjects
@@ -41,7 +41,7 @@ async def test_a_call_longer_than_the_lease_and_the_republish_delay_is_left_alon
     agent = await make_agent(database, active=False)
     await make_node(database, agent)
     short = impatient.model_copy(update={"lease_seconds": LEASE_SECONDS})
-    async with running_actors(short, ("scheduler", "aggregator", *["observer"] * 3)):
+    async with running_services(short, ("scheduler", "aggregator", *["observer"] * 3)):
         # Only now: the reconciler's delay is shorter than the start of five services on a loaded machine.
         await wake(database, agent)
         iteration = await ended_iteration(database, agent, 1)
@@ -87,7 +87,7 @@ async def test_steps_in_a_long_queue_are_republished_a_few_times_and_run_once(
     agent = await make_agent(database)
     settings_by_service = dict.fromkeys(BUILDERS, impatient)
     settings_by_service["researcher"] = impatient.model_copy(update={"slots": 1})
-    async with running_actors(settings_by_service):
+    async with running_services(settings_by_service):
         iteration = await ended_iteration(database, agent, 1)
     assert (iteration.status, iteration.errors) == (IterationStatus.COMPLETED, [])
     query_steps = await steps_of(database, StepKind.QUERY)

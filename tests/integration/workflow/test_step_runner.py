@@ -26,7 +26,7 @@ from tests.support.steps import (
     published_subjects,
     reload_step,
     request_observe_step,
-    running_actor,
+    running_service,
     status_is,
 )
 from tests.support.waiting import wait_until
@@ -41,7 +41,7 @@ async def test_a_step_is_run_completed_and_published(
         return StepResult({"queries": 0, "insights": 0})
 
     step = await request_observe_step(database, bus)
-    async with running_actor(observer(settings, work)):
+    async with running_service(observer(settings, work)):
         await wait_until(lambda: observer_is_idle(bus), what="the message to be acked")
     completed = await reload_step(database, step)
     assert (completed.status, completed.lease_owner) == (StepStatus.COMPLETED, None)
@@ -64,7 +64,7 @@ async def test_a_repeated_request_runs_the_step_once_and_publishes_the_same_even
     )
     for resend in range(3):
         await bus.publish(request, resend=resend)
-    async with running_actor(observer(settings, work)):
+    async with running_service(observer(settings, work)):
         await wait_until(lambda: observer_is_idle(bus), what="all three messages to be acked")
     assert runs == 1
     assert (await published_subjects(bus)).count("plan.produced") == 1
@@ -94,7 +94,7 @@ async def test_a_claim_is_counted_before_the_run_where_an_earlier_worker_may_hav
     await bus.publish(
         derived_events.iteration_step_event(started_iteration.iteration, started_iteration.observe)
     )
-    async with running_actor(observer(settings, work)):
+    async with running_service(observer(settings, work)):
         await wait_until(lambda: observer_is_idle(bus), what="the message to be acked")
     assert epochs == [int(is_counted)]
     assert (await reload_step(database, started_iteration.observe)).epoch == 1
@@ -107,13 +107,17 @@ async def test_a_permanent_error_fails_the_step_and_stores_a_dead_letter(
         raise PermanentError("llm_key", "the key is wrong")
 
     step = await request_observe_step(database, bus)
-    async with running_actor(observer(settings, work)):
+    async with running_service(observer(settings, work)):
         await wait_until(lambda: observer_is_idle(bus), what="the message to be acked")
     failed = await reload_step(database, step)
     assert (failed.status, failed.error) == (StepStatus.FAILED, "the key is wrong")
     async with database.transaction() as session:
-        letter = (await session.scalars(select(DeadLetter))).one()
-    assert (letter.code, letter.step_id, letter.actor) == ("llm_key", step.id, "observer")
+        dead_letter = (await session.scalars(select(DeadLetter))).one()
+    assert (dead_letter.code, dead_letter.step_id, dead_letter.service) == (
+        "llm_key",
+        step.id,
+        "observer",
+    )
     assert await published_subjects(bus) == ["iteration.started", "plan.failed"]
 
 
@@ -129,7 +133,7 @@ async def test_a_transient_error_is_retried_until_attempts_are_used_up(
         raise TransientError("the server is away")
 
     step = await request_observe_step(database, bus)
-    async with running_actor(observer(settings.model_copy(update={"max_attempts": 3}), work)):
+    async with running_service(observer(settings.model_copy(update={"max_attempts": 3}), work)):
         await wait_until(
             lambda: status_is(database, step, StepStatus.FAILED), what="the step to fail"
         )
@@ -153,7 +157,7 @@ async def test_an_unavailable_engine_uses_up_no_attempt(
         return StepResult({"queries": 0, "insights": 0})
 
     step = await request_observe_step(database, bus)
-    async with running_actor(observer(settings.model_copy(update={"max_attempts": 1}), work)):
+    async with running_service(observer(settings.model_copy(update={"max_attempts": 1}), work)):
         await wait_until(
             lambda: status_is(database, step, StepStatus.COMPLETED), what="the step to complete"
         )
@@ -175,12 +179,12 @@ async def test_a_stopping_worker_hands_its_step_over_at_once(
         return StepResult({"queries": 0, "insights": 0})
 
     step = await request_observe_step(database, bus)
-    async with running_actor(
+    async with running_service(
         observer(settings.model_copy(update={"drain_seconds": 0.0}), run_forever)
     ):
         await asyncio.wait_for(begun.wait(), 10)
     assert await status_is(database, step, StepStatus.PENDING)
-    async with running_actor(observer(settings, work)):
+    async with running_service(observer(settings, work)):
         # Far less than ack_wait, after which NATS redelivers any message.
         await wait_until(
             lambda: status_is(database, step, StepStatus.COMPLETED), what="the step", seconds=15
@@ -225,14 +229,14 @@ async def test_a_step_of_another_kind_is_not_run(
     await bus.publish(
         derived_events.iteration_step_event(started_iteration.iteration, started_iteration.observe)
     )
-    async with running_actor(observer(settings, fail_if_run)):
+    async with running_service(observer(settings, fail_if_run)):
         await wait_until(lambda: observer_is_idle(bus), what="the message to be acked")
     untouched = await reload_step(database, started_iteration.observe)
     assert (untouched.status, untouched.epoch) == (StepStatus.PENDING, 0)
     async with database.transaction() as session:
-        letter = (await session.scalars(select(DeadLetter))).one()
-    assert (letter.actor, letter.code) == ("observer", "wrong_actor")
-    assert letter.error.startswith("iteration.started requests a step of kind 'query'")
+        dead_letter = (await session.scalars(select(DeadLetter))).one()
+    assert (dead_letter.service, dead_letter.code) == ("observer", "wrong_service")
+    assert dead_letter.error.startswith("iteration.started requests a step of kind 'query'")
 
 
 async def fail_if_run(lease: Lease, step: Step) -> StepResult:

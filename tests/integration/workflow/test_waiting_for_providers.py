@@ -30,11 +30,11 @@ from shared.runtime.step_runner import StepResult
 from shared.workflow import leases, steps
 from shared.workflow.leases import Claimed, Lease
 from shared.workflow.steps import Pauses
-from tests.support.actors import ended_iteration, running_actors
 from tests.support.factories import make_agent, make_iteration
 from tests.support.marks import slow
 from tests.support.mission import Mission
 from tests.support.processes import observer_process
+from tests.support.running_services import ended_iteration, running_services
 from tests.support.sandbox.server import running_app
 from tests.support.sandbox_control import Sandbox
 from tests.support.slow_server import SlowServer
@@ -43,7 +43,7 @@ from tests.support.steps import (
     observer_is_idle,
     reload_step,
     request_observe_step,
-    running_actor,
+    running_service,
     status_is,
 )
 from tests.support.waiting import wait_until
@@ -83,7 +83,7 @@ async def test_a_long_outage_uses_up_no_attempt(
         return StepResult({"queries": 0, "insights": 0})
 
     step = await request_observe_step(database, bus)
-    async with running_actor(observer(settings.model_copy(update={"max_attempts": 1}), work)):
+    async with running_service(observer(settings.model_copy(update={"max_attempts": 1}), work)):
         await wait_until(lambda: observer_is_idle(bus), what="the message to be acked", seconds=60)
     ended = await reload_step(database, step)
     assert (ended.status, ended.attempts, ended.waits) == (StepStatus.COMPLETED, 0, tries - 1)
@@ -148,7 +148,7 @@ async def test_the_delay_that_the_provider_asks_for_is_kept_within_limits(
         raise unavailable_error(retry_after)
 
     step = await request_observe_step(database, bus)
-    async with running_actor(observer(settings, work)):
+    async with running_service(observer(settings, work)):
         await wait_until(lambda: is_waiting(database, step), what="the step to wait")
     waiting = await reload_step(database, step)
     assert waiting.retry_at is not None
@@ -174,7 +174,7 @@ async def test_a_waiting_step_blocks_no_slot(
         return StepResult({"queries": 0, "insights": 0})
 
     one_slot = settings.model_copy(update={"slots": 1})
-    async with running_actor(observer(one_slot, work)):
+    async with running_service(observer(one_slot, work)):
         await wait_until(lambda: is_waiting(database, waiting), what="the first to wait")
         other = await make_iteration(database, await make_agent(database, name="another"))
         await bus.publish(derived_events.iteration_step_event(other.iteration, other.observe))
@@ -200,7 +200,7 @@ async def test_a_worker_killed_while_it_checks_the_provider_does_not_shorten_the
         assert lease.epoch > killed_lease.epoch
         raise unavailable_error()
 
-    async with running_actor(observer(settings, work)):
+    async with running_service(observer(settings, work)):
         await wait_until(lambda: is_waiting(database, step), what="the other to wait on")
     waiting = await reload_step(database, step)
     assert waiting.waiting_since == since
@@ -226,7 +226,10 @@ async def test_a_waiting_step_whose_message_was_lost_is_requested_again(
             )
         )
     short = settings.model_copy(update={"resend_after_seconds": 0.1})
-    async with running_actor(observer(short, complete_step)), running_actors(short, ["scheduler"]):
+    async with (
+        running_service(observer(short, complete_step)),
+        running_services(short, ["scheduler"]),
+    ):
         await wait_until(lambda: status_is(database, step, StepStatus.COMPLETED), what="the step")
     ended = await reload_step(database, step)
     assert (ended.waiting_since, ended.republish_count) == (None, 1)
@@ -247,7 +250,7 @@ async def test_an_error_that_counts_as_an_attempt_ends_the_wait(
 
     rows: list[Step] = []
     await request_observe_step(database, bus)
-    async with running_actor(observer(settings, work)):
+    async with running_service(observer(settings, work)):
         await wait_until(lambda: observer_is_idle(bus), what="the message to be acked")
     [row] = rows
     assert (row.attempts, row.waits, row.waiting_since) == (1, 1, None)
@@ -266,7 +269,7 @@ async def test_an_internal_obstacle_is_retried_at_once(
         return StepResult({"queries": 0, "insights": 0})
 
     step = await request_observe_step(database, bus)
-    async with running_actor(observer(settings.model_copy(update={"max_attempts": 1}), work)):
+    async with running_service(observer(settings.model_copy(update={"max_attempts": 1}), work)):
         await wait_until(lambda: observer_is_idle(bus), what="the message to be acked")
     ended = await reload_step(database, step)
     assert (ended.status, ended.attempts, ended.waits) == (StepStatus.COMPLETED, 0, 0)
@@ -305,7 +308,7 @@ async def test_an_iteration_survives_an_outage_and_pays_nothing_twice(
 ) -> None:
     mission = await Mission.begin(database, sandbox_control, "outlives")
     strict = sandbox_settings.model_copy(update={"max_attempts": 1})
-    async with running_actors(strict):
+    async with running_services(strict):
         with model_unavailable(monkeypatch, phase) as refused_keys:
             await wait_until(
                 lambda: has_length(refused_keys, work_module.MAX_CLAIMS + 10),
@@ -340,7 +343,7 @@ async def test_the_wait_ends_with_the_first_response(
     await Mission.begin(database, sandbox_control, "over")
     slow = {"kind": "latency", "latency_seconds": 60, "always": True}
     sandbox_control.faults({"phase": "graph_construction", **slow})
-    async with running_actors(sandbox_settings.model_copy(update={"drain_seconds": 0.0})):
+    async with running_services(sandbox_settings.model_copy(update={"drain_seconds": 0.0})):
         with model_unavailable(monkeypatch, "You search"):
             await wait_until(lambda: queries(database, StepStatus.PENDING), what="a query to wait")
         await wait_until(lambda: queries(database, StepStatus.RUNNING), what="the wait to be over")

@@ -6,10 +6,10 @@ from structlog.testing import capture_logs
 from shared.database.engine import Database
 from shared.database.tables import Conversation
 from shared.runtime.connections import create_database
-from tests.support.actors import running_actors
 from tests.support.conversation.conversing import PHASE
 from tests.support.conversation.talk import Talk, completed
 from tests.support.factories import make_agent
+from tests.support.running_services import running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.secured_installation import SecuredInstallation
 from tests.support.streams import serving
@@ -30,7 +30,7 @@ async def test_a_conversation_runs_under_each_services_user_and_role(
     with capture_logs() as lines:
         async with (
             serving(installation.settings("api")) as api,
-            running_actors(service_settings, tuple(service_settings)),
+            running_services(service_settings, tuple(service_settings)),
         ):
             talk = Talk(api, str(agent.id))
             await talk.follow((await talk.says("Please also watch cobalt."))["answer"]["id"])

@@ -11,9 +11,9 @@ from services.scheduler import scheduler as scheduler_module
 from shared.enums import IterationStatus
 from shared.runtime.connections import create_bus, create_database
 from shared.runtime.settings import Settings
-from tests.support.actors import BUILDERS, ended_iteration, running_actors
 from tests.support.api.clients import create_client
 from tests.support.factories import make_agent
+from tests.support.running_services import BUILDERS, ended_iteration, running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.secured_installation import SecuredInstallation
 from tests.support.stored_letters import (
@@ -59,10 +59,10 @@ async def test_an_unreadable_message_is_republished_and_comes_back(
 ) -> None:
     bus = create_bus(installation.settings(publisher), publisher)
     await bus.connect()
-    async with running_actors(settings_of_each(installation, sandbox)):
+    async with running_services(settings_of_each(installation, sandbox)):
         await publish_payload(bus, UNREADABLE, subject)
         first = await wait_for_letter(api)
-        assert first["actor"] == consumer
+        assert first["service"] == consumer
         await request_retry(api, first)
 
         async def is_back() -> bool:
@@ -85,17 +85,17 @@ async def test_a_failed_step_is_retried_and_completes(
     )
     database = create_database(installation.settings("api"), "api")
     agent = await make_agent(database, name=f"Watch {uuid4()}")
-    async with running_actors(settings_of_each(installation, sandbox)):
+    async with running_services(settings_of_each(installation, sandbox)):
         ended = await ended_iteration(database, agent, 1)
-        letter = await wait_for_letter(api)
-        assert letter["step"]["kind"] == "query"
-        await request_retry(api, letter)
+        dead_letter = await wait_for_letter(api)
+        assert dead_letter["step"]["kind"] == "query"
+        await request_retry(api, dead_letter)
         await wait_until_none(api)
 
         async def is_done() -> bool:
             iteration = (await api.get(f"/iterations/{ended.id}")).json()
             steps = {step["id"]: step["status"] for step in iteration["steps"]}
-            return bool(steps[letter["step"]["id"]] == "completed")
+            return bool(steps[dead_letter["step"]["id"]] == "completed")
 
         await wait_until(is_done, what="the step to end well")
     assert ended.status in (IterationStatus.COMPLETED, IterationStatus.FAILED)
@@ -107,7 +107,7 @@ def test_the_scheduler_deletes_only_dead_letters_with_a_retry_request(
     installation: SecuredInstallation,
 ) -> None:
     with installation.connect("migrate") as owner, installation.connect("scheduler") as scheduler:
-        insert = "insert into dead_letters (id, actor, subject, payload, code, error, attempts, retry_requested_at)"
+        insert = "insert into dead_letters (id, service, subject, payload, code, error, attempts, retry_requested_at)"
         for retry_requested_at in ("null", "now()"):
             owner.execute(
                 f"{insert} values (gen_random_uuid(), 'observer', 'x', '', '', '', 1, {retry_requested_at})"
@@ -122,7 +122,7 @@ def test_a_service_cannot_change_the_dead_letters_of_others(
 ) -> None:
     with installation.connect("migrate") as owner, installation.connect("researcher") as researcher:
         owner.execute(
-            "insert into dead_letters (id, actor, subject, payload, code, error, attempts)"
+            "insert into dead_letters (id, service, subject, payload, code, error, attempts)"
             " values (gen_random_uuid(), 'observer', 'x', '', '', '', 1)"
         )
         assert researcher.execute("update dead_letters set error = 'x'").rowcount == 0

@@ -9,10 +9,10 @@ from shared.database.engine import Database
 from shared.graph.conclusions import conclusions
 from shared.graph.scope import GraphScope
 from shared.runtime.connections import create_database
-from tests.support.actors import running_actors
 from tests.support.api.clients import create_client
 from tests.support.factories import make_agent
 from tests.support.forecast_terms import ADVICE_TERMS
+from tests.support.running_services import running_services
 from tests.support.secured_installation import SecuredInstallation
 from tests.support.waiting import wait_until
 from tests.support.webhook_server import open_receiver
@@ -46,10 +46,10 @@ DENIED = [
 ]
 
 
-@pytest.mark.parametrize(("actor", "statement"), DENIED)
-def test_postgres_denies(installation: SecuredInstallation, actor: str, statement: str) -> None:
+@pytest.mark.parametrize(("service", "statement"), DENIED)
+def test_postgres_denies(installation: SecuredInstallation, service: str, statement: str) -> None:
     with (
-        installation.connect(actor) as connection,
+        installation.connect(service) as connection,
         pytest.raises(psycopg.errors.InsufficientPrivilege),
     ):
         connection.execute(statement)
@@ -69,7 +69,7 @@ async def test_deliveries_work_under_each_services_own_role(
         await api.post(f"{path}/rotate-secret")
         test_delivery = (await api.post(f"{path}/test")).raise_for_status().json()
         await _add_advice(installation, owner_database, created["id"])
-        async with running_actors({"notifier": notifier}, ("notifier",)):
+        async with running_services({"notifier": notifier}, ("notifier",)):
             await wait_until(receiver.hit(2), what="the test and the advice to arrive")
 
             async def delivered() -> bool:

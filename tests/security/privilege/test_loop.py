@@ -13,25 +13,27 @@ from shared.graph.conclusions import conclusions
 from shared.graph.scope import GraphScope
 from shared.runtime.connections import create_bus, create_database
 from shared.workflow import iterations
-from tests.support.actors import BUILDERS, ended_iteration, running_actors
 from tests.support.configuring import order_agent, wait_until_configured
 from tests.support.forecast_terms import ADVICE_TERMS
+from tests.support.running_services import BUILDERS, ended_iteration, running_services
 from tests.support.secured_installation import SecuredInstallation
 
-ACTORS = sorted(BUILDERS)
+CONSUMER_SERVICES = sorted(BUILDERS)
 
 
 async def test_the_whole_loop_runs_under_each_services_user_and_role(
     installation: SecuredInstallation, owner_database: Database, sandbox: str
 ) -> None:
     providers = {"sandbox_url": sandbox, "embedding_model": "any"}
-    service_settings = {name: installation.settings(name, **providers) for name in ACTORS}
+    service_settings = {
+        name: installation.settings(name, **providers) for name in CONSUMER_SERVICES
+    }
     api = create_database(installation.settings("api"), "api")
     bus = create_bus(installation.settings("api"), "api")
     await bus.connect()
     agent, request = await order_agent(api, name=f"Watch {uuid4()}")
     with capture_logs() as lines:
-        async with running_actors(service_settings):
+        async with running_services(service_settings):
             await bus.publish(request)
             assert (await wait_until_configured(api, agent)).status == "completed"
             for number in (1, 2):

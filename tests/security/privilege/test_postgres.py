@@ -24,11 +24,11 @@ STEP = (
     " values (gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), '{}', 0, 'pending')"
 )
 DEAD_LETTER = (
-    "insert into dead_letters (id, actor, subject, payload, code, error, attempts)"
+    "insert into dead_letters (id, service, subject, payload, code, error, attempts)"
     " values (gen_random_uuid(), '{}', 'analysis.produced', '', '', '', 1)"
 )
 RETRIED_DEAD_LETTER = (
-    "insert into dead_letters (id, actor, subject, payload, code, error, attempts, retry_requested_at)"
+    "insert into dead_letters (id, service, subject, payload, code, error, attempts, retry_requested_at)"
     " values (gen_random_uuid(), 'researcher', 'query.requested', '', '', '', 1, now())"
 )
 ADVICE = (
@@ -139,8 +139,8 @@ DENIED = [
     ("api", "update sessions set user_id = gen_random_uuid()"),
     ("api", "update users set id = gen_random_uuid()"),
     *(
-        (actor, f"select * from {table}")
-        for actor in ("scheduler", "observer", "aggregator", "analyzer", "adviser", "operator")
+        (service, f"select * from {table}")
+        for service in ("scheduler", "observer", "aggregator", "analyzer", "adviser", "operator")
         for table in ("users", "api_tokens", "sign_in_links", "sessions")
     ),
     ("operator", "select mission from agents"),
@@ -150,26 +150,26 @@ DENIED = [
 ]
 
 
-@pytest.mark.parametrize(("actor", "statement"), DENIED)
-def test_postgres_denies(installation: SecuredInstallation, actor: str, statement: str) -> None:
+@pytest.mark.parametrize(("service", "statement"), DENIED)
+def test_postgres_denies(installation: SecuredInstallation, service: str, statement: str) -> None:
     with (
-        installation.connect(actor) as connection,
+        installation.connect(service) as connection,
         pytest.raises(psycopg.errors.InsufficientPrivilege),
     ):
         connection.execute(statement)
 
 
-@pytest.mark.parametrize("actor", ["observer", "researcher", "analyzer", "adviser"])
+@pytest.mark.parametrize("service", ["observer", "researcher", "analyzer", "adviser"])
 def test_services_that_make_calls_may_store_their_references(
-    installation: SecuredInstallation, actor: str
+    installation: SecuredInstallation, service: str
 ) -> None:
-    with installation.connect(actor) as connection:
+    with installation.connect(service) as connection:
         connection.execute("update calls set provider_ref = 'r' where answered_at is null")
 
 
-@pytest.mark.parametrize("actor", ROLES)
+@pytest.mark.parametrize("service", ROLES)
 def test_a_table_added_later_is_denied_to_all_roles(
-    installation: SecuredInstallation, actor: str
+    installation: SecuredInstallation, service: str
 ) -> None:
     with installation.connect("migrate") as owner:
         owner.execute("create table if not exists added_later (word text)")
@@ -178,7 +178,7 @@ def test_a_table_added_later_is_denied_to_all_roles(
         {name: installation.settings(name).database_password.get_secret_value() for name in ROLES},  # type: ignore[union-attr]  # every role has one
     )
     with (
-        installation.connect(actor) as connection,
+        installation.connect(service) as connection,
         pytest.raises(psycopg.errors.InsufficientPrivilege),
     ):
         connection.execute("select * from added_later")
@@ -222,13 +222,13 @@ async def test_steps_and_conclusions_of_other_services_cannot_be_changed(
     assert (updated_kinds, updated_nodes) == ([("query",)], 0)
 
 
-@pytest.mark.parametrize("actor", ROLES)
+@pytest.mark.parametrize("service", ROLES)
 def test_postgres_requires_the_password_of_the_role(
-    installation: SecuredInstallation, actor: str
+    installation: SecuredInstallation, service: str
 ) -> None:
-    wrong = installation.settings(actor, database_password="wrong")
+    wrong = installation.settings(service, database_password="wrong")
     with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
-        psycopg.connect(build_database_url(wrong, actor))
+        psycopg.connect(build_database_url(wrong, service))
 
 
 def test_passwords_are_stored_only_as_scram_hashes(installation: SecuredInstallation) -> None:

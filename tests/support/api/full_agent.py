@@ -233,7 +233,7 @@ async def _store_dead_letters(
         for payload, step_id in ((unreadable, None), (readable, started.observe.id)):
             await dead_letters.store(
                 session,
-                actor="observer",
+                service="observer",
                 subject=SUBJECT,
                 payload=payload,
                 step_id=step_id,

@@ -193,7 +193,7 @@ async def _dead_letter(database: Database, started: StartedIteration) -> str:
         ):
             await dead_letters.store(
                 session,
-                actor="researcher",
+                service="researcher",
                 subject="query.requested",
                 payload=payload,
                 code="llm_key",

@@ -1,6 +1,6 @@
 """Ways to break Vigil on purpose: each removes one safeguard, and the tests of its guarantee must then fail.
 
-They are applied in an actor's process before it starts; the product does not know them.
+They are applied in a service's process before it starts; the product does not know them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -76,7 +76,7 @@ def _publish_before_commit() -> None:
         events = await original_implied_events(session, rows, event)
         await consumers[0].bus.publish_all(events)
         if events:
-            failpoint(Failpoint.TOOL_APPLIED)  # not reached by this actor otherwise
+            failpoint(Failpoint.TOOL_APPLIED)  # not reached by this service otherwise
         return events
 
     MessageConsumer.__init__ = init  # type: ignore[method-assign]

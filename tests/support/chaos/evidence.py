@@ -82,8 +82,8 @@ async def faults(session: AsyncSession, events: StreamEvents, agent_id: UUID) ->
                 *await _event_faults(session, events, iteration),
             ]
         ]
-    letters = await session.scalar(select(func.count()).select_from(DeadLetter))
-    return messages + ([f"{letters} dead letters"] if letters else [])
+    dead_letters = await session.scalar(select(func.count()).select_from(DeadLetter))
+    return messages + ([f"{dead_letters} dead letters"] if dead_letters else [])
 
 
 async def _state_faults(session: AsyncSession, iteration: Iteration) -> list[str]:

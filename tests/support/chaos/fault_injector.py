@@ -61,7 +61,7 @@ class FaultInjector:
             case _:
                 name = self._chance.choice(sorted(self._installation.process_pool.pids()))
                 pid = self._installation.process_pool.pids()[name]
-                await self._inject_into_actor(kind, pid)
+                await self._inject_into_service(kind, pid)
 
     async def stop_engines(self, engines: Sequence[Engine], seconds: float) -> None:
         """Kill the engines, and restart them only after so long."""
@@ -74,7 +74,7 @@ class FaultInjector:
         await asyncio.sleep(seconds)
         self._installation.not_restarted -= names
 
-    async def _inject_into_actor(self, kind: str, pid: int) -> None:
+    async def _inject_into_service(self, kind: str, pid: int) -> None:
         signals = {"kill": signal.SIGKILL, "freeze": signal.SIGSTOP, "stop": signal.SIGTERM}
         os.kill(pid, signals[kind])
         if kind == "freeze":

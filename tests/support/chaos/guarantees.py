@@ -102,7 +102,7 @@ PROMISES: Final = (
     ),
     Promise(
         "",
-        "No agent runs twice at once, and no due run is missed, however many schedulers with whatever clocks.",
+        "No agent runs twice at once, and no due run is missed, with any number of schedulers and any clocks.",
         ("integration/workflow/test_schedulers.py",),
         "see the test: three schedulers, a minute apart, killed at random",
     ),

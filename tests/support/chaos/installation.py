@@ -13,7 +13,7 @@ import psycopg
 
 from cli.local import engines
 from cli.local.engines import EngineWatchdog
-from cli.local.members import ACTORS, PRELOAD
+from cli.local.members import CONSUMER_SERVICES, PRELOAD
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port
 from cli.local.postgres import EmbeddedPostgres
@@ -22,7 +22,7 @@ from shared.database.engine import Database
 from shared.failpoints import DIRECTORY, Failpoint
 from shared.runtime.provision import provision
 from shared.runtime.settings import Settings
-from tests.support.chaos import actor
+from tests.support.chaos import service
 from tests.support.chaos.contained import PostgresContainer
 from tests.support.sandbox_prices import SANDBOX_PRICES
 from tests.support.waiting import wait_until
@@ -40,7 +40,7 @@ HASTY: Final = {
 
 @dataclass
 class Installation:
-    """Engines and actors. A replica is named by its kind and number: `researcher`, `researcher-2`."""
+    """Engines and services. A replica is named by its kind and number: `researcher`, `researcher-2`."""
 
     home: Path
     sandbox_url: str
@@ -49,7 +49,7 @@ class Installation:
     process_pool: ProcessPool
     environment: dict[str, str]
     breakages: Mapping[str, str]
-    """The breakage of an actor's replicas, by the actor's name."""
+    """The breakage of a service's replicas, by the service's name."""
     armed_together: bool = False
     """Whether an armed failpoint fires in the first replica that reaches it, and in no other."""
     deaths: list[Died] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Installation:
         """Start one replica; its kind is the part of its name before the dash."""
         breakage = self.breakages.get(name.partition("-")[0])
         environment = {**self.environment, DIRECTORY: str(self._crash_directory(name))}
-        self.process_pool.spawn(name, actor.run, (name.partition("-")[0], breakage), environment)
+        self.process_pool.spawn(name, service.run, (name.partition("-")[0], breakage), environment)
 
     def arm(self, name: str, point: Failpoint, *, skip: int = 0, sends: str = "SIGKILL") -> None:
         """Let the replica send itself that signal at `point`, after it has passed it `skip` times."""
@@ -100,7 +100,7 @@ class Installation:
         return (self.home / "logs" / f"{name}.log").read_text(errors="replace")
 
     def log_lines(self) -> list[str]:
-        """Log lines of every actor."""
+        """Log lines of every service."""
         return [
             line
             for file in sorted((self.home / "logs").glob("*.log"))
@@ -150,9 +150,9 @@ async def running_installation(
     armed_together: bool = False,
     postgres: PostgresContainer | None = None,
 ) -> AsyncIterator[Installation]:
-    """Run an installation with one replica of each actor, or as many as `replicas` says.
+    """Run an installation with one replica of each service, or as many as `replicas` says.
 
-    `breakages` names what is broken, by actor; `postgres` replaces the embedded server.
+    `breakages` names what is broken, by service; `postgres` replaces the embedded server.
     """
     # A supervisor's backoff protects a machine from processes that crash at start; here they are killed all the time.
     max_backoff_seconds = engines.LONGEST_SECONDS
@@ -162,7 +162,7 @@ async def running_installation(
     installation.process_pool.warm_up()
     try:
         await _start_engines(installation)
-        for kind in ACTORS:
+        for kind in CONSUMER_SERVICES:
             for number in range(1, (replicas or {}).get(kind, 1) + 1):
                 name = kind if number == 1 else f"{kind}-{number}"
                 installation.start_replica(name)

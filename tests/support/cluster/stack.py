@@ -19,7 +19,7 @@ from tests.support.paths import ROOT
 from tests.support.sandbox_control import Sandbox
 
 IMAGE: Final = "vigil:cluster-test"
-ACTORS: Final = (
+CONSUMER_SERVICES: Final = (
     "scheduler",
     "observer",
     "researcher",
@@ -29,7 +29,7 @@ ACTORS: Final = (
     "assistant",
     "notifier",
 )
-SERVICES: Final = ("nats", "postgres", *ACTORS, "api", "sandbox")
+SERVICES: Final = ("nats", "postgres", *CONSUMER_SERVICES, "api", "sandbox")
 PATIENCE_SECONDS: Final = 300.0
 LOOK_AGAIN_SECONDS: Final = 0.1
 ENDPOINT_ERROR: Final = "has active endpoints"
@@ -141,7 +141,7 @@ class Stack:
         return victim
 
     def seconds_to_ready(self, container: str) -> float:
-        """Restart the container; return the seconds until its actor logs that it is ready."""
+        """Restart the container; return the seconds until its service logs that it is ready."""
         self.docker("restart", container)
         started = self.docker("inspect", "--format", "{{.State.StartedAt}}", container).strip()
 
@@ -151,7 +151,7 @@ class Stack:
                     return str(json.loads(line)["timestamp"])
             return None
 
-        ready = wait_for(look, "the actor to be ready")
+        ready = wait_for(look, "the service to be ready")
         return (_time(ready) - _time(started)).total_seconds()
 
     def logs(self) -> str:

@@ -102,12 +102,12 @@ def test_the_messages_name_the_cap_and_the_remedy() -> None:
     )
     assert exceeded is not None
     assert notice_title("Watch", exceeded) == (
-        "Watch rests until tomorrow: its budget of 1.5 USD a day is used up"
+        "Watch is paused until tomorrow: its daily budget of 1.5 USD is reached"
     )
     assert explain_exceeded_cap(exceeded, "Watch") == (
-        "the budget of Watch for 2026-12-31 is used up: of 1.5 USD a day 1.4999 USD are spent, and the next call could"
-        " cost 0.07 USD. Watch rests until midnight (UTC); a higher budget (`vigil budget AGENT --usd …`) ends its rest"
-        " at once"
+        "the budget of Watch for 2026-12-31 is reached: of 1.5 USD a day 1.4999 USD are spent, and the next call could"
+        " cost 0.07 USD. Watch is paused until midnight (UTC); a higher budget (`vigil budget AGENT --usd …`) resumes"
+        " it at once"
     )
 
 
@@ -119,9 +119,9 @@ def test_an_exceeded_installation_cap_is_explained_to_its_operator() -> None:
     assert (exceeded.scope, exceeded.unit) == (Scope.INSTALLATION, Unit.CALLS)
     explanation = explain_exceeded_cap(exceeded)
     assert explanation.startswith(
-        "the installation's budget for 2026-12-31 is used up: of 1 call a day"
+        "the installation's budget for 2026-12-31 is reached: of 1 call a day"
     )
-    assert "1 call is spent, and none is left. The agent rests" in explanation
+    assert "1 call is spent, and none is left. The agent is paused" in explanation
     assert "`vigil budget --installation --calls …`" in explanation
 
 

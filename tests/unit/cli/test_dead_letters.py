@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from cli.render.console import THEME
-from cli.render.operations import readable, show_letter, show_letters
+from cli.render.operations import readable, show_dead_letter, show_dead_letters
 from shared.schemas.operations import DeadLetterDetails, DeadLetterStep
 
 ID = UUID("a1b2c3d4-0000-4000-8000-000000000001")
@@ -34,7 +34,7 @@ def dead_letter(payload: bytes = b"{}", **values: Any) -> DeadLetterDetails:
         text = None
     defaults: dict[str, Any] = {
         "id": ID,
-        "actor": "researcher",
+        "service": "researcher",
         "subject": "query.requested",
         "code": "llm_key",
         "error": "the key is wrong [/]",
@@ -50,7 +50,7 @@ def dead_letter(payload: bytes = b"{}", **values: Any) -> DeadLetterDetails:
 
 def render(details: DeadLetterDetails) -> str:
     file = io.StringIO()
-    show_letter(Console(file=file, theme=THEME, width=200), details)
+    show_dead_letter(Console(file=file, theme=THEME, width=200), details)
     return file.getvalue()
 
 
@@ -103,7 +103,7 @@ def test_the_list_has_one_line_per_dead_letter() -> None:
     file = io.StringIO()
     console = Console(file=file, theme=THEME, width=200)
     pending = dead_letter(retry_requested_at=STORED_AT, step=None, error="two\nlines")
-    show_letters(console, [dead_letter(), pending], limit=2)
+    show_dead_letters(console, [dead_letter(), pending], limit=2)
     head, first, second, more = file.getvalue().splitlines()
     assert head.split()[:3] == ["Id", "When", "Service"]
     assert "a1b2c3d4" in first
@@ -115,5 +115,5 @@ def test_the_list_has_one_line_per_dead_letter() -> None:
 
 def test_an_empty_list_is_reported() -> None:
     file = io.StringIO()
-    show_letters(Console(file=file, theme=THEME), [], limit=50)
+    show_dead_letters(Console(file=file, theme=THEME), [], limit=50)
     assert "no dead letters" in file.getvalue()

@@ -6,8 +6,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 from cli.local.members import (
-    ACTORS,
     API,
+    CONSUMER_SERVICES,
     DEMO_PORTS,
     NATS,
     SANDBOX,
@@ -20,7 +20,7 @@ from cli.local.ports import free_port
 
 def test_every_member_has_its_own_port() -> None:
     for ports in (usual_ports(8080), demo_ports()):
-        assert {*ACTORS, API, SANDBOX, NATS} <= set(ports)
+        assert {*CONSUMER_SERVICES, API, SANDBOX, NATS} <= set(ports)
         assert len(set(ports.values())) == len(ports)
 
 
@@ -44,9 +44,9 @@ def test_the_requested_port_is_used() -> None:
 
 def test_installations_of_two_processes_do_not_choose_the_same_ports() -> None:
     """Only the supervisor calls these ports; it could mistake another installation's services for its own."""
-    code = "from cli.local.members import *; print(*(usual_ports(0)[name] for name in ACTORS))"
+    code = "from cli.local.members import *; print(*(usual_ports(0)[name] for name in CONSUMER_SERVICES))"
     with ThreadPoolExecutor() as pool:
         outputs = pool.map(subprocess.check_output, [[sys.executable, "-c", code]] * 2)
         first, second = ({*map(int, ports.split())} for ports in outputs)
-    assert len(first) == len(second) == len(ACTORS)
+    assert len(first) == len(second) == len(CONSUMER_SERVICES)
     assert first & second == set()

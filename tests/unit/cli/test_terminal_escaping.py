@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from cli.render.agents import show_memories
-from cli.render.console import THEME, SafeConsole, harmless, harmless_json, print_json
+from cli.render.console import THEME, SafeConsole, escape_control_chars, harmless_json, print_json
 from cli.render.graph import show_edges, show_nodes
 from cli.render.iterations import show_conclusions
 from cli.render.notifications import show_inbox
@@ -143,5 +143,5 @@ def test_json_output_keeps_the_text_and_contains_no_control_characters(
 
 def test_harmless_text_is_unchanged() -> None:
     text = "Two lines\n\tand a tab: Lomé, 日本, नमस्ते, 👩\u200d🔬."
-    assert harmless(text) == text
+    assert escape_control_chars(text) == text
     assert json.loads(harmless_json(json.dumps(text, ensure_ascii=False))) == text

@@ -13,10 +13,10 @@ from shared.schemas.operations import ServiceLoadResponse, ServiceLoadsResponse
 START = datetime(2026, 11, 1, tzinfo=UTC)
 
 
-def service(actor: str = "observer", **values: Any) -> ServiceLoadResponse:
+def service(service: str = "observer", **values: Any) -> ServiceLoadResponse:
     numbers = {"lag": 0, "in_flight": 1, "idle_slots": 3, "delivered": 10}
     leases = {"replicas": 1, "leases": 1, "lapsed_leases": 0, "workers": 1}
-    return ServiceLoadResponse(actor=actor, **{**numbers, **leases, **values})
+    return ServiceLoadResponse(service=service, **{**numbers, **leases, **values})
 
 
 def loads(seconds: float, *services: ServiceLoadResponse) -> ServiceLoadsResponse:

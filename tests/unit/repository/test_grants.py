@@ -2,7 +2,7 @@
 
 import pytest
 
-from cli.local.members import ACTORS, API
+from cli.local.members import API, CONSUMER_SERVICES
 from shared.database.grants import ALL, GRANTS, NotNull, RowFilter
 from shared.database.tables import Base
 from shared.events.permissions import PERMISSIONS
@@ -12,29 +12,29 @@ from shared.runtime.identity import SERVICES
 TABLES = Base.metadata.tables
 
 
-def test_every_actor_has_a_user_a_role_and_a_uid_of_its_own() -> None:
-    assert set(ACTORS) == set(CONSUMERS)
+def test_every_service_has_a_user_a_role_and_a_uid_of_its_own() -> None:
+    assert set(CONSUMER_SERVICES) == set(CONSUMERS)
     by_name = {service.name: service for service in SERVICES}
-    for name in (*ACTORS, API):
+    for name in (*CONSUMER_SERVICES, API):
         assert by_name[name].has_nats_user
         assert by_name[name].has_database_role
     assert len({service.uid for service in SERVICES}) == len(SERVICES)
     assert set(PERMISSIONS) | set(GRANTS) <= set(by_name)
 
 
-@pytest.mark.parametrize("actor", ACTORS)
-def test_an_actor_publishes_only_its_own_events_without_wildcards(actor: str) -> None:
-    subjects = {subject for subject in PERMISSIONS[actor].publish if not subject.startswith("$")}
-    assert subjects == {event.subject for event in PUBLISHES[actor]}
+@pytest.mark.parametrize("service", CONSUMER_SERVICES)
+def test_a_service_publishes_only_its_own_events_without_wildcards(service: str) -> None:
+    subjects = {subject for subject in PERMISSIONS[service].publish if not subject.startswith("$")}
+    assert subjects == {event.subject for event in PUBLISHES[service]}
     assert all(
-        actor in subject for subject in PERMISSIONS[actor].publish if subject.startswith("$")
+        service in subject for subject in PERMISSIONS[service].publish if subject.startswith("$")
     )
-    assert PERMISSIONS[actor].subscribe == (f"_INBOX_{actor}.>",)
+    assert PERMISSIONS[service].subscribe == (f"_INBOX_{service}.>",)
 
 
-@pytest.mark.parametrize("actor", GRANTS)
-def test_grants_name_existing_tables_and_columns(actor: str) -> None:
-    for table, grant in GRANTS[actor].items():
+@pytest.mark.parametrize("service", GRANTS)
+def test_grants_name_existing_tables_and_columns(service: str) -> None:
+    for table, grant in GRANTS[service].items():
         columns = {column.name for column in TABLES[table].columns}
         named = {*grant.select, *grant.insert, *grant.update} - set(ALL)
         row_filters = (grant.inserts, grant.updates, grant.deletes)
@@ -46,18 +46,18 @@ DELETES = {("scheduler", "dead_letters"): NotNull("retry_requested_at")}
 """The tables from which a service may delete, and which rows."""
 
 
-@pytest.mark.parametrize("actor", ACTORS)
-def test_no_actor_deletes_or_rewrites_whole_rows(actor: str) -> None:
-    for table, grant in GRANTS[actor].items():
-        assert grant.delete == ((actor, table) in DELETES), table
-        assert grant.deletes == DELETES.get((actor, table)), table
+@pytest.mark.parametrize("service", CONSUMER_SERVICES)
+def test_no_service_deletes_or_rewrites_whole_rows(service: str) -> None:
+    for table, grant in GRANTS[service].items():
+        assert grant.delete == ((service, table) in DELETES), table
+        assert grant.deletes == DELETES.get((service, table)), table
         assert grant.update != ALL, table
 
 
-@pytest.mark.parametrize("actor", ACTORS)
-def test_an_actor_stores_its_own_dead_letters_and_cannot_request_a_retry(actor: str) -> None:
-    grant = GRANTS[actor]["dead_letters"]
-    own = RowFilter("actor", (actor,))
+@pytest.mark.parametrize("service", CONSUMER_SERVICES)
+def test_a_service_stores_its_own_dead_letters_and_cannot_request_a_retry(service: str) -> None:
+    grant = GRANTS[service]["dead_letters"]
+    own = RowFilter("service", (service,))
     assert (grant.inserts, grant.updates) == (own, own)
     assert "retry_requested_at" not in {*grant.insert, *grant.update}
     assert ALL[0] not in {*grant.insert, *grant.update}

@@ -4,7 +4,7 @@ from cli.local.processes import open_log, tail
 
 
 def test_a_log_is_appended_to(tmp_path: Path) -> None:
-    path = tmp_path / "made" / "actor.log"
+    path = tmp_path / "made" / "service.log"
     for line in (b"one\n", b"two\n"):
         with open_log(path) as log:
             log.write(line)
@@ -12,19 +12,19 @@ def test_a_log_is_appended_to(tmp_path: Path) -> None:
 
 
 def test_a_large_log_is_rotated_and_one_old_log_is_retained(tmp_path: Path) -> None:
-    path = tmp_path / "actor.log"
+    path = tmp_path / "service.log"
     for content in (b"first", b"second", b"third"):
         with open_log(path, rotate_bytes=4) as log:
             log.write(content)
     assert path.read_bytes() == b"third"
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == {
-        "actor.log": b"third",
-        "actor.log.1": b"second",
+        "service.log": b"third",
+        "service.log.1": b"second",
     }
 
 
 def test_the_tail_is_short_and_of_this_run_only(tmp_path: Path) -> None:
-    path = tmp_path / "actor.log"
+    path = tmp_path / "service.log"
     assert tail(path) == ""
     path.write_text("old\nnew\n")
     assert tail(path, since=4) == "new"

@@ -7,7 +7,7 @@ from structlog.testing import capture_logs
 
 from services.api import app as api
 from shared.runtime.settings import Settings
-from tests.support.actors import BUILDERS
+from tests.support.running_services import BUILDERS
 
 NONE: list[str] = []
 MODEL = ["model"]

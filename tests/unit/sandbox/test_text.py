@@ -209,8 +209,8 @@ def test_names_of_edge_types_are_cut_after_a_whole_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phrase", "plural", "is_actor_group"),
+    ("phrase", "plural", "is_service_group"),
     [("chip makers", True, True), ("soy prices", True, False), ("economics", False, False)],
 )
-def test_plurals(phrase: str, plural: bool, is_actor_group: bool) -> None:
-    assert (is_plural(phrase), is_group_of_actors(phrase)) == (plural, is_actor_group)
+def test_plurals(phrase: str, plural: bool, is_service_group: bool) -> None:
+    assert (is_plural(phrase), is_group_of_actors(phrase)) == (plural, is_service_group)

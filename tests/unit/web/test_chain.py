@@ -57,7 +57,7 @@ def quote(
         first_byte=0,
         end_byte=1,
         claims={"price": day},
-        stands=["price"] if is_active else [],
+        active_properties=["price"] if is_active else [],
         valid_from=None,
         valid_to=None,
         as_of=DAY + timedelta(days=day),

@@ -43,7 +43,7 @@ def test_the_rate_covers_the_last_minute_and_is_never_negative() -> None:
 
     def rate(now: float, delivered: int) -> float | None:
         loads = sampler.look(now, [Queue("analyzer", 0, 0, 0, delivered)], Workforce())
-        return next(load.per_second for load in loads if load.actor == "analyzer")
+        return next(load.per_second for load in loads if load.service == "analyzer")
 
     assert rate(0.0, 10) is None
     assert rate(0.5, 20) is None

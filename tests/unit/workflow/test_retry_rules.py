@@ -12,7 +12,7 @@ SPACED = replace(QUERY, agent_name="Lithium Supply")
 
 
 @pytest.mark.parametrize(
-    ("actor", "subject", "step"),
+    ("service", "subject", "step"),
     [
         ("researcher", "query.requested", QUERY),
         (
@@ -27,12 +27,12 @@ SPACED = replace(QUERY, agent_name="Lithium Supply")
         ("scheduler", "iteration.completed", None),
     ],
 )
-def test_a_retry_is_allowed(actor: str, subject: str, step: FailedStep | None) -> None:
-    assert retry_refusal(actor, subject, "llm_key", step) is None
+def test_a_retry_is_allowed(service: str, subject: str, step: FailedStep | None) -> None:
+    assert retry_refusal(service, subject, "llm_key", step) is None
 
 
 @pytest.mark.parametrize(
-    ("actor", "subject", "code", "step", "words"),
+    ("service", "subject", "code", "step", "words"),
     [
         ("researcher", "analysis.produced", "x", None, ["consumes analysis.produced", "discard"]),
         ("brain", "query.requested", "x", None, ["no brain of this version", "discard"]),
@@ -60,8 +60,8 @@ def test_a_retry_is_allowed(actor: str, subject: str, step: FailedStep | None) -
     ],
 )
 def test_a_retry_is_refused_with_an_alternative(
-    actor: str, subject: str, code: str, step: FailedStep | None, words: list[str]
+    service: str, subject: str, code: str, step: FailedStep | None, words: list[str]
 ) -> None:
-    refusal = retry_refusal(actor, subject, code, step)
+    refusal = retry_refusal(service, subject, code, step)
     assert refusal is not None
     assert [word for word in words if word not in refusal] == []

@@ -38,14 +38,14 @@ AGE_LIMITS: Final = {1: "day", 7: "week", 31: "month", 92: "quarter"}
 
 
 class EntryPoint(StrEnum):
-    """Where the drawing starts without a node or a search."""
+    """Where the graph view starts without a node or a search."""
 
     NEWEST = "newest"
     CONNECTED = "connected"
 
 
 class LayoutRequest:
-    """The start and the filters of the drawing, all from the query string."""
+    """The start and the filters of the graph view, all from the query string."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ async def show_explorer(
         colours=COLOURED_TYPES,
         most_counted=graph_queries.MAX_COUNTED,
         entry=entry,
-        found=search_results,
+        results=search_results,
         limits=LIMITS,
         ages=AGE_LIMITS,
     )
@@ -99,7 +99,7 @@ async def show_explorer(
 
 @router.get("/graph/data")
 async def show_graph_data(access: OwnedAgent, entry: LayoutParams) -> Response:
-    """Returns the initial drawing of the same query, or the neighbourhood of a node that is expanded."""
+    """Returns the initial view of the same query, or the neighbourhood of a node that is expanded."""
     picture = await _graph_data(access, entry)
     return Response(encode_drawing(picture), headers=PAGE_HEADERS, media_type="application/json")
 
@@ -109,12 +109,12 @@ async def _graph_data(access: AgentAccess, entry: LayoutRequest) -> GraphLayout:
     if entry.node is not None:
         [node_id] = await resolve_redirects(session, scope, [entry.node])
         limit = min(entry.limit, graph_queries.MAX_NODES)
-        drawing = await graph_queries.draw_neighbourhood(
+        graph = await graph_queries.draw_neighbourhood(
             session, scope, node_id, depth=entry.depth, limit=limit
         )
-        if drawing is None:
+        if graph is None:
             raise NotFoundError("node", entry.node)
-        return drawing
+        return graph
     if entry.search:
         limit = min(entry.limit, graph_queries.MAX_SEARCH_NODES)
         return await graph_queries.draw_search(session, scope, entry.search, entry.of, limit)
@@ -157,9 +157,9 @@ async def show_node(
         "graph/node.html",
         agent=access.agent,
         node=node,
-        told=evidence,
-        touching=edges_page,
-        said=property_provenance(node.properties, evidence.items),
+        evidence=evidence,
+        edges=edges_page,
+        provenance=property_provenance(node.properties, evidence.items),
         is_conclusion=node.type in RESERVED_TYPES,
     )
 
@@ -189,8 +189,8 @@ async def show_edge(
         "graph/edge.html",
         agent=access.agent,
         edge=edge,
-        told=evidence,
-        said=property_provenance(edge.properties, evidence.items),
+        evidence=evidence,
+        provenance=property_provenance(edge.properties, evidence.items),
     )
 
 

@@ -41,7 +41,7 @@ async def list_iterations(
         sums=await usage.sum_iterations(access.session, ids),
         next=iterations_page.next,
         is_first=paging.cursor is None,
-        wanted=status,
+        ended_as=status,
         statuses=list(IterationStatus),
     )
 
@@ -64,14 +64,14 @@ async def show_iteration(access: OwnedAgent, page: PageResponse, number: Number)
 async def show_run(
     access: OwnedAgent, page: PageResponse, number: Number, interaction_id: UUID
 ) -> HTMLResponse:
-    """Shows the transcript of a phase run; the iteration's page loads its part `said` when it is expanded."""
+    """Shows the transcript of a phase run; the iteration's page loads its part `transcript` when it is expanded."""
     run = await transcripts.find_phase_run(access.session, access.owner_id, interaction_id)
     answers = await transcripts.list_answers(access.session, access.owner_id, interaction_id)
     head = await iterations.find_head(access.session, access.owner_id, access.agent.id, number)
     if run is None or answers is None or head is None or run.iteration_id != head.id:
         raise NotFoundError("phase run", interaction_id)
     return await page.answer(
-        "iterations/run.html", agent=access.agent, iteration=head, run=run, said=answers
+        "iterations/run.html", agent=access.agent, iteration=head, run=run, transcript=answers
     )
 
 

@@ -210,7 +210,7 @@ async def _destination_page(
         next=deliveries.next,
         of_status=status,
         statuses=list(DeliveryStatus),
-        told=new_secret,
+        new_secret=new_secret,
     )
 
 

@@ -44,33 +44,33 @@ async def list_dead_letters(
     access: OperatorAccess,
     page: PageResponse,
     paging: Paging,
-    actor: Annotated[str, Query(max_length=40)] = "",
+    service: Annotated[str, Query(max_length=40)] = "",
 ) -> HTMLResponse:
-    dead_letters_page = await operation_routes.list_dead_letters(access, paging, actor or None)
+    dead_letters_page = await operation_routes.list_dead_letters(access, paging, service or None)
     return await page.answer(
         "dead_letters/list.html",
-        letters=dead_letters_page.items,
+        dead_letters=dead_letters_page.items,
         next=dead_letters_page.next,
-        actor=actor,
-        actors=list(CONSUMERS),
+        service=service,
+        services=list(CONSUMERS),
     )
 
 
-@router.get("/dead-letters/{letter}")
+@router.get("/dead-letters/{dead_letter}")
 async def show_dead_letter(
     _: OperatorAccess, page: PageResponse, dead_letter: DeadLetterFromPath
 ) -> HTMLResponse:
-    return await page.answer("dead_letters/show.html", letter=dead_letter)
+    return await page.answer("dead_letters/show.html", dead_letter=dead_letter)
 
 
-@router.post("/dead-letters/{letter}/retry")
+@router.post("/dead-letters/{dead_letter}/retry")
 async def retry_dead_letter(access: OperatorAccess, dead_letter: DeadLetterFromPath) -> Response:
     """Redirects to the list, since the dead letter may be gone already."""
     await operation_routes.retry_dead_letter(access, dead_letter)
     return RedirectResponse(DEAD_LETTERS, HTTPStatus.SEE_OTHER)
 
 
-@router.post("/dead-letters/{letter}/discard")
+@router.post("/dead-letters/{dead_letter}/discard")
 async def discard_dead_letter(access: OperatorAccess, dead_letter: DeadLetterFromPath) -> Response:
     await operation_routes.discard_dead_letter(access, dead_letter)
     return RedirectResponse(DEAD_LETTERS, HTTPStatus.SEE_OTHER)

@@ -45,10 +45,10 @@ async def list_sources(
     page: PageResponse,
     paging: Paging,
     search: Annotated[str, Query(max_length=2_000)] = "",
-    shown: RetractionFilter = RetractionFilter.ALL,
+    state: RetractionFilter = RetractionFilter.ALL,
 ) -> HTMLResponse:
     session, scope = access.session, access.scope
-    retracted = None if shown is RetractionFilter.ALL else shown is RetractionFilter.RETRACTED
+    retracted = None if state is RetractionFilter.ALL else state is RetractionFilter.RETRACTED
     words = search.strip()
     if words:
         results = await provenance.search_sources(session, scope, words, retracted=retracted)
@@ -63,8 +63,8 @@ async def list_sources(
         next=sources.next,
         quotes=await provenance.count_quotes(session, scope, ids),
         search=words,
-        shown=shown,
-        all_shown=list(RetractionFilter),
+        state=state,
+        all_states=list(RetractionFilter),
         is_cut=bool(words) and len(sources.items) == provenance.MAX_SEARCH_RESULTS,
         looked_through=provenance.MAX_SEARCHED,
     )
@@ -84,7 +84,7 @@ async def show_source(access: OwnedAgent, page: PageResponse, source_id: UUID) -
         source=source,
         marks=marks_view,
         pieces=split_at_quotes(source.text, marks_view.items),
-        things=len({item.element_id for item in marks_view.items}),
+        element_count=len({item.element_id for item in marks_view.items}),
         versions=[version for version in versions.items if version.id != source_id],
         retraction=await _latest_retraction(access, source),
         reason_characters=MAX_REASON_CHARS,

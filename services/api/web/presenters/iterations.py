@@ -203,7 +203,7 @@ def _notes(kind: StepKind, step: StepResponse) -> tuple[str, ...]:
 
 MIN_SECONDS: Final = 0.001
 """The minimum length of a time axis."""
-_ACTORS: Final = {
+_SERVICE_NAMES: Final = {
     StepKind.OBSERVE: "Observer",
     StepKind.QUERY: "Researchers",
     StepKind.INSIGHT: "Analyzers",
@@ -225,8 +225,8 @@ class Stage:
         return f"{self.kind}-{self.round}"
 
     @property
-    def actor(self) -> str:
-        return _ACTORS[self.kind]
+    def service(self) -> str:
+        return _SERVICE_NAMES[self.kind]
 
     @property
     def ended(self) -> int:

@@ -167,7 +167,7 @@ class _Tree:
         """
         source = self._sources.get(link.source_id)
         is_believed = source is None or source.retracted_at is None
-        return link.holds and is_believed and bool(link.claims) and not link.stands
+        return link.holds and is_believed and bool(link.claims) and not link.active_properties
 
     def _quote(self, link: EvidenceLink) -> Branch:
         source = self._sources.get(link.source_id)
@@ -182,7 +182,7 @@ class _Tree:
 
 def _weight(link: EvidenceLink) -> tuple[bool, bool, float]:
     """Sorts broken links first, then quotes with values, the newest first."""
-    return link.holds, not link.stands, -link.as_of.timestamp()
+    return link.holds, not link.active_properties, -link.as_of.timestamp()
 
 
 _CONTINUES: Final = 0b1000_0000

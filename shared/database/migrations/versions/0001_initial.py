@@ -664,7 +664,7 @@ def upgrade() -> None:
     op.create_table(
         "dead_letters",
         sa.Column("id", sa.Uuid(), nullable=False),
-        sa.Column("actor", sa.Text(), nullable=False),
+        sa.Column("service", sa.Text(), nullable=False),
         sa.Column("subject", sa.Text(), nullable=False),
         sa.Column("payload", sa.LargeBinary(), nullable=False),
         sa.Column("step_id", sa.Uuid(), nullable=True),

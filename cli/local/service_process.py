@@ -24,7 +24,7 @@ _RESET: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1)
 
 
 @dataclass(frozen=True)
-class ActorProcess:
+class ServiceProcess:
     """How to start a service. It is pickled, so `target` must be a module-level function."""
 
     name: str

@@ -1,4 +1,4 @@
-"""`python -m bench.loop.actor NAME DELAY_SECONDS`: a shipped actor with the scripted model and search."""
+"""`python -m bench.loop.service NAME DELAY_SECONDS`: a shipped service with the scripted model and search."""
 
 import importlib
 import sys
@@ -17,7 +17,7 @@ def main() -> None:
 
 
 def _providers(name: str, delay_seconds: float) -> dict[str, object]:
-    """The scripted providers, imported only by actors that use them, because memory is measured."""
+    """The scripted providers, imported only by services that use them, because memory is measured."""
     from bench.loop.scripted_model import InstantProvider
 
     providers: dict[str, object] = {"provider": InstantProvider(delay_seconds)}

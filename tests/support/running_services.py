@@ -1,4 +1,4 @@
-"""All actors in one process, for tests of the whole loop."""
+"""All services in one process, for tests of the whole loop."""
 
 import asyncio
 from collections import Counter
@@ -40,12 +40,12 @@ BUILDERS: dict[str, Callable[[Settings], MessageConsumer]] = {
 
 
 @asynccontextmanager
-async def running_actors(
+async def running_services(
     settings: Settings | Mapping[str, Settings], names: Sequence[str] = tuple(BUILDERS)
 ) -> AsyncIterator[None]:
-    """Run the named actors, with one or with separate settings.
+    """Run the named services, with one or with separate settings.
 
-    An actor that fails makes the test fail at the end of the block.
+    A service that fails makes the test fail at the end of the block.
     """
     settings_by_name = (
         dict.fromkeys(names, settings) if isinstance(settings, Settings) else settings
@@ -65,10 +65,10 @@ async def running_actors(
 
 
 @asynccontextmanager
-async def supervised_actors(
+async def supervised_services(
     settings: Settings, names: Sequence[str] = tuple(BUILDERS)
 ) -> AsyncIterator[Counter[str]]:
-    """Run the named actors; restart those that lose the bus, as a supervisor does. Yields restart counts by name."""
+    """Run the named services; restart those that lose the bus, as a supervisor does. Yields restart counts by name."""
     restarts: Counter[str] = Counter()
 
     async def run_forever(name: str) -> None:
@@ -113,7 +113,7 @@ async def ended_iteration(
 
 
 async def is_idle(bus: Bus, name: str) -> bool:
-    """Whether that actor has acknowledged all its messages."""
+    """Whether that service has acknowledged all its messages."""
     info = await bus.jetstream.consumer_info(STREAM, name)
     return not info.num_ack_pending and not info.num_pending
 
