@@ -168,7 +168,7 @@ def validate_name(text: str) -> str:
         )
     if "/" in name or not any(character.isalnum() for character in name):
         raise ValueError(
-            "a name needs a letter or digit and must not contain a slash, because it is part of URLs"
+            "a name needs a letter or digit, and no slash, because it is part of URLs"
         )
     return refuse_nul(name)
 

@@ -37,7 +37,16 @@ select exists (select from vigil_test.changes)
 """
 """Whether a database differs from a new one in more than its rows."""
 _TABLES: Final = "select tablename from pg_tables where schemaname = 'public'"
-_TABLES_IN_USE: Final = f"{_TABLES} and pg_relation_size(format('public.%I', tablename)) > 0"
+_TABLES_IN_USE: Final = """
+select relname from pg_class
+where relnamespace = 'public'::regnamespace and relkind = 'r' and pg_relation_size(oid) > 0
+"""
+_LEFT_UNUSABLE: Final = (
+    psycopg.errors.LockNotAvailable,
+    psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.OperationalError,
+)
+"""Errors with a database that a test left locked, read-only, closed to connections or dropped."""
 _END_CONNECTIONS: Final = (
     "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s"
 )
@@ -77,8 +86,7 @@ class DatabasePool:
     def give_back(self, name: str) -> None:
         """Ends all connections to the database, and empties or drops it."""
         self._server.execute(_END_CONNECTIONS, [name])
-        # A test may leave it locked, read-only or gone.
-        with suppress(psycopg.Error):
+        with suppress(*_LEFT_UNUSABLE):
             if self._is_emptied(name):
                 self._free.append(name)
                 return

@@ -1,6 +1,7 @@
 """Agents with scripted plans, and the check that each step was done once."""
 
 from collections import Counter
+from itertools import count, islice
 from typing import Any, Final
 from uuid import uuid4
 
@@ -21,22 +22,16 @@ class Watch:
         self.stack = stack
         self.word = f"w{uuid4().hex[:10]}"
         self.agent: AgentDetails | None = None
+        self._parts = count()
 
     def plan(self, *, queries: int) -> None:
-        """Script plans with that many queries and no insight."""
+        """Script plans with that many queries, other ones than in earlier plans, and no insight."""
         plan = {
-            "queries": [self._query(number) for number in range(queries)],
+            "queries": [self._query(part) for part in islice(self._parts, queries)],
             "insights": [],
         }
         self.stack.sandbox.script(
             {"phase": "observer", "contains": self.word, "times": None, "content": plan}
-        )
-
-    def one_call_a_phase(self) -> None:
-        """Script two calls a query: a document, and nothing to write to the graph."""
-        self.stack.sandbox.script(
-            {"phase": "knowledge_acquisition", "times": None, "content": "Nothing is reported."},
-            {"phase": "graph_construction", "times": None, "content": "Nothing to write."},
         )
 
     def slow(self, seconds: float) -> None:
@@ -141,7 +136,7 @@ class Watch:
     def assert_no_dead_letters(self) -> None:
         assert self.stack.sql("select count(*) from dead_letters") == "0"
 
-    def _query(self, number: int) -> dict[str, Any]:
-        subject = SUBJECTS[number % len(SUBJECTS)]
-        objective = f"Find out what is reported about {subject}, part {number} of {self.word}."
+    def _query(self, part: int) -> dict[str, Any]:
+        subject = SUBJECTS[part % len(SUBJECTS)]
+        objective = f"Find out what is reported about {subject}, part {part} of {self.word}."
         return {"objective": objective, "reasoning": "The mission asks.", "searchHints": [subject]}
