@@ -1,6 +1,6 @@
 """`python -m bench.makespan`: the time of an iteration of 20 queries with 1, 2 and 4 researchers, and the ideal.
 
-Each call to the sandbox takes a second, a query two calls, one after the other; a researcher works on one query at a
+Each call to the sandbox takes a second, a query five calls, one after another; a researcher works on one query at a
 time. The ideal is the Observer's call and then the queries, as many at a time as there are researchers. Exit code 1
 where four researchers take more than 15 % longer than that.
 """
@@ -14,7 +14,7 @@ from tests.support.cluster.watch import Watch
 
 QUERIES: Final = 20
 CALL_SECONDS: Final = 1.0
-CALLS_PER_QUERY: Final = 2
+CALLS_PER_QUERY: Final = 5
 REPLICAS: Final = (1, 2, 4)
 MAX_EXCESS: Final = 0.15
 
@@ -46,7 +46,7 @@ def _makespan(stack: Stack) -> float:
     stack.sandbox.reset()
     watch = Watch(stack)
     watch.plan(queries=QUERIES)
-    watch.one_call_a_phase()
+    watch.five_calls_a_query()
     watch.slow(CALL_SECONDS)
     watch.start()
     iteration = watch.ended_whole(1, queries=QUERIES)

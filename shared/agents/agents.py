@@ -167,9 +167,7 @@ def validate_name(text: str) -> str:
             f"a name has {min_length} to {max_length} characters, this one {len(name)}"
         )
     if "/" in name or not any(character.isalnum() for character in name):
-        raise ValueError(
-            "a name needs a letter or digit, and no slash, because it is part of URLs"
-        )
+        raise ValueError("a name needs a letter or digit, and no slash, because it is part of URLs")
     return refuse_nul(name)
 
 

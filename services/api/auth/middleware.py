@@ -104,14 +104,13 @@ def _parse_bearer_token(headers: list[str]) -> str:
     return token
 
 
-def security_dependencies(settings: Settings) -> list[params.Depends]:
+def security_dependencies(session_cookie: str) -> list[params.Depends]:
     """Returns dependencies that declare the security schemes in the OpenAPI document.
 
     They check nothing: the middleware does.
     """
     bearer = HTTPBearer(scheme_name="token", bearerFormat="vgl_…", auto_error=False)
-    name = cookie_name(settings, None)
-    session = APIKeyCookie(name=name, scheme_name=SESSION_SCHEME, auto_error=False)
+    session = APIKeyCookie(name=session_cookie, scheme_name=SESSION_SCHEME, auto_error=False)
     return [Security(bearer), Security(session)]
 
 

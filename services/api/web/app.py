@@ -1,5 +1,6 @@
 """Adds the web UI to the API application."""
 
+from functools import cache
 from typing import Final
 
 from fastapi import APIRouter, FastAPI
@@ -35,8 +36,16 @@ PAGES: Final = (
 log = logger(__name__)
 
 
+def page_router() -> APIRouter:
+    """The routes of pages and static files, which are not in the OpenAPI document."""
+    pages = APIRouter(include_in_schema=False)
+    for router in (rendering.router, *PAGES):
+        pages.include_router(router)
+    return pages
+
+
 class WebUi:
-    """The state that all pages share. One instance per process."""
+    """The state that all pages share."""
 
     def __init__(self) -> None:
         self.assets = Assets()
@@ -50,13 +59,9 @@ class WebUi:
         app.state.assets = self.assets
         app.state.pages = self.pages
         app.state.loads = LoadSampler()
-        app.include_router(rendering.router)
-        for page in PAGES:
-            app.include_router(_excluded_from_schema(page))
 
 
-def _excluded_from_schema(router: APIRouter) -> APIRouter:
-    """Excludes the pages from the OpenAPI document."""
-    hidden = APIRouter(include_in_schema=False)
-    hidden.include_router(router)
-    return hidden
+@cache
+def web_ui() -> WebUi:
+    """The web UI of this process: static files are read and compressed once."""
+    return WebUi()

@@ -2,15 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
 import pytest
-from fastapi import Request
 
-from services.api.auth import dependencies
 from services.api.streaming import event_stream
+from shared.accounts import authentication
 from shared.agents import agents
 from shared.database.engine import Database
 from shared.events.codec import encode
@@ -254,13 +253,10 @@ async def test_a_listener_whose_access_is_revoked_is_disconnected(
     monkeypatch.setattr(event_stream, "REVALIDATION_SECONDS", 0.05)
     revoked = asyncio.Event()
 
-    def session_check(_: Request) -> Callable[[], Awaitable[bool]]:
-        async def is_allowed() -> bool:
-            return not revoked.is_set()
+    async def is_still_valid(*_: object) -> bool:
+        return not revoked.is_set()
 
-        return is_allowed
-
-    api.app.dependency_overrides[dependencies.session_check] = session_check
+    monkeypatch.setattr(authentication, "is_still_valid", is_still_valid)
     async with listening(api) as listener:
         await listener.wait_for_event_id()
         await publish(bus, agent_id, 1)

@@ -161,7 +161,7 @@ async def test_a_secret_is_returned_once_and_not_stored(
     first, second = await post_twice(api, path, **body)
     assert (first.status_code, first.headers["cache-control"]) == (201, "no-store")
     assert first.json()[secret]
-    assert_problem(second, 409, "made already", "delete it")
+    assert_problem(second, 409, "created already", "delete it")
     assert len((await api.get(path)).json()["items"]) == before + 1
     async with database.transaction() as session:
         assert (await session.scalars(select(IdempotencyKey.body))).all() == [None]

@@ -199,7 +199,7 @@ def _send_requests(
 def _by_parameter(full: FullAgent, resources: AgentResources) -> dict[str, str]:
     ids = {name: str(value) for name, value in (asdict(full) | asdict(resources)).items()}
     # The agent by its id, because its name changes during the test.
-    parameters = {"agent": ids["agent_id"], "letter": ids["dead_letter_id"], "number": "1"}
+    parameters = {"agent": ids["agent_id"], "dead_letter": ids["dead_letter_id"], "number": "1"}
     parameters |= {"user": ids["user_id"], "secret": ids["link_secret"], "address": ADDRESS}
     parameters |= {"conclusion_id": ids["advice_id"]}
     ended = ids["ended_iteration_id"]

@@ -84,7 +84,7 @@ async def test_the_owner_gets_one_notice_for_each_cap_and_day(
     await suspend_or_retry(spender)
     titles = [item.title for item in await inbox(database)]
     assert len(titles) == 3
-    assert "the installation's budget of 1 call a day" in titles[2]
+    assert "the installation's daily budget of 1 call" in titles[2]
 
 
 async def test_an_agent_that_waits_for_open_reservations_is_not_suspended(

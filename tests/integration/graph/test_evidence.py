@@ -157,7 +157,7 @@ async def test_evidence_without_property_names_covers_the_remaining_properties(
         ([EvidenceInput(URL, "a\x00bcdefgh")], r"evidence\[0\]\[1\]: holds U\+0000"),
         (
             [EvidenceInput(URL, PEOPLE), EvidenceInput(URL, "Cocoa output rose")],
-            r"evidence\[1\].quote: it does not",
+            r"evidence\[1\].quote: it is not in",
         ),
         (
             [EvidenceInput(URL, "its capital is accra")],

@@ -26,7 +26,7 @@ IDEMPOTENT = [route for route in guarded_routes() if "Idempotency-Key" in route.
 UNSAFE = [route for route in guarded_routes() if not route.is_safe and not route.is_operator_only]
 EXPECTED_STATUS: dict[tuple[str, str], int] = {
     ("POST", "/api/v1/sign-out"): 409,
-    ("POST", "/api/v1/dead-letters/{letter}/retry"): 409,
+    ("POST", "/api/v1/dead-letters/{dead_letter}/retry"): 409,
 }
 IDS = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 SINGLE_PAGE_LISTS = ("/api/v1/costs", "/api/v1/agents/{agent}/costs", "/api/v1/dead-letters")
@@ -40,7 +40,7 @@ NAME_PARAMETERS = (
     "node_type",
     "edge_type",
     "item_id",
-    "letter",
+    "dead_letter",
     "user",
 )
 
@@ -108,7 +108,7 @@ async def test_a_cursor_of_another_user_discloses_nothing(world: World, route: R
 
 async def test_names_of_other_users_rows_are_not_found(world: World) -> None:
     """Agents can be referred to by name, and dead letters by a prefix of their id."""
-    forms = {"agent": "Of victim", "letter": world.victim.values["letter"][:8]}
+    forms = {"agent": "Of victim", "dead_letter": world.victim.values["dead_letter"][:8]}
     before = await world.state()
     async with client_from_new_address(world.app, headers=world.attacker.bearer) as client:
         for route in guarded_routes():

@@ -243,7 +243,7 @@ async def test_a_former_operators_token_loses_the_operator_scope(world: World) -
             await session.execute(update(User).where(User.name == "once").values(operator=False))
         assert_problem(await client.get("/users"), 403, "operator")
         dead_letters = (await client.get("/dead-letters")).text
-    assert world.victim.values["letter"] not in dead_letters
+    assert world.victim.values["dead_letter"] not in dead_letters
 
 
 async def test_a_token_cannot_create_one_with_more_scopes(world: World) -> None:

@@ -64,7 +64,7 @@ async def make_belongings(
         "number": str(started.iteration.number),
         "iteration_id": str(started.iteration.id),
         "interaction_id": str(await add_phase_run(database, started)),
-        "letter": await _dead_letter(database, started),
+        "dead_letter": await _dead_letter(database, started),
         **await _make_types(database, agent, owner),
         **await _make_retractions(database, agent, owner),
         **await _existing_ids(database, agent),
