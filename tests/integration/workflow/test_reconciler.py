@@ -139,10 +139,15 @@ async def test_only_events_stored_by_the_bus_are_counted(
     monkeypatch.setattr(Bus, "publish", fail_second_publish)
     async with reconciling(database, bus, monkeypatch):
         await wait_until(lambda: all_republished(bus, 3), what="all three to be republished")
+        await wait_until(lambda: all_counted(database, iteration), what="all three to be counted")
     assert counts_at_failure == [1, 0, 0]
     assert len(published_ids) == 4, "the first is not published twice"
     assert {number.partition(":")[2] for number in await republished_ids(bus)} == {"r1"}
     assert await republish_counts(database, iteration) == [1, 1, 1]
+
+
+async def all_counted(database: Database, iteration: Iteration) -> bool:
+    return all(await republish_counts(database, iteration))
 
 
 async def all_republished(bus: Bus, number: int) -> bool:

@@ -17,6 +17,7 @@ from cli.local.data_directory import DataDirectory, Running
 from cli.local.ports import free_port
 from tests.support.paths import CORPUS
 from tests.support.waiting import wait_for
+from tests.support.warm_cli import run_vigil
 
 MISSION = "Watch battery makers and their lithium supply"
 
@@ -54,15 +55,7 @@ class Installation:
         return running
 
     def vigil(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "cli", *arguments]
-        return subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            env={**self._environment, **environment},
-            timeout=120,
-            check=False,
-        )
+        return run_vigil(arguments, {**self._environment, **environment}, timeout_seconds=120)
 
     def json(self, *arguments: str) -> Any:
         """Run a command with --json; return its parsed output."""

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from cli.main import COMMANDS as ENTRIES
 from cli.main import LazyCommands, build_app
+from tests.support.warm_cli import run_vigil
 
 HEAVY = {
     *("sqlalchemy", "httpx", "nats", "faststream", "openai", "fastapi", "psycopg", "alembic"),
@@ -82,10 +83,7 @@ COMMANDS = [
 
 def vigil(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     variables = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **environment}
-    command = [sys.executable, "-m", "cli", *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, env=variables, timeout=60, check=False
-    )
+    return run_vigil(arguments, variables, timeout_seconds=60)
 
 
 def test_the_program_has_help() -> None:
