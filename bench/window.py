@@ -193,8 +193,8 @@ async def _insert_iteration(agent: Agent, number: int) -> None:
         "insert into steps (id, iteration_id, agent_id, kind, index, status) select gen_random_uuid(), %(iteration)s,"
         " %(agent)s, kind, index, status from (values ('observe', 0, 'completed')) observed (kind, index, status)"
         " union all select gen_random_uuid(), %(iteration)s, %(agent)s, 'query', index, 'running'"
-        " from generate_series(0, %(lanes)s - 1) index",
-        {"iteration": agent.iteration_id, "agent": agent.id, "lanes": RUNNING_QUERIES},
+        " from generate_series(0, %(queries)s - 1) index",
+        {"iteration": agent.iteration_id, "agent": agent.id, "queries": RUNNING_QUERIES},
     )
 
 
@@ -337,8 +337,8 @@ def _first_load_bytes(client: httpx.Client, path: str) -> int:
         text, more = _download(client, asset)
         total += more
         if asset.endswith(".js"):
-            beside = asset.rpartition("/")[0]
-            queue |= {f"{beside}/{name}" for name in _JS_IMPORT.findall(text)} - done
+            folder = asset.rpartition("/")[0]
+            queue |= {f"{folder}/{name}" for name in _JS_IMPORT.findall(text)} - done
     return total
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import psycopg
 from psycopg.rows import dict_row
 
-from bench.loop.fleet import Fleet, cpu_seconds
+from bench.loop.service_pool import ServicePool, cpu_seconds
 
 FLUSH_SECONDS: Final = 11.0
 """After this time PostgreSQL's idle sessions have reported their counts."""
@@ -69,7 +69,7 @@ class Meter:
         database: str,
         postgres_pid: int,
         nats_pid: int | None,
-        fleet: Fleet | None,
+        pool: ServicePool | None,
     ) -> None:
         """`dsn` is of a superuser, in another database than the measured `database`."""
         self._connection = psycopg.connect(dsn, autocommit=True, row_factory=dict_row)
@@ -77,11 +77,11 @@ class Meter:
         self._database = database
         self._postgres_pid = postgres_pid
         self._nats_pid = nats_pid
-        self._fleet = fleet
+        self._pool = pool
 
     def snapshot(self, messages: int) -> Snapshot:
         """Take a snapshot; `messages` is the number of messages in the stream."""
-        seconds = {} if self._fleet is None else dict(self._fleet.seconds)
+        seconds = {} if self._pool is None else dict(self._pool.seconds)
         seconds["driver"] = sum(os.times()[:2])
         seconds["postgres"] = cpu_seconds(self._postgres_pid)
         if self._nats_pid is not None:

@@ -108,7 +108,7 @@ all statements, on the reference iteration.
 
 - **Commits.** The loop makes 35: 7 leases, 18 answers, 3 searches, 6 joins, and the start. The rest is the
   scheduler's record of ended iterations, one every two seconds, and PostgreSQL's own maintenance. See [decision
-  0021](decisions/0021-one-commit-between-two-sendings.md).
+  0021](decisions/0021-one-commit-between-two-calls.md).
 - **Processor time.** Services take two thirds of it, nine tenths of that in Python and not in the kernel. In a
   researcher, psycopg takes two fifths (half of that sends statements, which wakes a server process), Vigil's code a
   fifth, SQLAlchemy and asyncio a tenth each, JSON a twentieth. An iteration has 304 statements, about 75 of which

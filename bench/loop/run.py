@@ -20,9 +20,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from bench.loop import scripted_model
 from bench.loop.counters import Meter, Usage
-from bench.loop.fleet import Fleet, log_warnings
 from bench.loop.floor import Floor
 from bench.loop.scripted_model import INSIGHTS, QUERIES, Reference
+from bench.loop.service_pool import ServicePool, log_warnings
 from cli.local.nats import EmbeddedNats
 from cli.local.postgres import EmbeddedPostgres
 from services.adviser.app import SLOTS as ADVISER_SLOTS
@@ -283,10 +283,10 @@ class Environment:
     postgres: EmbeddedPostgres
     nats: EmbeddedNats
 
-    def meter(self, fleet: Fleet | None) -> Meter:
-        nats_pid = self.nats.pid if fleet else None
+    def meter(self, pool: ServicePool | None) -> Meter:
+        nats_pid = self.nats.pid if pool else None
         assert self.postgres.pid is not None
-        return Meter(self.postgres.dsn, self.database, self.postgres.pid, nats_pid, fleet)
+        return Meter(self.postgres.dsn, self.database, self.postgres.pid, nats_pid, pool)
 
 
 @dataclass(frozen=True)
@@ -326,18 +326,18 @@ class Figures:
 
 async def measure(place: Environment, *, iterations: int, load_seconds: float) -> Figures:
     """Measure `iterations` one after another, then a load for `load_seconds`, then makespans."""
-    fleet = Fleet(place.settings, place.home)
+    pool = ServicePool(place.settings, place.home)
     async with (
         Floor.open(place.settings.database_url) as floor,
         Driver.open(place.settings) as driver,
     ):
-        with fleet.running():
-            rest_bytes = fleet.resident_bytes
+        with pool.running():
+            rest_bytes = pool.resident_bytes
             agents = await driver.create_agents(AGENTS_UNDER_LOAD)
             sides, hops = await _measure_sides(
-                place, fleet, driver, floor, agents, iterations, load_seconds
+                place, pool, driver, floor, agents, iterations, load_seconds
             )
-            load_bytes = fleet.resident_bytes
+            load_bytes = pool.resident_bytes
     makespans = [await _measure_makespan(place, *case) for case in MAKESPANS]
     loop, base = sides
     return Figures(
@@ -354,7 +354,7 @@ async def measure(place: Environment, *, iterations: int, load_seconds: float) -
 
 async def _measure_sides(
     place: Environment,
-    fleet: Fleet,
+    pool: ServicePool,
     driver: Driver,
     floor: Floor,
     agents: Sequence[UUID],
@@ -372,7 +372,7 @@ async def _measure_sides(
         return await floor.run(own)
 
     own = uuid4()
-    loop_turns = _SideMeasurement(place.meter(fleet), driver.messages, run_loop)
+    loop_turns = _SideMeasurement(place.meter(pool), driver.messages, run_loop)
     floor_turns = _SideMeasurement(place.meter(None), driver.messages, run_floor)
     for turns in (loop_turns, floor_turns):
         await turns.warm()
@@ -461,9 +461,11 @@ async def _measure_makespan(place: Environment, agents: int, researchers: int) -
         "adviser": ADVISER_SLOTS,
     }
     makespan = Makespan(agents, researchers, ideal_makespan(agents, slots, CALL_SECONDS))
-    fleet = Fleet(place.settings, place.home, delay_seconds=CALL_SECONDS, researchers=researchers)
+    pool = ServicePool(
+        place.settings, place.home, delay_seconds=CALL_SECONDS, researchers=researchers
+    )
     async with Driver.open(place.settings) as driver:
-        with fleet.running():
+        with pool.running():
             agent_ids = await driver.create_agents(agents)
             for _ in range(4):
                 began = time.perf_counter()

@@ -185,7 +185,7 @@ def _work_faults(run: Run) -> Iterator[str]:
     elif not sample.is_at_rest:
         yield (
             f"at the end {sample.lag} messages wait or are in flight, {work.running} iterations run, {work.open_steps} steps"
-            f" are open, {work.untold} ends were not heard"
+            f" are open, {work.unpublished_ends} ends were not published"
         )
 
 

@@ -66,12 +66,12 @@ def explain_graph(run: Run) -> str:
     edges = EDGES * work.completed
     if (work.nodes, work.edges, work.merges, work.running) == (nodes, edges, 0, 0):
         return (
-            f"{text} Each completed iteration added {NODES} nodes and {EDGES} edges, its analyses and their ties among them:"
-            " the script's names are new ones each time, and none fell together with one that was there."
+            f"{text} Each completed iteration added {NODES} nodes and {EDGES} edges, including analyses and their links."
+            " Names are new in each iteration, and no node was merged."
         )
     return (
-        f"{text} By the script the completed iterations make {nodes} nodes and {edges} edges; {work.merges} merges, and"
-        f" {work.running} iterations still ran when this was counted."
+        f"{text} Expected: {nodes} nodes and {edges} edges from the completed iterations. There were {work.merges} merges,"
+        f" and {work.running} iterations were still running."
     )
 
 
@@ -129,8 +129,8 @@ def _explain_memory(grown: Trend, samples: Sequence[Sample]) -> str:
         return f"{text} Not explained yet."
     count = f"It had {before.processes} processes then and {after.processes} in the end."
     if private * MIB <= judging.MEMORY_BYTES:
-        return f"{text} {count} The rest is what they share: buffers, which count from when they are first used."
-    return f"{text} {count} What is private is not explained yet."
+        return f"{text} {count} The rest is shared buffers, which are counted from their first use."
+    return f"{text} {count} The growth of private memory is not explained yet."
 
 
 def _explain_table(grown: Trend, samples: Sequence[Sample]) -> str:
@@ -151,12 +151,9 @@ def _explain_context(samples: Sequence[Sample], settings: Settings) -> str:
     if not first or not last:
         return "not explained yet."
     before, after = sum(first) / len(first), sum(last) / len(last)
-    text = (
-        f"a context, what a phase is shown of a graph, had {before:,.0f} bytes in the first half and {after:,.0f} in the"
-        " last"
-    )
+    text = f"a graph context had {before:,.0f} bytes on average in the first half and {after:,.0f} in the last"
     if after > before * (1 + judging.MAX_GROWTH_SHARE_PER_ITERATION):
-        return f"{text}. A phase is shown {settings.context_tokens} tokens of it at most: by then it should be flat."
+        return f"{text}. It has at most {settings.context_tokens} tokens, so it should be flat by then."
     return f"{text}, which does not explain it."
 
 
@@ -188,25 +185,23 @@ def _lines(run: Run, settings: Settings) -> Iterator[str]:
 
 def _about(run: Run) -> Iterator[str]:
     yield (
-        "`make bench-soak` runs the shipped services and the api, each in its process, on NATS and PostgreSQL with their"
-        " shipped durability and settings: retention, autovacuum, the reconciler, ledger, leases, budgets, evidence. The"
-        " model and the search answer at once. The scheduler starts each agent's iteration every"
-        f" {run.period_seconds} s by the agent's own rhythm; the agents are spread over it evenly. Nobody asks the api. The"
-        " script gives no advice, and no agent is configured or talked with, so that notifier and assistant stand by. It"
-        " makes this page."
+        "`make bench-soak` writes this page. It runs every service and the API in separate processes, on NATS and PostgreSQL"
+        " with the shipped settings for durability, retention and autovacuum. The model and the search answer immediately."
+        f" The scheduler starts an iteration of each agent every {run.period_seconds} s; the agents are spread evenly over"
+        " that time. There are no API requests, no advice, no configurations and no conversations, so the notifier and the"
+        " assistant are idle."
     )
     yield ""
-    yield "Of this run: " + ", ".join(f"{name} {value}" for name, value in machine().items()) + "."
+    yield "This run: " + ", ".join(f"{name} {value}" for name, value in machine().items()) + "."
     if run.load_before >= BUSY_LOAD:
-        yield f"Others used the machine: its load was {run.load_before:.1f} before it began."
+        yield f"The machine was busy: its load average was {run.load_before:.1f} before the run."
     if not run.is_whole:
         yield (
-            f"It was ended after {run.ran_seconds / 60:.1f} of {run.wanted_seconds / 60:g} minutes; this is what was seen"
-            " until then."
+            f"The run was stopped after {run.ran_seconds / 60:.1f} of {run.planned_seconds / 60:g} minutes."
         )
     yield (
-        f"{len(run.samples)} samples; what is said of growth is of the {len(run.steady)} after a warm-up of"
-        f" {run.warm_up_seconds / 60:g} minutes, and slopes are of the last half of those, by least squares."
+        f"{len(run.samples)} samples. Growth is judged from the {len(run.steady)} samples after a warm-up of"
+        f" {run.warm_up_seconds / 60:g} minutes; slopes are least squares over the last half of them."
     )
     yield ""
 
@@ -214,9 +209,9 @@ def _about(run: Run) -> Iterator[str]:
 def _verdict_lines(run: Run) -> Iterator[str]:
     fault_lines = faults(run)
     if not fault_lines:
-        yield "**All lines that should be flat are flat, no iteration failed, and nothing waits at the end.**"
+        yield "**Everything that should be flat is flat, no iteration failed, and no message waits at the end.**"
     else:
-        yield "**Not as it should be:**"
+        yield "**Problems:**"
         yield ""
         yield from (f"- {fault}" for fault in fault_lines)
     yield ""
@@ -226,7 +221,7 @@ def _verdict_lines(run: Run) -> Iterator[str]:
 
 
 def _over_time(samples: Sequence[Sample]) -> Iterator[str]:
-    yield "## Over the time"
+    yield "## Over time"
     yield ""
     yield (
         "| minute | iterations | p50 ms | p95 ms | waiting or in flight | services and api MiB | PostgreSQL MiB | NATS MiB |"
@@ -263,8 +258,8 @@ def _iterations(run: Run) -> Iterator[str]:
     yield ""
     yield (
         f"{work.started} started, {work.completed} completed, {work.failed} failed, {work.with_errors} with errors;"
-        f" {work.failed_steps} failed steps, {work.republish_count} steps asked for again by the reconciler,"
-        f" {work.dead_letters} dead letters. Most at a time in a sample: {_max(run, lambda row: row.work.running)} running"
+        f" {work.failed_steps} failed steps, {work.republish_count} steps republished by the reconciler,"
+        f" {work.dead_letters} dead letters. Maximum in one sample: {_max(run, lambda row: row.work.running)} running"
         f" iterations, {_max(run, lambda row: row.work.open_steps)} open steps,"
         f" {_max(run, lambda row: row.work.lapsed_leases)} lapsed leases."
     )
@@ -304,7 +299,7 @@ def _quarter(name: str, samples: Sequence[Sample]) -> str:
 def _queues(run: Run) -> Iterator[str]:
     yield "## Queues"
     yield ""
-    yield "| consumer | most waiting | most in flight | most redelivered | at the end waiting or in flight |"
+    yield "| consumer | max waiting | max in flight | max redelivered | waiting or in flight at the end |"
     yield "|---|---|---|---|---|"
     for name in run.samples[0].queues:
         queues = [sample.queues[name] for sample in run.samples if name in sample.queues]
@@ -323,8 +318,8 @@ def _memory(samples: Sequence[Sample]) -> Iterator[str]:
     yield "## Memory"
     yield ""
     yield (
-        "Each process's part (PSS), which can be summed; PostgreSQL with all its backends. Flat is what grows over the last"
-        f" half by {judging.MAX_GROWTH_SHARE:.0%} or {judging.MEMORY_BYTES / MIB:g} MiB at most."
+        "Proportional set size (PSS), which can be added up; PostgreSQL includes all backends. Flat means growth over the"
+        f" last half of at most {judging.MAX_GROWTH_SHARE:.0%} or {judging.MEMORY_BYTES / MIB:g} MiB."
     )
     yield ""
     yield "| | RSS MiB at the end | PSS MiB after the warm-up | in the middle | at the end | MiB an hour | |"
@@ -334,7 +329,7 @@ def _memory(samples: Sequence[Sample]) -> Iterator[str]:
         yield table_row(trend.what, mib(rss), *_trend(trend, MIB), _verdict(trend.is_flat))
     yield ""
     yield (
-        f"Open files: flat is what grows by {judging.MAX_GROWTH_SHARE:.0%} or {judging.OPEN_FILES:g} at most."
+        f"Open files. Flat means growth of at most {judging.MAX_GROWTH_SHARE:.0%} or {judging.OPEN_FILES:g}."
     )
     yield ""
     yield "| | after the warm-up | in the middle | at the end | an hour | |"
@@ -348,15 +343,16 @@ def _tables(samples: Sequence[Sample]) -> Iterator[str]:
     yield "## Tables"
     yield ""
     yield (
-        "With their indexes and TOAST. Of these nothing is deleted while the agent lives: they are what it knows and what it"
-        " has cost. Flat is what grows in the last half by no more per iteration than in the first, within"
-        f" {judging.MAX_GROWTH_SHARE_PER_ITERATION:.0%}, or {judging.PAGES_BYTES // 1024} KiB in all."
+        "Sizes include indexes and TOAST. Rows of these tables are deleted only with their agent: they hold its graph and"
+        " its costs. Flat means that growth per iteration in the last half is at most"
+        f" {judging.MAX_GROWTH_SHARE_PER_ITERATION:.0%} above the first half, or at most"
+        f" {judging.PAGES_BYTES // 1024} KiB in all."
     )
     yield ""
     yield from _growth_table(judging.growing_tables(samples))
     yield (
-        f"The others should not grow. Flat is what grows over the last half by {judging.MAX_GROWTH_SHARE:.0%} or"
-        f" {judging.TABLE_BYTES // 1024} KiB at most."
+        f"The other tables should not grow. Flat means growth over the last half of at most {judging.MAX_GROWTH_SHARE:.0%}"
+        f" or {judging.TABLE_BYTES // 1024} KiB."
     )
     yield ""
     yield "| | KiB after the warm-up | in the middle | at the end | KiB an hour | live, dead rows at the end | |"
@@ -370,7 +366,7 @@ def _tables(samples: Sequence[Sample]) -> Iterator[str]:
         rows = f"{table.live_rows}, {table.dead_rows}"
         yield table_row(trend.what, *_trend(trend, 1024), rows, _verdict(trend.is_flat))
     yield ""
-    yield f"{untouched} more are empty and have not grown."
+    yield f"{untouched} other tables are empty and have not grown."
     yield ""
 
 

@@ -14,8 +14,8 @@ import psycopg
 from nats.errors import Error as NatsError
 
 from bench.api_process import ApiProcess
-from bench.loop.fleet import Fleet, log_warnings
 from bench.loop.run import Driver, Environment
+from bench.loop.service_pool import ServicePool, log_warnings
 from bench.soak.report import progress
 from bench.soak.sampling import Run, Sample, Sampler
 from cli.local.members import API
@@ -39,8 +39,8 @@ async def soak(place: Environment, run: Run, interval_seconds: float) -> None:
         await driver.activate(agents, run.period_seconds)
         began = time.monotonic()
         recorder = _Recorder(sampler, run, began)
-        for number in range(ceil(run.wanted_seconds / interval_seconds) + 1):
-            at_seconds = min(number * interval_seconds, run.wanted_seconds)
+        for number in range(ceil(run.planned_seconds / interval_seconds) + 1):
+            at_seconds = min(number * interval_seconds, run.planned_seconds)
             if await _is_stopped_before(stopped, began + at_seconds):
                 break
             await recorder.record()
@@ -57,12 +57,12 @@ async def _installation(
 ) -> AsyncIterator[Callable[[], Iterable[tuple[str, int]]]]:
     """Run the installation; yields a function for its processes by name."""
     api = ApiProcess(place.settings, place.home / f"{API}.log")
-    fleet = Fleet(place.settings, place.home)
-    with fleet.running():
+    pool = ServicePool(place.settings, place.home)
+    with pool.running():
         try:
             await api.start()
             yield lambda: [
-                *fleet.pids,
+                *pool.pids,
                 (API, api.pid),
                 ("postgres", place.postgres.pid),
                 ("nats", place.nats.pid),

@@ -66,7 +66,7 @@ class Work:
     failed: int
     with_errors: int
     running: int
-    untold: int
+    unpublished_ends: int
     """Ended iterations that the scheduler has not processed yet."""
     open_steps: int
     lapsed_leases: int
@@ -103,7 +103,7 @@ class Sample:
     def is_at_rest(self) -> bool:
         """Whether nothing waits or runs, and every end is processed."""
         work = self.work
-        return not (self.lag or work.running or work.open_steps or work.untold)
+        return not (self.lag or work.running or work.open_steps or work.unpublished_ends)
 
 
 @dataclass
@@ -111,7 +111,7 @@ class Run:
     agents: int
     period_seconds: int
     warm_up_seconds: float
-    wanted_seconds: float
+    planned_seconds: float
     load_before: float = 0.0
     """Load average of the minute before the run."""
     ran_seconds: float = 0.0
@@ -146,7 +146,7 @@ select * from (
         count(*) filter (where status = 'failed') as failed,
         count(*) filter (where jsonb_array_length(errors) > 0) as with_errors,
         count(*) filter (where status = 'running') as running,
-        count(*) filter (where ended_at is not null and end_published_at is null) as untold
+        count(*) filter (where ended_at is not null and end_published_at is null) as unpublished_ends
     from iterations) of_iterations, (
     select count(*) filter (where status in ('pending', 'running')) as open_steps,
         count(*) filter (where status = 'running' and lease_until < clock_timestamp()) as lapsed_leases,

@@ -265,13 +265,15 @@ class Keys:
     def _write(self, file: Path, text: str, uid: int, gid: int, mode: int) -> None:
         """Replaces the file atomically; other users can never read it."""
         file.parent.mkdir(parents=True, exist_ok=True)
-        beside = file.with_name(f".{file.name}.new")
-        beside.unlink(missing_ok=True)
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "w") as new:
+        new_file = file.with_name(f".{file.name}.new")
+        new_file.unlink(missing_ok=True)
+        with open(
+            os.open(new_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "w"
+        ) as new:
             new.write(text)
-        self._own(beside, uid, gid)
-        beside.chmod(PRIVATE_FILE if self.private else mode)
-        beside.replace(file)
+        self._own(new_file, uid, gid)
+        new_file.chmod(PRIVATE_FILE if self.private else mode)
+        new_file.replace(file)
 
     def _lay(self, certificates: Mapping[str, str], folders: Mapping[str, Path]) -> None:
         """Writes each certificate to its folder: the CA's is world-readable, a server's by root."""

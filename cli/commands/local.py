@@ -228,7 +228,7 @@ def try_model(
         price=price,
         iterations=iterations,
         budget_usd=Decimal(str(budget_usd)),
-        output_tokens=settings.most_output_tokens,
+        output_tokens=settings.max_output_tokens,
         time_limit_seconds=parse_seconds(time_limit),
         wait_seconds=parse_seconds(wait),
         keep=keep,

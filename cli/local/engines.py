@@ -171,7 +171,7 @@ def nats_server() -> Path:
 
 
 FIRST_SECONDS: Final = 0.2
-LONGEST_SECONDS: Final = 10.0
+MAX_SECONDS: Final = 10.0
 HEALTHY_SECONDS: Final = 60.0
 """A process that ran this long restarts with the shortest delay."""
 
@@ -187,7 +187,7 @@ class RestartDelay:
         if uptime_seconds >= HEALTHY_SECONDS:
             self._next = FIRST_SECONDS
         delay = self._next
-        self._next = min(delay * 2, LONGEST_SECONDS)
+        self._next = min(delay * 2, MAX_SECONDS)
         return delay
 
 

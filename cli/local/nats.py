@@ -5,15 +5,17 @@ import os
 import signal
 import socket
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
 import psutil
 
 from cli.local.engines import Engine, nats_server
-from cli.local.ports import LOOPBACK
-from cli.local.processes import find_orphans, stop_strays
+from cli.local.errors import EngineError
+from cli.local.ports import LOOPBACK, free_port, is_free
+from cli.local.processes import find_orphans, stop_orphans
 
 MAX_FILE_STORE_BYTES: Final = 8 * 1024**3
 """For all streams together; the stream's own limit is smaller."""
@@ -60,6 +62,23 @@ class EmbeddedNats(Engine):
     def url(self) -> str:
         return f"nats://{LOOPBACK}:{self.port}"
 
+    def wait_or_move(
+        self, uninterrupted: Callable[[], AbstractContextManager[None]] = nullcontext
+    ) -> None:
+        """Like `wait_until_ready`; if another program took the port before this one, starts once more on a free one.
+
+        Two installations that start at the same time find the same port free. `uninterrupted` defers signals.
+        """
+        try:
+            self.wait_until_ready()
+        except EngineError:
+            if is_free(self.port):
+                raise
+            self.port = free_port()
+            with uninterrupted():
+                self.launch()
+            self.wait_until_ready()
+
     @property
     def config(self) -> Path:
         """Writes the configuration file at each start."""
@@ -67,10 +86,10 @@ class EmbeddedNats(Engine):
 
     def _prepare(self) -> None:
         self.data.mkdir(parents=True, exist_ok=True)
-        stop_strays(find_orphans("nats-server", self._is_ours), self.stop_signals)
-        beside = self.config.with_suffix(".new")
-        beside.write_text(self._configuration())
-        beside.replace(self.config)
+        stop_orphans(find_orphans("nats-server", self._is_ours), self.stop_signals)
+        new_file = self.config.with_suffix(".new")
+        new_file.write_text(self._configuration())
+        new_file.replace(self.config)
 
     def _command(self) -> Sequence[str]:
         return [str(nats_server()), "--config", str(self.config)]

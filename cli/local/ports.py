@@ -24,13 +24,14 @@ def free_ports(count: int) -> list[int]:
 
 def choose_port(preferred: int, avoid: Collection[int] = ()) -> int:
     """`preferred` if it is free and not in `avoid`, otherwise any other free port."""
-    if preferred not in avoid and _is_free(preferred):
+    if preferred not in avoid and is_free(preferred):
         return preferred
     # Of len(avoid) + 1 different ports at least one is not in `avoid`.
     return next(port for port in free_ports(len(avoid) + 1) if port not in avoid)
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
+    """Whether the port can be bound at this moment."""
     try:
         _bind(port).close()
     except (OSError, OverflowError):

@@ -17,7 +17,7 @@ import psutil
 from cli.config.profiles import write_private
 from cli.local.engines import Engine, postgres_binaries
 from cli.local.errors import EngineError, UserNamespaceError
-from cli.local.processes import LINUX, before_exec, find_orphans, stop_strays
+from cli.local.processes import LINUX, before_exec, find_orphans, stop_orphans
 
 _UID: Final = 1000
 """A user id inside the server's own user namespace; no such user has to exist."""
@@ -180,7 +180,7 @@ def _sync_directory(directory: Path) -> None:
 SOCKET_PORT: Final = 5432
 """Not a TCP port: the suffix of the socket's file name."""
 
-LONGEST_SOCKET_DIRECTORY: Final = 85
+MAX_SOCKET_DIRECTORY_BYTES: Final = 85
 """In bytes: the path of a socket has at most 107 on Linux and 103 on macOS, with `/.s.PGSQL.5432` at its end."""
 
 SETTINGS: Final[Mapping[str, str]] = {
@@ -244,7 +244,7 @@ class EmbeddedPostgres(Engine):
         if not (self.data / "PG_VERSION").exists():
             make_cluster(self.data, durable=self.durable, appear_as_uid=self.appear_as_uid)
         check_version(self.data)
-        stop_strays(find_orphans("postgres", self._is_ours), self.stop_signals)
+        stop_orphans(find_orphans("postgres", self._is_ours), self.stop_signals)
         remove_misleading_pid_file(self.data)
         close_to_others(self.data)
         if self.sockets != self.data:
@@ -288,7 +288,7 @@ def socket_directory(data: Path) -> Path:
 
     In libpq's URLs a comma is the end of one host of several, and nothing escapes it.
     """
-    if len(os.fsencode(data)) <= LONGEST_SOCKET_DIRECTORY and "," not in str(data):
+    if len(os.fsencode(data)) <= MAX_SOCKET_DIRECTORY_BYTES and "," not in str(data):
         return data
     return Path("/tmp") / f"vigil-{os.geteuid()}-{sha256(os.fsencode(data)).hexdigest()[:16]}"
 

@@ -16,7 +16,7 @@ from cli.local.engines import RestartDelay
 from cli.local.errors import LocalError
 from cli.local.service_process import ServiceProcess
 
-LONGEST_TEMPORARY_DIRECTORY: Final = 70
+MAX_TEMPORARY_DIRECTORY_BYTES: Final = 70
 """Maximum bytes of a socket's directory: paths have 107 on Linux and 103 on macOS, and Python appends a name."""
 
 
@@ -57,7 +57,7 @@ class _Member:
 def _short_paths() -> Iterator[None]:
     """The forkserver makes its socket in the directory for temporary files, and the path of a socket has a limit."""
     usual = tempfile.gettempdir()
-    if len(os.fsencode(usual)) > LONGEST_TEMPORARY_DIRECTORY:
+    if len(os.fsencode(usual)) > MAX_TEMPORARY_DIRECTORY_BYTES:
         tempfile.tempdir = "/tmp"
     try:
         yield
@@ -69,8 +69,8 @@ class ProcessPool:
     """Services as children of a forkserver that has imported `preload` once for all of them.
 
     Services see the environment of the moment the forkserver started, and their own on top. A program
-    has one forkserver: the first Fleet's `preload` counts. Python imports the program's main module
-    in each child, so `preload` should name what that imports too. A stopped fleet stays stopped.
+    has one forkserver: the first pool's `preload` counts. Python imports the program's main module
+    in each child, so `preload` should name what that imports too. A stopped pool stays stopped.
     """
 
     def __init__(self, log_directory: Path, preload: Sequence[str]) -> None:

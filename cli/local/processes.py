@@ -26,11 +26,11 @@ def find_orphans(program: str, serves: Callable[[psutil.Process], bool]) -> list
     ]
 
 
-def stop_strays(
-    strays: Sequence[psutil.Process], signals: Sequence[tuple[signal.Signals, float]]
+def stop_orphans(
+    orphans: Sequence[psutil.Process], signals: Sequence[tuple[signal.Signals, float]]
 ) -> None:
     """Sends each signal in turn and waits until all have ended. Raises EngineError if some remain."""
-    living = list(strays)
+    living = list(orphans)
     for signal_number, patience_seconds in signals:
         for process in living:
             _send(process, signal_number)

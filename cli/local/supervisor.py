@@ -73,7 +73,7 @@ class Stack:
         self._ports = dict(ports)
         self._corpus_cache = corpus_cache
         self._uninterrupted = uninterrupted
-        self._fleet = ProcessPool(data.logs, PRELOAD)
+        self._pool = ProcessPool(data.logs, PRELOAD)
         self._keys = Keys(data.keys, private=True)
         self._nats = EmbeddedNats(
             data.nats, ports[NATS], data.logs / "nats.log", include=self._keys.nats_users
@@ -124,14 +124,15 @@ class Stack:
     def start(self, say: Callable[[str], None]) -> None:
         """Returns when everything is ready; reports progress to `say`. Raises LocalError."""
         say("starting PostgreSQL and NATS")
-        self._fleet.warm_up()
+        self._pool.warm_up()
         self._keys.make(postgres_password_file=None, routes=[])
         with self._uninterrupted():
             self._nats.launch()
             self._postgres.launch()
-        for engine in (self._nats, self._postgres):
-            engine.wait_until_ready()
-            self._watchdogs.append(EngineWatchdog(engine))
+        self._nats.wait_or_move(self._uninterrupted)
+        self._ports[NATS] = self._nats.port
+        self._postgres.wait_until_ready()
+        self._watchdogs += [EngineWatchdog(self._nats), EngineWatchdog(self._postgres)]
         if self._providers.needs_sandbox:
             self._spawn_sandbox()
         say("preparing tables and stream")
@@ -147,12 +148,12 @@ class Stack:
         with self._uninterrupted():
             return [
                 *(line for watchdog in self._watchdogs if (line := watchdog.look_after())),
-                *(_describe_change(change) for change in self._fleet.poll()),
+                *(_describe_change(change) for change in self._pool.poll()),
             ]
 
     def stop(self) -> list[str]:
         """Stops everything, services first and engines last; returns the names of those that were killed."""
-        killed = self._fleet.stop([[*CONSUMER_SERVICES, API], [SANDBOX]], KILL_AFTER_SECONDS)
+        killed = self._pool.stop([[*CONSUMER_SERVICES, API], [SANDBOX]], KILL_AFTER_SECONDS)
         self._nats.stop()
         self._postgres.stop()
         return killed
@@ -160,7 +161,7 @@ class Stack:
     def slowest(self) -> list[int]:
         """The processes that `stop` waits for at this moment."""
         engines: tuple[Engine, ...] = (self._nats, self._postgres)
-        services = list(self._fleet.pids().values())
+        services = list(self._pool.pids().values())
         return services or [engine.pid for engine in engines if engine.alive()]
 
     def _spawn_sandbox(self) -> None:
@@ -170,7 +171,7 @@ class Stack:
 
     def _spawn(self, name: str, target: Callable[..., None], args: tuple[object, ...]) -> None:
         with self._uninterrupted():
-            self._fleet.spawn(name, target, args, self._environment(name))
+            self._pool.spawn(name, target, args, self._environment(name))
 
     def _provision(self) -> None:
         log = self._data.logs / "provision.log"
@@ -219,7 +220,7 @@ class Stack:
         deaths: dict[str, int] = {}
         deadline = time.monotonic() + READY_SECONDS
         while reasons:
-            for change in self._fleet.poll():
+            for change in self._pool.poll():
                 if isinstance(change, Died):
                     deaths[change.name] = deaths.get(change.name, 0) + 1
                     self._give_up_on(change, deaths[change.name])

@@ -56,7 +56,7 @@ _TEXTS: Final = frozenset({"quote", "summary", "description", "source", "url", "
 _YEARS: Final = frozenset({"year", "date", "period", "as of", "asof", "reference year"})
 _UNIT_KEYS: Final = ("unit", "units", "currency")
 _SHORT_WORDS: Final = 4
-_SHORTEST_TEXT: Final = 4
+_MIN_TEXT_CHARS: Final = 4
 
 
 class Judgement(StrEnum):
@@ -74,7 +74,7 @@ class WrittenProperty:
     value: Any
     about: str = ""
     other: str = ""
-    beside: Mapping[str, Any] | None = None
+    siblings: Mapping[str, Any] | None = None
     """All properties of the same node or edge: a year or a unit may be a property of its own."""
 
 
@@ -208,9 +208,9 @@ class _Claim:
         for fact in self._facts:
             stated = _plain(re.split(r"[;(]", fact.fact.text)[0])
             is_same = plain == stated and self._is_meant(fact)
-            if is_same or (len(plain) >= _SHORTEST_TEXT and _holds(_plain(fact.fact.text), plain)):
+            if is_same or (len(plain) >= _MIN_TEXT_CHARS and _holds(_plain(fact.fact.text), plain)):
                 return Judgement.RIGHT, fact.fact
-            if len(stated) >= _SHORTEST_TEXT and self._is_meant(fact) and _holds(plain, stated):
+            if len(stated) >= _MIN_TEXT_CHARS and self._is_meant(fact) and _holds(plain, stated):
                 return Judgement.RIGHT, fact.fact
             if self._is_meant(fact) and _is_short(stated) and _is_short(plain):
                 against.append(fact)
@@ -267,8 +267,8 @@ def _as_text(prop: WrittenProperty) -> str:
     if any(quantity.unit or quantity.has_scale for quantity in quantities(text)):
         return text
     units = [word for word in _split(prop.property) if word in UNIT_WORDS]
-    beside = prop.beside or {}
-    units += [str(beside[key]) for key in _UNIT_KEYS if isinstance(beside.get(key), str)]
+    siblings = prop.siblings or {}
+    units += [str(siblings[key]) for key in _UNIT_KEYS if isinstance(siblings.get(key), str)]
     # A scale comes before its unit, in whatever order the name has them.
     units.sort(key=lambda word: word not in ("thousand", "million", "billion", "trillion"))
     return f"{text} {' '.join(units)}" if units and quantities(text) else text
@@ -278,7 +278,7 @@ def _stated_years(prop: WrittenProperty) -> set[int]:
     stated = {*years(" ".join(_split(prop.property))), *years(str(prop.value))}
     if isinstance(prop.value, int | float):
         stated = set(years(" ".join(_split(prop.property))))
-    for key, value in (prop.beside or {}).items():
+    for key, value in (prop.siblings or {}).items():
         if " ".join(_split(key)) in _YEARS:
             stated.update(years(str(value)))
     return stated

@@ -26,7 +26,7 @@ PROBE_SECONDS: Final = 120.0
 """For each probe; a slow server writes 3 tokens a second."""
 PROBE_TOKENS: Final = 256
 HIDDEN: Final = "***"
-MOST_BYTES: Final = 4 * 1024**2
+MAX_BYTES: Final = 4 * 1024**2
 _MAX_RESPONSE_CHARS: Final = 300
 _MODELS_NAMED: Final = 10
 
@@ -76,7 +76,7 @@ class Preflight(ResponseModel):
     seconds: float
 
 
-SHORTEST_SECRET: Final = 6
+MIN_SECRET_CHARS: Final = 6
 """In characters. Shorter ones occur in ordinary words, which would be hidden too."""
 
 
@@ -100,7 +100,7 @@ class Server:
         parameters = [self.key, parts.username, parts.password, parts.query]
         decoded = [unquote(text) for text in parameters if text]
         candidates = {
-            text for text in (*parameters, *decoded) if text and len(text) >= SHORTEST_SECRET
+            text for text in (*parameters, *decoded) if text and len(text) >= MIN_SECRET_CHARS
         }
         return tuple(sorted(candidates, key=len, reverse=True))
 
@@ -276,7 +276,7 @@ class _Connection:
     async def _send(
         self, method: str, path: str, body: Mapping[str, Any] | None = None
     ) -> tuple[int, str]:
-        """Status and text, cut at MOST_BYTES. Raises UnreachableError."""
+        """Status and text, cut at MAX_BYTES. Raises UnreachableError."""
         url = f"{self._server.url.rstrip('/')}{path}"
         headers = {"Authorization": f"Bearer {self._server.key or NO_KEY}"}
         try:
@@ -284,7 +284,7 @@ class _Connection:
                 text = bytearray()
                 async for piece in answer.aiter_bytes():
                     text += piece
-                    if len(text) > MOST_BYTES:
+                    if len(text) > MAX_BYTES:
                         break
                 return answer.status_code, self._server.without_secrets(
                     text.decode("utf-8", "replace")

@@ -61,7 +61,7 @@ _WITHIN_NUMBER: Final = re.compile(r"(?:\d[.,]|\$\s?)$")
 _LEAST_DIGITS_OF_ROUND: Final = 5
 _ROUNDING_AT_MOST: Final = 0.05
 _ALWAYS_CLOSE: Final = 0.005
-_MOST_CHARACTERS: Final = 5000
+_MAX_CHARS: Final = 5000
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Quantity:
 
 def quantities(text: str) -> list[Quantity]:
     """All quantities in `text`, without years."""
-    without_years = _STATED_YEAR.sub(_blank_year, text[:_MOST_CHARACTERS])
+    without_years = _STATED_YEAR.sub(_blank_year, text[:_MAX_CHARS])
     return list(_find_quantities(without_years))
 
 

@@ -521,7 +521,7 @@ def _properties(recorded: Recorded) -> Iterator[WrittenProperty]:
     for node in recorded.nodes:
         if node.type not in (ANALYSIS_TYPE, ADVICE_TYPE):
             for name, value in node.properties.items():
-                yield WrittenProperty(node.name, name, value, beside=node.properties)
+                yield WrittenProperty(node.name, name, value, siblings=node.properties)
     conclusions = {node.id for node in recorded.nodes if node.type in (ANALYSIS_TYPE, ADVICE_TYPE)}
     for edge in recorded.edges:
         if not conclusions & {edge.source_id, edge.target_id}:

@@ -137,8 +137,8 @@ def _settings(trial: Trial, model: str, prices_file: Path, limit: int) -> Mappin
         "VIGIL_PRICES_FILE": str(prices_file),
         "VIGIL_BUDGET_USD_PER_DAY": f"{trial.budget_usd:f}",
         "VIGIL_BUDGET_CALLS_PER_DAY": "",
-        "VIGIL_MOST_OUTPUT_TOKENS": str(limit),
-        "VIGIL_MOST_OUTPUT_TOKENS_OF_PHASE": "",
+        "VIGIL_MAX_OUTPUT_TOKENS": str(limit),
+        "VIGIL_MAX_OUTPUT_TOKENS_OF_PHASE": "",
         "VIGIL_EMBEDDING_MODEL": "",
         "VIGIL_ITERATION_DEADLINE_SECONDS": str(
             trial.time_limit_seconds + _DEADLINE_MARGIN_SECONDS

@@ -107,7 +107,7 @@ class Measurements:
     """Why the bus is unavailable; None where it is available."""
     state: InstallationState
     listeners: int
-    most_listeners: int
+    max_listeners: int
     scripts_are_there: bool
     """Whether the libraries of the web pages are installed."""
 
@@ -171,10 +171,10 @@ def _other_faults(measurements: Measurements) -> Iterator[Fault]:
             f"{plural(measurements.state.dead_letters, 'message')} could not be handled.",
             "Look at them under Dead letters: each says why, and can be retried or discarded.",
         )
-    if measurements.listeners >= MANY_LISTENERS_SHARE * measurements.most_listeners:
+    if measurements.listeners >= MANY_LISTENERS_SHARE * measurements.max_listeners:
         yield Fault(
             "warn",
-            f"{measurements.listeners:,} of {measurements.most_listeners:,} event streams are open; "
+            f"{measurements.listeners:,} of {measurements.max_listeners:,} event streams are open; "
             "no more are let in beyond.",
             "Close unused pages, start another api, or raise VIGIL_EVENT_LISTENERS.",
         )

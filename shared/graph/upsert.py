@@ -82,11 +82,11 @@ _ALL_NAMES_RESERVED_SQL: Final = (
 def _write_sql(element_sql: str, preceding_ctes: str = "") -> str:
     """SQL template; `spelled` fills in the ids of the quoted sources."""
     # Existing evidence is not changed.
-    evidence_sql = f"{_insert_json_sql(Evidence, 'evidence', 'exists (select from thing)')} on conflict do nothing"
+    evidence_sql = f"{_insert_json_sql(Evidence, 'evidence', 'exists (select from element)')} on conflict do nothing"
     return (
         "with retracted as (select 1 from sources where id in ({values}) and retracted_at is not null),"
-        f" {preceding_ctes}thing as ({element_sql}), borne_out as ({evidence_sql})"
-        f" select exists (select from thing) as is_written, {_IS_RETRACTED} as is_retracted"
+        f" {preceding_ctes}element as ({element_sql}), inserted_evidence as ({evidence_sql})"
+        f" select exists (select from element) as is_written, {_IS_RETRACTED} as is_retracted"
     )
 
 

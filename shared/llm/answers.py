@@ -177,7 +177,7 @@ class AnswerParts:
         if is_empty:
             return (
                 "the model used up its output tokens before it answered; "
-                "raise VIGIL_MOST_OUTPUT_TOKENS"
+                "raise VIGIL_MAX_OUTPUT_TOKENS"
             )
         repeated = repeated_text(arguments[-1] if arguments else self.text)
         if repeated is not None:

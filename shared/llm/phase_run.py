@@ -230,25 +230,25 @@ class PhaseRun:
         paid_calls: Callable[[ChatAnswer], Sequence[CallRequest]] = lambda _: (),
         listener: StreamListener | None = None,
         normalize: Callable[[ChatAnswer], ChatAnswer] = lambda answer: answer,
-        most_without_answer: int | None = None,
+        max_without_answer: int | None = None,
     ) -> tuple[UUID, ChatAnswer]:
         """Returns the call's id and the model's answer, from the ledger if it is there.
 
         The ledger stores the server's answer. `is_last`, `paid_calls`, the listener and the caller get the result of
         `normalize`. One commit records the answer and opens the calls that follow from it. `is_last` says whether the
-        answer ends the phase. Raises NoAnswerError after `most_without_answer` attempts without an answer.
+        answer ends the phase. Raises NoAnswerError after `max_without_answer` attempts without an answer.
         """
         call = await self.get_call(request.as_call())
         if call.answered_at is not None:
             answer = normalize(_restore_answer(call))
         else:
             on_delta = None if listener is None else listener.on_delta
-            await self._check_unanswered(call, most_without_answer)
+            await self._check_unanswered(call, max_without_answer)
             try:
                 ask = partial(self._model.provider.complete, request, on_delta=on_delta)
                 raw_answer = await self.send(call, ask)
             except AnswerError as error:
-                await self._check_unanswered(call, most_without_answer, error)
+                await self._check_unanswered(call, max_without_answer, error)
                 raise
             answer = normalize(raw_answer)
             await self._record_answer(

@@ -69,7 +69,7 @@ async def request_structured_answer(
     for attempt in range(2):
         try:
             call_id, answer = await run.request_answer(
-                request, is_last=is_last, most_without_answer=MAX_WITHOUT_ANSWER
+                request, is_last=is_last, max_without_answer=MAX_WITHOUT_ANSWER
             )
         except NoAnswerError as error:
             raise UnusableAnswerError(str(error), first) from error

@@ -243,7 +243,7 @@ class ConnectionLimits:
             "connections were closed by the limits for clients",
             **self._closed,
             open=len(self._total),
-            most_from=top_address,
+            busiest_address=top_address,
             open_from_there=0 if top_address is None else len(self._of_address[top_address]),
         )
         self._closed.clear()

@@ -61,7 +61,7 @@ def create_model(settings: Settings, database: Database, provider: Provider | No
         database,
         load_prices(settings),
         settings.model,
-        dict.fromkeys(Phase, settings.most_output_tokens) | settings.most_output_tokens_of_phase,
+        dict.fromkeys(Phase, settings.max_output_tokens) | settings.max_output_tokens_of_phase,
         Embedder(server, _tell_unembedded) if settings.embedding_model else None,
         requires_tools=settings.model_tool_choice == "auto",
     )

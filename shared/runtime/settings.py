@@ -117,9 +117,9 @@ class Settings(BaseSettings):
     """Price list; None is `shared/llm/prices.toml`, whose prices should be checked. Models without a price use the
     file's fallback.
     """
-    most_output_tokens: int = Field(16_000, ge=1)
+    max_output_tokens: int = Field(16_000, ge=1)
     """Limit of one response including reasoning; sent with each request, so that its maximum cost is known."""
-    most_output_tokens_of_phase: dict[Phase, Annotated[int, Field(ge=1)]] = {}
+    max_output_tokens_of_phase: dict[Phase, Annotated[int, Field(ge=1)]] = {}
     """Limits per phase, as JSON: `{"graph_construction": 32000}`."""
     budget_usd_per_day: Decimal | None = Field(Decimal(5), ge=0, le=MAX_USD_PER_DAY)
     """Daily cap (UTC) in USD of newly created agents; `vigil budget` changes that of an agent. `none` is no cap."""

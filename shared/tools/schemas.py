@@ -95,13 +95,13 @@ def _resolved(
 ) -> Mapping[str, Any]:
     """Replaces the reference in `schema` by its definition. Keywords beside the reference take precedence."""
     if len(schema.get("allOf", ())) == 1:
-        beside = {name: value for name, value in schema.items() if name != "allOf"}
-        return _resolved({**schema["allOf"][0], **beside}, definitions, recursive)
+        other_keywords = {name: value for name, value in schema.items() if name != "allOf"}
+        return _resolved({**schema["allOf"][0], **other_keywords}, definitions, recursive)
     name = str(schema.get("$ref", "")).removeprefix(_DEFINITION)
     if name not in definitions or name in recursive:
         return schema
-    beside = {key: value for key, value in schema.items() if key != "$ref"}
-    return _resolved({**definitions[name], **beside}, definitions, recursive)
+    other_keywords = {key: value for key, value in schema.items() if key != "$ref"}
+    return _resolved({**definitions[name], **other_keywords}, definitions, recursive)
 
 
 def _description(schema: Mapping[str, Any]) -> str:

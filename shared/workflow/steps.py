@@ -67,11 +67,11 @@ where id = :of_step and epoch = :of_epoch and waiting_since is not null
 @dataclass(frozen=True)
 class Pauses:
     """How long a step waits between two polls of an unavailable provider: doubling from `first_seconds` to
-    `longest_seconds`, each pause shortened by up to the fraction `jitter`, so that not all steps poll at once.
+    `max_seconds`, each pause shortened by up to the fraction `jitter`, so that not all steps poll at once.
     """
 
     first_seconds: float = 2.0
-    longest_seconds: float = 300.0
+    max_seconds: float = 300.0
     jitter: float = 0.2
 
 
@@ -144,7 +144,7 @@ async def wait(
         "of_epoch": lease.epoch,
         "error": error_text(error),
         "first": pauses.first_seconds,
-        "longest": pauses.longest_seconds,
+        "longest": pauses.max_seconds,
         "jitter": pauses.jitter,
         "least": least_seconds,
     }

@@ -17,7 +17,7 @@ RECORD_STATES = """() => {
     if (!flow) return;
     const heading = flow.querySelector("h2").textContent;
     const outcome = flow.querySelector(".flow-head .pill").textContent;
-    window.seen.push([heading, outcome, flow.querySelectorAll(".lane").length, Boolean(flow.querySelector(".plan"))]);
+    window.seen.push([heading, outcome, flow.querySelectorAll(".step-card").length, Boolean(flow.querySelector(".plan"))]);
   };
   new MutationObserver(look).observe(document.getElementById("now"), {subtree: true, childList: true, characterData: true});
 }"""
@@ -59,13 +59,13 @@ def test_an_iteration_is_shown_live_from_plan_to_end(window: BrowserWindow) -> N
         state for state in states if state[0] == "Iteration 2" and state[1] == "running"
     ]
     assert [state for state in running_states if state[2] > 1 and state[3]], (
-        f"lanes and plan came late: {states}"
+        f"step_cards and plan came late: {states}"
     )
     expect(iteration.locator(".plan")).to_contain_text("quer")
-    lanes = iteration.locator(".lane")
-    assert lanes.count() >= 2
-    for lane in lanes.all():
-        expect(lane.locator(".lane-top .pill")).to_have_text("done")
+    step_cards = iteration.locator(".step-card")
+    assert step_cards.count() >= 2
+    for step_card in step_cards.all():
+        expect(step_card.locator(".step-card-top .pill")).to_have_text("done")
     expect(iteration.locator(".bars li").first).to_contain_text("Plan")
     expect(iteration.locator(".join").first).to_contain_text("joined")
     window.screenshot("now")

@@ -104,8 +104,8 @@ def test_a_query_with_an_unavailable_provider_shows_its_next_retry(
     unavailable = {"kind": "status", "status": 503, "phase": "knowledge_acquisition", "count": 8}
     faulty.sandbox.faults(slow, unavailable)
     send_command(page, agent_id, "run")
-    lane = page.locator(".lane", has=page.get_by_text("provider away", exact=True)).first
-    expect(lane).to_contain_text("Waiting for", timeout=ITERATION_TIMEOUT_MS)
+    step_card = page.locator(".step-card", has=page.get_by_text("provider away", exact=True)).first
+    expect(step_card).to_contain_text("Waiting for", timeout=ITERATION_TIMEOUT_MS)
     trouble = page.get_by_role("region", name="Trouble")
     expect(trouble).to_contain_text("503")
     expect(trouble).to_contain_text("next try")
@@ -146,14 +146,14 @@ def test_a_long_answer_shows_its_length_and_an_unavailable_provider_its_wait(
     slow = {"kind": "latency", "latency_seconds": 35, "phase": "knowledge_acquisition"}
     faulty.sandbox.faults({**slow, "count": 1})
     page = faulty.window.open(f"/agents/{agent_id}")
-    lane = page.locator(".lane", has_text="Waiting for the first token").first
-    expect(lane).to_contain_text("Waiting for the first token", timeout=ITERATION_TIMEOUT_MS)
+    step_card = page.locator(".step-card", has_text="Waiting for the first token").first
+    expect(step_card).to_contain_text("Waiting for the first token", timeout=ITERATION_TIMEOUT_MS)
     faulty.update_rows(
         "update calls set received_chars = 4321, progressed_at = clock_timestamp(),"
         " sent_at = sent_at - interval '2 minutes' where reserved_on is not null and agent_id = %s",
         agent_id,
     )
-    expect(page.locator(".lane", has_text="The answer grows").first).to_contain_text(
+    expect(page.locator(".step-card", has_text="The answer grows").first).to_contain_text(
         "The answer grows: 4,321 characters after 2 min"
     )
     faulty.update_rows(

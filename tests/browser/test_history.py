@@ -118,7 +118,7 @@ def test_two_iterations_are_compared_side_by_side(
     installation.vigil.ended_iteration(name, 1)
     assert installation.vigil.vigil("run", name, "--wait").returncode == 0
     page = window.open(f"/agents/{agent['id']}/compare?a=1&b=2")
-    sides = page.locator(".beside > section")
+    sides = page.locator(".side-by-side > section")
     expect(sides).to_have_count(2)
     iteration = installation.vigil.json("iteration", name, "1")
     expect(sides.nth(0)).to_contain_text(iteration["plan"]["queries"][0]["objective"])

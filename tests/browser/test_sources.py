@@ -44,7 +44,7 @@ def test_quotes_are_highlighted_in_the_page_text(window: BrowserWindow, graph: G
     evidence.filter(has_text="Lithium").filter(has_not_text="buys").get_by_role(
         "link", name="in the text"
     ).click()
-    expect(page.locator(".page-text .mark-number:target")).to_be_in_viewport()
+    expect(page.locator(".page-text .highlight-number:target")).to_be_in_viewport()
     window.screenshot("source")
 
 

@@ -230,7 +230,7 @@ class CostQuery:
 
 
 class TooManyDaysError(ValueError):
-    """The requested range of days is empty, or longer than MOST_DAYS."""
+    """The requested range of days is empty, or longer than MAX_DAYS."""
 
 
 async def agent_costs(

@@ -52,11 +52,11 @@ async def list_duplicate_candidates(
         _Candidate(node_id, type_name, name, normalization.normalize(name, type_name).key)
         for node_id, type_name, name in page_slice.rows
     ]
-    beside = await _neighbour_keys(session, scope, candidates)
+    neighbours = await _neighbour_keys(session, scope, candidates)
     pairs = [
         (item, other_id, similarity)
         for item in candidates
-        for other_id, similarity in _most_similar(item, beside[item.id])
+        for other_id, similarity in _most_similar(item, neighbours[item.id])
         if other_id < item.id
     ]
     names = await _names(session, scope, {other_id for _, other_id, _ in pairs})

@@ -256,7 +256,7 @@ MAX_COUNTED: Final = 5_000
 
 @dataclass(frozen=True)
 class TypeCounts:
-    """Counts by type. A count of MOST_COUNTED means that many or more."""
+    """Counts by type. A count of MAX_COUNTED means that many or more."""
 
     nodes: dict[str, int]
     edges: dict[str, int]

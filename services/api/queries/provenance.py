@@ -170,20 +170,22 @@ def source_view(*row: Any) -> SourceResponse:
     return SourceResponse(**{**columns, "sha256": columns["sha256"].hex()})
 
 
-MAX_MARKS: Final = 500
+MAX_QUOTE_HIGHLIGHTS: Final = 500
 
 
-async def list_marks(session: AsyncSession, scope: GraphScope, source_id: UUID) -> QuoteHighlights:
-    """Returns the quotes of a source by position, at most MOST_TOLD."""
+async def list_quote_highlights(
+    session: AsyncSession, scope: GraphScope, source_id: UUID
+) -> QuoteHighlights:
+    """Returns the quotes of a source by position, at most MAX_QUOTE_HIGHLIGHTS."""
     rows = (
         await session.scalars(
             select(Evidence)
             .where(Evidence.agent_id == scope.owned_agent_id(), Evidence.source_id == source_id)
             .order_by(Evidence.first_byte, Evidence.end_byte, Evidence.id)
-            .limit(MAX_MARKS + 1)
+            .limit(MAX_QUOTE_HIGHLIGHTS + 1)
         )
     ).all()
-    visible_rows = rows[:MAX_MARKS]
+    visible_rows = rows[:MAX_QUOTE_HIGHLIGHTS]
     element_ids = [line.node_id or line.edge_id for line in visible_rows]
     names = await labels.load_labels(
         session,
@@ -191,7 +193,7 @@ async def list_marks(session: AsyncSession, scope: GraphScope, source_id: UUID) 
         scope.agent_id,
         [element_id for element_id in element_ids if element_id is not None],
     )
-    marks = [
+    quote_highlights = [
         QuoteHighlight(
             evidence_id=line.id,
             first_byte=line.first_byte,
@@ -205,7 +207,7 @@ async def list_marks(session: AsyncSession, scope: GraphScope, source_id: UUID) 
         for line, element_id in zip(visible_rows, element_ids, strict=True)
         if element_id is not None and element_id in names
     ]
-    return QuoteHighlights(items=marks, cut=len(rows) > MAX_MARKS)
+    return QuoteHighlights(items=quote_highlights, cut=len(rows) > MAX_QUOTE_HIGHLIGHTS)
 
 
 MAX_SEARCHED: Final = 5_000
@@ -247,7 +249,7 @@ async def search_sources(
 async def count_quotes(
     session: AsyncSession, scope: GraphScope, ids: Collection[UUID]
 ) -> dict[UUID, int]:
-    """Returns the number of quotes per source, counted up to MOST_COUNTED."""
+    """Returns the number of quotes per source, counted up to MAX_COUNTED_QUOTES."""
     rows = await session.execute(
         text(_QUOTES), {**scope.sql_params, "ids": list(ids), "most": MAX_COUNTED_QUOTES}
     )

@@ -108,6 +108,6 @@ def _stream(
 ) -> Response:
     """Opens the stream. It starts after the request's transaction, and holds none."""
     hub: EventHub = request.app.state.hub
-    if hub.listeners >= hub.most_listeners:
+    if hub.listeners >= hub.max_listeners:
         raise TransientError(f"{hub.listeners} listen to events already, which is as many as may")
     return EventStream(hub, Listener(hub, event_filter, begin, session_check))

@@ -115,10 +115,10 @@ class EventHub:
         credentials: Credentials,
         owners: OwnerCache,
         window: ReplayBuffer,
-        most_listeners: int,
+        max_listeners: int,
     ) -> None:
         self.window = window
-        self.most_listeners = most_listeners
+        self.max_listeners = max_listeners
         self.listeners = 0
         self.is_live = False
         """Whether the buffer has reached the stream's end once, so that new events can be told from old ones."""
@@ -214,7 +214,7 @@ class EventHub:
         """
         before_first = state.first - 1
         if not self._continues(state):
-            position = max(before_first, state.last - self.window.most_events)
+            position = max(before_first, state.last - self.window.max_events)
             self.window.begin(position, new_stream_from=before_first)
             self._made_at, self.is_live = state.made_at, False
         elif self.window.last < before_first:

@@ -31,15 +31,15 @@ class BufferedEvent:
 class ReplayBuffer:
     """All events with an owner after `after` up to `last`. The oldest are evicted for new ones."""
 
-    def __init__(self, most_events: int, most_bytes: int) -> None:
-        self.most_events = most_events
+    def __init__(self, max_events: int, max_bytes: int) -> None:
+        self.max_events = max_events
         self.after = 0
         self.last = 0
         self.origin = 0
         """The sequence before the stream's first event when it was found."""
         self.stream = 0
         """A number for each stream that was found, since a recreated stream starts its sequences again. 0: none yet."""
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._bytes = 0
         self._events: list[BufferedEvent] = []
         self._evicted = 0
@@ -89,7 +89,7 @@ class ReplayBuffer:
 
     def _is_too_large(self) -> bool:
         count = len(self._events) - self._evicted
-        return count > self.most_events or (count > 0 and self._bytes > self._most_bytes)
+        return count > self.max_events or (count > 0 and self._bytes > self._max_bytes)
 
 
 def chunk(events: Sequence[BufferedEvent]) -> Sequence[BufferedEvent]:

@@ -132,7 +132,7 @@ MAX_CHARS: Final = 20_000
 
 
 def cut(text: str) -> str:
-    """Truncates text longer than LONGEST_CHARACTERS and says how much is left out."""
+    """Truncates text longer than MAX_CHARS and says how much is left out."""
     left_out = len(text) - MAX_CHARS
     if left_out <= 0:
         return text

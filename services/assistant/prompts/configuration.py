@@ -55,7 +55,7 @@ what will be measured. Together they should hold whatever the six prompts let th
 
 - A node type is a kind of thing with names of its own, not a single thing and not a mere word; no two overlap. \
 An edge type says how two of them relate; together the edges tie all node types into one graph.
-- Give each type its own properties, at most {most_properties}, each described, with its unit where it is a figure and \
+- Give each type its own properties, at most {max_properties}, each described, with its unit where it is a figure and \
 an example that it could have. `summary` is there without you, and what a node rests on is kept as its evidence: \
 leave out quotes, addresses of sources and dates of publication. Require a property only where no source leaves it out.
 - {analysis} and {advice} nodes and `{about}` edges are the system's. Every agent has them: never define them, and \
@@ -84,7 +84,7 @@ def system_prompt(interval_seconds: int) -> str:
         prompts="\n\n".join(_prompt_requirements(meta_prompt) for meta_prompt in META_PROMPTS),
         node_types=_range(NODE_TYPES),
         edge_types=_range(EDGE_TYPES),
-        most_properties=MAX_PROPERTIES,
+        max_properties=MAX_PROPERTIES,
         about=ABOUT_TYPE,
     )
 

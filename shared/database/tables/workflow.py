@@ -31,7 +31,7 @@ class Iteration(Base):
         ),
         # Contains only recently ended iterations, so the query stays cheap however long the history is.
         Index(
-            "iterations_untold_idx",
+            "iterations_unpublished_end_idx",
             "ended_at",
             postgresql_where=text("ended_at is not null and end_published_at is null"),
         ),

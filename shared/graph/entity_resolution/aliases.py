@@ -65,7 +65,7 @@ _LOOK_UP_SQL: Final = f"""
     select 'written', name, id, name, true from graph_nodes
     where agent_id = {OWNED_AGENT_ID_SQL} and type = :type and name = :called
     union all
-    select 'beside', key, node_id, key, true from ({NEIGHBOUR_KEYS_SQL}) as beside
+    select 'neighbour', key, node_id, key, true from ({NEIGHBOUR_KEYS_SQL}) as neighbour
     where cast(:is_compared as boolean) and not exists (
         select from graph_names where agent_id = {OWNED_AGENT_ID_SQL} and type = :type and key = :key
     )
@@ -90,7 +90,7 @@ async def look_up_names(
     rows = await statement.tuples(session, {**params, **key_params})
     lookup = NameLookup()
     for row_kind, row_key, node_id, node_name, is_there in rows:
-        if row_kind == "beside":
+        if row_kind == "neighbour":
             lookup.neighbours[row_key] = node_id
         elif row_kind == "held":
             lookup.owners[type_name, row_key] = ResolvedNode(node_id, node_name, is_there)

@@ -85,12 +85,12 @@ def _elements_sql(kind: str, columns: str, rows_sql: str) -> str:
     # A lateral lookup per id: planned for many ids at once, it would scan the whole table.
     return (
         "(select coalesce(json_agg(json_build_object("
-        f"'id', thing.id, {columns}, 'asOf', {_utc_sql('as_of')}, 'until', {_utc_sql('valid_to')}) order by place), '[]')"
+        f"'id', element.id, {columns}, 'asOf', {_utc_sql('as_of')}, 'until', {_utc_sql('valid_to')}) order by place), '[]')"
         f" from {rows_sql}"
         f" cross join lateral (select * from graph_{kind}s"
-        f"  where id = given.id and agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} limit 1) thing"
+        f"  where id = given.id and agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} limit 1) element"
         " left join lateral (select as_of, valid_to from evidence"
-        f"  where {kind}_id = thing.id"
+        f"  where {kind}_id = element.id"
         "  and (select retracted_at from sources where id = evidence.source_id) is null"
         "  order by as_of desc limit 1) truth on true)"
     )
@@ -106,7 +106,7 @@ def _elements_statement(edges_sql: str) -> CompiledStatement:
         f"'type', type, 'name', name, 'properties', properties, 'updatedAt', {_utc_sql('updated_at')}",
         _ids_sql("node_ids"),
     )
-    ends = "'sourceId', thing.source_id, 'targetId', target_id"
+    ends = "'sourceId', element.source_id, 'targetId', target_id"
     edges = _elements_sql("edge", f"'type', type, {ends}, 'properties', properties", edges_sql)
     return CompiledStatement(f"select {nodes} as nodes, {edges} as edges")
 

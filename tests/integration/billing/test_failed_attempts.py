@@ -154,7 +154,7 @@ async def test_implausible_usage_does_not_refill_the_budget(
     assert (call.input_tokens, call.output_tokens, call.cost_usd) == (None, None, None)
     assert "usage is not usable" in (call.answer or {})["usage_fault"]
     # At least the maximum output, which was reserved.
-    min_cost = read_prices().tokens_usd("m", 0, sandbox_settings.most_output_tokens)
+    min_cost = read_prices().tokens_usd("m", 0, sandbox_settings.max_output_tokens)
     assert min_cost is not None
     assert call.assumed_usd >= min_cost
     assert spent == LedgerDay((call.assumed_usd, 1), (Decimal(0), 0))

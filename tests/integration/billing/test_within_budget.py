@@ -119,7 +119,7 @@ async def test_the_output_token_limit_is_sent_and_applied(
     payer: Payer, sandbox_control: Sandbox
 ) -> None:
     payer.settings = payer.settings.model_copy(
-        update={"most_output_tokens_of_phase": {Phase.KNOWLEDGE_ACQUISITION: 10}}
+        update={"max_output_tokens_of_phase": {Phase.KNOWLEDGE_ACQUISITION: 10}}
     )
     sandbox_control.script({"content": "word " * 100})
     assert len(await payer.run_phase()) == 24

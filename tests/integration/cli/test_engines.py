@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -101,6 +102,16 @@ async def test_both_engines_keep_their_data_when_every_process_is_killed(
     messages = [await client.jetstream().get_msg("KEPT", seq) for seq in range(1, 51)]
     assert [message.data for message in messages] == [str(number).encode() for number in range(50)]
     await client.close()
+
+
+def test_nats_moves_when_another_program_takes_its_port(
+    broker: Callable[[], EmbeddedNats],
+) -> None:
+    bus = broker()
+    with socket.create_server(("127.0.0.1", bus.port)) as other:
+        bus.launch().wait_or_move()
+        assert bus.port != other.getsockname()[1]
+        assert bus.url.endswith(f":{bus.port}")
 
 
 def test_both_engines_are_durable_unless_configured_otherwise(

@@ -42,15 +42,18 @@ async def test_marks_of_a_page_are_listed_for_its_agent_only(database: Database)
     edge = await world.edge(aland, borland)
     async with database.transaction() as session:
         [page] = await provenance.search_sources(session, world.scope, "atlas")
-        marks = await provenance.list_marks(session, world.scope, page.id)
+        highlights = await provenance.list_quote_highlights(session, world.scope, page.id)
         counts = await provenance.count_quotes(session, world.scope, [page.id])
-        assert (await provenance.list_marks(session, other.scope, page.id)).items == []
+        assert (await provenance.list_quote_highlights(session, other.scope, page.id)).items == []
         assert await provenance.count_quotes(session, other.scope, [page.id]) == {}
-    assert {(mark.kind, mark.element_id) for mark in marks.items} == {
+    assert {(highlight.kind, highlight.element_id) for highlight in highlights.items} == {
         ("node", aland),
         ("node", borland),
         ("edge", edge),
     }
     assert counts == {page.id: 3}
-    assert not marks.cut
-    assert next(mark.name for mark in marks.items if mark.kind == "edge") == "Aland → Borland"
+    assert not highlights.cut
+    assert (
+        next(highlight.name for highlight in highlights.items if highlight.kind == "edge")
+        == "Aland → Borland"
+    )

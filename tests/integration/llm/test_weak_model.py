@@ -83,7 +83,7 @@ class Recording:
 
 
 @dataclass(frozen=True)
-class Desk:
+class ModelCase:
     victim: Victim
     web: Web
     sandbox_control: Sandbox
@@ -127,7 +127,9 @@ class Desk:
 
 
 @pytest.fixture
-async def desk(sandbox_settings: Settings, database: Database, sandbox: str) -> AsyncIterator[Desk]:
+async def case(
+    sandbox_settings: Settings, database: Database, sandbox: str
+) -> AsyncIterator[ModelCase]:
     web = Web()
     web.serves(PAGE)
     async with running_app(web.app()) as url:
@@ -136,7 +138,7 @@ async def desk(sandbox_settings: Settings, database: Database, sandbox: str) -> 
         recording = Recording(model.provider)
         recorded = replace(model, provider=recording)
         victim = await make_victim(database)
-        yield Desk(victim, web, Sandbox(sandbox), recorded, recording, search, database)
+        yield ModelCase(victim, web, Sandbox(sandbox), recorded, recording, search, database)
         await model.provider.close()
         await search.close()
 
@@ -160,62 +162,66 @@ def _adds(name: str = "Togo", **changed: Any) -> dict[str, Any]:
     return {"name": "addGraphNode", "arguments": arguments}
 
 
-async def test_a_document_without_a_search_is_searched_for_and_asked_for_again(desk: Desk) -> None:
-    desk.sandbox_control.script(
+async def test_a_document_without_a_search_is_searched_for_and_asked_for_again(
+    case: ModelCase,
+) -> None:
+    case.sandbox_control.script(
         _acquires(content=ECHO),
         _acquires(content=f"## Ewoyaa\nSource: {PAGE.url}\n\n{SENTENCE}"),
     )
-    situation = await desk.situation()
-    acquired = await acquire(desk.model, desk.search, situation)
-    assert sorted(desk.web.searched) == sorted(QUERY.search_hints)
+    situation = await case.situation()
+    acquired = await acquire(case.model, case.search, situation)
+    assert sorted(case.web.searched) == sorted(QUERY.search_hints)
     assert SENTENCE in acquired.document
     assert PAGE.url in acquired.sources
     assert acquired.repairs == 1
-    again = desk.recording.asked[-1]
+    again = case.recording.asked[-1]
     assert "tool_calls" in again.messages[2]
     ids = [call["id"] for call in again.messages[2]["tool_calls"]]
     assert [message["tool_call_id"] for message in again.messages[3:]] == ids
     assert SENTENCE in again.messages[3]["content"]
 
-    resumed = await acquire(desk.model, desk.search, situation)
+    resumed = await acquire(case.model, case.search, situation)
     assert resumed.document == acquired.document
-    assert len(desk.web.searched) == 2, "what was searched is in the ledger"
-    assert len(desk.recording.asked) == 2
+    assert len(case.web.searched) == 2, "what was searched is in the ledger"
+    assert len(case.recording.asked) == 2
 
 
-async def test_pages_speak_for_themselves_where_nothing_is_written_of_them(desk: Desk) -> None:
-    desk.sandbox_control.script(_acquires(content=ECHO), _acquires(content=ECHO))
-    acquired = await acquire(desk.model, desk.search, await desk.situation())
+async def test_pages_speak_for_themselves_where_nothing_is_written_of_them(case: ModelCase) -> None:
+    case.sandbox_control.script(_acquires(content=ECHO), _acquires(content=ECHO))
+    acquired = await acquire(case.model, case.search, await case.situation())
     assert f"Source: {PAGE.url}" in acquired.document
     assert SENTENCE in acquired.document
-    assert len(await desk.repairs(Phase.KNOWLEDGE_ACQUISITION)) == 2
+    assert len(await case.repairs(Phase.KNOWLEDGE_ACQUISITION)) == 2
 
 
-async def test_an_empty_document_of_pages_that_were_read_is_made_of_them(desk: Desk) -> None:
-    desk.sandbox_control.script(_acquires(SEARCH), _acquires(content=" "))
-    acquired = await acquire(desk.model, desk.search, await desk.situation())
+async def test_an_empty_document_of_pages_that_were_read_is_made_of_them(case: ModelCase) -> None:
+    case.sandbox_control.script(_acquires(SEARCH), _acquires(content=" "))
+    acquired = await acquire(case.model, case.search, await case.situation())
     assert SENTENCE in acquired.document
-    assert desk.web.searched == ["lithium"]
+    assert case.web.searched == ["lithium"]
 
 
-async def test_phases_that_must_act_demand_a_call_in_their_first_round_alone(desk: Desk) -> None:
-    desk.sandbox_control.script(_acquires(SEARCH), _acquires(content=SENTENCE))
-    situation = await desk.situation()
-    await acquire(desk.model, desk.search, situation)
-    assert desk.recording.choices == ["required", None]
-    never = replace(desk.model, requires_tools=False)
-    await acquire(never, desk.search, situation)
-    assert len(desk.recording.asked) == 2, "a run asks as it began to, whatever the settings are"
+async def test_phases_that_must_act_demand_a_call_in_their_first_round_alone(
+    case: ModelCase,
+) -> None:
+    case.sandbox_control.script(_acquires(SEARCH), _acquires(content=SENTENCE))
+    situation = await case.situation()
+    await acquire(case.model, case.search, situation)
+    assert case.recording.choices == ["required", None]
+    never = replace(case.model, requires_tools=False)
+    await acquire(never, case.search, situation)
+    assert len(case.recording.asked) == 2, "a run asks as it began to, whatever the settings are"
 
 
-async def test_a_server_that_refuses_tool_choice_is_asked_without(desk: Desk) -> None:
-    refusing = replace(desk.recording, refuses_tool_choice=True, asked=[])
-    model = replace(desk.model, provider=OptionalToolChoice(refusing))
-    desk.sandbox_control.script(_acquires(SEARCH), _acquires(content=SENTENCE))
-    desk.sandbox_control.script(_builds(_adds()), _builds(content="Written."))
-    situation = await desk.situation()
-    await acquire(model, desk.search, situation)
-    await replace(desk, model=model).construct(situation)
+async def test_a_server_that_refuses_tool_choice_is_asked_without(case: ModelCase) -> None:
+    refusing = replace(case.recording, refuses_tool_choice=True, asked=[])
+    model = replace(case.model, provider=OptionalToolChoice(refusing))
+    case.sandbox_control.script(_acquires(SEARCH), _acquires(content=SENTENCE))
+    case.sandbox_control.script(_builds(_adds()), _builds(content="Written."))
+    situation = await case.situation()
+    await acquire(model, case.search, situation)
+    await replace(case, model=model).construct(situation)
     assert refusing.choices == ["required", None, None, None, None]
 
 
@@ -226,23 +232,23 @@ def _lists(*facts: tuple[int, str, str]) -> dict[str, Any]:
 
 
 async def test_construction_that_writes_nothing_chooses_facts_by_sentence_number(
-    desk: Desk,
+    case: ModelCase,
 ) -> None:
-    desk.sandbox_control.script(
+    case.sandbox_control.script(
         _acquires(SEARCH),
         _acquires(content=SENTENCE),
         _builds(content="Nothing to add."),
         _lists((1, "Ghana Lithium", "country")),
     )
-    situation = await desk.situation()
-    acquired = await acquire(desk.model, desk.search, situation)
-    written = await desk.construct(situation, acquired)
+    situation = await case.situation()
+    acquired = await acquire(case.model, case.search, situation)
+    written = await case.construct(situation, acquired)
     assert (len(written.nodes), written.repairs) == (1, 1)
-    assert desk.recording.choices[2:] == ["required", None]
-    message = desk.recording.asked[-1].messages[-1]["content"]
+    assert case.recording.choices[2:] == ["required", None]
+    message = case.recording.asked[-1].messages[-1]["content"]
     assert f"1. {SENTENCE}" in message
     assert "- Country" in message
-    async with desk.database.transaction() as session:
+    async with case.database.transaction() as session:
         node = await session.get_one(GraphNode, written.nodes[0])
         quotes = await session.scalars(
             select(Evidence.quote_sha256).where(Evidence.node_id == node.id)
@@ -250,39 +256,39 @@ async def test_construction_that_writes_nothing_chooses_facts_by_sentence_number
     assert (node.type, node.name) == ("Country", "Ghana Lithium")
     assert node.properties == {"summary": SENTENCE}
     assert quotes.all() == [sha256(SENTENCE.encode()).digest()]
-    assert await desk.completed_runs(Phase.GRAPH_CONSTRUCTION) == 1
-    asked = len(desk.recording.asked)
-    assert await desk.construct(situation, acquired) == written
-    assert len(desk.recording.asked) == asked, "a resumed run asks nothing again"
+    assert await case.completed_runs(Phase.GRAPH_CONSTRUCTION) == 1
+    asked = len(case.recording.asked)
+    assert await case.construct(situation, acquired) == written
+    assert len(case.recording.asked) == asked, "a resumed run asks nothing again"
 
 
 async def test_facts_of_unknown_sentences_are_left_out_and_unknown_types_replaced(
-    desk: Desk,
+    case: ModelCase,
 ) -> None:
-    desk.sandbox_control.script(
+    case.sandbox_control.script(
         _acquires(SEARCH),
         _acquires(content=SENTENCE),
         _builds(content="Nothing to add."),
         _lists((0, "None", "Country"), (99, "None", "Country"), (1, " ", "x"), (1, "Mine", "x")),
     )
-    situation = await desk.situation()
-    acquired = await acquire(desk.model, desk.search, situation)
-    written = await desk.construct(situation, acquired)
-    async with desk.database.transaction() as session:
+    situation = await case.situation()
+    acquired = await acquire(case.model, case.search, situation)
+    written = await case.construct(situation, acquired)
+    async with case.database.transaction() as session:
         nodes = [await session.get_one(GraphNode, node_id) for node_id in written.nodes]
     assert [(node.type, node.name) for node in nodes] == [("Country", "Mine")]
 
 
-async def test_construction_without_usable_facts_writes_nothing(desk: Desk) -> None:
-    desk.sandbox_control.script(
+async def test_construction_without_usable_facts_writes_nothing(case: ModelCase) -> None:
+    case.sandbox_control.script(
         _builds(content="Nothing to add."), {"content": "No.", "times": None}
     )
-    written = await desk.construct(await desk.situation())
+    written = await case.construct(await case.situation())
     assert (written.nodes, written.edges) == ([], [])
-    assert await desk.completed_runs(Phase.GRAPH_CONSTRUCTION) == 1
+    assert await case.completed_runs(Phase.GRAPH_CONSTRUCTION) == 1
 
 
-async def test_a_call_that_is_refused_again_is_told_so(desk: Desk) -> None:
+async def test_a_call_that_is_refused_again_is_told_so(case: ModelCase) -> None:
     arguments = {
         "type": "invests",
         "sourceId": "Gas",
@@ -291,90 +297,92 @@ async def test_a_call_that_is_refused_again_is_told_so(desk: Desk) -> None:
     }
     edge = {"name": "addGraphEdge", "arguments": arguments}
     other = {"name": "addGraphEdge", "arguments": {**arguments, "sourceId": "Wind"}}
-    desk.sandbox_control.script(
+    case.sandbox_control.script(
         *(_builds(each) for each in (edge, edge, other)),
         {"content": "Done."},
     )
-    assert await desk.final_text() == "Done."
-    told = [each["content"] for each in desk.recording.asked[-1].messages if each["role"] == "tool"]
+    assert await case.final_text() == "Done."
+    told = [each["content"] for each in case.recording.asked[-1].messages if each["role"] == "tool"]
     assert ["was refused before" in each for each in told] == [False, True, False]
     assert all("first call addGraphNode" in each for each in told)
 
 
-async def test_construction_that_repeats_a_search_chooses_facts(desk: Desk) -> None:
+async def test_construction_that_repeats_a_search_chooses_facts(case: ModelCase) -> None:
     look = {"name": "queryGraph", "arguments": {"text": "gas"}}
-    desk.sandbox_control.script(
+    case.sandbox_control.script(
         _acquires(SEARCH),
         _acquires(content=SENTENCE),
         *[_builds(look)] * 2,
         _lists((1, "Ghana Lithium", "Country")),
     )
-    situation = await desk.situation()
-    acquired = await acquire(desk.model, desk.search, situation)
-    written = await desk.construct(situation, acquired)
+    situation = await case.situation()
+    acquired = await acquire(case.model, case.search, situation)
+    written = await case.construct(situation, acquired)
     assert len(written.nodes) == 1
-    assert desk.recording.choices[2:] == ["required", None, None]
+    assert case.recording.choices[2:] == ["required", None, None]
 
 
-async def test_a_model_that_only_repeats_itself_is_asked_for_a_last_answer(desk: Desk) -> None:
+async def test_a_model_that_only_repeats_itself_is_asked_for_a_last_answer(case: ModelCase) -> None:
     look = {"name": "queryGraph", "arguments": {"text": "gas"}}
-    desk.sandbox_control.script(*[_builds(look)] * 3, {"content": "Nothing."})
-    assert await desk.final_text() == "Nothing."
-    assert [request.allows_tools for request in desk.recording.asked] == [True, True, True, False]
-    assert desk.recording.asked[-1].tools == desk.recording.asked[0].tools, (
+    case.sandbox_control.script(*[_builds(look)] * 3, {"content": "Nothing."})
+    assert await case.final_text() == "Nothing."
+    assert [request.allows_tools for request in case.recording.asked] == [True, True, True, False]
+    assert case.recording.asked[-1].tools == case.recording.asked[0].tools, (
         "the cached prefix stays"
     )
-    assert "same tool calls again" in desk.recording.asked[-1].messages[-1]["content"]
+    assert "same tool calls again" in case.recording.asked[-1].messages[-1]["content"]
 
 
-async def test_construction_ends_after_its_last_round(desk: Desk) -> None:
+async def test_construction_ends_after_its_last_round(case: ModelCase) -> None:
     adding = [_builds(_adds(f"Togo {number}")) for number in range(MAX_TOOL_ROUNDS)]
-    desk.sandbox_control.script(_acquires(SEARCH), _acquires(content=SENTENCE), *adding)
-    situation = await desk.situation()
-    acquired = await acquire(desk.model, desk.search, situation)
+    case.sandbox_control.script(_acquires(SEARCH), _acquires(content=SENTENCE), *adding)
+    situation = await case.situation()
+    acquired = await acquire(case.model, case.search, situation)
     tools = graph_construction(situation.scope)
-    _, written = await construct(desk.model, situation, acquired, tools)
+    _, written = await construct(case.model, situation, acquired, tools)
     assert len(written.nodes) == MAX_TOOL_ROUNDS
-    assert len(desk.recording.asked) == 2 + MAX_TOOL_ROUNDS
-    assert await desk.completed_runs(Phase.GRAPH_CONSTRUCTION) == 1
+    assert len(case.recording.asked) == 2 + MAX_TOOL_ROUNDS
+    assert await case.completed_runs(Phase.GRAPH_CONSTRUCTION) == 1
 
 
-async def test_a_repeat_in_the_last_round_ends_the_rounds_with_one_message(desk: Desk) -> None:
+async def test_a_repeat_in_the_last_round_ends_the_rounds_with_one_message(case: ModelCase) -> None:
     lookups = [
         {"name": "queryGraph", "arguments": {"text": f"gas {min(n, MAX_TOOL_ROUNDS - 3)}"}}
         for n in range(MAX_TOOL_ROUNDS)
     ]
-    desk.sandbox_control.script(
+    case.sandbox_control.script(
         *[_builds(lookup) for lookup in lookups], _builds(content="Nothing.")
     )
-    await desk.final_text()
-    assert len(desk.recording.asked) == MAX_TOOL_ROUNDS + 1
-    users = [each for each in desk.recording.asked[-1].messages if each["role"] == "user"]
+    await case.final_text()
+    assert len(case.recording.asked) == MAX_TOOL_ROUNDS + 1
+    users = [each for each in case.recording.asked[-1].messages if each["role"] == "user"]
     assert "rounds of tool calls are used up" in users[-1]["content"]
     assert len(users) == 2, "the first message, and that the rounds are used up"
 
 
-async def test_construction_chooses_facts_after_its_last_round(desk: Desk) -> None:
+async def test_construction_chooses_facts_after_its_last_round(case: ModelCase) -> None:
     lookups = [
         {"name": "queryGraph", "arguments": {"text": f"gas {n}"}} for n in range(MAX_TOOL_ROUNDS)
     ]
-    desk.sandbox_control.script(*[_builds(lookup) for lookup in lookups], _lists())
-    await desk.construct(await desk.situation())
-    assert len(desk.recording.asked) == MAX_TOOL_ROUNDS + 1
-    assert desk.recording.asked[-1].tools == ()
+    case.sandbox_control.script(*[_builds(lookup) for lookup in lookups], _lists())
+    await case.construct(await case.situation())
+    assert len(case.recording.asked) == MAX_TOOL_ROUNDS + 1
+    assert case.recording.asked[-1].tools == ()
 
 
-async def test_construction_that_still_writes_nothing_is_accepted(desk: Desk) -> None:
-    desk.sandbox_control.script(_builds(content="Nothing."), _lists())
-    written = await desk.construct(await desk.situation())
+async def test_construction_that_still_writes_nothing_is_accepted(case: ModelCase) -> None:
+    case.sandbox_control.script(_builds(content="Nothing."), _lists())
+    written = await case.construct(await case.situation())
     assert (written.nodes, written.edges) == ([], [])
-    assert len(desk.recording.asked) == 2
-    assert await desk.completed_runs(Phase.GRAPH_CONSTRUCTION) == 1
+    assert len(case.recording.asked) == 2
+    assert await case.completed_runs(Phase.GRAPH_CONSTRUCTION) == 1
 
 
-async def test_misspelled_calls_are_made_and_nodes_are_found_by_their_names(desk: Desk) -> None:
+async def test_misspelled_calls_are_made_and_nodes_are_found_by_their_names(
+    case: ModelCase,
+) -> None:
     edge_type = {"name": "BORDERS", "description": "They touch.", "justification": "None fits."}
-    desk.sandbox_control.script(
+    case.sandbox_control.script(
         _acquires(SEARCH),
         _acquires(content=SENTENCE),
         _builds(
@@ -406,11 +414,11 @@ async def test_misspelled_calls_are_made_and_nodes_are_found_by_their_names(desk
         ),
         _builds(content="Written."),
     )
-    situation = await desk.situation()
-    await acquire(desk.model, desk.search, situation)
-    written = await desk.construct(situation)
+    situation = await case.situation()
+    await acquire(case.model, case.search, situation)
+    written = await case.construct(situation)
     assert (len(written.nodes), len(written.edges)) == (1, 1)
-    noted = await desk.repairs(Phase.GRAPH_CONSTRUCTION)
+    noted = await case.repairs(Phase.GRAPH_CONSTRUCTION)
     assert len(noted) == written.repairs
     said = " ".join(f"{subject}: {text}" for subject, text in noted)
     for words in (
@@ -418,33 +426,33 @@ async def test_misspelled_calls_are_made_and_nodes_are_found_by_their_names(desk
         "addGraphNode: The arguments were broken JSON and were repaired.",
         "What stood in arguments was taken out of it.",
         'type: "countries" was read as Country.',
-        f"[node:{desk.victim.node_id}]",
+        f"[node:{case.victim.node_id}]",
     ):
         assert words in said
-    replies = [m["content"] for m in desk.recording.asked[-1].messages if m["role"] == "tool"]
+    replies = [m["content"] for m in case.recording.asked[-1].messages if m["role"] == "tool"]
     assert "no node has this name" in replies[-1]
-    assert str(desk.victim.node_id) in replies[-1], "it names candidates"
+    assert str(case.victim.node_id) in replies[-1], "it names candidates"
 
 
-async def test_calls_that_are_written_as_text_are_made(desk: Desk) -> None:
+async def test_calls_that_are_written_as_text_are_made(case: ModelCase) -> None:
     text = '<tool_call>\n{"name": "tavilySearch", "arguments": {"query": "lithium"}}\n</tool_call>'
-    desk.sandbox_control.script(_acquires(content=text), _acquires(content=SENTENCE))
-    situation = await desk.situation()
-    acquired = await acquire(desk.model, desk.search, situation)
-    assert desk.web.searched == ["lithium"]
+    case.sandbox_control.script(_acquires(content=text), _acquires(content=SENTENCE))
+    situation = await case.situation()
+    acquired = await acquire(case.model, case.search, situation)
+    assert case.web.searched == ["lithium"]
     assert acquired.document == SENTENCE
-    assert ("tavilySearch", "The call was written as text.") in await desk.repairs(
+    assert ("tavilySearch", "The call was written as text.") in await case.repairs(
         Phase.KNOWLEDGE_ACQUISITION
     )
-    await acquire(desk.model, desk.search, situation)
-    assert (desk.web.searched, len(desk.recording.asked)) == (["lithium"], 2)
+    await acquire(case.model, case.search, situation)
+    assert (case.web.searched, len(case.recording.asked)) == (["lithium"], 2)
 
 
-async def test_a_call_that_stands_among_other_words_is_not_made(desk: Desk) -> None:
+async def test_a_call_that_stands_among_other_words_is_not_made(case: ModelCase) -> None:
     quoted = 'The page says: {"name": "tavilySearch", "arguments": {"query": "secrets"}}'
-    desk.sandbox_control.script(_acquires(SEARCH), _acquires(content=quoted))
-    acquired = await acquire(desk.model, desk.search, await desk.situation())
-    assert desk.web.searched == ["lithium"]
+    case.sandbox_control.script(_acquires(SEARCH), _acquires(content=quoted))
+    acquired = await acquire(case.model, case.search, await case.situation())
+    assert case.web.searched == ["lithium"]
     assert acquired.document == quoted
 
 
@@ -516,109 +524,111 @@ async def test_a_model_that_is_away_is_not_taken_for_one_that_talks_nonsense(
         await _observed(create_model(away, database), database)
 
 
-async def test_a_search_without_results_is_made_again_without_its_limits(desk: Desk) -> None:
+async def test_a_search_without_results_is_made_again_without_its_limits(case: ModelCase) -> None:
     limited = {"name": "tavilySearch", "arguments": {"query": "nowhere", "timeRange": "day"}}
-    desk.web.finds_nothing_for("nowhere")
-    desk.sandbox_control.script(
+    case.web.finds_nothing_for("nowhere")
+    case.sandbox_control.script(
         _acquires(limited),
         _acquires(content=ECHO),
         _acquires(content=f"## Ewoyaa\nSource: {PAGE.url}\n\n{SENTENCE}"),
     )
-    acquired = await acquire(desk.model, desk.search, await desk.situation())
-    assert "No page was found" in desk.recording.asked[1].messages[-1]["content"]
-    assert sorted(desk.web.searched) == sorted(["nowhere", *QUERY.search_hints])
+    acquired = await acquire(case.model, case.search, await case.situation())
+    assert "No page was found" in case.recording.asked[1].messages[-1]["content"]
+    assert sorted(case.web.searched) == sorted(["nowhere", *QUERY.search_hints])
     assert PAGE.url in acquired.sources
 
 
-async def test_hints_of_one_word_are_not_searched_for_alone(desk: Desk) -> None:
-    desk.sandbox_control.script(
+async def test_hints_of_one_word_are_not_searched_for_alone(case: ModelCase) -> None:
+    case.sandbox_control.script(
         _acquires(content=ECHO), _acquires(content=f"{PAGE.url}\n\n{SENTENCE}")
     )
     situation = replace(
-        await desk.situation(), query=QUERY.model_copy(update={"search_hints": ["exports", "2021"]})
+        await case.situation(), query=QUERY.model_copy(update={"search_hints": ["exports", "2021"]})
     )
-    await acquire(desk.model, desk.search, situation)
-    assert desk.web.searched == [QUERY.objective]
+    await acquire(case.model, case.search, situation)
+    assert case.web.searched == [QUERY.objective]
 
 
-async def test_an_invented_document_without_a_page_is_not_constructed_from(desk: Desk) -> None:
-    desk.web.finds_nothing_for("nowhere", *QUERY.search_hints)
+async def test_an_invented_document_without_a_page_is_not_constructed_from(case: ModelCase) -> None:
+    case.web.finds_nothing_for("nowhere", *QUERY.search_hints)
     search = {"name": "tavilySearch", "arguments": {"query": "nowhere"}}
-    desk.sandbox_control.script(_acquires(search), _acquires(content=ECHO), _acquires(content=ECHO))
-    step_lease, step = await desk.victim.step(StepKind.QUERY, QUERY.model_dump(mode="json"))
-    result = await Research(desk.model, desk.search, 4_000)(step_lease, step)
+    case.sandbox_control.script(_acquires(search), _acquires(content=ECHO), _acquires(content=ECHO))
+    step_lease, step = await case.victim.step(StepKind.QUERY, QUERY.model_dump(mode="json"))
+    result = await Research(case.model, case.search, 4_000)(step_lease, step)
     assert result.result == {"nodes": 0, "edges": 0, "repairs": 1}
-    assert len(desk.recording.asked) == 3, "graph construction is not asked"
+    assert len(case.recording.asked) == 3, "graph construction is not asked"
 
 
-async def test_construction_whose_calls_are_all_refused_chooses_facts(desk: Desk) -> None:
+async def test_construction_whose_calls_are_all_refused_chooses_facts(case: ModelCase) -> None:
     bad = [_adds(f"Togo {number}", type="Unheard") for number in range(MAX_REFUSED_ROUNDS)]
-    desk.sandbox_control.script(*[_builds(call) for call in bad], _lists())
-    await desk.construct(await desk.situation())
-    offered = [len(request.tools) > 0 for request in desk.recording.asked]
+    case.sandbox_control.script(*[_builds(call) for call in bad], _lists())
+    await case.construct(await case.situation())
+    offered = [len(request.tools) > 0 for request in case.recording.asked]
     assert offered[:MAX_REFUSED_ROUNDS_BEFORE_FALLBACK] == [True] * 3
     assert offered[MAX_REFUSED_ROUNDS_BEFORE_FALLBACK] is False
 
 
-async def test_calls_that_are_all_refused_end_a_loop_without_a_fallback(desk: Desk) -> None:
+async def test_calls_that_are_all_refused_end_a_loop_without_a_fallback(case: ModelCase) -> None:
     bad = [_adds(f"Togo {number}", type="Unheard") for number in range(MAX_REFUSED_ROUNDS)]
-    desk.sandbox_control.script(*[_builds(call) for call in bad], {"content": "Nothing."})
-    assert await desk.final_text() == "Nothing."
-    assert len(desk.recording.asked) == MAX_REFUSED_ROUNDS + 1
+    case.sandbox_control.script(*[_builds(call) for call in bad], {"content": "Nothing."})
+    assert await case.final_text() == "Nothing."
+    assert len(case.recording.asked) == MAX_REFUSED_ROUNDS + 1
 
 
-async def test_a_call_written_as_text_after_the_tools_have_ended_is_not_made(desk: Desk) -> None:
+async def test_a_call_written_as_text_after_the_tools_have_ended_is_not_made(
+    case: ModelCase,
+) -> None:
     look = {"name": "queryGraph", "arguments": {"text": "gas"}}
-    desk.sandbox_control.script(*[_builds(look)] * 3, {"content": json.dumps(look)})
-    assert await desk.final_text() == json.dumps(look)
-    assert len(desk.recording.asked) == 4
+    case.sandbox_control.script(*[_builds(look)] * 3, {"content": json.dumps(look)})
+    assert await case.final_text() == json.dumps(look)
+    assert len(case.recording.asked) == 4
 
 
 async def test_a_server_that_ignores_that_tools_have_ended_is_asked_without_tools(
-    desk: Desk,
+    case: ModelCase,
 ) -> None:
     look = {"name": "queryGraph", "arguments": {"text": "gas"}}
-    desk.sandbox_control.script(
+    case.sandbox_control.script(
         *[_builds(look)] * 3, {"tool_calls": [look]}, {"content": "Nothing."}
     )
-    assert await desk.final_text() == "Nothing."
-    assert [len(request.tools) > 0 for request in desk.recording.asked] == [True] * 4 + [False]
-    assert await desk.completed_runs(Phase.GRAPH_CONSTRUCTION) == 1
+    assert await case.final_text() == "Nothing."
+    assert [len(request.tools) > 0 for request in case.recording.asked] == [True] * 4 + [False]
+    assert await case.completed_runs(Phase.GRAPH_CONSTRUCTION) == 1
 
 
-async def test_an_empty_list_of_properties_stands_for_all(desk: Desk) -> None:
+async def test_an_empty_list_of_properties_stands_for_all(case: ModelCase) -> None:
     evidence = [{"sourceUrl": PAGE.url, "quote": SENTENCE, "properties": []}]
-    desk.sandbox_control.script(
+    case.sandbox_control.script(
         _acquires(SEARCH),
         _acquires(content=SENTENCE),
         _builds(_adds(evidence=evidence)),
         _builds(content="Togo was added."),
     )
-    situation = await desk.situation()
-    acquired = await acquire(desk.model, desk.search, situation)
+    situation = await case.situation()
+    acquired = await acquire(case.model, case.search, situation)
     tools = graph_construction(situation.scope)
-    _, written = await construct(desk.model, situation, acquired, tools)
+    _, written = await construct(case.model, situation, acquired, tools)
     assert len(written.nodes) == 1
 
 
 async def test_paid_calls_that_come_again_in_a_cycle_are_answered_shortly_and_end(
-    desk: Desk,
+    case: ModelCase,
 ) -> None:
     searches = [
         {"name": "tavilySearch", "arguments": {"query": query}} for query in ("lithium", "Ewoyaa")
     ]
-    desk.sandbox_control.script(
+    case.sandbox_control.script(
         *[_acquires(search) for search in [*searches, *searches]],
         {"content": f"## Ewoyaa\nSource: {PAGE.url}\n\n{SENTENCE}"},
     )
-    situation = await desk.situation()
-    acquired = await acquire(desk.model, desk.search, situation)
+    situation = await case.situation()
+    acquired = await acquire(case.model, case.search, situation)
     assert PAGE.url in acquired.document
-    assert desk.web.searched == ["lithium", "Ewoyaa"]
-    last = desk.recording.asked[-1]
-    assert (len(desk.recording.asked), last.allows_tools) == (5, False)
+    assert case.web.searched == ["lithium", "Ewoyaa"]
+    last = case.recording.asked[-1]
+    assert (len(case.recording.asked), last.allows_tools) == (5, False)
     results = [each["content"] for each in last.messages if each["role"] == "tool"]
     assert [SENTENCE in each for each in results] == [True, True, False, False]
     assert "made before" in results[2]
-    await acquire(desk.model, desk.search, situation)
-    assert len(desk.recording.asked) == 5, "a resumed run goes the same way"
+    await acquire(case.model, case.search, situation)
+    assert len(case.recording.asked) == 5, "a resumed run goes the same way"

@@ -57,7 +57,7 @@ def test_half_open_connections_do_not_block_other_clients(
             assert api.open_files < 1024
             lines = wait_for(lambda: _lines(api, "closed by the limits") or None, "a line")
             assert lines[0]["displaced"] >= 1
-            assert lines[0]["most_from"] == "127.0.0.1"
+            assert lines[0]["busiest_address"] == "127.0.0.1"
             assert len(lines) < 5
             (low,) = _lines(api, "limit of open files is low")
             assert low["files"] == 1024

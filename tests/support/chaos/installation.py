@@ -155,8 +155,8 @@ async def running_installation(
     `breakages` names what is broken, by service; `postgres` replaces the embedded server.
     """
     # A supervisor's backoff protects a machine from processes that crash at start; here they are killed all the time.
-    max_backoff_seconds = engines.LONGEST_SECONDS
-    engines.LONGEST_SECONDS = engines.FIRST_SECONDS  # type: ignore[misc]
+    max_backoff_seconds = engines.MAX_SECONDS
+    engines.MAX_SECONDS = engines.FIRST_SECONDS  # type: ignore[misc]
     installation = _build(home, sandbox_url, settings, breakages or {}, postgres)
     installation.armed_together = armed_together
     installation.process_pool.warm_up()
@@ -175,7 +175,7 @@ async def running_installation(
             with suppress(asyncio.CancelledError):
                 await supervision
     finally:
-        engines.LONGEST_SECONDS = max_backoff_seconds  # type: ignore[misc]
+        engines.MAX_SECONDS = max_backoff_seconds  # type: ignore[misc]
         installation.process_pool.stop([], grace_seconds=0.0)
         installation.nats.stop()
         installation.postgres.stop()

@@ -18,7 +18,7 @@ QUERIES: Final = 3
 INSIGHTS: Final = 2
 LLM_CALLS: Final = 1 + 4 * QUERIES + 2 * INSIGHTS + 2
 SEARCHES: Final = 2 * QUERIES
-LONGEST_ANSWER_SECONDS: Final = 0.3
+MAX_ANSWER_SECONDS: Final = 0.3
 
 NODE_TYPE: Final = "Maker"
 EDGE_TYPE: Final = "supplies"
@@ -61,7 +61,7 @@ class Mission:
                 {
                     "kind": "latency",
                     "contains": part,
-                    "latency_seconds": chance.uniform(0, LONGEST_ANSWER_SECONDS),
+                    "latency_seconds": chance.uniform(0, MAX_ANSWER_SECONDS),
                     "always": True,
                 }
                 for part in parts

@@ -28,9 +28,9 @@ def sequences_of(events: object) -> list[int]:
 
 
 def buffer_with(
-    *event_numbers: int, most_events: int = 100, most_bytes: int = 10_000
+    *event_numbers: int, max_events: int = 100, max_bytes: int = 10_000
 ) -> ReplayBuffer:
-    buffer = ReplayBuffer(most_events, most_bytes)
+    buffer = ReplayBuffer(max_events, max_bytes)
     buffer.begin(0, new_stream_from=0)
     for sequence in event_numbers:
         buffer.extend([buffered_event(sequence)], sequence, sequence)
@@ -48,11 +48,11 @@ def test_events_behind_a_position_are_returned() -> None:
 
 
 def test_the_oldest_events_are_evicted_by_count_and_by_size() -> None:
-    buffer = buffer_with(*range(1, 11), most_events=3)
+    buffer = buffer_with(*range(1, 11), max_events=3)
     assert (buffer.after, buffer.last) == (7, 10)
     assert sequences_of(buffer.behind(7)) == [8, 9, 10]
     assert buffer.behind(6) is None
-    small = buffer_with(1, 2, 3, most_bytes=25)
+    small = buffer_with(1, 2, 3, max_bytes=25)
     assert sequences_of(small.behind(1)) == [2, 3]
     assert small.behind(0) is None
     small.extend([buffered_event(4, size=1000)], 4, 4)
@@ -73,7 +73,7 @@ def test_a_chunk_is_limited_in_size_but_has_at_least_one_event() -> None:
 
 
 def test_a_position_before_the_buffer_is_read_from_the_stream() -> None:
-    buffer = buffer_with(1, 2, 3, most_events=2)
+    buffer = buffer_with(1, 2, 3, max_events=2)
     cursor = Cursor(0, buffer.stream)
     assert (cursor.look(buffer), cursor.is_before(buffer)) == (None, True)
     assert cursor.read(1, 1) is None
@@ -130,9 +130,9 @@ class Simulation:
 
     def restart(self) -> None:
         """The API restarts with a buffer that begins near the stream's end; the listener reconnects."""
-        self.buffer = ReplayBuffer(self.buffer.most_events, 10_000)
+        self.buffer = ReplayBuffer(self.buffer.max_events, 10_000)
         before_first = self.stored[0] - 1 if self.stored else self.last
-        after = max(before_first, self.last - self.buffer.most_events)
+        after = max(before_first, self.last - self.buffer.max_events)
         self.buffer.begin(after, new_stream_from=before_first)
         if self.cursor is not None:
             self.cursor = Cursor(self.cursor.sequence, self.buffer.stream)

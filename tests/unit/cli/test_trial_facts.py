@@ -97,17 +97,17 @@ def test_a_wrong_fact_is_shown_with_the_stated_value() -> None:
 def test_a_unit_or_a_year_may_be_a_separate_property() -> None:
     def judge(**properties: Any) -> Judgement:
         return CHECK.check(
-            WrittenProperty("Ghana", "gdp_growth", properties["value"], beside=properties)
+            WrittenProperty("Ghana", "gdp_growth", properties["value"], siblings=properties)
         ).judgement
 
     assert judge(value=5.7, year=2024) is RIGHT
     assert judge(value=5.7, year="2023") is WRONG
     assert judge(value=5.7) is RIGHT
     imports = {"unit": "million kWh"}
-    fact = WrittenProperty("Ghana", "electricity_imports", 48.4, beside=imports)
+    fact = WrittenProperty("Ghana", "electricity_imports", 48.4, siblings=imports)
     assert CHECK.check(fact).judgement is RIGHT
     thousands = WrittenProperty(
-        "Ghana", "electricity_imports", 48.4, beside={"unit": "thousand kWh"}
+        "Ghana", "electricity_imports", 48.4, siblings={"unit": "thousand kWh"}
     )
     assert CHECK.check(thousands).judgement is WRONG
 

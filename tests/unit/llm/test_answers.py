@@ -392,7 +392,7 @@ REJECTED = [
         "only reasoning",
         {"content": None, "reasoning": "Hm"},
         finish="length",
-        fails="MOST_OUTPUT_TOKENS",
+        fails="MAX_OUTPUT_TOKENS",
     ),
     json_case("an error", {"error": {"message": "no memory"}}, "with an error: no memory"),
     json_case("an error as a text", {"error": "no memory"}, "with an error: no memory"),

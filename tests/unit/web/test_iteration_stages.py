@@ -90,24 +90,24 @@ def test_a_query_shows_its_phases_and_their_time_bars() -> None:
         ),
     )
     assert iteration_flow.planned == (1, 1)
-    lane = iteration_flow.stages[1].lanes[0]
-    assert (lane.text, lane.word, lane.tone) == ("Find out", "running", "busy")
-    assert [(leg.name, leg.state) for leg in lane.legs] == [
+    step_card = iteration_flow.stages[1].step_cards[0]
+    assert (step_card.text, step_card.word, step_card.tone) == ("Find out", "running", "busy")
+    assert [(phase.name, phase.state) for phase in step_card.phases] == [
         ("acquisition", "done"),
         ("construction", "running"),
     ]
-    assert [(bar.start, bar.length, bar.open) for bar in lane.bars] == [
+    assert [(bar.start, bar.length, bar.open) for bar in step_card.bars] == [
         (1, 3, False),
         (4, 6, True),
     ]
-    assert iteration_flow.stages[2].lanes[0].word == "waiting"
+    assert iteration_flow.stages[2].step_cards[0].word == "waiting"
     assert iteration_flow.stages[3].why_empty == "Waits for the analyses."
 
 
 def test_a_step_to_be_retried_is_shown_as_retrying() -> None:
     query = step("query", "pending", error="503", attempts=2, retry_at=at(12))
-    lane = flow(OBSERVED, query).stages[1].lanes[0]
-    assert (lane.word, lane.tone, lane.is_tried_again) == ("retrying", "warn", True)
+    step_card = flow(OBSERVED, query).stages[1].step_cards[0]
+    assert (step_card.word, step_card.tone, step_card.is_tried_again) == ("retrying", "warn", True)
 
 
 def test_a_stage_with_one_failed_step_is_still_successful() -> None:
@@ -117,7 +117,7 @@ def test_a_stage_with_one_failed_step_is_still_successful() -> None:
         step("query", "completed", 1, result={"nodes": 2, "edges": 1}),
     ).stages[1]
     assert (stage.tone, stage.ended) == ("good", 2)
-    assert stage.lanes[1].notes == ("2 nodes, 1 edge written",)
+    assert stage.step_cards[1].notes == ("2 nodes, 1 edge written",)
 
 
 def test_feedback_rounds_are_shown_in_order() -> None:
@@ -143,7 +143,7 @@ def test_feedback_rounds_are_shown_in_order() -> None:
         2,
         1,
     )
-    assert iteration_flow.stages[2].lanes[0].missing == ("prices",)
+    assert iteration_flow.stages[2].step_cards[0].missing == ("prices",)
 
 
 def test_an_iteration_without_a_plan_shows_its_error_once() -> None:

@@ -62,14 +62,14 @@ async def list_agents(
     agents_page = await agent_queries.list_agents(
         access.session, access.owner_id, paging, state=state, search=search
     )
-    desks = await agent_queries.dashboard_counters(
+    counters_by_agent = await agent_queries.dashboard_counters(
         access.session, [agent.id for agent in agents_page.items]
     )
     return await page.answer(
         "agents/list.html",
         agents=agents_page.items,
         next=agents_page.next,
-        desks=desks,
+        counters_by_agent=counters_by_agent,
         states=list(AgentState),
         state=state,
         search=search or "",
@@ -103,7 +103,7 @@ def _default_caps(request: Request) -> Caps:
 
 
 LATEST: Final = 3
-SIDE: Final = "beside"
+SIDEBAR: Final = "sidebar"
 """The part of the page that changes rarely during an iteration."""
 _LATEST_PAGE: Final = PageRequest(LATEST)
 
@@ -114,7 +114,7 @@ async def show_agent(access: OwnedAgent, page: PageResponse) -> HTMLResponse:
     context: dict[str, Any] = {"agent": agent, "is_part": page.part is not None}
     if page.part in (None, "now"):
         context |= await _progress_context(access, agent)
-    if page.part in (None, SIDE):
+    if page.part in (None, SIDEBAR):
         context |= await _side_context(access)
     return await page.answer("agents/now.html", **context)
 
@@ -161,10 +161,10 @@ async def _progress_context(access: AgentAccess, agent: AgentDetails) -> dict[st
 
 
 async def _conclusion_labels(access: AgentAccess, flow: Flow) -> dict[UUID, labels.Label]:
-    """Returns the labels of the analyses and advice in the lanes."""
-    lanes = list(chain.from_iterable(stage.lanes for stage in flow.stages))
-    analyses = [analysis for lane in lanes for analysis in lane.analyses]
-    advice = [advice_item for lane in lanes for _, advice_item in lane.advice]
+    """Returns the labels of the analyses and advice on the cards."""
+    step_cards = list(chain.from_iterable(stage.step_cards for stage in flow.stages))
+    analyses = [analysis for step_card in step_cards for analysis in step_card.analyses]
+    advice = [advice_item for step_card in step_cards for _, advice_item in step_card.advice]
     node_ids = [*analyses, *advice]
     if not node_ids:
         return {}
@@ -193,12 +193,12 @@ def _is_in_first_iteration(agent: AgentDetails) -> bool:
 
 
 async def _side_context(access: AgentAccess) -> dict[str, Any]:
-    desks = await agent_queries.dashboard_counters(access.session, [access.agent.id])
+    counters_by_agent = await agent_queries.dashboard_counters(access.session, [access.agent.id])
     requests = await conclusions.list_investigation_requests(
         access.session, access.owner_id, access.agent.id, _LATEST_PAGE, is_open=True
     )
     return {
-        "desk": desks[access.agent.id],
+        "counters": counters_by_agent[access.agent.id],
         "latest": await conclusions.newest_conclusions(access.session, access.scope, LATEST),
         "lacking": requests,
         "budget": await costs.agent_usage(access.session, access.agent.id),

@@ -89,7 +89,7 @@ async def show_explorer(
         counts=graph_queries.total_counts(type_counts),
         types=sorted(type_counts.nodes.items(), key=lambda node: (-node[1], node[0])),
         colours=COLOURED_TYPES,
-        most_counted=graph_queries.MAX_COUNTED,
+        max_counted=graph_queries.MAX_COUNTED,
         entry=entry,
         results=search_results,
         limits=LIMITS,
@@ -235,7 +235,7 @@ async def list_types(
         schemas={row.name: property_rows(row.properties_schema) for row in types_page.items},
         counts=counts,
         all_counts={TypeKind.NODE: len(type_counts.nodes), TypeKind.EDGE: len(type_counts.edges)},
-        most_counted=graph_queries.MAX_COUNTED,
+        max_counted=graph_queries.MAX_COUNTED,
     )
 
 

@@ -100,7 +100,7 @@ async def show_health(request: Request, access: OperatorAccess, page: PageRespon
         bus_fault=bus.fault,
         state=await operations.read_installation_state(access.session),
         listeners=hub.listeners,
-        most_listeners=hub.most_listeners,
+        max_listeners=hub.max_listeners,
         scripts_are_there=assets.are_complete,
     )
     return await page.answer(

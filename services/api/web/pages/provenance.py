@@ -76,15 +76,15 @@ async def show_source(access: OwnedAgent, page: PageResponse, source_id: UUID) -
     source = await provenance.find_source(session, scope, source_id)
     if source is None:
         raise NotFoundError("source", source_id)
-    marks_view = await provenance.list_marks(session, scope, source_id)
+    highlights = await provenance.list_quote_highlights(session, scope, source_id)
     versions = await provenance.list_sources(session, scope, PageRequest(), url=source.url)
     return await page.answer(
         "sources/one.html",
         agent=access.agent,
         source=source,
-        marks=marks_view,
-        pieces=split_at_quotes(source.text, marks_view.items),
-        element_count=len({item.element_id for item in marks_view.items}),
+        highlights=highlights,
+        pieces=split_at_quotes(source.text, highlights.items),
+        element_count=len({item.element_id for item in highlights.items}),
         versions=[version for version in versions.items if version.id != source_id],
         retraction=await _latest_retraction(access, source),
         reason_characters=MAX_REASON_CHARS,

@@ -39,7 +39,7 @@ class PhaseState:
 
 
 @dataclass(frozen=True)
-class LaneBar:
+class PhaseBar:
     """Seconds since the iteration began; an `open` bar is still growing."""
 
     phase: str
@@ -49,14 +49,14 @@ class LaneBar:
 
 
 @dataclass(frozen=True)
-class Lane:
+class StepCard:
     step: StepResponse
     name: str
     text: str
     word: str
     tone: str
-    legs: tuple[PhaseState, ...] = ()
-    bars: tuple[LaneBar, ...] = ()
+    phases: tuple[PhaseState, ...] = ()
+    bars: tuple[PhaseBar, ...] = ()
     notes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
     analyses: tuple[UUID, ...] = ()
@@ -79,18 +79,18 @@ class Lane:
         return not self.has_ended and not self.is_waiting and self.step.error is not None
 
 
-def build_lane(step: StepResponse, progress: IterationProgress, end: datetime) -> Lane:
+def build_step_card(step: StepResponse, progress: IterationProgress, end: datetime) -> StepCard:
     kind = StepKind(step.kind)
     runs = [run for run in progress.runs if run.step_id == step.id]
     word, tone = _state(step)
     result = step.result or {}
-    return Lane(
+    return StepCard(
         step=step,
         name=_name(step, kind),
         text=_text(step, kind),
         word=word,
         tone=tone,
-        legs=_phase_states(kind, step, runs),
+        phases=_phase_states(kind, step, runs),
         bars=_bars(step, runs, progress.iteration.started_at, end),
         notes=_notes(kind, step),
         missing=tuple(result.get("missing", []))[:_MAX_MISSING],
@@ -164,7 +164,7 @@ def _phase_state(phase: Phase, run: PhaseRunResponse | None, step: StepResponse)
 
 def _bars(
     step: StepResponse, runs: Sequence[PhaseRunResponse], began: datetime, end: datetime
-) -> tuple[LaneBar, ...]:
+) -> tuple[PhaseBar, ...]:
     """Returns a bar per phase. The time before the first phase belongs to the first bar."""
     if step.started_at is None:
         return ()
@@ -174,7 +174,7 @@ def _bars(
     phases = [run.phase for run in runs] or [""]
     last = len(phases) - 1
     return tuple(
-        LaneBar(
+        PhaseBar(
             phase,
             max((start - began).total_seconds(), 0.0),
             max((stop - start).total_seconds(), 0.0),
@@ -213,11 +213,11 @@ _SERVICE_NAMES: Final = {
 
 @dataclass(frozen=True)
 class Stage:
-    """`lanes` is empty where there is no work, or where that is not known yet; `why_empty` says which."""
+    """`step_cards` is empty where there is no work, or where that is not known yet; `why_empty` says which."""
 
     kind: StepKind
     round: int
-    lanes: tuple[Lane, ...]
+    step_cards: tuple[StepCard, ...]
     why_empty: str = ""
 
     @property
@@ -230,14 +230,14 @@ class Stage:
 
     @property
     def ended(self) -> int:
-        return sum(lane.has_ended for lane in self.lanes)
+        return sum(step_card.has_ended for step_card in self.step_cards)
 
     @property
     def tone(self) -> str:
-        """Returns the worst tone of running lanes; once all have ended, the best, since one failed
+        """Returns the worst tone of running steps; once all have ended, the best, since one failed
         query does not fail the stage.
         """
-        tones = [lane.tone for lane in self.lanes]
+        tones = [step_card.tone for step_card in self.step_cards]
         for tone in ("warn", "busy", ""):
             if tone in tones:
                 return tone
@@ -265,12 +265,14 @@ class Flow:
     gain: Gain
     seconds: float
     errors: tuple[str, ...]
-    """Errors of the iteration that no lane shows."""
+    """Errors of the iteration that no step shows."""
 
     @property
-    def lanes(self) -> tuple[Lane, ...]:
-        """Lanes that have started, in the order of the loop."""
-        return tuple(lane for stage in self.stages for lane in stage.lanes if lane.bars)
+    def step_cards(self) -> tuple[StepCard, ...]:
+        """Cards of steps that have started, in the order of the loop."""
+        return tuple(
+            step_card for stage in self.stages for step_card in stage.step_cards if step_card.bars
+        )
 
 
 def build_flow(progress: IterationProgress) -> Flow:
@@ -278,7 +280,7 @@ def build_flow(progress: IterationProgress) -> Flow:
     end = iteration.ended_at or progress.now
     steps = progress.steps
     rounds = max((_round(step) for step in steps), default=0)
-    lane_errors = {text for step in steps for text in (f"{step.kind}: {step.error}", step.error)}
+    step_errors = {text for step in steps for text in (f"{step.kind}: {step.error}", step.error)}
     is_planned = _has_plan_step(progress, StepStatus.COMPLETED)
     return Flow(
         stages=tuple(_stages(progress, rounds, end)),
@@ -288,7 +290,7 @@ def build_flow(progress: IterationProgress) -> Flow:
         rounds=rounds,
         gain=_gain(steps),
         seconds=max((end - iteration.started_at).total_seconds(), MIN_SECONDS),
-        errors=tuple(error for error in iteration.errors if error not in lane_errors),
+        errors=tuple(error for error in iteration.errors if error not in step_errors),
     )
 
 
@@ -301,18 +303,18 @@ def _stages(progress: IterationProgress, rounds: int, end: datetime) -> Iterator
     for number in range(rounds + 1):
         for kind in (StepKind.QUERY, StepKind.INSIGHT):
             stage = _stage(progress, kind, number, end)
-            if stage.lanes or not number:
+            if stage.step_cards or not number:
                 yield stage
     yield _stage(progress, StepKind.ADVISE, 0, end)
 
 
 def _stage(progress: IterationProgress, kind: StepKind, number: int, end: datetime) -> Stage:
-    lanes = tuple(
-        build_lane(step, progress, end)
+    step_cards = tuple(
+        build_step_card(step, progress, end)
         for step in progress.steps
         if step.kind == kind and _round(step) == number
     )
-    return Stage(kind, number, lanes, "" if lanes else _why_empty(progress, kind))
+    return Stage(kind, number, step_cards, "" if step_cards else _why_empty(progress, kind))
 
 
 def _why_empty(progress: IterationProgress, kind: StepKind) -> str:

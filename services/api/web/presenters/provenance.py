@@ -193,19 +193,22 @@ _CONTINUES_OF: Final = 0b1100_0000
 @dataclass(frozen=True)
 class TextPiece:
     text: str
-    marks: Sequence[int]
+    highlights: Sequence[int]
     """Indices of the quotes that the piece is part of; empty for plain text."""
     begins: Sequence[int]
-    """Those of `marks` that begin here."""
+    """Those of `highlights` that begin here."""
 
 
-def split_at_quotes(text: str, marks: Sequence[QuoteHighlight]) -> list[TextPiece]:
+def split_at_quotes(text: str, highlights: Sequence[QuoteHighlight]) -> list[TextPiece]:
     """Splits `text` at the ends of quotes.
 
     Spans are in bytes of its UTF-8, may overlap, and are widened to whole characters.
     """
     page = text.encode()
-    spans = [(_char_start(page, mark.first_byte), _char_end(page, mark.end_byte)) for mark in marks]
+    spans = [
+        (_char_start(page, highlight.first_byte), _char_end(page, highlight.end_byte))
+        for highlight in highlights
+    ]
     cuts = sorted({0, len(page), *(edge for span in spans for edge in span)})
     opening: dict[int, list[int]] = {}
     for place, (first, end) in enumerate(spans):

@@ -1,8 +1,8 @@
 // The nodes and edges of the picture, loaded from the API in parts.
-export const MOST_DRAWN = 3_000;
+export const MAX_DRAWN = 3_000;
 const SPREAD = 100;
 const BESIDE = 8;
-const LONGEST_LABEL = 48;
+const MAX_LABEL_CHARS = 48;
 
 export class Drawing {
   constructor(agent) {
@@ -11,13 +11,13 @@ export class Drawing {
     this.first = null;
   }
 
-  // Adds new nodes and edges. New nodes are placed next to `beside`.
-  async bring(query, beside = null) {
+  // Adds new nodes and edges. New nodes are placed next to `neighbour`.
+  async bring(query, neighbour = null) {
     const layout = await this.ask(query);
-    const room = MOST_DRAWN - this.graph.order;
+    const room = MAX_DRAWN - this.graph.order;
     const fresh = layout.nodes.filter(([id]) => !this.graph.hasNode(id));
     const nodes = fresh.slice(0, Math.max(0, room));
-    const at = beside && this.graph.hasNode(beside) ? this.graph.getNodeAttributes(beside) : null;
+    const at = neighbour && this.graph.hasNode(neighbour) ? this.graph.getNodeAttributes(neighbour) : null;
     for (const node of nodes) this.addNode(node, layout.types, at);
     const edges = layout.edges.filter((edge) => this.addEdge(edge, layout)).length;
     this.first ??= layout.nodes[0]?.[0] ?? null;
@@ -79,5 +79,5 @@ function place(id) {
 export function label(name) {
   const plain = name.replace(/\p{C}+/gu, " ").trim();
   const letters = [...plain];
-  return letters.length > LONGEST_LABEL ? `${letters.slice(0, LONGEST_LABEL - 1).join("")}…` : plain;
+  return letters.length > MAX_LABEL_CHARS ? `${letters.slice(0, MAX_LABEL_CHARS - 1).join("")}…` : plain;
 }

@@ -1,7 +1,7 @@
 // Forces move the nodes for a while, so many rounds between two frames as leave the page at hand.
-const SHORTEST_BATCH_MS = 12;
-const LONGEST_BATCH_MS = 120;
-const LONGEST_MS = 8_000;
+const MIN_BATCH_MS = 12;
+const MAX_BATCH_MS = 120;
+const MAX_MS = 8_000;
 const MANY_NODES = 300;
 
 export class Layout {
@@ -10,7 +10,7 @@ export class Layout {
     this.whenSettled = whenSettled;
     this.left = 0;
     this.perBatch = 1;
-    this.batchMs = SHORTEST_BATCH_MS;
+    this.batchMs = MIN_BATCH_MS;
     this.last = 0;
     this.until = 0;
     this.isRunning = false;
@@ -19,7 +19,7 @@ export class Layout {
   settle() {
     const { order } = this.graph;
     this.left = order > 1_000 ? 120 : order > 200 ? 200 : 300;
-    this.until = performance.now() + LONGEST_MS;
+    this.until = performance.now() + MAX_MS;
     if (!this.isRunning && order) {
       this.isRunning = true;
       requestAnimationFrame(() => this.step());
@@ -50,7 +50,7 @@ export class Layout {
   // Where a frame takes long to draw, more is done between two, or it would never end.
   spare(now) {
     const frameMs = this.last ? now - this.last : 0;
-    this.batchMs = Math.min(LONGEST_BATCH_MS, Math.max(SHORTEST_BATCH_MS, frameMs / 2));
+    this.batchMs = Math.min(MAX_BATCH_MS, Math.max(MIN_BATCH_MS, frameMs / 2));
     this.last = now;
   }
 }

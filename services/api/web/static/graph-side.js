@@ -1,4 +1,4 @@
-// The panel beside the picture: details of the selected node, loaded from its page.
+// The panel next to the graph: details of the selected node, loaded from its page.
 import { formatTimes } from "./times.js";
 
 export class Side {

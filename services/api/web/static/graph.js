@@ -1,5 +1,5 @@
 // The graph explorer: the URL selects the first nodes; the user expands neighbourhoods from there.
-import { Drawing, MOST_DRAWN } from "./graph-data.js";
+import { Drawing, MAX_DRAWN } from "./graph-data.js";
 import { Layout } from "./graph-layout.js";
 import { List, plural } from "./graph-list.js";
 import { canDraw, Picture } from "./graph-picture.js";
@@ -45,16 +45,16 @@ class Explorer {
   }
 
   // Adds the result of `query`, unless the picture is full.
-  async bring(query, beside = null) {
+  async bring(query, neighbour = null) {
     this.showMessage("Looking…");
     let added;
     try {
-      added = await this.drawing.bring(query, beside);
+      added = await this.drawing.bring(query, neighbour);
     } catch (error) {
       this.showMessage(error.message);
       return 0;
     }
-    const more = added.isFull ? `The picture is full at ${MOST_DRAWN.toLocaleString()} nodes: hide some.` : added.isCut ? "There is more." : "";
+    const more = added.isFull ? `The picture is full at ${MAX_DRAWN.toLocaleString()} nodes: hide some.` : added.isCut ? "There is more." : "";
     this.showMessage(`${plural(added.nodes, "node")} came in. ${more}`);
     return added.nodes + added.edges;
   }

@@ -481,7 +481,7 @@ def upgrade() -> None:
         postgresql_where=sa.text("status = 'running'"),
     )
     op.create_index(
-        "iterations_untold_idx",
+        "iterations_unpublished_end_idx",
         "iterations",
         ["ended_at"],
         unique=False,
@@ -1666,7 +1666,7 @@ def downgrade() -> None:
     op.drop_table("graph_redirects")
     op.drop_table("prompt_versions")
     op.drop_index(
-        "iterations_untold_idx",
+        "iterations_unpublished_end_idx",
         table_name="iterations",
         postgresql_where=sa.text("ended_at is not null and end_published_at is null"),
     )

@@ -20,7 +20,7 @@ STOP_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.05
 
 
-class Fleet:
+class ServicePool:
     """All services, with a number of researchers."""
 
     def __init__(
