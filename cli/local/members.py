@@ -21,9 +21,11 @@ CONSUMER_SERVICES: Final = (
     "notifier",
 )
 API: Final = "api"
-SANDBOX_PACE_SECONDS: Final = 0.03
-"""Delay between the chunks of a streamed answer, as with a fast model."""
 SANDBOX: Final = "sandbox"
+SANDBOX_PACE: Final = "VIGIL_SANDBOX_PACE_SECONDS"
+"""Environment variable: the delay between the chunks of the sandbox's streamed answers."""
+DEFAULT_SANDBOX_PACE_SECONDS: Final = 0.03
+"""As with a fast model."""
 
 PRELOAD: Final = (
     *(f"services.{service}.app" for service in CONSUMER_SERVICES),
@@ -53,7 +55,7 @@ def run_api() -> None:
 
 
 def run_sandbox(port: int, corpus: str, cache: str, key: str) -> None:
-    """Exits with status 2 if the corpus cannot be used."""
+    """Exits with a message if the corpus or the pace cannot be used."""
     from pathlib import Path
 
     from sandbox.app import serve
@@ -65,12 +67,24 @@ def run_sandbox(port: int, corpus: str, cache: str, key: str) -> None:
         corpus=corpus,
         key=key,
         cache_directory=Path(cache),
-        pace_seconds=SANDBOX_PACE_SECONDS,
+        pace_seconds=sandbox_pace(),
     )
     try:
         serve(settings)
     except CorpusError as error:
         sys.exit(f"{error}")
+
+
+def sandbox_pace() -> float:
+    """The delay in seconds that the environment names; exits with a message if it is invalid."""
+    value = os.environ.get(SANDBOX_PACE, "").strip()
+    try:
+        seconds = float(value) if value else DEFAULT_SANDBOX_PACE_SECONDS
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 60:
+        sys.exit(f"{SANDBOX_PACE} must be a number of seconds from 0 to 60, not {value!r}")
+    return seconds
 
 
 def run_provision(refusals: Connection | None = None) -> None:

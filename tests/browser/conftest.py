@@ -40,7 +40,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharedInstallation]:
-    with installed(tmp_path_factory.mktemp("window")) as vigil:
+    with installed(tmp_path_factory.mktemp("window"), is_paced=True) as vigil:
         vigil.up()
         agent = vigil.json("agent", "create", MISSION, "--name", AGENT, "--interval", "1d")
         vigil.ended_iteration(AGENT, 1)

@@ -41,7 +41,7 @@ def window_and_database_url(
         "TAVILY_BASE_URL": sandbox_server,
         "TAVILY_API_KEY": "sandbox",
     }
-    with installed(tmp_path_factory.mktemp("troubled"), environment) as vigil:
+    with installed(tmp_path_factory.mktemp("troubled"), environment, is_paced=True) as vigil:
         vigil.up()
         installation = SharedInstallation(vigil, vigil.running.api_url, "")
         context = browser.new_context(viewport=WIDE)  # type: ignore[arg-type]  # a TypedDict of these two

@@ -22,6 +22,7 @@ from shared.llm.answers import AnswerError, FailureKind
 from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.provider import OnDelta
 from shared.llm.structured_output import MAX_WITHOUT_ANSWER
+from shared.runtime import consumer
 from shared.runtime import step_runner as work_module
 from shared.runtime.bus import Bus
 from shared.runtime.providers import create_model
@@ -220,6 +221,7 @@ async def test_built_in_prompts_replace_a_refusing_model_but_not_a_broken_server
     status: str,
 ) -> None:
     monkeypatch.setattr(work_module, "MIN_BACKOFF_SECONDS", 0.01)
+    monkeypatch.setattr(consumer, "MIN_DELAY_SECONDS", 0.01)
     provider = RefusingProvider(kind)
     monkeypatch.setattr(
         assistant_app,

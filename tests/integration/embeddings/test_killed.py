@@ -36,7 +36,7 @@ SCRIPT = [
     [
         pytest.param(Failpoint.CALL_UNSENT, False, 1, marks=pytest.mark.slow),
         pytest.param(Failpoint.CALL_ANSWERED, False, 2, marks=pytest.mark.slow),
-        (Failpoint.CALL_ANSWERED, True, 1),
+        pytest.param(Failpoint.CALL_ANSWERED, True, 1, marks=pytest.mark.slow),
         (Failpoint.CALL_RECORDED, False, 1),
     ],
 )

@@ -45,7 +45,17 @@ PHASE_TOOLS: Final = {
 }
 """The tools of each phase; calls of other tools do nothing."""
 
-EVERY_PAGE = pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+
+def every_page(turn: int) -> pytest.MarkDecorator:
+    """All pages; `make test-fast` tries each page with one of the three tests, whose turn is 0, 1 or 2."""
+    return pytest.mark.parametrize(
+        "page",
+        [
+            pytest.param(page, marks=() if number % 3 == turn else pytest.mark.slow)
+            for number, page in enumerate(pages())
+        ],
+        ids=lambda page: page.name,
+    )
 
 
 @dataclass(frozen=True)
@@ -88,7 +98,7 @@ def test_the_corpus_is_diverse() -> None:
     assert len({page.form for page in pages()}) >= 20
 
 
-@EVERY_PAGE
+@every_page(0)
 async def test_research_uses_only_the_tools_of_its_phases(scene: Scene, page: HostilePage) -> None:
     scene.web.serves(page)
     before = await scene.victim.fixed()
@@ -116,7 +126,7 @@ async def test_research_uses_only_the_tools_of_its_phases(scene: Scene, page: Ho
     ]
 
 
-@EVERY_PAGE
+@every_page(1)
 async def test_conclusions_need_valid_citations(scene: Scene, page: HostilePage) -> None:
     """The page's text is in the graph, from where the conclusion phases read it."""
     scene.web.serves(page)
@@ -138,7 +148,7 @@ async def test_conclusions_need_valid_citations(scene: Scene, page: HostilePage)
     await _assert_graph_is_sound(scene.victim)
 
 
-@EVERY_PAGE
+@every_page(2)
 async def test_a_conversation_reads_no_page_and_stores_nothing_of_it(
     scene: Scene, page: HostilePage
 ) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 
 from cli.local.data_directory import DataDirectory, Running
+from cli.local.members import SANDBOX_PACE
 from cli.local.ports import free_port
 from tests.support.paths import CORPUS
 from tests.support.waiting import wait_for
@@ -123,9 +124,15 @@ class Installation:
 
 
 @contextmanager
-def installed(home: Path, environment: Mapping[str, str] | None = None) -> Iterator[Installation]:
-    """An installation that is not started yet; it is stopped at the end of the block."""
-    installation = Installation(home, environment)
+def installed(
+    home: Path, environment: Mapping[str, str] | None = None, *, is_paced: bool = False
+) -> Iterator[Installation]:
+    """An installation that is not started yet; it is stopped at the end of the block.
+
+    `is_paced`: the sandbox streams its answers as slowly as a model, so that they are seen growing.
+    """
+    pace = {} if is_paced else {SANDBOX_PACE: "0"}
+    installation = Installation(home, {**pace, **(environment or {})})
     try:
         yield installation
     finally:
