@@ -13,6 +13,7 @@ import pytest
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port
 from shared.errors import TransientError
+from shared.events import stream_reader
 from shared.events.models import QueryFailed
 from shared.events.stream_reader import connect_reader, stream_state
 from shared.events.topology import STREAM
@@ -25,6 +26,12 @@ from tests.support.certificates import Pair, authority, sign
 pytestmark = pytest.mark.skipif(
     shutil.which("openssl") is None, reason="openssl is needed to make the certificates"
 )
+
+
+@pytest.fixture(autouse=True)
+def _short_connect_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client tries to connect until its timeout, also when it is rejected."""
+    monkeypatch.setattr(stream_reader, "CONNECT_SECONDS", 1.0)
 
 
 @dataclass(frozen=True)

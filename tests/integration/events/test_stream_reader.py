@@ -12,6 +12,7 @@ import pytest
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port, free_ports
 from shared.errors import PermanentError, TransientError
+from shared.events import stream_reader
 from shared.events.models import QueryCompleted, QueryFailed
 from shared.events.stream_reader import StoredEvent, connect_reader, follow
 from shared.runtime.bus import Bus
@@ -116,7 +117,8 @@ async def test_the_error_of_a_missing_stream_says_what_to_do(own_nats: EmbeddedN
             await anext(follow(client))
 
 
-async def test_an_unreachable_server_is_a_transient_error() -> None:
+async def test_an_unreachable_server_is_a_transient_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_reader, "CONNECT_SECONDS", 0.5)
     (port,) = free_ports(1)
     with pytest.raises(TransientError, match=str(port)):
         async with connect_reader(f"nats://127.0.0.1:{port}"):

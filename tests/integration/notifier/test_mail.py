@@ -203,7 +203,7 @@ async def test_a_silent_mail_server_times_out(
 ) -> None:
     monkeypatch.setattr(mailer_module, "SENDING_SECONDS", 0.2)
     async with run_smtp_server() as box:
-        box.answer_to_text_seconds = 5.0
+        box.answer_to_text_seconds = 1.0
         with pytest.raises(TransientError, match="no answer"):
             await send(box)
 

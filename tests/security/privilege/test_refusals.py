@@ -8,6 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from shared.errors import PermanentError, TransientError
+from shared.events import stream_reader
 from shared.events.credentials import Credentials
 from shared.events.models import AnalysisProduced
 from shared.events.stream_reader import connect_reader
@@ -45,7 +46,10 @@ async def test_a_forbidden_publication_is_logged(
     ]
 
 
-async def test_a_wrong_password_is_rejected_and_logged(installation: SecuredInstallation) -> None:
+async def test_a_wrong_password_is_rejected_and_logged(
+    installation: SecuredInstallation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_reader, "CONNECT_SECONDS", 1.0)
     wrong = installation.settings("researcher", nats_password="wrong")
     bus = create_bus(wrong, "researcher")
     with (
