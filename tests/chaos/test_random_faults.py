@@ -34,7 +34,7 @@ async def runner(
     tmp_path_factory: pytest.TempPathFactory, sandbox_server: str
 ) -> AsyncIterator[ScenarioRunner]:
     """Two replicas of every service, so that one can take over from the other."""
-    directory = tmp_path_factory.mktemp("crowd")
+    directory = tmp_path_factory.mktemp("random")
     settings = {**HASTY, "VIGIL_LEASE_SECONDS": f"{LEASE_SECONDS}"}
     async with open_runner(
         running_installation(directory, sandbox_server, replicas=REPLICAS, settings=settings)

@@ -19,7 +19,7 @@ from shared.workflow import dead_letters, iterations, leases, steps
 from shared.workflow.leases import Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.steps import running_service, status_is
-from tests.support.stored_letters import rows
+from tests.support.stored_dead_letters import rows
 from tests.support.waiting import wait_until
 
 QUERY = {"objective": "lithium", "reasoning": "why not", "search_hints": []}

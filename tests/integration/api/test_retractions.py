@@ -14,8 +14,8 @@ from tests.support.api.full_agent import AGENT, FullAgent, create_full_agent
 from tests.support.api.rows import delete_pages, get_agent
 from tests.support.api.serving import serve_api
 from tests.support.api.signed_in import create_token
-from tests.support.graph.retraction_graph import Library
-from tests.support.graph.world import World
+from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.retraction_graph import RetractionGraph
 from tests.support.waiting import wait_until
 
 PAGE, OTHER_PAGE = "https://false.example/page", "https://true.example/page"
@@ -29,28 +29,30 @@ async def full(database: Database) -> FullAgent:
 
 
 @pytest.fixture
-async def library(database: Database, full: FullAgent) -> Library:
+async def retraction_graph(database: Database, full: FullAgent) -> RetractionGraph:
     """The full agent's node and edge rest on PAGE, as do its analysis and advice."""
     agent = await get_agent(database, AGENT)
     await delete_pages(database, agent)
-    library = Library(World(database, GraphScope(agent.owner_id, agent.id), Validators()))
-    await library.says(PAGE, {"summary": "It buys."}, node_id=full.node_id)
-    await library.says(PAGE, {}, edge_id=full.edge_id)
-    return library
+    retraction_graph = RetractionGraph(
+        AgentGraph(database, GraphScope(agent.owner_id, agent.id), Validators())
+    )
+    await retraction_graph.says(PAGE, {"summary": "It buys."}, node_id=full.node_id)
+    await retraction_graph.says(PAGE, {}, edge_id=full.edge_id)
+    return retraction_graph
 
 
-async def _retract(api: httpx.AsyncClient, library: Library) -> str:
+async def _retract(api: httpx.AsyncClient, retraction_graph: RetractionGraph) -> str:
     response = await api.post(RETRACTIONS, json=RETRACTION)
     assert response.status_code == 201, response.text
     assert (response.json()["is_pending"], response.json()["left"]) == (True, 2)
-    await library.work_off()
+    await retraction_graph.work_off()
     return str(response.json()["id"])
 
 
 async def test_everything_that_rests_on_a_retracted_page_is_flagged(
-    api: httpx.AsyncClient, library: Library, full: FullAgent
+    api: httpx.AsyncClient, retraction_graph: RetractionGraph, full: FullAgent
 ) -> None:
-    retraction_id = await _retract(api, library)
+    retraction_id = await _retract(api, retraction_graph)
     nodes = (await api.get(f"/agents/{AGENT}/nodes")).json()["items"]
     flagged = {node["id"] for node in nodes if node["unsupported_since"]}
     assert flagged == {str(full.node_id)}
@@ -68,14 +70,14 @@ async def test_everything_that_rests_on_a_retracted_page_is_flagged(
 
 
 async def test_restoring_a_page_removes_all_flags(
-    api: httpx.AsyncClient, library: Library, full: FullAgent
+    api: httpx.AsyncClient, retraction_graph: RetractionGraph, full: FullAgent
 ) -> None:
-    retraction_id = await _retract(api, library)
+    retraction_id = await _retract(api, retraction_graph)
     for _ in range(2):
         restored = await api.post(f"{RETRACTIONS}/{retraction_id}/restore")
         assert restored.status_code == 200
         assert restored.json()["restored_at"]
-        await library.work_off()
+        await retraction_graph.work_off()
     node = (await api.get(f"/agents/{AGENT}/nodes/{full.node_id}")).json()
     assert node["unsupported_since"] is None
     assert node["properties"] == {"summary": "It buys."}
@@ -88,14 +90,16 @@ async def test_restoring_a_page_removes_all_flags(
 
 
 async def test_a_node_shows_the_conclusions_that_cite_it(
-    api: httpx.AsyncClient, library: Library, full: FullAgent
+    api: httpx.AsyncClient, retraction_graph: RetractionGraph, full: FullAgent
 ) -> None:
     node = (await api.get(f"/agents/{AGENT}/nodes/{full.analysis_id}")).json()
     assert str(full.advice_id) in {conclusion["id"] for conclusion in node["cited_by"]}
 
 
-async def test_pages_are_listed_and_shown(api: httpx.AsyncClient, library: Library) -> None:
-    await _retract(api, library)
+async def test_pages_are_listed_and_shown(
+    api: httpx.AsyncClient, retraction_graph: RetractionGraph
+) -> None:
+    await _retract(api, retraction_graph)
     (page,) = (await api.get(f"/agents/{AGENT}/sources", params={"url": PAGE})).json()["items"]
     assert page["retraction_reason"] == RETRACTION["reason"]
     source = (await api.get(f"/agents/{AGENT}/sources/{page['id']}")).json()
@@ -109,9 +113,9 @@ async def test_pages_are_listed_and_shown(api: httpx.AsyncClient, library: Libra
 
 
 async def test_a_repeated_retraction_returns_the_first(
-    api: httpx.AsyncClient, library: Library
+    api: httpx.AsyncClient, retraction_graph: RetractionGraph
 ) -> None:
-    retraction_id = await _retract(api, library)
+    retraction_id = await _retract(api, retraction_graph)
     response = await api.post(RETRACTIONS, json={**RETRACTION, "reason": "another reason"})
     assert response.status_code == 201
     assert (response.json()["id"], response.json()["reason"]) == (
@@ -132,11 +136,11 @@ async def test_unknown_pages_and_retractions_are_not_found(
 
 
 async def test_a_running_api_completes_pending_retractions(
-    settings: Settings, library: Library, full: FullAgent
+    settings: Settings, retraction_graph: RetractionGraph, full: FullAgent
 ) -> None:
     headers = {"Authorization": f"Bearer {await create_token(settings)}"}
     # Left by an earlier process.
-    retraction_id = await library.ask_retract(PAGE)
+    retraction_id = await retraction_graph.ask_retract(PAGE)
     with serve_api(settings) as url:
         async with httpx.AsyncClient(base_url=f"{url}/api/v1", headers=headers) as api:
 
@@ -144,14 +148,16 @@ async def test_a_running_api_completes_pending_retractions(
                 return not (await api.get(f"{RETRACTIONS}/{retraction_id}")).json()["is_pending"]
 
             await wait_until(is_done, what="the retraction to be done")
-            assert full.analysis_id in await library.doubted()
-            await library.says(OTHER_PAGE, {"summary": "It buys."}, node_id=full.node_id)
-            await library.says(OTHER_PAGE, {}, edge_id=full.edge_id)
-            await wait_until(lambda: _has_no_doubts(library), what="the doubts to be lifted")
+            assert full.analysis_id in await retraction_graph.doubted()
+            await retraction_graph.says(OTHER_PAGE, {"summary": "It buys."}, node_id=full.node_id)
+            await retraction_graph.says(OTHER_PAGE, {}, edge_id=full.edge_id)
+            await wait_until(
+                lambda: _has_no_doubts(retraction_graph), what="the doubts to be lifted"
+            )
             await api.post(f"{RETRACTIONS}/{retraction_id}/restore")
             await wait_until(is_done, what="the page to be restored")
-    assert await library.doubted() == set()
+    assert await retraction_graph.doubted() == set()
 
 
-async def _has_no_doubts(library: Library) -> bool:
-    return not await library.doubted()
+async def _has_no_doubts(retraction_graph: RetractionGraph) -> bool:
+    return not await retraction_graph.doubted()

@@ -18,7 +18,7 @@ from shared.runtime.settings import Settings
 from tests.support.sandbox_control import Sandbox
 from tests.support.seeds import repeatable
 from tests.support.spending import caps, ledger_faults, nothing_is_reserved
-from tests.support.worker_crowd import WorkerCrowd, agents_with_work, failed_steps, script_model
+from tests.support.worker_pool import WorkerPool, agents_with_work, failed_steps, script_model
 
 WORKERS = 32
 STEPS = {"agent": 16, "installation": 6}
@@ -96,21 +96,21 @@ async def test_billing_never_exceeds_the_cap(
     caps_to_set = caps(cap) if unit == "usd" else caps(calls=int(cap))
     await set_cap(database, agents, caps_to_set)
     script_model(sandbox_control, chance)
-    crowd = WorkerCrowd(sandbox_settings, agents, chance, WORKERS, deaths=WORKERS)
+    workers = WorkerPool(sandbox_settings, agents, chance, WORKERS, deaths=WORKERS)
     watch = Watch(database, sandbox_control, cap, unit)
     with repeatable(seed):
         watching = asyncio.create_task(watch.run_forever())
-        await crowd.work()
+        await workers.work()
         watching.cancel()
         with suppress(asyncio.CancelledError):
             await watching
         await watch.check()
         assert await nothing_is_reserved(database)
-        assert crowd.happened["killed"] > WORKERS / 2
-        assert crowd.happened["taken over"] > 0
+        assert workers.happened["killed"] > WORKERS / 2
+        assert workers.happened["taken over"] > 0
         assert await failed_steps(database) > 0, "the cap was reached"
         assert await notices(database) == len(await suspended_agents(database)) > 0
-    print(dict(crowd.happened), "checks:", watch.checks, "billed:", sandbox_control.billed_usd())
+    print(dict(workers.happened), "checks:", watch.checks, "billed:", sandbox_control.billed_usd())
 
 
 async def set_cap(database: Database, agents: Sequence[Agent], new_caps: Caps) -> None:
@@ -140,9 +140,9 @@ async def test_without_caps_the_ledger_covers_all_that_was_billed(
     sandbox_control, chance = Sandbox(sandbox), random.Random(seed)
     agents = await agents_with_work(database, agents=2, steps_each=6)
     script_model(sandbox_control, chance)
-    crowd = WorkerCrowd(sandbox_settings, agents, chance, WORKERS, deaths=WORKERS // 2)
+    workers = WorkerPool(sandbox_settings, agents, chance, WORKERS, deaths=WORKERS // 2)
     with repeatable(seed):
-        await crowd.work()
+        await workers.work()
         async with database.transaction() as session:
             day = await session.get_one(BudgetDay, (INSTALLATION, await budgets.today(session)))
             sums = select(func.sum(Call.cost_usd), func.sum(Call.assumed_usd))

@@ -4,24 +4,26 @@ import pytest
 
 from shared.database.engine import Database
 from shared.runtime.settings import Settings
-from tests.support.embeddings.seeker import Seeker
-from tests.support.graph.world import World, make_world
+from tests.support.embeddings.embedding_search import EmbeddingSearch
+from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
 from tests.support.sandbox_control import Sandbox
 
 
 @pytest.fixture
-async def world(database: Database) -> World:
-    return await make_world(database)
+async def agent_graph(database: Database) -> AgentGraph:
+    return await make_agent_graph(database)
 
 
 @pytest.fixture
-async def seeker(world: World, sandbox_control: Sandbox, sandbox_settings: Settings) -> Seeker:
-    return await Seeker.of(world, sandbox_control, sandbox_settings)
+async def embedding_search(
+    agent_graph: AgentGraph, sandbox_control: Sandbox, sandbox_settings: Settings
+) -> EmbeddingSearch:
+    return await EmbeddingSearch.of(agent_graph, sandbox_control, sandbox_settings)
 
 
 @pytest.fixture
 async def stranger(
     database: Database, sandbox_control: Sandbox, sandbox_settings: Settings
-) -> Seeker:
-    other = await make_world(database, "stranger")
-    return await Seeker.of(other, sandbox_control, sandbox_settings)
+) -> EmbeddingSearch:
+    other = await make_agent_graph(database, "stranger")
+    return await EmbeddingSearch.of(other, sandbox_control, sandbox_settings)

@@ -7,39 +7,43 @@ import psycopg
 from cli import doctor
 from cli.doctor import Verdict
 from shared.runtime.settings import Settings
-from tests.support.embeddings.seeker import EMBEDDER, Seeker, fill
+from tests.support.embeddings.embedding_search import EMBEDDER, EmbeddingSearch, fill
+from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.graph_with_evidence import prove
 from tests.support.graph.transfer import exported, imported
-from tests.support.graph.world import World
 from tests.support.sandbox_control import Sandbox
 
 
 async def test_an_export_has_no_vectors_and_imported_nodes_are_embedded(
-    seeker: Seeker, sandbox_control: Sandbox
+    embedding_search: EmbeddingSearch, sandbox_control: Sandbox
 ) -> None:
-    proven = await prove(seeker.world)
-    await seeker.embed()
-    before = await seeker.vectors()
-    file = await exported(proven)
+    evidence_graph = await prove(embedding_search.agent_graph)
+    await embedding_search.embed()
+    before = await embedding_search.vectors()
+    file = await exported(evidence_graph)
     assert EMBEDDER.encode() not in file
-    world = World(
-        seeker.world.database, await imported(proven, file, "Copy"), seeker.world.validators
+    agent_graph = AgentGraph(
+        embedding_search.agent_graph.database,
+        await imported(evidence_graph, file, "Copy"),
+        embedding_search.agent_graph.validators,
     )
-    assert await seeker.vectors() == before
-    await (await Seeker.of(world, sandbox_control, seeker.settings)).embed()
-    assert await seeker.vectors() == 2 * before > 0
+    assert await embedding_search.vectors() == before
+    await (
+        await EmbeddingSearch.of(agent_graph, sandbox_control, embedding_search.settings)
+    ).embed()
+    assert await embedding_search.vectors() == 2 * before > 0
 
 
 async def test_concurrent_steps_can_embed_the_same_nodes(
-    seeker: Seeker,
+    embedding_search: EmbeddingSearch,
 ) -> None:
-    await fill(seeker.world)
+    await fill(embedding_search.agent_graph)
     for number in range(30):
-        await seeker.world.node(f"Land {number}")
-    steps = [await seeker.next_step() for _ in range(4)]
+        await embedding_search.agent_graph.node(f"Land {number}")
+    steps = [await embedding_search.next_step() for _ in range(4)]
     await asyncio.gather(*(step.embed() for step in steps))
-    assert await seeker.vectors() == 32
-    assert all(call.answered_at for call in await seeker.calls())
+    assert await embedding_search.vectors() == 32
+    assert all(call.answered_at for call in await embedding_search.calls())
 
 
 def test_doctor_says_whether_embedding_search_is_on(database_url: str) -> None:

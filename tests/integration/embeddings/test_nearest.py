@@ -9,7 +9,7 @@ from sqlalchemy import text
 from shared.database.engine import Database
 from shared.database.tables.graph import DIMENSIONS
 from shared.graph.retrieval import VectorQuery, node_search
-from tests.support.graph.world import World, make_world
+from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
 
 NODES_PER_AGENT = 600
 CLUSTERS = 40
@@ -18,22 +18,24 @@ MODEL = "any"
 
 
 @pytest.fixture
-async def crowd(database: Database) -> list[World]:
+async def agent_graphs(database: Database) -> list[AgentGraph]:
     """Agents with equally many vectors each, in the same clusters."""
-    worlds = [await make_world(database, name) for name in ("one", "two", "three", "four")]
+    agent_graphs = [
+        await make_agent_graph(database, name) for name in ("one", "two", "three", "four")
+    ]
     chance = random.Random(1)
     centres = [[chance.gauss(0, 1) for _ in range(DIMENSIONS)] for _ in range(CLUSTERS)]
-    for world in worlds:
+    for agent_graph in agent_graphs:
         vectors = [_near(chance, chance.choice(centres)) for _ in range(NODES_PER_AGENT)]
         async with database.transaction() as session:
-            params = {"agent": world.scope.agent_id, "model": MODEL}
+            params = {"agent": agent_graph.scope.agent_id, "model": MODEL}
             await session.execute(
                 text(
                     "insert into graph_nodes (id, agent_id, type, name, properties)"
                     " select gen_random_uuid(), :agent, 'Country', 'Land ' || n, '{}'"
                     " from generate_series(1, :many) n"
                 ),
-                {"agent": world.scope.agent_id, "many": NODES_PER_AGENT},
+                {"agent": agent_graph.scope.agent_id, "many": NODES_PER_AGENT},
             )
             ids = await session.scalars(
                 text("select id from graph_nodes where agent_id = :agent order by id"), params
@@ -48,29 +50,29 @@ async def crowd(database: Database) -> list[World]:
                     for node_id, vector in zip(ids, vectors, strict=True)
                 ],
             )
-    return worlds
+    return agent_graphs
 
 
 async def test_the_index_finds_almost_all_of_an_agents_nearest_nodes_and_no_others(
-    crowd: list[World], monkeypatch: pytest.MonkeyPatch
+    agent_graphs: list[AgentGraph], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(2)
     hits = []
     for number in range(QUESTIONS):
-        world = crowd[number % len(crowd)]
-        async with world.database.transaction() as session:
+        agent_graph = agent_graphs[number % len(agent_graphs)]
+        async with agent_graph.database.transaction() as session:
             [vector] = await session.scalars(
                 text(
                     "select embedding from node_embeddings where agent_id = :a order by random() limit 1"
                 ),
-                {"a": world.scope.agent_id},
+                {"a": agent_graph.scope.agent_id},
             )
         query = VectorQuery(_near(chance, vector), MODEL, 0.0)
-        exact = await _nearest(world, query)
+        exact = await _nearest(agent_graph, query)
         with monkeypatch.context() as patch:
             patch.setattr(node_search, "MAX_EXACT_VECTORS", 10)
-            by_index = await _nearest(world, query, "enable_sort")
-        assert await _owners(world, by_index) == {world.scope.agent_id}
+            by_index = await _nearest(agent_graph, query, "enable_sort")
+        assert await _owners(agent_graph, by_index) == {agent_graph.scope.agent_id}
         assert [node_id for node_id in by_index if node_id in exact] == [
             node_id for node_id in exact if node_id in by_index
         ], "the nearest first"
@@ -78,16 +80,16 @@ async def test_the_index_finds_almost_all_of_an_agents_nearest_nodes_and_no_othe
     assert sum(hits) >= 0.9 * 20 * QUESTIONS, hits
 
 
-async def test_a_large_graph_is_searched_by_the_index(crowd: list[World]) -> None:
-    world = crowd[0]
-    async with world.database.transaction() as session:
+async def test_a_large_graph_is_searched_by_the_index(agent_graphs: list[AgentGraph]) -> None:
+    agent_graph = agent_graphs[0]
+    async with agent_graph.database.transaction() as session:
         await session.execute(text("analyze node_embeddings"))
         await session.execute(text("set local enable_seqscan = off"))
         await session.execute(text("set local enable_sort = off"))
         plan = await session.scalars(
             text(f"explain {node_search.NEAREST_BY_INDEX_SQL}"),
             {
-                **world.scope.sql_params,
+                **agent_graph.scope.sql_params,
                 "vector": [0.1] * DIMENSIONS,
                 "model": MODEL,
                 "farthest": 0.7,
@@ -100,15 +102,15 @@ def _near(chance: random.Random, centre: list[float]) -> list[float]:
     return [value + chance.gauss(0, 0.3) for value in centre]
 
 
-async def _nearest(world: World, query: VectorQuery, *off: str) -> list[UUID]:
-    async with world.database.transaction() as session:
+async def _nearest(agent_graph: AgentGraph, query: VectorQuery, *off: str) -> list[UUID]:
+    async with agent_graph.database.transaction() as session:
         for setting in off:
             await session.execute(text(f"set local {setting} = off"))
-        return await node_search.nearest_nodes(session, world.scope, query)
+        return await node_search.nearest_nodes(session, agent_graph.scope, query)
 
 
-async def _owners(world: World, ids: list[UUID]) -> set[UUID]:
-    async with world.database.transaction() as session:
+async def _owners(agent_graph: AgentGraph, ids: list[UUID]) -> set[UUID]:
+    async with agent_graph.database.transaction() as session:
         agent_ids = await session.scalars(
             text("select agent_id from graph_nodes where id = any(:ids)"), {"ids": ids}
         )

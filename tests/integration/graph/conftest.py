@@ -3,21 +3,21 @@
 import pytest
 
 from shared.database.engine import Database
+from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
 from tests.support.graph.duplicates import Duplicates
-from tests.support.graph.world import World, make_world
 
 
 @pytest.fixture
-async def world(database: Database) -> World:
-    return await make_world(database)
+async def agent_graph(database: Database) -> AgentGraph:
+    return await make_agent_graph(database)
 
 
 @pytest.fixture
-async def stranger(database: Database) -> World:
+async def stranger(database: Database) -> AgentGraph:
     """An agent of another user, in the same database."""
-    return await make_world(database, "stranger")
+    return await make_agent_graph(database, "stranger")
 
 
 @pytest.fixture
-async def duplicates(world: World) -> Duplicates:
-    return await Duplicates(world).fill()
+async def duplicates(agent_graph: AgentGraph) -> Duplicates:
+    return await Duplicates(agent_graph).fill()

@@ -7,20 +7,20 @@ from sqlalchemy import update
 from services.api.queries import provenance
 from shared.database.engine import Database
 from shared.database.tables import Source
-from tests.support.graph.world import PAGE, make_world
+from tests.support.graph.agent_graph import PAGE, make_agent_graph
 
 
 async def test_sources_match_by_part_of_address_or_title_without_wildcards(
     database: Database,
 ) -> None:
-    world = await make_world(database)
+    agent_graph = await make_agent_graph(database)
     page = {**PAGE, "url": "https://press.example/100%25_of", "title": "All of it"}
-    await world.store_search_results({"results": [page]})
+    await agent_graph.store_search_results({"results": [page]})
     async with database.transaction() as session:
 
         async def search(part: str, *, retracted: bool | None = None) -> list[str]:
             sources = await provenance.search_sources(
-                session, world.scope, part, retracted=retracted
+                session, agent_graph.scope, part, retracted=retracted
             )
             return [source.url for source in sources]
 
@@ -37,13 +37,13 @@ async def test_sources_match_by_part_of_address_or_title_without_wildcards(
 
 
 async def test_marks_of_a_page_are_listed_for_its_agent_only(database: Database) -> None:
-    world, other = await make_world(database), await make_world(database, "other")
-    aland, borland = await world.node("Aland"), await world.node("Borland")
-    edge = await world.edge(aland, borland)
+    agent_graph, other = await make_agent_graph(database), await make_agent_graph(database, "other")
+    aland, borland = await agent_graph.node("Aland"), await agent_graph.node("Borland")
+    edge = await agent_graph.edge(aland, borland)
     async with database.transaction() as session:
-        [page] = await provenance.search_sources(session, world.scope, "atlas")
-        highlights = await provenance.list_quote_highlights(session, world.scope, page.id)
-        counts = await provenance.count_quotes(session, world.scope, [page.id])
+        [page] = await provenance.search_sources(session, agent_graph.scope, "atlas")
+        highlights = await provenance.list_quote_highlights(session, agent_graph.scope, page.id)
+        counts = await provenance.count_quotes(session, agent_graph.scope, [page.id])
         assert (await provenance.list_quote_highlights(session, other.scope, page.id)).items == []
         assert await provenance.count_quotes(session, other.scope, [page.id]) == {}
     assert {(highlight.kind, highlight.element_id) for highlight in highlights.items} == {

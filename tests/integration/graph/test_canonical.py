@@ -24,29 +24,29 @@ from shared.graph.scope import GraphScope
 from shared.graph.types import RESERVED_TYPES
 from tests.support.canonical_graph import canonical, canonical_hash
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
-from tests.support.graph.world import EVIDENCE_INPUTS, PAGE, World
+from tests.support.graph.agent_graph import EVIDENCE_INPUTS, PAGE, AgentGraph
 
 LATER = datetime(2031, 1, 31, tzinfo=UTC)
 
 Row = GraphNode | GraphEdge | GraphNodeType | GraphEdgeType | Evidence | Source
 
 
-async def hash_of(world: World, scope: GraphScope | None = None) -> str:
-    async with world.database.transaction() as session:
-        return await canonical_hash(session, scope or world.scope)
+async def hash_of(agent_graph: AgentGraph, scope: GraphScope | None = None) -> str:
+    async with agent_graph.database.transaction() as session:
+        return await canonical_hash(session, scope or agent_graph.scope)
 
 
-async def learn(world: World, *, backwards: bool = False) -> None:
+async def learn(agent_graph: AgentGraph, *, backwards: bool = False) -> None:
     """Two states, a border with a length, an analysis that cites all three, and advice that cites it."""
     names = ["Ghana", "Togo"]
-    ids = {name: await world.node(name) for name in (reversed(names) if backwards else names)}
+    ids = {name: await agent_graph.node(name) for name in (reversed(names) if backwards else names)}
     for facts in ({"capital": "Accra"}, {"population": 33})[:: -1 if backwards else 1]:
-        await world.node("Ghana", **facts)
-    async with world.database.transaction() as session:
+        await agent_graph.node("Ghana", **facts)
+    async with agent_graph.database.transaction() as session:
         result = await edges.add_edge(
             session,
-            world.scope,
-            world.validators,
+            agent_graph.scope,
+            agent_graph.validators,
             type_name="borders",
             source_id=ids["Ghana"],
             target_id=ids["Togo"],
@@ -56,7 +56,7 @@ async def learn(world: World, *, backwards: bool = False) -> None:
         border = result.id
         analysis = await conclusions.add_analysis(
             session,
-            world.scope,
+            agent_graph.scope,
             name="Neighbours",
             kind="observation",
             summary=f"They touch [edge:{border}].",
@@ -65,7 +65,7 @@ async def learn(world: World, *, backwards: bool = False) -> None:
         )
         await conclusions.add_advice(
             session,
-            world.scope,
+            agent_graph.scope,
             name="Wait",
             action="HOLD",
             summary="Wait.",
@@ -75,19 +75,21 @@ async def learn(world: World, *, backwards: bool = False) -> None:
 
 
 async def test_agents_with_the_same_knowledge_have_the_same_hash(
-    world: World, stranger: World
+    agent_graph: AgentGraph, stranger: AgentGraph
 ) -> None:
-    assert await hash_of(world) == await hash_of(stranger)
-    await learn(world)
-    assert await hash_of(world) != await hash_of(stranger)
+    assert await hash_of(agent_graph) == await hash_of(stranger)
+    await learn(agent_graph)
+    assert await hash_of(agent_graph) != await hash_of(stranger)
     await learn(stranger, backwards=True)
-    assert await hash_of(world) == await hash_of(stranger)
+    assert await hash_of(agent_graph) == await hash_of(stranger)
 
 
-async def test_the_form_names_cited_elements_and_omits_ids_and_times(world: World) -> None:
-    await learn(world)
-    async with world.database.transaction() as session:
-        form = await canonical(session, world.scope)
+async def test_the_form_names_cited_elements_and_omits_ids_and_times(
+    agent_graph: AgentGraph,
+) -> None:
+    await learn(agent_graph)
+    async with agent_graph.database.transaction() as session:
+        form = await canonical(session, agent_graph.scope)
     ghana, togo = ["Country", "Ghana"], ["Country", "Togo"]
     assert form["edges"] == [
         {
@@ -160,10 +162,10 @@ def variants(value: Any) -> Iterator[Any]:
         yield value + 1
 
 
-async def test_any_change_changes_the_hash(world: World) -> None:
-    await learn(world)
-    hashes = {await hash_of(world)}
-    async with world.database.transaction() as session:
+async def test_any_change_changes_the_hash(agent_graph: AgentGraph) -> None:
+    await learn(agent_graph)
+    hashes = {await hash_of(agent_graph)}
+    async with agent_graph.database.transaction() as session:
         for table, columns in KNOWLEDGE.items():
             for row in await session.scalars(select(table)):
                 for column in columns:
@@ -171,7 +173,7 @@ async def test_any_change_changes_the_hash(world: World) -> None:
                     for other in variants(original):
                         setattr(row, column, other)
                         await session.flush()
-                        changed_hash = await canonical_hash(session, world.scope)
+                        changed_hash = await canonical_hash(session, agent_graph.scope)
                         assert changed_hash not in hashes, (table, column, other)
                         hashes.add(changed_hash)
                     setattr(row, column, original)
@@ -179,32 +181,34 @@ async def test_any_change_changes_the_hash(world: World) -> None:
 
 
 async def test_edge_direction_and_element_types_change_the_hash(
-    world: World, stranger: World
+    agent_graph: AgentGraph, stranger: AgentGraph
 ) -> None:
-    for agent in (world, stranger):
+    for agent in (agent_graph, stranger):
         await agent.edge_type("near")
         await agent.node_type("River")
-    ghana, togo = await world.node("Ghana"), await world.node("Togo")
-    await world.edge(ghana, togo)
+    ghana, togo = await agent_graph.node("Ghana"), await agent_graph.node("Togo")
+    await agent_graph.edge(ghana, togo)
     other_ghana, other_togo = await stranger.node("Ghana"), await stranger.node("Togo")
     await stranger.edge(other_togo, other_ghana)
-    assert await hash_of(world) != await hash_of(stranger)
-    await world.edge(togo, ghana)
+    assert await hash_of(agent_graph) != await hash_of(stranger)
+    await agent_graph.edge(togo, ghana)
     await stranger.edge(other_ghana, other_togo)
-    assert await hash_of(world) == await hash_of(stranger)
-    await world.edge(ghana, togo, "near")
-    assert await hash_of(world) != await hash_of(stranger)
+    assert await hash_of(agent_graph) == await hash_of(stranger)
+    await agent_graph.edge(ghana, togo, "near")
+    assert await hash_of(agent_graph) != await hash_of(stranger)
     await stranger.edge(other_ghana, other_togo, "near")
-    await world.node("Volta", "River")
+    await agent_graph.node("Volta", "River")
     await stranger.node("Volta")
-    assert await hash_of(world) != await hash_of(stranger)
+    assert await hash_of(agent_graph) != await hash_of(stranger)
 
 
-async def test_author_times_and_number_format_do_not_change_the_hash(world: World) -> None:
-    await learn(world)
-    before = await hash_of(world)
-    await world.iteration(1, queries=["What grows?"])
-    async with world.database.transaction() as session:
+async def test_author_times_and_number_format_do_not_change_the_hash(
+    agent_graph: AgentGraph,
+) -> None:
+    await learn(agent_graph)
+    before = await hash_of(agent_graph)
+    await agent_graph.iteration(1, queries=["What grows?"])
+    async with agent_graph.database.transaction() as session:
         iteration = (await session.scalars(select(Iteration))).one()
         for node in await session.scalars(select(GraphNode)):
             node.iteration_id, node.created_at, node.updated_at = iteration.id, LATER, LATER
@@ -213,11 +217,13 @@ async def test_author_times_and_number_format_do_not_change_the_hash(world: Worl
             elif node.name == "Ghana":
                 node.properties = {**node.properties, "population": 33.0}
         await session.execute(update(GraphNodeType).values(created_by="somebody", created_at=LATER))
-    assert await hash_of(world) == before
+    assert await hash_of(agent_graph) == before
 
 
-async def test_the_cited_element_changes_the_hash(world: World, stranger: World) -> None:
-    for agent, cited_name in ((world, "Ghana"), (stranger, "Togo")):
+async def test_the_cited_element_changes_the_hash(
+    agent_graph: AgentGraph, stranger: AgentGraph
+) -> None:
+    for agent, cited_name in ((agent_graph, "Ghana"), (stranger, "Togo")):
         ids = {name: await agent.node(name) for name in ("Ghana", "Togo")}
         async with agent.database.transaction() as session:
             await conclusions.add_analysis(
@@ -229,10 +235,15 @@ async def test_the_cited_element_changes_the_hash(world: World, stranger: World)
                 content=f"It grows [node:{ids[cited_name]}].",
                 **ANALYSIS_TERMS,
             )
-    assert await hash_of(world) != await hash_of(stranger)
+    assert await hash_of(agent_graph) != await hash_of(stranger)
 
 
-async def test_the_graph_of_another_owner_is_not_read(world: World, stranger: World) -> None:
-    empty = await hash_of(world, GraphScope(world.scope.owner_id, uuid4()))
+async def test_the_graph_of_another_owner_is_not_read(
+    agent_graph: AgentGraph, stranger: AgentGraph
+) -> None:
+    empty = await hash_of(agent_graph, GraphScope(agent_graph.scope.owner_id, uuid4()))
     await learn(stranger)
-    assert await hash_of(world, GraphScope(world.scope.owner_id, stranger.scope.agent_id)) == empty
+    assert (
+        await hash_of(agent_graph, GraphScope(agent_graph.scope.owner_id, stranger.scope.agent_id))
+        == empty
+    )

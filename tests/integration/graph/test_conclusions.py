@@ -15,14 +15,14 @@ from shared.graph.scope import GraphScope
 from shared.schemas.base import ConclusionResponse, PageRequest
 from shared.tools import ToolRefusalError
 from tests.support.forecast_terms import ADVICE_TERMS
-from tests.support.graph.world import World
+from tests.support.graph.agent_graph import AgentGraph
 
 
-async def _analysis(world: World, content: str, name: str = "Big") -> UUID:
-    async with world.database.transaction() as session:
+async def _analysis(agent_graph: AgentGraph, content: str, name: str = "Big") -> UUID:
+    async with agent_graph.database.transaction() as session:
         return await conclusions.add_analysis(
             session,
-            world.scope,
+            agent_graph.scope,
             name=name,
             kind="pattern",
             summary="It\ngrows.",
@@ -31,11 +31,11 @@ async def _analysis(world: World, content: str, name: str = "Big") -> UUID:
         )
 
 
-async def _advice(world: World, content: str, name: str = "Wait") -> UUID:
-    async with world.database.transaction() as session:
+async def _advice(agent_graph: AgentGraph, content: str, name: str = "Wait") -> UUID:
+    async with agent_graph.database.transaction() as session:
         return await conclusions.add_advice(
             session,
-            world.scope,
+            agent_graph.scope,
             name=name,
             action="HOLD",
             summary="Wait.",
@@ -48,91 +48,95 @@ async def _analyses(session: AsyncSession, scope: GraphScope) -> list[Conclusion
     return (await queries.list_conclusions(session, scope, ANALYSIS_TYPE, PageRequest())).items
 
 
-async def _count_rows(world: World, table: type) -> int:
-    async with world.database.transaction() as session:
+async def _count_rows(agent_graph: AgentGraph, table: type) -> int:
+    async with agent_graph.database.transaction() as session:
         return await session.scalar(select(func.count()).select_from(table)) or 0
 
 
-async def test_an_analysis_is_stored_with_its_citations(world: World) -> None:
-    ghana, togo = await world.node("Ghana"), await world.node("Togo")
-    border = await world.edge(ghana, togo)
-    analysis_id = await _analysis(world, f"It grows [node:{ghana}] there [edge:{border}].")
-    async with world.database.transaction() as session:
-        (analysis,) = await _analyses(session, world.scope)
+async def test_an_analysis_is_stored_with_its_citations(agent_graph: AgentGraph) -> None:
+    ghana, togo = await agent_graph.node("Ghana"), await agent_graph.node("Togo")
+    border = await agent_graph.edge(ghana, togo)
+    analysis_id = await _analysis(agent_graph, f"It grows [node:{ghana}] there [edge:{border}].")
+    async with agent_graph.database.transaction() as session:
+        (analysis,) = await _analyses(session, agent_graph.scope)
         node = await session.get_one(GraphNode, analysis_id)
-    assert analysis_id == ids.node_id(world.scope.agent_id, "AgentAnalysis", "Big")
+    assert analysis_id == ids.node_id(agent_graph.scope.agent_id, "AgentAnalysis", "Big")
     assert (analysis.id, analysis.word, analysis.summary) == (analysis_id, "pattern", "It grows.")
     assert [citation.id for citation in analysis.citations] == [ghana, border]
-    world.validators.check(
-        (await _type_schema(world, "AgentAnalysis")), node.properties, "AgentAnalysis"
+    agent_graph.validators.check(
+        (await _type_schema(agent_graph, "AgentAnalysis")), node.properties, "AgentAnalysis"
     )
 
 
-async def _type_schema(world: World, name: str) -> dict[str, object]:
-    async with world.database.transaction() as session:
-        node_types = (await graph.types(session, world.scope)).nodes
+async def _type_schema(agent_graph: AgentGraph, name: str) -> dict[str, object]:
+    async with agent_graph.database.transaction() as session:
+        node_types = (await graph.types(session, agent_graph.scope)).nodes
     return next(node_type.properties_schema for node_type in node_types if node_type.name == name)
 
 
 async def test_an_analysis_without_valid_citations_is_refused_and_not_stored(
-    world: World, stranger: World
+    agent_graph: AgentGraph, stranger: AgentGraph
 ) -> None:
     foreign_node = await stranger.node("Togo")
     with pytest.raises(ToolRefusalError, match="content cites nothing"):
-        await _analysis(world, "It grows.")
+        await _analysis(agent_graph, "It grows.")
     with pytest.raises(ToolRefusalError, match=r"do not exist: \[node:"):
-        await _analysis(world, f"It grows [node:{uuid4()}].")
+        await _analysis(agent_graph, f"It grows [node:{uuid4()}].")
     with pytest.raises(ToolRefusalError, match=rf"do not exist: \[node:{foreign_node}\]"):
-        await _analysis(world, f"It grows [node:{foreign_node}].")
+        await _analysis(agent_graph, f"It grows [node:{foreign_node}].")
     with pytest.raises(ToolRefusalError, match=r"Not citations: \[node:Ghana\]"):
-        await _analysis(world, "It grows [node:Ghana].")
-    async with world.database.transaction() as session:
-        assert await _analyses(session, world.scope) == []
+        await _analysis(agent_graph, "It grows [node:Ghana].")
+    async with agent_graph.database.transaction() as session:
+        assert await _analyses(session, agent_graph.scope) == []
 
 
-async def test_a_second_analysis_of_the_same_name_is_refused(world: World) -> None:
-    ghana = await world.node("Ghana")
-    first = await _analysis(world, f"[node:{ghana}]")
+async def test_a_second_analysis_of_the_same_name_is_refused(agent_graph: AgentGraph) -> None:
+    ghana = await agent_graph.node("Ghana")
+    first = await _analysis(agent_graph, f"[node:{ghana}]")
     with pytest.raises(ToolRefusalError, match=rf"exists: \[node:{first}\]; add only what is new"):
-        await _analysis(world, f"another [node:{ghana}]", name=" Big ")
-    async with world.database.transaction() as session:
-        (analysis,) = await _analyses(session, world.scope)
+        await _analysis(agent_graph, f"another [node:{ghana}]", name=" Big ")
+    async with agent_graph.database.transaction() as session:
+        (analysis,) = await _analyses(session, agent_graph.scope)
     assert analysis.content == f"[node:{ghana}]"
 
 
-async def test_advice_reaches_inbox_and_conversation(world: World) -> None:
-    ghana = await world.node("Ghana")
-    analysis = await _analysis(world, f"[node:{ghana}]")
-    advice_id = await _advice(world, f"Nothing changed [node:{analysis}].")
-    async with world.database.transaction() as session:
+async def test_advice_reaches_inbox_and_conversation(agent_graph: AgentGraph) -> None:
+    ghana = await agent_graph.node("Ghana")
+    analysis = await _analysis(agent_graph, f"[node:{ghana}]")
+    advice_id = await _advice(agent_graph, f"Nothing changed [node:{analysis}].")
+    async with agent_graph.database.transaction() as session:
         item = await session.get_one(InboxItem, ids.inbox_item_id(advice_id))
         message = await session.get_one(Message, ids.message_id(advice_id))
         conversation = await session.get_one(Conversation, message.conversation_id)
-    assert (item.owner_id, item.node_id, item.read_at) == (world.scope.owner_id, advice_id, None)
+    assert (item.owner_id, item.node_id, item.read_at) == (
+        agent_graph.scope.owner_id,
+        advice_id,
+        None,
+    )
     assert (item.title, item.summary) == ("HOLD: Wait", "Wait.")
-    assert conversation.agent_id == world.scope.agent_id
+    assert conversation.agent_id == agent_graph.scope.agent_id
     assert message.role == "agent"
     assert message.content == f"**HOLD: Wait**\n\nWait.\n\nNothing changed [node:{analysis}]."
 
 
-async def test_advice_is_added_to_the_existing_conversation(world: World) -> None:
-    conversation = Conversation(id=uuid4(), agent_id=world.scope.agent_id)
-    async with world.database.transaction() as session:
+async def test_advice_is_added_to_the_existing_conversation(agent_graph: AgentGraph) -> None:
+    conversation = Conversation(id=uuid4(), agent_id=agent_graph.scope.agent_id)
+    async with agent_graph.database.transaction() as session:
         session.add(conversation)
-    analysis = await _analysis(world, f"[node:{await world.node('Ghana')}]")
+    analysis = await _analysis(agent_graph, f"[node:{await agent_graph.node('Ghana')}]")
     for name in ("Wait", "Wait more"):
-        await _advice(world, f"[node:{analysis}]", name)
-    async with world.database.transaction() as session:
+        await _advice(agent_graph, f"[node:{analysis}]", name)
+    async with agent_graph.database.transaction() as session:
         messages = list(await session.scalars(select(Message.conversation_id)))
     assert messages == [conversation.id, conversation.id]
 
 
 async def test_advice_citing_anything_but_analyses_is_refused_without_notice(
-    world: World, stranger: World
+    agent_graph: AgentGraph, stranger: AgentGraph
 ) -> None:
-    ghana, togo = await world.node("Ghana"), await world.node("Togo")
-    border = await world.edge(ghana, togo)
-    analysis = await _analysis(world, f"[node:{ghana}]")
+    ghana, togo = await agent_graph.node("Ghana"), await agent_graph.node("Togo")
+    border = await agent_graph.edge(ghana, togo)
+    analysis = await _analysis(agent_graph, f"[node:{ghana}]")
     foreign_analysis = await _analysis(stranger, f"[node:{await stranger.node('Ghana')}]")
     for content, reason in (
         ("Wait.", "content cites nothing"),
@@ -145,20 +149,22 @@ async def test_advice_citing_anything_but_analyses_is_refused_without_notice(
         (f"[node:{analysis}] [node:x]", "Not citations"),
     ):
         with pytest.raises(ToolRefusalError, match=reason):
-            await _advice(world, content)
-    assert [await _count_rows(world, table) for table in (InboxItem, Conversation, Message)] == [
+            await _advice(agent_graph, content)
+    assert [
+        await _count_rows(agent_graph, table) for table in (InboxItem, Conversation, Message)
+    ] == [
         0,
         0,
         0,
     ]
 
 
-async def test_advice_and_its_inbox_item_are_rolled_back_together(world: World) -> None:
-    analysis = await _analysis(world, f"[node:{await world.node('Ghana')}]")
-    async with world.database.transaction() as session:
+async def test_advice_and_its_inbox_item_are_rolled_back_together(agent_graph: AgentGraph) -> None:
+    analysis = await _analysis(agent_graph, f"[node:{await agent_graph.node('Ghana')}]")
+    async with agent_graph.database.transaction() as session:
         await conclusions.add_advice(
             session,
-            world.scope,
+            agent_graph.scope,
             name="Wait",
             action="HOLD",
             summary="Wait.",
@@ -166,6 +172,6 @@ async def test_advice_and_its_inbox_item_are_rolled_back_together(world: World) 
             **ADVICE_TERMS,
         )
         await session.rollback()
-    assert [await _count_rows(world, table) for table in (InboxItem, Message)] == [0, 0]
-    await _advice(world, f"[node:{analysis}]")
-    assert [await _count_rows(world, table) for table in (InboxItem, Message)] == [1, 1]
+    assert [await _count_rows(agent_graph, table) for table in (InboxItem, Message)] == [0, 0]
+    await _advice(agent_graph, f"[node:{analysis}]")
+    assert [await _count_rows(agent_graph, table) for table in (InboxItem, Message)] == [1, 1]

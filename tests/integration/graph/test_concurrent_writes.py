@@ -16,7 +16,7 @@ from shared.database.tables import GraphName, GraphNode
 from shared.graph import nodes
 from shared.graph.entity_resolution import aliases
 from shared.graph.entity_resolution.aliases import NameRequest
-from tests.support.graph.world import COUNTRY, EVIDENCE_INPUTS, World
+from tests.support.graph.agent_graph import COUNTRY, EVIDENCE_INPUTS, AgentGraph
 
 WRITERS = 16
 SIZE = "VIGIL_TEST_WRITTEN"
@@ -74,17 +74,17 @@ def _batches(share: Sequence[int], chance: random.Random, largest: int) -> list[
     return batches
 
 
-async def _write(world: World, database: Database, batch: Sequence[NameRequest]) -> int:
+async def _write(agent_graph: AgentGraph, database: Database, batch: Sequence[NameRequest]) -> int:
     """Write the companies and return how many are new."""
     async with database.transaction() as session:
-        resolved = await aliases.resolve_and_reserve(session, world.scope, batch)
+        resolved = await aliases.resolve_and_reserve(session, agent_graph.scope, batch)
         by_id = {node.node_id: node for node in resolved}
         created = 0
         for node_id in sorted(by_id):
             result = await nodes.add_node(
                 session,
-                world.scope,
-                world.validators,
+                agent_graph.scope,
+                agent_graph.validators,
                 type_name="Company",
                 name=by_id[node_id].name,
                 properties=COUNTRY,
@@ -95,23 +95,27 @@ async def _write(world: World, database: Database, batch: Sequence[NameRequest])
     return created
 
 
-async def _write_all(world: World, url: str, batches: Sequence[Sequence[NameRequest]]) -> int:
+async def _write_all(
+    agent_graph: AgentGraph, url: str, batches: Sequence[Sequence[NameRequest]]
+) -> int:
     database = Database(url, name="writer", pool_size=1)
     try:
-        return sum([await _write(world, database, batch) for batch in batches])
+        return sum([await _write(agent_graph, database, batch) for batch in batches])
     finally:
         await database.close()
 
 
 @pytest.mark.parametrize("largest", [LARGEST_BATCH, 1])
 async def test_each_company_is_stored_once(
-    world: World, database_url: str, company_count: int, seed: int, largest: int
+    agent_graph: AgentGraph, database_url: str, company_count: int, seed: int, largest: int
 ) -> None:
     """In batches, and with one company per transaction as the tools do."""
-    await world.node_type("Company")
+    await agent_graph.node_type("Company")
     chance = random.Random(seed)
     work = [_batches(share, chance, largest) for share in _shares(company_count, chance)]
-    created = await asyncio.gather(*(_write_all(world, database_url, batches) for batches in work))
+    created = await asyncio.gather(
+        *(_write_all(agent_graph, database_url, batches) for batches in work)
+    )
     all_aliases = {
         alias
         for batches in work
@@ -119,7 +123,7 @@ async def test_each_company_is_stored_once(
         for request in batch
         for alias in request.aliases
     }
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         node_ids = list(await session.scalars(select(GraphNode.id)))
         named_count = await session.scalar(select(func.count(func.distinct(GraphName.node_id))))
         name_count = await session.scalar(select(func.count()).select_from(GraphName))

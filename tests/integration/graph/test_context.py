@@ -9,22 +9,22 @@ from shared.graph import context
 from shared.graph.conclusions import conclusions
 from shared.graph.prompt_format import CHARS_PER_TOKEN
 from tests.support.forecast_terms import ADVICE_TERMS
-from tests.support.graph.world import World
+from tests.support.graph.agent_graph import AgentGraph
 from tests.support.sql_capture import captured_statements
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=22)
 
 
-async def _build(world: World, token_budget: int = 6_000) -> str:
-    async with world.database.transaction() as session:
-        return await context.build_survey(session, world.scope, token_budget=token_budget)
+async def _build(agent_graph: AgentGraph, token_budget: int = 6_000) -> str:
+    async with agent_graph.database.transaction() as session:
+        return await context.build_survey(session, agent_graph.scope, token_budget=token_budget)
 
 
-async def _analysis(world: World, name: str, cited: UUID) -> UUID:
-    async with world.database.transaction() as session:
+async def _analysis(agent_graph: AgentGraph, name: str, cited: UUID) -> UUID:
+    async with agent_graph.database.transaction() as session:
         return await conclusions.add_analysis(
             session,
-            world.scope,
+            agent_graph.scope,
             name=name,
             kind="pattern",
             summary=f"{name} in short.",
@@ -38,8 +38,8 @@ def _section(text: str, title: str) -> list[str]:
     return rest.partition("\n## ")[0].splitlines()
 
 
-async def test_the_survey_of_an_empty_graph_lists_only_types(world: World) -> None:
-    text = await _build(world)
+async def test_the_survey_of_an_empty_graph_lists_only_types(agent_graph: AgentGraph) -> None:
+    text = await _build(agent_graph)
     assert text.splitlines()[0].endswith(
         ": 0 nodes, 0 edges, 3 node types, 2 edge types, 0 analyses, 0 advice."
     )
@@ -49,25 +49,25 @@ async def test_the_survey_of_an_empty_graph_lists_only_types(world: World) -> No
     ]
 
 
-async def test_sections_have_the_expected_order_and_format(world: World) -> None:
-    await world.node_type("Regulation")
-    ghana, togo = await world.node("Ghana", capital="Accra"), await world.node('To"go')
-    border = await world.edge(ghana, togo)
-    rule = await world.node("Old rule", "Regulation")
-    await world.touch(rule, updated_at=LONG_AGO)
-    analysis = await _analysis(world, "Growth", ghana)
-    async with world.database.transaction() as session:
+async def test_sections_have_the_expected_order_and_format(agent_graph: AgentGraph) -> None:
+    await agent_graph.node_type("Regulation")
+    ghana, togo = await agent_graph.node("Ghana", capital="Accra"), await agent_graph.node('To"go')
+    border = await agent_graph.edge(ghana, togo)
+    rule = await agent_graph.node("Old rule", "Regulation")
+    await agent_graph.touch(rule, updated_at=LONG_AGO)
+    analysis = await _analysis(agent_graph, "Growth", ghana)
+    async with agent_graph.database.transaction() as session:
         advice = await conclusions.add_advice(
             session,
-            world.scope,
+            agent_graph.scope,
             name="Wait",
             action="HOLD",
             summary="Wait.",
             content=f"[node:{analysis}]",
             **ADVICE_TERMS,
         )
-    await world.iteration(1, queries=["What grows?\nWhere?"], missing=["figures of\n2025"])
-    text = await _build(world)
+    await agent_graph.iteration(1, queries=["What grows?\nWhere?"], missing=["figures of\n2025"])
+    text = await _build(agent_graph)
     assert [line for line in text.splitlines() if line.startswith("## ")] == [
         "## Node types",
         "## Edge types",
@@ -101,44 +101,46 @@ async def test_sections_have_the_expected_order_and_format(world: World) -> None
     assert _section(text, "Recently asked") == ["- iteration 1, nothing found: What grows? Where?"]
 
 
-async def test_a_region_is_stale_only_when_none_of_it_was_touched(world: World) -> None:
-    old = await world.node("Ghana")
-    await world.touch(old, updated_at=LONG_AGO)
-    assert len(_section(await _build(world), "Stale regions")) == 1
-    await world.node("Togo")
-    assert _section(await _build(world), "Stale regions") == []
+async def test_a_region_is_stale_only_when_none_of_it_was_touched(agent_graph: AgentGraph) -> None:
+    old = await agent_graph.node("Ghana")
+    await agent_graph.touch(old, updated_at=LONG_AGO)
+    assert len(_section(await _build(agent_graph), "Stale regions")) == 1
+    await agent_graph.node("Togo")
+    assert _section(await _build(agent_graph), "Stale regions") == []
 
 
-async def test_the_budget_is_respected_and_analyses_precede_nodes(world: World) -> None:
-    nodes = [await world.node(f"Country {number}", capital="x" * 400) for number in range(60)]
+async def test_the_budget_is_respected_and_analyses_precede_nodes(agent_graph: AgentGraph) -> None:
+    nodes = [await agent_graph.node(f"Country {number}", capital="x" * 400) for number in range(60)]
     for number in range(8):
-        await _analysis(world, f"Pattern {number}", nodes[number])
-    text = await _build(world, token_budget=1_000)
+        await _analysis(agent_graph, f"Pattern {number}", nodes[number])
+    text = await _build(agent_graph, token_budget=1_000)
     assert len(text) <= 1_000 * CHARS_PER_TOKEN
     assert len(_section(text, "Analyses")) == 8
     assert 0 < len(_section(text, "Newest nodes")) < 40
-    long_text = await _build(world, token_budget=100_000)
+    long_text = await _build(agent_graph, token_budget=100_000)
     assert len(_section(long_text, "Newest nodes")) == 40, "the list is bounded even with room"
     assert "x" * 239 + "…" in long_text
     assert "x" * 240 not in long_text
 
 
-async def test_the_same_graph_yields_the_same_text(world: World) -> None:
+async def test_the_same_graph_yields_the_same_text(agent_graph: AgentGraph) -> None:
     same_moment = datetime.now(UTC)
-    nodes = [await world.node(f"Country {number}") for number in range(20)]
+    nodes = [await agent_graph.node(f"Country {number}") for number in range(20)]
     for node, other in pairwise(nodes):
-        await world.edge(node, other)
+        await agent_graph.edge(node, other)
     for node in nodes:
-        await world.touch(node, updated_at=same_moment)
-    first, second = await _build(world, 2_000), await _build(world, 2_000)
+        await agent_graph.touch(node, updated_at=same_moment)
+    first, second = await _build(agent_graph, 2_000), await _build(agent_graph, 2_000)
     assert first.splitlines()[1:] == second.splitlines()[1:]
 
 
-async def test_only_the_last_iterations_are_listed(world: World) -> None:
+async def test_only_the_last_iterations_are_listed(agent_graph: AgentGraph) -> None:
     for number in range(1, 12):
-        await world.iteration(number, queries=[f"objective {number}"], missing=[f"data {number}"])
-    await world.iteration(12, queries=[], missing=["Data 11"])
-    text = await _build(world)
+        await agent_graph.iteration(
+            number, queries=[f"objective {number}"], missing=[f"data {number}"]
+        )
+    await agent_graph.iteration(12, queries=[], missing=["Data 11"])
+    text = await _build(agent_graph)
     assert _section(text, "Recently asked") == [
         f"- iteration {number}, nothing found: objective {number}" for number in (11, 10, 9)
     ]
@@ -149,14 +151,16 @@ async def test_only_the_last_iterations_are_listed(world: World) -> None:
     ]
 
 
-async def test_relevant_nodes_come_with_edges_and_neighbours(world: World, stranger: World) -> None:
-    ghana = await world.node("Ghana", capital="A" * 500)
-    togo, benin = await world.node("Togo"), await world.node("Benin", capital="B" * 500)
-    near, far = await world.edge(ghana, togo), await world.edge(togo, benin)
+async def test_relevant_nodes_come_with_edges_and_neighbours(
+    agent_graph: AgentGraph, stranger: AgentGraph
+) -> None:
+    ghana = await agent_graph.node("Ghana", capital="A" * 500)
+    togo, benin = await agent_graph.node("Togo"), await agent_graph.node("Benin", capital="B" * 500)
+    near, far = await agent_graph.edge(ghana, togo), await agent_graph.edge(togo, benin)
     foreign_node = await stranger.node("Mali")
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         text = await context.describe_nodes(
-            session, world.scope, [togo, ghana, foreign_node, uuid4()]
+            session, agent_graph.scope, [togo, ghana, foreign_node, uuid4()]
         )
     assert text.splitlines() == [
         f'- [node:{togo}] Country "Togo" {{"summary": "A state."}}',
@@ -167,13 +171,16 @@ async def test_relevant_nodes_come_with_edges_and_neighbours(world: World, stran
     ]
 
 
-async def test_only_analyses_are_described_in_full(world: World) -> None:
-    ghana = await world.node("Ghana")
-    first, second = await _analysis(world, "First", ghana), await _analysis(world, "Second", ghana)
-    async with world.database.transaction() as session:
-        text = await context.describe_analyses(session, world.scope, [second, ghana, first])
-        assert await context.describe_nodes(session, world.scope, []) == ""
-        assert await context.describe_analyses(session, world.scope, [ghana]) == ""
+async def test_only_analyses_are_described_in_full(agent_graph: AgentGraph) -> None:
+    ghana = await agent_graph.node("Ghana")
+    first, second = (
+        await _analysis(agent_graph, "First", ghana),
+        await _analysis(agent_graph, "Second", ghana),
+    )
+    async with agent_graph.database.transaction() as session:
+        text = await context.describe_analyses(session, agent_graph.scope, [second, ghana, first])
+        assert await context.describe_nodes(session, agent_graph.scope, []) == ""
+        assert await context.describe_analyses(session, agent_graph.scope, [ghana]) == ""
     lines = text.splitlines()
     assert lines[0] == (
         f'- [node:{second}] AgentAnalysis "Second" {{"type": "pattern", "summary": "Second in short.", '
@@ -183,16 +190,18 @@ async def test_only_analyses_are_described_in_full(world: World) -> None:
     assert len(lines) == 2
 
 
-async def test_references_are_resolved_or_dropped(world: World, stranger: World) -> None:
-    await world.node_type("River")
-    ghana, cote = await world.node("Ghana"), await world.node("Côte d'Ivoire")
-    volta, volta_country = await world.node("Volta", "River"), await world.node("Volta")
+async def test_references_are_resolved_or_dropped(
+    agent_graph: AgentGraph, stranger: AgentGraph
+) -> None:
+    await agent_graph.node_type("River")
+    ghana, cote = await agent_graph.node("Ghana"), await agent_graph.node("Côte d'Ivoire")
+    volta, volta_country = await agent_graph.node("Volta", "River"), await agent_graph.node("Volta")
     foreign_node = await stranger.node("Mali")
     unknown = str(uuid4())
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         node_ids, unresolved = await context.resolve_references(
             session,
-            world.scope,
+            agent_graph.scope,
             [
                 f"[node:{ghana}]",
                 "  CôTE  d'ivoire ",
@@ -205,28 +214,30 @@ async def test_references_are_resolved_or_dropped(world: World, stranger: World)
                 "nul\x00",
             ],
         )
-        assert await context.resolve_references(session, world.scope, []) == ([], [])
+        assert await context.resolve_references(session, agent_graph.scope, []) == ([], [])
     assert node_ids == [ghana, cote, volta_country, volta]
     assert unresolved == [str(foreign_node), unknown, "Mali", "", "nul\x00"]
 
 
 async def test_resolving_references_sends_only_the_necessary_statements(
-    world: World,
+    agent_graph: AgentGraph,
 ) -> None:
-    ghana = await world.node("Ghana")
+    ghana = await agent_graph.node("Ghana")
     statement_counts = []
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         for references in ([], [str(ghana)], ["Ghana"], [str(ghana), "Ghana"]):
             with captured_statements() as statements:
-                await context.resolve_references(session, world.scope, references)
+                await context.resolve_references(session, agent_graph.scope, references)
             statement_counts.append(len(statements))
     assert statement_counts == [0, 1, 1, 2]
 
 
-async def test_nothing_of_another_agent_is_shown(world: World, stranger: World) -> None:
+async def test_nothing_of_another_agent_is_shown(
+    agent_graph: AgentGraph, stranger: AgentGraph
+) -> None:
     foreign_node = await stranger.node("Mali")
     await _analysis(stranger, "Theirs", foreign_node)
     await stranger.iteration(1, queries=["their question"], missing=["their data"])
-    text = await _build(world)
+    text = await _build(agent_graph)
     assert "Mali" not in text
     assert "their" not in text.lower()

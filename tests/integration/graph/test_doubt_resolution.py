@@ -10,8 +10,8 @@ from sqlalchemy import select
 from shared.database.engine import Database
 from shared.database.tables import Doubt
 from shared.graph.retraction.propagation import resolve_doubts
-from tests.support.graph.retraction_graph import Library
-from tests.support.graph.world import World
+from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.retraction_graph import RetractionGraph
 
 OLD, NEW, OTHER = (f"https://{name}.example/page" for name in ("old", "new", "other"))
 ACCRA: Final = {"capital": "Accra"}
@@ -20,8 +20,8 @@ LATER: Final = 20_000
 
 
 @pytest.fixture
-def library(world: World) -> Library:
-    return Library(world)
+def retraction_graph(agent_graph: AgentGraph) -> RetractionGraph:
+    return RetractionGraph(agent_graph)
 
 
 @pytest.fixture
@@ -32,168 +32,184 @@ async def other_replica(database_url: str) -> AsyncIterator[Database]:
     await replica.close()
 
 
-async def _notice_titles(library: Library) -> list[str]:
-    return sorted(notice.title for notice in await library.notices())
+async def _notice_titles(retraction_graph: RetractionGraph) -> list[str]:
+    return sorted(notice.title for notice in await retraction_graph.notices())
 
 
 async def test_renewed_support_resolves_doubts_and_notifies_the_owner_once(
-    library: Library,
+    retraction_graph: RetractionGraph,
 ) -> None:
-    ghana = await library.node("Ghana", {OLD: ACCRA})
-    analysis = await library.analysis("On it", f"[node:{ghana}]")
-    advice = await library.advice("Wait", analysis)
-    await library.retract(OLD)
-    await library.resolve_doubts()
-    assert await library.doubted() == {analysis, advice}
-    await library.says(NEW, ACCRA, node_id=ghana, day=LATER)
+    ghana = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    analysis = await retraction_graph.analysis("On it", f"[node:{ghana}]")
+    advice = await retraction_graph.advice("Wait", analysis)
+    await retraction_graph.retract(OLD)
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == {analysis, advice}
+    await retraction_graph.says(NEW, ACCRA, node_id=ghana, day=LATER)
     for _ in range(2):
-        await library.resolve_doubts()
-    assert await library.doubted() == set()
-    assert await _notice_titles(library) == [
+        await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == set()
+    assert await _notice_titles(retraction_graph) == [
         "1 analysis and 1 advice of watcher in doubt",
         "1 analysis and 1 advice of watcher no longer in doubt",
     ]
-    resolved = next(notice for notice in await library.notices() if "no longer" in notice.title)
+    resolved = next(
+        notice for notice in await retraction_graph.notices() if "no longer" in notice.title
+    )
     for word in (f"[node:{analysis}]", f"[node:{advice}]"):
         assert word in resolved.summary
 
 
-async def test_renewed_support_of_an_edge_resolves_doubts(library: Library) -> None:
-    ghana = await library.node("Ghana", {NEW: ACCRA})
-    togo = await library.node("Togo", {NEW: {}})
-    border = await library.edge(ghana, togo, OLD)
-    analysis = await library.analysis("On it", f"[edge:{border}]")
-    await library.retract(OLD)
-    assert await library.doubted() == {analysis}
-    await library.says(OTHER, {}, edge_id=border)
-    await library.resolve_doubts()
-    assert await library.doubted() == set()
+async def test_renewed_support_of_an_edge_resolves_doubts(
+    retraction_graph: RetractionGraph,
+) -> None:
+    ghana = await retraction_graph.node("Ghana", {NEW: ACCRA})
+    togo = await retraction_graph.node("Togo", {NEW: {}})
+    border = await retraction_graph.edge(ghana, togo, OLD)
+    analysis = await retraction_graph.analysis("On it", f"[edge:{border}]")
+    await retraction_graph.retract(OLD)
+    assert await retraction_graph.doubted() == {analysis}
+    await retraction_graph.says(OTHER, {}, edge_id=border)
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == set()
 
 
-async def test_a_contradicting_page_does_not_resolve_the_doubt(library: Library) -> None:
+async def test_a_contradicting_page_does_not_resolve_the_doubt(
+    retraction_graph: RetractionGraph,
+) -> None:
     """The analysis relied on Accra, which no other page supports."""
-    ghana = await library.node("Ghana", {OLD: ACCRA})
-    analysis = await library.analysis("On it", f"[node:{ghana}]")
-    await library.retract(OLD)
-    await library.says(NEW, {"capital": "Kumasi"}, node_id=ghana, day=LATER)
-    await library.resolve_doubts()
-    assert await library.doubted() == {analysis}
-    assert (await library.get_node(ghana)).properties == {"capital": "Kumasi"}
+    ghana = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    analysis = await retraction_graph.analysis("On it", f"[node:{ghana}]")
+    await retraction_graph.retract(OLD)
+    await retraction_graph.says(NEW, {"capital": "Kumasi"}, node_id=ghana, day=LATER)
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == {analysis}
+    assert (await retraction_graph.get_node(ghana)).properties == {"capital": "Kumasi"}
     # Another retraction causes a full evaluation; the doubt remains.
-    await library.says(OTHER, {"population": 3}, node_id=ghana)
-    await library.retract(OTHER)
-    assert await library.doubted() == {analysis}
+    await retraction_graph.says(OTHER, {"population": 3}, node_id=ghana)
+    await retraction_graph.retract(OTHER)
+    assert await retraction_graph.doubted() == {analysis}
 
 
-async def test_a_value_superseded_before_the_retraction_opens_no_doubt(library: Library) -> None:
-    ghana = await library.node("Ghana", {OLD: ACCRA})
-    await library.analysis("On it", f"[node:{ghana}]")
-    await library.says(NEW, {"capital": "Kumasi"}, node_id=ghana, day=1)
-    await library.retract(OLD)
-    assert await library.doubted() == set()
+async def test_a_value_superseded_before_the_retraction_opens_no_doubt(
+    retraction_graph: RetractionGraph,
+) -> None:
+    ghana = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    await retraction_graph.analysis("On it", f"[node:{ghana}]")
+    await retraction_graph.says(NEW, {"capital": "Kumasi"}, node_id=ghana, day=1)
+    await retraction_graph.retract(OLD)
+    assert await retraction_graph.doubted() == set()
 
 
-async def test_an_evaluated_doubt_is_not_evaluated_again(library: Library) -> None:
-    ghana = await library.node("Ghana", {OLD: ACCRA})
-    await library.analysis("On it", f"[node:{ghana}]")
-    await library.retract(OLD)
-    await library.resolve_doubts()
-    assert await _evaluation_times(library) == [None]
-    await library.says(NEW, {"capital": "Kumasi"}, node_id=ghana, day=LATER)
-    await library.resolve_doubts()
-    (first,) = await _evaluation_times(library)
-    await library.resolve_doubts()
+async def test_an_evaluated_doubt_is_not_evaluated_again(retraction_graph: RetractionGraph) -> None:
+    ghana = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    await retraction_graph.analysis("On it", f"[node:{ghana}]")
+    await retraction_graph.retract(OLD)
+    await retraction_graph.resolve_doubts()
+    assert await _evaluation_times(retraction_graph) == [None]
+    await retraction_graph.says(NEW, {"capital": "Kumasi"}, node_id=ghana, day=LATER)
+    await retraction_graph.resolve_doubts()
+    (first,) = await _evaluation_times(retraction_graph)
+    await retraction_graph.resolve_doubts()
     assert first is not None
-    assert await _evaluation_times(library) == [first]
+    assert await _evaluation_times(retraction_graph) == [first]
 
 
-async def _evaluation_times(library: Library) -> list[object]:
-    async with library.world.database.transaction() as session:
+async def _evaluation_times(retraction_graph: RetractionGraph) -> list[object]:
+    async with retraction_graph.agent_graph.database.transaction() as session:
         return list((await session.scalars(select(Doubt.evaluated_at))).all())
 
 
 async def test_the_owner_is_notified_when_the_last_of_two_doubts_is_resolved(
-    library: Library,
+    retraction_graph: RetractionGraph,
 ) -> None:
-    ghana, togo = [await library.node(name, {OLD: {"name": name}}) for name in ("Ghana", "Togo")]
-    analysis = await library.analysis("On both", f"[node:{ghana}]", f"[node:{togo}]")
-    await library.retract(OLD)
-    await library.says(NEW, {"name": "Ghana"}, node_id=ghana)
-    await library.resolve_doubts()
-    assert await library.doubted() == {analysis}
-    assert len(await library.notices()) == 1
-    await library.says(NEW, {"name": "Togo"}, node_id=togo)
-    await library.resolve_doubts()
-    assert await library.doubted() == set()
-    assert len(await library.notices()) == 2
+    ghana, togo = [
+        await retraction_graph.node(name, {OLD: {"name": name}}) for name in ("Ghana", "Togo")
+    ]
+    analysis = await retraction_graph.analysis("On both", f"[node:{ghana}]", f"[node:{togo}]")
+    await retraction_graph.retract(OLD)
+    await retraction_graph.says(NEW, {"name": "Ghana"}, node_id=ghana)
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == {analysis}
+    assert len(await retraction_graph.notices()) == 1
+    await retraction_graph.says(NEW, {"name": "Togo"}, node_id=togo)
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == set()
+    assert len(await retraction_graph.notices()) == 2
 
 
-async def test_a_conclusion_made_after_the_retraction_is_not_doubted(library: Library) -> None:
-    ghana = await library.node("Ghana", {OLD: ACCRA})
-    earlier = await library.analysis("Earlier", f"[node:{ghana}]")
-    await library.retract(OLD)
-    await library.says(NEW, {"capital": "Kumasi"}, node_id=ghana, day=LATER)
-    await library.analysis("Since", f"[node:{ghana}]")
-    await library.resolve_doubts()
-    assert await library.doubted() == {earlier}
+async def test_a_conclusion_made_after_the_retraction_is_not_doubted(
+    retraction_graph: RetractionGraph,
+) -> None:
+    ghana = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    earlier = await retraction_graph.analysis("Earlier", f"[node:{ghana}]")
+    await retraction_graph.retract(OLD)
+    await retraction_graph.says(NEW, {"capital": "Kumasi"}, node_id=ghana, day=LATER)
+    await retraction_graph.analysis("Since", f"[node:{ghana}]")
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == {earlier}
 
 
-async def test_restoring_after_the_doubts_are_resolved_changes_no_state(library: Library) -> None:
-    ghana = await library.node("Ghana", {OLD: ACCRA})
-    await library.analysis("On it", f"[node:{ghana}]")
-    retraction_id = await library.retract(OLD)
-    await library.says(NEW, ACCRA, node_id=ghana, day=LATER)
-    await library.resolve_doubts()
-    between = await library.state()
-    await library.restore(retraction_id)
-    assert (await library.state()).doubted == between.doubted == frozenset()
-    assert (await library.state()).seals == between.seals
-    assert len(await library.notices()) == 2
+async def test_restoring_after_the_doubts_are_resolved_changes_no_state(
+    retraction_graph: RetractionGraph,
+) -> None:
+    ghana = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    await retraction_graph.analysis("On it", f"[node:{ghana}]")
+    retraction_id = await retraction_graph.retract(OLD)
+    await retraction_graph.says(NEW, ACCRA, node_id=ghana, day=LATER)
+    await retraction_graph.resolve_doubts()
+    between = await retraction_graph.state()
+    await retraction_graph.restore(retraction_id)
+    assert (await retraction_graph.state()).doubted == between.doubted == frozenset()
+    assert (await retraction_graph.state()).seals == between.seals
+    assert len(await retraction_graph.notices()) == 2
 
 
-async def test_retracting_the_supporting_page_reopens_the_doubt(library: Library) -> None:
-    ghana = await library.node("Ghana", {OLD: ACCRA})
-    analysis = await library.analysis("On it", f"[node:{ghana}]")
-    await library.retract(OLD)
-    await library.says(NEW, ACCRA, node_id=ghana)
-    await library.resolve_doubts()
-    retraction_id = await library.retract(NEW)
-    await library.resolve_doubts()
-    assert await library.doubted() == {analysis}
-    await library.restore(retraction_id)
-    assert await library.doubted() == set()
-    assert await _notice_titles(library) == [
+async def test_retracting_the_supporting_page_reopens_the_doubt(
+    retraction_graph: RetractionGraph,
+) -> None:
+    ghana = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    analysis = await retraction_graph.analysis("On it", f"[node:{ghana}]")
+    await retraction_graph.retract(OLD)
+    await retraction_graph.says(NEW, ACCRA, node_id=ghana)
+    await retraction_graph.resolve_doubts()
+    retraction_id = await retraction_graph.retract(NEW)
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == {analysis}
+    await retraction_graph.restore(retraction_id)
+    assert await retraction_graph.doubted() == set()
+    assert await _notice_titles(retraction_graph) == [
         *["1 analysis of watcher in doubt"] * 2,
         "1 analysis of watcher no longer in doubt",
     ]
 
 
 async def test_a_pending_retraction_is_propagated_before_doubts_are_resolved(
-    library: Library,
+    retraction_graph: RetractionGraph,
 ) -> None:
     """The owner has not been notified of the doubt yet."""
-    ghana = await library.node("Ghana", {OLD: ACCRA})
-    analysis = await library.analysis("On it", f"[node:{ghana}]")
-    retraction_id = await library.retract(OLD)
-    await library.ask_restore(retraction_id)
-    await library.says(NEW, ACCRA, node_id=ghana)
-    await library.resolve_doubts()
-    assert await library.doubted() == {analysis}
-    await library.work_off()
-    assert await library.doubted() == set()
-    assert len(await library.notices()) == 1
+    ghana = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    analysis = await retraction_graph.analysis("On it", f"[node:{ghana}]")
+    retraction_id = await retraction_graph.retract(OLD)
+    await retraction_graph.ask_restore(retraction_id)
+    await retraction_graph.says(NEW, ACCRA, node_id=ghana)
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == {analysis}
+    await retraction_graph.work_off()
+    assert await retraction_graph.doubted() == set()
+    assert len(await retraction_graph.notices()) == 1
 
 
 async def test_only_one_of_two_replicas_sends_the_notice(
-    library: Library, other_replica: Database
+    retraction_graph: RetractionGraph, other_replica: Database
 ) -> None:
-    nodes = [await library.node(f"Node {number}", {OLD: ACCRA}) for number in range(6)]
-    await library.analysis("On them", *(f"[node:{node}]" for node in nodes))
-    await library.retract(OLD)
+    nodes = [await retraction_graph.node(f"Node {number}", {OLD: ACCRA}) for number in range(6)]
+    await retraction_graph.analysis("On them", *(f"[node:{node}]" for node in nodes))
+    await retraction_graph.retract(OLD)
     for node in nodes:
-        await library.says(NEW, ACCRA, node_id=node)
+        await retraction_graph.says(NEW, ACCRA, node_id=node)
     await asyncio.gather(
-        library.resolve_doubts(at_once=2), resolve_doubts(other_replica, at_once=2)
+        retraction_graph.resolve_doubts(at_once=2), resolve_doubts(other_replica, at_once=2)
     )
-    assert await library.doubted() == set()
-    assert len(await library.notices()) == 2
+    assert await retraction_graph.doubted() == set()
+    assert len(await retraction_graph.notices()) == 2

@@ -16,8 +16,8 @@ from shared.database.tables import Doubt, Source
 from shared.enums import ANALYSIS_TYPE
 from shared.graph.projection import NODES, load_claims
 from shared.graph.retraction import doubts
-from tests.support.graph.retraction_graph import Library
-from tests.support.graph.world import World
+from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.retraction_graph import RetractionGraph
 from tests.support.lock_probe import has_lock_waiter
 from tests.support.waiting import wait_until
 
@@ -36,61 +36,69 @@ _INSERT_CONCLUSIONS: Final = text(
 
 
 @pytest.fixture
-def library(world: World) -> Library:
-    return Library(world)
+def retraction_graph(agent_graph: AgentGraph) -> RetractionGraph:
+    return RetractionGraph(agent_graph)
 
 
-async def _source_id(library: Library, url: str) -> UUID:
-    async with library.world.database.transaction() as session:
+async def _source_id(retraction_graph: RetractionGraph, url: str) -> UUID:
+    async with retraction_graph.agent_graph.database.transaction() as session:
         return (await session.scalars(select(Source.id).where(Source.url == url))).one()
 
 
 async def test_a_later_retraction_doubts_only_conclusions_that_used_its_source(
-    library: Library,
+    retraction_graph: RetractionGraph,
 ) -> None:
-    ghana = await library.node("Ghana", {OLD: ACCRA})
-    await library.retract(OLD)
-    await library.says(NEW, KUMASI, node_id=ghana, day=LATER)
-    await library.says(OTHER, {"population": 3}, node_id=ghana)
-    analysis = await library.analysis("Since", f"[node:{ghana}]")
-    before = await library.state()
-    retraction_id = await library.retract(OTHER)
-    other = await _source_id(library, OTHER)
-    assert (await library.state()).doubted == {(analysis, ghana, other)}
-    await library.restore(retraction_id)
-    assert await library.state() == before
+    ghana = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    await retraction_graph.retract(OLD)
+    await retraction_graph.says(NEW, KUMASI, node_id=ghana, day=LATER)
+    await retraction_graph.says(OTHER, {"population": 3}, node_id=ghana)
+    analysis = await retraction_graph.analysis("Since", f"[node:{ghana}]")
+    before = await retraction_graph.state()
+    retraction_id = await retraction_graph.retract(OTHER)
+    other = await _source_id(retraction_graph, OTHER)
+    assert (await retraction_graph.state()).doubted == {(analysis, ghana, other)}
+    await retraction_graph.restore(retraction_id)
+    assert await retraction_graph.state() == before
 
 
 async def test_a_resolved_doubt_reopens_when_the_supporting_source_is_retracted(
-    library: Library,
+    retraction_graph: RetractionGraph,
 ) -> None:
     """This includes conclusions made between the retraction and its propagation."""
-    ghana = await library.node("Ghana", {OLD: ACCRA})
-    retraction_id = await library.ask_retract(OLD)
-    analysis = await library.analysis("On it", f"[node:{ghana}]")
-    await library.work_off()
-    old = await _source_id(library, OLD)
-    assert (await library.state()).doubted == {(analysis, ghana, old)}
-    await library.says(NEW, ACCRA, node_id=ghana)
-    await library.resolve_doubts()
-    assert await library.doubted() == set()
-    await library.retract(NEW)
-    assert (analysis, ghana, old) in (await library.state()).doubted
-    await library.restore(retraction_id)
-    assert await library.doubted() == set()
+    ghana = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    retraction_id = await retraction_graph.ask_retract(OLD)
+    analysis = await retraction_graph.analysis("On it", f"[node:{ghana}]")
+    await retraction_graph.work_off()
+    old = await _source_id(retraction_graph, OLD)
+    assert (await retraction_graph.state()).doubted == {(analysis, ghana, old)}
+    await retraction_graph.says(NEW, ACCRA, node_id=ghana)
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == set()
+    await retraction_graph.retract(NEW)
+    assert (analysis, ghana, old) in (await retraction_graph.state()).doubted
+    await retraction_graph.restore(retraction_id)
+    assert await retraction_graph.doubted() == set()
 
 
-async def test_very_many_doubts_are_opened_and_resolved_at_once(library: Library) -> None:
-    ghana = await library.node("Ghana", {OLD: ACCRA})
-    params = {"agent": library.world.scope.agent_id, "type": ANALYSIS_TYPE, "cited": ghana}
-    async with library.world.database.transaction() as session:
+async def test_very_many_doubts_are_opened_and_resolved_at_once(
+    retraction_graph: RetractionGraph,
+) -> None:
+    ghana = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    params = {
+        "agent": retraction_graph.agent_graph.scope.agent_id,
+        "type": ANALYSIS_TYPE,
+        "cited": ghana,
+    }
+    async with retraction_graph.agent_graph.database.transaction() as session:
         await session.execute(_INSERT_CONCLUSIONS, {**params, "many": MANY})
-    await library.retract(OLD)
-    assert await _count_open_doubts(library.world.database) == MANY
-    await library.says(NEW, ACCRA, node_id=ghana)
-    await library.resolve_doubts()
-    assert await _count_open_doubts(library.world.database) == 0
-    assert [notice.title.split()[0] for notice in await library.notices()] == [str(MANY)] * 2
+    await retraction_graph.retract(OLD)
+    assert await _count_open_doubts(retraction_graph.agent_graph.database) == MANY
+    await retraction_graph.says(NEW, ACCRA, node_id=ghana)
+    await retraction_graph.resolve_doubts()
+    assert await _count_open_doubts(retraction_graph.agent_graph.database) == 0
+    assert [notice.title.split()[0] for notice in await retraction_graph.notices()] == [
+        str(MANY)
+    ] * 2
 
 
 async def _count_open_doubts(database: Database) -> int:
@@ -109,12 +117,14 @@ async def _resolve(element_id: UUID, source_id: UUID, session: AsyncSession) -> 
 
 @pytest.mark.parametrize("change", [_close, _resolve])
 async def test_doubts_are_locked_in_id_order(
-    library: Library, change: Callable[[UUID, UUID, AsyncSession], Awaitable[None]]
+    retraction_graph: RetractionGraph, change: Callable[[UUID, UUID, AsyncSession], Awaitable[None]]
 ) -> None:
-    database = library.world.database
-    ghana = await library.node("Ghana", {OLD: ACCRA})
-    analyses = [await library.analysis(name, f"[node:{ghana}]") for name in ("One", "Other")]
-    source_id = await _source_id(library, OLD)
+    database = retraction_graph.agent_graph.database
+    ghana = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    analyses = [
+        await retraction_graph.analysis(name, f"[node:{ghana}]") for name in ("One", "Other")
+    ]
+    source_id = await _source_id(retraction_graph, OLD)
     low, high = await _insert_doubts_in_reverse(database, analyses, ghana, source_id)
     async with database.transaction() as session:
         await session.execute(select(Doubt.id).where(Doubt.id == low).with_for_update())

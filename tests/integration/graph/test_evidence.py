@@ -17,7 +17,7 @@ from shared.graph.retraction.propagation import propagate_retractions
 from shared.graph.scope import GraphScope
 from shared.graph.upsert import UpsertResult
 from shared.tools import Json, ToolRefusalError
-from tests.support.graph.world import COUNTRY, EVIDENCE_INPUTS, World
+from tests.support.graph.agent_graph import COUNTRY, EVIDENCE_INPUTS, AgentGraph
 
 URL = "https://press.example/ghana"
 TEXT = (
@@ -30,23 +30,23 @@ PEOPLE = 'Ghana - "Gold Coast" - has 33 million people.'
 
 
 @pytest.fixture
-async def ghana(world: World) -> World:
-    """A world with a stored page about Ghana."""
-    await world.store_search_results(
+async def ghana(agent_graph: AgentGraph) -> AgentGraph:
+    """An agent whose graph has a stored page about Ghana."""
+    await agent_graph.store_search_results(
         {"results": [{"url": URL, "content": TEXT, "published_date": "2024-05-01"}]}
     )
-    return world
+    return agent_graph
 
 
 async def add(
-    world: World, *evidence: EvidenceInput, scope: GraphScope | None = None, **more: Any
+    agent_graph: AgentGraph, *evidence: EvidenceInput, scope: GraphScope | None = None, **more: Any
 ) -> UpsertResult:
     properties: Json = {**COUNTRY, **more}
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         return await nodes.add_node(
             session,
-            scope or world.scope,
-            world.validators,
+            scope or agent_graph.scope,
+            agent_graph.validators,
             type_name="Country",
             name="Ghana",
             properties=properties,
@@ -54,8 +54,8 @@ async def add(
         )
 
 
-async def load_evidence(world: World, element: UpsertResult) -> list[Evidence]:
-    async with world.database.transaction() as session:
+async def load_evidence(agent_graph: AgentGraph, element: UpsertResult) -> list[Evidence]:
+    async with agent_graph.database.transaction() as session:
         rows = await session.scalars(
             select(Evidence)
             .where(func.coalesce(Evidence.node_id, Evidence.edge_id) == element.id)
@@ -64,8 +64,8 @@ async def load_evidence(world: World, element: UpsertResult) -> list[Evidence]:
         return list(rows)
 
 
-async def count_rows(world: World) -> tuple[int, int, int]:
-    async with world.database.transaction() as session:
+async def count_rows(agent_graph: AgentGraph) -> tuple[int, int, int]:
+    async with agent_graph.database.transaction() as session:
         counts = [
             await session.scalar(select(func.count()).select_from(table))
             for table in (GraphNode, GraphEdge, Evidence)
@@ -73,7 +73,7 @@ async def count_rows(world: World) -> tuple[int, int, int]:
     return counts[0] or 0, counts[1] or 0, counts[2] or 0
 
 
-async def test_a_quote_is_stored_as_its_byte_span(ghana: World) -> None:
+async def test_a_quote_is_stored_as_its_byte_span(ghana: AgentGraph) -> None:
     result = await add(
         ghana,
         EvidenceInput(URL, PEOPLE, ("summary", "population")),
@@ -91,7 +91,7 @@ async def test_a_quote_is_stored_as_its_byte_span(ghana: World) -> None:
     assert {people.as_of, capital.as_of} == {datetime(2024, 5, 1, tzinfo=UTC)}
 
 
-async def test_written_rows_are_sealed(ghana: World) -> None:
+async def test_written_rows_are_sealed(ghana: AgentGraph) -> None:
     result = await add(
         ghana,
         EvidenceInput(URL, PEOPLE),
@@ -126,7 +126,7 @@ async def test_written_rows_are_sealed(ghana: World) -> None:
 
 
 async def test_evidence_without_property_names_covers_the_remaining_properties(
-    ghana: World,
+    ghana: AgentGraph,
 ) -> None:
     result = await add(
         ghana,
@@ -189,14 +189,14 @@ async def test_evidence_without_property_names_covers_the_remaining_properties(
     ],
 )
 async def test_writes_without_valid_evidence_are_refused_and_store_nothing(
-    ghana: World, evidence: list[EvidenceInput], reason: str
+    ghana: AgentGraph, evidence: list[EvidenceInput], reason: str
 ) -> None:
     with pytest.raises(ToolRefusalError, match=reason):
         await add(ghana, *evidence, capital="Accra")
     assert await count_rows(ghana) == (0, 0, 0)
 
 
-async def test_evidence_from_a_retracted_page_is_refused(ghana: World) -> None:
+async def test_evidence_from_a_retracted_page_is_refused(ghana: AgentGraph) -> None:
     async with ghana.database.transaction() as session:
         await session.execute(
             update(Source)
@@ -209,7 +209,7 @@ async def test_evidence_from_a_retracted_page_is_refused(ghana: World) -> None:
 
 
 async def test_a_retraction_while_a_page_is_quoted_is_detected(
-    ghana: World, monkeypatch: pytest.MonkeyPatch
+    ghana: AgentGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     verify_quotes = evidence_module.verify_quotes
 
@@ -229,7 +229,7 @@ async def test_a_retraction_while_a_page_is_quoted_is_detected(
         await add(ghana, EvidenceInput(URL, PEOPLE))
 
 
-async def test_a_quote_may_come_from_any_version_of_a_page(ghana: World) -> None:
+async def test_a_quote_may_come_from_any_version_of_a_page(ghana: AgentGraph) -> None:
     await ghana.store_search_results(
         {"results": [{"url": URL, "content": "The page has moved elsewhere."}]}
     )
@@ -240,7 +240,7 @@ async def test_a_quote_may_come_from_any_version_of_a_page(ghana: World) -> None
 
 
 async def test_evidence_from_pages_of_other_agents_is_refused(
-    ghana: World, stranger: World
+    ghana: AgentGraph, stranger: AgentGraph
 ) -> None:
     await stranger.node_type("River")
     with pytest.raises(ToolRefusalError, match="no page was read at"):
@@ -248,7 +248,7 @@ async def test_evidence_from_pages_of_other_agents_is_refused(
     assert await count_rows(ghana) == (0, 0, 0)
 
 
-async def test_repeated_evidence_is_stored_once(ghana: World) -> None:
+async def test_repeated_evidence_is_stored_once(ghana: AgentGraph) -> None:
     first = await add(ghana, EvidenceInput(URL, PEOPLE))
     rows = [(row.id, row.learned_at) for row in await load_evidence(ghana, first)]
     second = await add(
@@ -258,7 +258,7 @@ async def test_repeated_evidence_is_stored_once(ghana: World) -> None:
     assert [(row.id, row.learned_at) for row in await load_evidence(ghana, first)] == rows
 
 
-async def test_a_schema_violation_is_refused_with_its_evidence(ghana: World) -> None:
+async def test_a_schema_violation_is_refused_with_its_evidence(ghana: AgentGraph) -> None:
     await add(ghana, EvidenceInput(URL, PEOPLE))
     before = await count_rows(ghana)
     with pytest.raises(ToolRefusalError, match="'many' is not of type 'integer'"):
@@ -267,13 +267,13 @@ async def test_a_schema_violation_is_refused_with_its_evidence(ghana: World) -> 
 
 
 async def connect(
-    world: World, *ends: Any, evidence: Any = EVIDENCE_INPUTS, **properties: Any
+    agent_graph: AgentGraph, *ends: Any, evidence: Any = EVIDENCE_INPUTS, **properties: Any
 ) -> UpsertResult:
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         return await edges.add_edge(
             session,
-            world.scope,
-            world.validators,
+            agent_graph.scope,
+            agent_graph.validators,
             type_name="borders",
             source_id=ends[0],
             target_id=ends[1],
@@ -282,7 +282,7 @@ async def connect(
         )
 
 
-async def test_an_edge_needs_evidence_too(ghana: World) -> None:
+async def test_an_edge_needs_evidence_too(ghana: AgentGraph) -> None:
     ends = [await ghana.node(name) for name in ("Ghana", "Togo")]
     with pytest.raises(ToolRefusalError, match="evidence: 0 entries"):
         await connect(ghana, *ends, evidence=())

@@ -8,35 +8,35 @@ from services.api.queries import graph
 from services.api.queries.graph import DrawingFilter
 from shared.database.engine import Database
 from shared.schemas.graph import GraphLayout
-from tests.support.graph.world import World, make_world
+from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
 
 
 def names(layout: GraphLayout) -> list[str]:
     return [node.name for node in layout.nodes]
 
 
-async def chain(world: World, *node_names: str) -> list[UUID]:
+async def chain(agent_graph: AgentGraph, *node_names: str) -> list[UUID]:
     """Add nodes that each border on the previous one; the last is the newest."""
-    ids = [await world.node(name) for name in node_names]
+    ids = [await agent_graph.node(name) for name in node_names]
     for before, after in pairwise(ids):
-        await world.edge(before, after)
+        await agent_graph.edge(before, after)
     start = datetime(2026, 1, 1, tzinfo=UTC)
     for days, node_id in enumerate(ids):
-        await world.touch(node_id, updated_at=start + timedelta(days=days))
+        await agent_graph.touch(node_id, updated_at=start + timedelta(days=days))
     return ids
 
 
 async def test_the_newest_nodes_are_drawn_with_only_the_edges_between_them(
     database: Database,
 ) -> None:
-    world = await make_world(database)
-    ids = await chain(world, "Aland", "Borland", "Corland")
+    agent_graph = await make_agent_graph(database)
+    ids = await chain(agent_graph, "Aland", "Borland", "Corland")
     async with database.transaction() as session:
-        two = await graph.draw_newest(session, world.scope, DrawingFilter(), 2)
-        every = await graph.draw_newest(session, world.scope, DrawingFilter(), 3)
+        two = await graph.draw_newest(session, agent_graph.scope, DrawingFilter(), 2)
+        every = await graph.draw_newest(session, agent_graph.scope, DrawingFilter(), 3)
         recent = DrawingFilter(("Country",), datetime(2026, 1, 3, tzinfo=UTC))
-        late = await graph.draw_newest(session, world.scope, recent, 3)
-        others = await graph.draw_newest(session, world.scope, DrawingFilter(("Nothing",)), 3)
+        late = await graph.draw_newest(session, agent_graph.scope, recent, 3)
+        others = await graph.draw_newest(session, agent_graph.scope, DrawingFilter(("Nothing",)), 3)
     assert (names(two), two.cut) == (["Corland", "Borland"], True)
     assert [(edge.source_id, edge.target_id) for edge in two.edges] == [(ids[1], ids[2])]
     assert (len(every.edges), every.cut) == (2, False)
@@ -47,28 +47,30 @@ async def test_the_newest_nodes_are_drawn_with_only_the_edges_between_them(
 async def test_the_edges_of_a_hub_to_drawn_nodes_are_found(
     database: Database,
 ) -> None:
-    world = await make_world(database)
-    hub = await world.node("Hub")
-    leaves = [await world.node(f"Leaf {number}") for number in range(5)]
+    agent_graph = await make_agent_graph(database)
+    hub = await agent_graph.node("Hub")
+    leaves = [await agent_graph.node(f"Leaf {number}") for number in range(5)]
     for leaf in leaves:
-        await world.edge(hub, leaf)
+        await agent_graph.edge(hub, leaf)
     async with database.transaction() as session:
-        newest = await graph.draw_newest(session, world.scope, DrawingFilter(), 10)
-        best = await graph.draw_best_connected(session, world.scope, DrawingFilter(), 10)
+        newest = await graph.draw_newest(session, agent_graph.scope, DrawingFilter(), 10)
+        best = await graph.draw_best_connected(session, agent_graph.scope, DrawingFilter(), 10)
     assert {edge.target_id for edge in newest.edges} == set(leaves)
     assert {node.id for node in best.nodes} == {hub, *leaves}
     assert len(best.edges) == len(leaves)
 
 
 async def test_search_results_and_neighbourhoods_are_drawn(database: Database) -> None:
-    world = await make_world(database)
-    aland, borland, _ = await chain(world, "Aland", "Borland", "Corland")
+    agent_graph = await make_agent_graph(database)
+    aland, borland, _ = await chain(agent_graph, "Aland", "Borland", "Corland")
     async with database.transaction() as session:
-        matches = await graph.draw_search(session, world.scope, "aland", DrawingFilter())
+        matches = await graph.draw_search(session, agent_graph.scope, "aland", DrawingFilter())
         neighbourhood = await graph.draw_neighbourhood(
-            session, world.scope, aland, depth=1, limit=10
+            session, agent_graph.scope, aland, depth=1, limit=10
         )
-        missing = await graph.draw_neighbourhood(session, world.scope, uuid4(), depth=1, limit=10)
+        missing = await graph.draw_neighbourhood(
+            session, agent_graph.scope, uuid4(), depth=1, limit=10
+        )
     assert (names(matches), matches.edges) == (["Aland"], [])
     assert neighbourhood is not None
     assert {node.id for node in neighbourhood.nodes} == {aland, borland}
@@ -76,8 +78,8 @@ async def test_search_results_and_neighbourhoods_are_drawn(database: Database) -
 
 
 async def test_the_graph_of_another_agent_is_not_drawn(database: Database) -> None:
-    world, other = await make_world(database), await make_world(database, "other")
-    aland, _ = await chain(world, "Aland", "Borland")
+    agent_graph, other = await make_agent_graph(database), await make_agent_graph(database, "other")
+    aland, _ = await chain(agent_graph, "Aland", "Borland")
     async with database.transaction() as session:
         assert (await graph.draw_newest(session, other.scope, DrawingFilter(), 10)).nodes == []
         assert (

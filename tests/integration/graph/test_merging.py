@@ -18,6 +18,7 @@ from shared.graph.retrieval import query
 from shared.tools import ToolRefusalError
 from shared.workflow import leases
 from tests.support.forecast_terms import ANALYSIS_TERMS
+from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.duplicates import (
     Duplicates,
     assert_sealed,
@@ -25,12 +26,13 @@ from tests.support.graph.duplicates import (
     merge_nodes,
     undo_merge,
 )
-from tests.support.graph.world import World
 
 
-async def test_the_kept_node_has_the_content_of_both(world: World, duplicates: Duplicates) -> None:
-    merge = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
-    node_rows, edge_rows, evidence_rows, name_rows = await load_rows(world)
+async def test_the_kept_node_has_the_content_of_both(
+    agent_graph: AgentGraph, duplicates: Duplicates
+) -> None:
+    merge = await merge_nodes(agent_graph, duplicates.kept_id, duplicates.merged_id)
+    node_rows, edge_rows, evidence_rows, name_rows = await load_rows(agent_graph)
     by_id = {row["id"]: row for row in node_rows}
     assert duplicates.merged_id not in by_id
     assert by_id[duplicates.kept_id]["properties"] == {
@@ -50,46 +52,50 @@ async def test_the_kept_node_has_the_content_of_both(world: World, duplicates: D
     )
     assert {row["node_id"] for row in name_rows if "ivo" in row["key"]} == {duplicates.kept_id}
     assert merge.undone_at is None
-    await assert_sealed(world)
+    await assert_sealed(agent_graph)
 
 
 async def test_names_of_the_merged_node_resolve_to_the_kept_node(
-    world: World, duplicates: Duplicates
+    agent_graph: AgentGraph, duplicates: Duplicates
 ) -> None:
-    merge = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
-    assert await world.node("CÔTE D'IVOIRE") == duplicates.kept_id
-    await undo_merge(world, merge.id)
-    assert await world.node("Cote d Ivoire") != duplicates.merged_id
-    assert await world.node("Cote dIvoire") == duplicates.merged_id
+    merge = await merge_nodes(agent_graph, duplicates.kept_id, duplicates.merged_id)
+    assert await agent_graph.node("CÔTE D'IVOIRE") == duplicates.kept_id
+    await undo_merge(agent_graph, merge.id)
+    assert await agent_graph.node("Cote d Ivoire") != duplicates.merged_id
+    assert await agent_graph.node("Cote dIvoire") == duplicates.merged_id
 
 
-async def test_citations_of_merged_ids_are_resolved(world: World, duplicates: Duplicates) -> None:
-    merge = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
+async def test_citations_of_merged_ids_are_resolved(
+    agent_graph: AgentGraph, duplicates: Duplicates
+) -> None:
+    merge = await merge_nodes(agent_graph, duplicates.kept_id, duplicates.merged_id)
     [edge_to_ghana] = [
         row["id"]
-        for row in (await load_rows(world, EDGES))[0]
+        for row in (await load_rows(agent_graph, EDGES))[0]
         if row["target_id"] == duplicates.ghana
     ]
     citations = [
         Citation(Kind.NODE, duplicates.merged_id),
         Citation(Kind.EDGE, duplicates.to_ghana),
     ]
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         redirects = await current_ids(
-            session, world.scope, [duplicates.merged_id, duplicates.to_ghana, duplicates.ghana]
+            session,
+            agent_graph.scope,
+            [duplicates.merged_id, duplicates.to_ghana, duplicates.ghana],
         )
         assert redirects == {
             duplicates.merged_id: duplicates.kept_id,
             duplicates.to_ghana: edge_to_ghana,
         }
-        labels = await citation_index.load_cited_labels(session, world.scope, citations)
+        labels = await citation_index.load_cited_labels(session, agent_graph.scope, citations)
         assert [labels[citation].name for citation in citations] == [
             "Ivory Coast",
             "Ivory Coast → Ghana",
         ]
         analysis = await conclusions.add_analysis(
             session,
-            world.scope,
+            agent_graph.scope,
             name="Neighbours",
             kind="observation",
             summary="They are neighbours.",
@@ -97,20 +103,20 @@ async def test_citations_of_merged_ids_are_resolved(world: World, duplicates: Du
             **ANALYSIS_TERMS,
         )
         assert await context.resolve_references(
-            session, world.scope, [str(duplicates.merged_id)]
+            session, agent_graph.scope, [str(duplicates.merged_id)]
         ) == (
             [duplicates.kept_id],
             [],
         )
-        answer = await query.query_graph(session, world.scope, ids=[duplicates.merged_id])
+        answer = await query.query_graph(session, agent_graph.scope, ids=[duplicates.merged_id])
         assert [node["id"] for node in answer["nodes"]] == [str(duplicates.kept_id)]
         assert "Ivory Coast" in await context.describe_nodes(
-            session, world.scope, [duplicates.merged_id]
+            session, agent_graph.scope, [duplicates.merged_id]
         )
-    assert await world.edge(duplicates.merged_id, duplicates.ghana) == edge_to_ghana
-    await undo_merge(world, merge.id)
-    async with world.database.transaction() as session:
-        labels = await citation_index.load_cited_labels(session, world.scope, citations)
+    assert await agent_graph.edge(duplicates.merged_id, duplicates.ghana) == edge_to_ghana
+    await undo_merge(agent_graph, merge.id)
+    async with agent_graph.database.transaction() as session:
+        labels = await citation_index.load_cited_labels(session, agent_graph.scope, citations)
         assert [labels[citation].name for citation in citations] == [
             "Côte d’Ivoire",
             "Côte d’Ivoire → Ghana",
@@ -118,14 +124,14 @@ async def test_citations_of_merged_ids_are_resolved(world: World, duplicates: Du
         assert (await session.scalar(select(NODES.c.id).where(NODES.c.id == analysis))) == analysis
 
 
-async def test_invalid_merges_are_refused(world: World, stranger: World) -> None:
-    await world.node_type("River")
-    ghana, volta = await world.node("Ghana"), await world.node("Volta", "River")
+async def test_invalid_merges_are_refused(agent_graph: AgentGraph, stranger: AgentGraph) -> None:
+    await agent_graph.node_type("River")
+    ghana, volta = await agent_graph.node("Ghana"), await agent_graph.node("Volta", "River")
     foreign_node = await stranger.node("Togo")
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         analysis = await conclusions.add_analysis(
             session,
-            world.scope,
+            agent_graph.scope,
             name="A",
             kind="observation",
             summary="s",
@@ -139,68 +145,68 @@ async def test_invalid_merges_are_refused(world: World, stranger: World) -> None
         (analysis, ghana, "cannot be merged"),
     ):
         with pytest.raises(MergeRefusedError, match=message):
-            await merge_nodes(world, kept_id, merged_id)
-    async with world.database.transaction() as session:
+            await merge_nodes(agent_graph, kept_id, merged_id)
+    async with agent_graph.database.transaction() as session:
         for kept_id, merged_id in ((ghana, foreign_node), (foreign_node, ghana)):
             merge = await entity_resolution.merge_nodes(
                 session,
-                world.scope,
+                agent_graph.scope,
                 kept_id=kept_id,
                 merged_id=merged_id,
                 reason="x",
-                made_by=world.scope.owner_id,
+                made_by=agent_graph.scope.owner_id,
             )
             assert merge is None
 
 
 async def test_a_merge_during_concurrent_writes_loses_nothing(
-    world: World, duplicates: Duplicates
+    agent_graph: AgentGraph, duplicates: Duplicates
 ) -> None:
     async def write(number: int) -> None:
         for turn in range(4):
             name = ("Ivory Coast", "Côte d'Ivoire")[(number + turn) % 2]
-            node_id = await world.node(name, population=number)
+            node_id = await agent_graph.node(name, population=number)
             try:
-                await world.edge(node_id, duplicates.ghana)
-                await world.edge(duplicates.mali, node_id)
+                await agent_graph.edge(node_id, duplicates.ghana)
+                await agent_graph.edge(duplicates.mali, node_id)
             except ToolRefusalError:  # the merge may be undone between the two writes
                 pytest.fail("an id returned by add_node does not resolve")
 
     async def merge_and_undo() -> None:
         for _ in range(4):
-            merge = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
-            await undo_merge(world, merge.id)
+            merge = await merge_nodes(agent_graph, duplicates.kept_id, duplicates.merged_id)
+            await undo_merge(agent_graph, merge.id)
 
     await asyncio.gather(merge_and_undo(), *(write(number) for number in range(6)))
-    await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
-    await assert_sealed(world)
-    async with world.database.transaction() as session:
-        names = await aliases.list_names(session, world.scope, duplicates.kept_id)
+    await merge_nodes(agent_graph, duplicates.kept_id, duplicates.merged_id)
+    await assert_sealed(agent_graph)
+    async with agent_graph.database.transaction() as session:
+        names = await aliases.list_names(session, agent_graph.scope, duplicates.kept_id)
     assert names == ["Ivory Coast", "Côte d’Ivoire"]
 
 
-async def test_nodes_of_a_running_step_are_merged_while_it_writes(world: World) -> None:
+async def test_nodes_of_a_running_step_are_merged_while_it_writes(agent_graph: AgentGraph) -> None:
     """The step's transaction locks its row; a merge that waited for the row would deadlock."""
-    await world.iteration(1, queries=["Who is who?"])
-    async with world.database.transaction() as session:
+    await agent_graph.iteration(1, queries=["Who is who?"])
+    async with agent_graph.database.transaction() as session:
         await session.execute(update(Step).values(status=StepStatus.PENDING))
         step = (await session.scalars(select(Step))).one()
         claim = await leases.claim(session, step.id, "worker")
     assert isinstance(claim, leases.Claimed)
-    step_world = replace(world, scope=replace(world.scope, step_id=step.id))
+    step_agent_graph = replace(agent_graph, scope=replace(agent_graph.scope, step_id=step.id))
     kept_id, merged_id = (
-        await step_world.node("Ivory Coast"),
-        await step_world.node("Côte d’Ivoire"),
+        await step_agent_graph.node("Ivory Coast"),
+        await step_agent_graph.node("Côte d’Ivoire"),
     )
-    ghana = await step_world.node("Ghana")
-    await step_world.edge(merged_id, ghana)
+    ghana = await step_agent_graph.node("Ghana")
+    await step_agent_graph.edge(merged_id, ghana)
     async with (
         asyncio.timeout(20),
-        leases.leased_transaction(world.database, claim.lease) as session,
+        leases.leased_transaction(agent_graph.database, claim.lease) as session,
     ):
-        merge = await merge_nodes(world, kept_id, merged_id)
-        await undo_merge(world, merge.id)
+        merge = await merge_nodes(agent_graph, kept_id, merged_id)
+        await undo_merge(agent_graph, merge.id)
         await aliases.resolve_and_reserve(
-            session, step_world.scope, [aliases.NameRequest("Country", "Togo")]
+            session, step_agent_graph.scope, [aliases.NameRequest("Country", "Togo")]
         )
         await session.rollback()

@@ -11,39 +11,43 @@ from sqlalchemy import delete, select, update
 
 from shared.database.tables import Evidence, Source
 from shared.graph.verification.verifier import verify_conclusion, walk_chain
+from tests.support.graph.agent_graph import PAGE, AgentGraph
 from tests.support.graph.duplicates import merge_nodes
-from tests.support.graph.graph_with_evidence import FETCHED, Proven, prove
+from tests.support.graph.graph_with_evidence import FETCHED, EvidenceGraph, prove
 from tests.support.graph.mutations import MUTATIONS, Mutation, name_of
 from tests.support.graph.page_evidence import said
 from tests.support.graph.random_rows import Chance
-from tests.support.graph.retraction_graph import Library
+from tests.support.graph.retraction_graph import RetractionGraph
 from tests.support.graph.verifying import COUNTRIES, breaks, grow
-from tests.support.graph.world import PAGE, World
 from tests.support.seeds import repeatable
 
 ROUNDS: Final = 12
 """Rounds of one mutation of each kind; `make test-mutations` runs more than a thousand."""
 
 
-async def load_chain(proven: Proven, conclusion: str) -> set[UUID]:
+async def load_chain(evidence_graph: EvidenceGraph, conclusion: str) -> set[UUID]:
     """The conclusion and all that it depends on, directly or indirectly."""
-    async with proven.world.database.snapshot() as session:
-        chain = await walk_chain(session, proven.scope, proven.nodes[conclusion])
+    async with evidence_graph.agent_graph.database.snapshot() as session:
+        chain = await walk_chain(session, evidence_graph.scope, evidence_graph.nodes[conclusion])
     rests_on = chain.rests_on()
     return set(rests_on).union(*rests_on.values())
 
 
 async def is_detected(
-    proven: Proven, mutation: Mutation, random: Random, chain: Collection[UUID], advice: UUID
+    evidence_graph: EvidenceGraph,
+    mutation: Mutation,
+    random: Random,
+    chain: Collection[UUID],
+    advice: UUID,
 ) -> bool:
     """By the full check, and by the chain check if the advice depends on the row. Rolled back afterwards."""
-    async with proven.world.database.transaction() as session:
+    async with evidence_graph.agent_graph.database.transaction() as session:
         savepoint = await session.begin_nested()
-        changed_id = await mutation(Chance(session, random, proven.scope.agent_id))
+        changed_id = await mutation(Chance(session, random, evidence_graph.scope.agent_id))
         session.expunge_all()
-        faults = await breaks(session, proven.scope)
+        faults = await breaks(session, evidence_graph.scope)
         if changed_id in chain:
-            report = await verify_conclusion(session, proven.scope.owner_id, advice)
+            report = await verify_conclusion(session, evidence_graph.scope.owner_id, advice)
             assert report is None or not report.holds, (
                 f"{name_of(mutation)}: the advice still holds"
             )
@@ -52,22 +56,24 @@ async def is_detected(
 
 
 async def test_every_mutation_is_detected_and_nothing_else(
-    world: World, seed: int, seeds_wanted: int | None
+    agent_graph: AgentGraph, seed: int, seeds_wanted: int | None
 ) -> None:
     random = Random(seed)
     with repeatable(seed):
-        proven = await prove(world)
-        await grow(proven, random)
-        chain, advice = await load_chain(proven, "Sell"), proven.nodes["Sell"]
+        evidence_graph = await prove(agent_graph)
+        await grow(evidence_graph, random)
+        chain, advice = await load_chain(evidence_graph, "Sell"), evidence_graph.nodes["Sell"]
         assert len(chain) > 10
         applied, detected = Counter[str](), Counter[str]()
         for number in range(seeds_wanted or ROUNDS):
-            async with world.database.snapshot() as session:
-                assert await breaks(session, proven.scope) == [], f"intact, after {number} rounds"
+            async with agent_graph.database.snapshot() as session:
+                assert await breaks(session, evidence_graph.scope) == [], (
+                    f"intact, after {number} rounds"
+                )
             for mutation in MUTATIONS:
                 applied[name_of(mutation)] += 1
                 detected[name_of(mutation)] += await is_detected(
-                    proven, mutation, random, chain, advice
+                    evidence_graph, mutation, random, chain, advice
                 )
         undetected = {
             name: f"{detected[name]} of {applied[name]}"
@@ -78,61 +84,63 @@ async def test_every_mutation_is_detected_and_nothing_else(
         print(f"{detected.total()} of {applied.total()} mutations found, of {len(applied)} kinds")
 
 
-async def test_legitimate_changes_cause_no_faults(world: World, seed: int) -> None:
+async def test_legitimate_changes_cause_no_faults(agent_graph: AgentGraph, seed: int) -> None:
     """After each new page, superseded value, retraction and restoration."""
     random = Random(seed)
     with repeatable(seed):
-        proven = await prove(world)
-        await grow(proven, random)
-        urls = [url for url in proven.sources if url.startswith("https://d")]
+        evidence_graph = await prove(agent_graph)
+        await grow(evidence_graph, random)
+        urls = [url for url in evidence_graph.sources if url.startswith("https://d")]
         retracted_urls = set[str]()
         for number in range(30):
             url = random.choice(urls)
             if random.random() < 0.5:
-                await proven.retract(url, undo=url in retracted_urls)
+                await evidence_graph.retract(url, undo=url in retracted_urls)
                 retracted_urls ^= {url}
             else:
                 name, people = random.choice(COUNTRIES), random.randrange(10**6)
                 page_url = f"https://f.example/{number}"
-                await proven.page(page_url, f"{name} has {people} people.")
+                await evidence_graph.page(page_url, f"{name} has {people} people.")
                 moment = FETCHED + timedelta(days=random.randrange(-400, 400))
                 claims = {"population": people}
-                await proven.says(page_url, f"{name} has {people}", name, claims, valid_from=moment)
-            async with world.database.snapshot() as session:
-                faults = await breaks(session, proven.scope)
+                await evidence_graph.says(
+                    page_url, f"{name} has {people}", name, claims, valid_from=moment
+                )
+            async with agent_graph.database.snapshot() as session:
+                faults = await breaks(session, evidence_graph.scope)
             assert {fault.broken for fault in faults} <= {"retracted"}, f"round {number}: {faults}"
         for url in retracted_urls:
-            await proven.retract(url, undo=True)
-        async with world.database.snapshot() as session:
-            assert await breaks(session, proven.scope) == []
+            await evidence_graph.retract(url, undo=True)
+        async with agent_graph.database.snapshot() as session:
+            assert await breaks(session, evidence_graph.scope) == []
 
 
 async def test_a_mutation_is_still_detected_after_later_writes_to_its_element(
-    world: World,
+    agent_graph: AgentGraph,
 ) -> None:
     """A write seals an element from its previously sealed content, not from its tampered content."""
-    ghana, togo = await world.node("Ghana"), await world.node("Togo")
-    border = await world.edge(ghana, togo)
-    await said(world, "https://x", "Ghana lies in Africa.", node=ghana)
-    await said(world, "https://x", "Ghana lies in Africa.", edge=border)
-    async with world.database.transaction() as session:
+    ghana, togo = await agent_graph.node("Ghana"), await agent_graph.node("Togo")
+    border = await agent_graph.edge(ghana, togo)
+    await said(agent_graph, "https://x", "Ghana lies in Africa.", node=ghana)
+    await said(agent_graph, "https://x", "Ghana lies in Africa.", edge=border)
+    async with agent_graph.database.transaction() as session:
         of_x = select(Source.id).where(Source.url == "https://x")
         await session.execute(delete(Evidence).where(Evidence.source_id.in_(of_x)))
-    await world.node("Ghana", capital="Accra")
-    await world.edge(ghana, togo)
-    library = Library(world)
-    await library.restore(await library.retract(PAGE["url"]))
-    async with world.database.snapshot() as session:
-        faults = {fault.id: fault.broken for fault in await breaks(session, world.scope)}
+    await agent_graph.node("Ghana", capital="Accra")
+    await agent_graph.edge(ghana, togo)
+    retraction_graph = RetractionGraph(agent_graph)
+    await retraction_graph.restore(await retraction_graph.retract(PAGE["url"]))
+    async with agent_graph.database.snapshot() as session:
+        faults = {fault.id: fault.broken for fault in await breaks(session, agent_graph.scope)}
     assert faults == {ghana: "seal", border: "seal"}
 
 
-async def test_a_changed_claim_is_detected_after_a_merge(world: World) -> None:
-    kept_id, merged_id = await world.node("Ghana"), await world.node("Gold Coast")
-    async with world.database.transaction() as session:
+async def test_a_changed_claim_is_detected_after_a_merge(agent_graph: AgentGraph) -> None:
+    kept_id, merged_id = await agent_graph.node("Ghana"), await agent_graph.node("Gold Coast")
+    async with agent_graph.database.transaction() as session:
         claims = {"summary": "A kingdom."}
         of_gone = update(Evidence).where(Evidence.node_id == merged_id)
         await session.execute(of_gone.values(claims=claims))
-    await merge_nodes(world, kept_id, merged_id)
-    async with world.database.snapshot() as session:
-        assert "seal" in {fault.broken for fault in await breaks(session, world.scope)}
+    await merge_nodes(agent_graph, kept_id, merged_id)
+    async with agent_graph.database.snapshot() as session:
+        assert "seal" in {fault.broken for fault in await breaks(session, agent_graph.scope)}

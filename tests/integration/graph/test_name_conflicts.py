@@ -16,21 +16,23 @@ from shared.graph.entity_resolution import aliases
 from shared.graph.retraction import retractions
 from shared.graph.retraction.propagation import propagate_retractions
 from shared.graph.upsert import UpsertResult
-from tests.support.graph.world import COUNTRY, EVIDENCE_INPUTS, PAGE, World
+from tests.support.graph.agent_graph import COUNTRY, EVIDENCE_INPUTS, PAGE, AgentGraph
 from tests.support.waiting import wait_until
 
 
 @pytest.fixture
-async def companies(world: World) -> World:
-    await world.node_type("Company")
-    return world
+async def companies(agent_graph: AgentGraph) -> AgentGraph:
+    await agent_graph.node_type("Company")
+    return agent_graph
 
 
-async def _add(world: World, session: AsyncSession, name: str, **options: Any) -> UpsertResult:
+async def _add(
+    agent_graph: AgentGraph, session: AsyncSession, name: str, **options: Any
+) -> UpsertResult:
     return await nodes.add_node(
         session,
-        world.scope,
-        world.validators,
+        agent_graph.scope,
+        agent_graph.validators,
         type_name="Company",
         name=name,
         properties=COUNTRY,
@@ -39,23 +41,23 @@ async def _add(world: World, session: AsyncSession, name: str, **options: Any) -
     )
 
 
-async def _add_in_transaction(world: World, name: str, **options: Any) -> UpsertResult:
-    async with world.database.transaction() as session:
-        return await _add(world, session, name, **options)
+async def _add_in_transaction(agent_graph: AgentGraph, name: str, **options: Any) -> UpsertResult:
+    async with agent_graph.database.transaction() as session:
+        return await _add(agent_graph, session, name, **options)
 
 
-async def _list_names(world: World, node_id: UUID) -> list[str]:
-    async with world.database.transaction() as session:
-        return await aliases.list_names(session, world.scope, node_id)
+async def _list_names(agent_graph: AgentGraph, node_id: UUID) -> list[str]:
+    async with agent_graph.database.transaction() as session:
+        return await aliases.list_names(session, agent_graph.scope, node_id)
 
 
-async def _count(world: World, table: type[GraphNode | GraphName | Evidence]) -> int:
-    async with world.database.transaction() as session:
+async def _count(agent_graph: AgentGraph, table: type[GraphNode | GraphName | Evidence]) -> int:
+    async with agent_graph.database.transaction() as session:
         return await session.scalar(select(func.count()).select_from(table)) or 0
 
 
-async def _count_waiting(world: World) -> int:
-    async with world.database.transaction() as session:
+async def _count_waiting(agent_graph: AgentGraph) -> int:
+    async with agent_graph.database.transaction() as session:
         statement = text(
             "select count(*) from pg_locks join pg_stat_activity using (pid)"
             " where not granted and datname = current_database()"
@@ -65,21 +67,21 @@ async def _count_waiting(world: World) -> int:
 
 @asynccontextmanager
 async def _add_behind_a_claim(
-    world: World, first: str, *, name: str, **options: Any
+    agent_graph: AgentGraph, first: str, *, name: str, **options: Any
 ) -> AsyncIterator[tuple[AsyncSession, "asyncio.Task[UpsertResult]"]]:
     """Yield a session that claimed `first` without committing, and a task that waits for it to add `name`."""
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         await aliases.resolve_and_reserve(
-            session, world.scope, [aliases.NameRequest("Company", first)]
+            session, agent_graph.scope, [aliases.NameRequest("Company", first)]
         )
-        task = asyncio.create_task(_add_in_transaction(world, name, **options))
+        task = asyncio.create_task(_add_in_transaction(agent_graph, name, **options))
         await wait_until(
-            lambda: _count_waiting(world), what="the second to wait for the first's name"
+            lambda: _count_waiting(agent_graph), what="the second to wait for the first's name"
         )
         yield session, task
 
 
-async def test_losing_the_only_name_yields_the_other_node(companies: World) -> None:
+async def test_losing_the_only_name_yields_the_other_node(companies: AgentGraph) -> None:
     async with _add_behind_a_claim(companies, "Nvidia", name="NVIDIA Corp.") as (session, task):
         await _add(companies, session, "Nvidia")
     result = await task
@@ -88,7 +90,7 @@ async def test_losing_the_only_name_yields_the_other_node(companies: World) -> N
     assert await _count(companies, GraphNode) == 1
 
 
-async def test_a_rolled_back_claim_frees_the_name_for_a_new_node(companies: World) -> None:
+async def test_a_rolled_back_claim_frees_the_name_for_a_new_node(companies: AgentGraph) -> None:
     async with _add_behind_a_claim(companies, "Nvidia", name="NVIDIA Corp.") as (session, task):
         await session.rollback()
     result = await task
@@ -97,7 +99,7 @@ async def test_a_rolled_back_claim_frees_the_name_for_a_new_node(companies: Worl
     assert await _count(companies, GraphNode) == 1
 
 
-async def test_losing_one_of_two_names_keeps_the_other(companies: World) -> None:
+async def test_losing_one_of_two_names_keeps_the_other(companies: AgentGraph) -> None:
     """The node is written without its derived alias, which belongs to another node."""
     name = "Nvidia (NASDAQ: NVDA)"
     async with _add_behind_a_claim(companies, "NVDA", name=name) as (session, task):
@@ -110,7 +112,7 @@ async def test_losing_one_of_two_names_keeps_the_other(companies: World) -> None
 
 
 async def test_a_duplicate_that_appears_meanwhile_is_refused_and_claims_no_name(
-    companies: World,
+    companies: AgentGraph,
 ) -> None:
     name = "Nvidia (NASDAQ: NVDA)"
     async with _add_behind_a_claim(companies, "NVDA", name=name, duplicate_threshold=0.55) as (
@@ -124,7 +126,7 @@ async def test_a_duplicate_that_appears_meanwhile_is_refused_and_claims_no_name(
 
 
 async def test_a_retraction_while_evidence_is_written_is_applied(
-    companies: World,
+    companies: AgentGraph,
 ) -> None:
     """The running write still sees the page as valid, so the worker that propagates the retraction waits for it."""
     async with _add_behind_a_claim(companies, "Nvidia", name="NVIDIA Corp.") as (session, task):
@@ -141,5 +143,5 @@ async def test_a_retraction_while_evidence_is_written_is_applied(
         assert node.unsupported_since is not None
 
 
-async def _two_wait_or_done(world: World, work: "asyncio.Task[None]") -> bool:
-    return work.done() or await _count_waiting(world) > 1
+async def _two_wait_or_done(agent_graph: AgentGraph, work: "asyncio.Task[None]") -> bool:
+    return work.done() or await _count_waiting(agent_graph) > 1

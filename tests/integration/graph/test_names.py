@@ -12,17 +12,17 @@ from shared.graph import nodes, tools
 from shared.graph.entity_resolution import aliases, candidates
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
 from shared.tools import Json, ToolRefusalError
-from tests.support.graph.world import COUNTRY, EVIDENCE_INPUTS, PAGE, World
+from tests.support.graph.agent_graph import COUNTRY, EVIDENCE_INPUTS, PAGE, AgentGraph
 
 EVIDENCE = [{"sourceUrl": PAGE["url"], "quote": PAGE["content"]}]
 
 
-async def _add(world: World, name: str, **options: Any) -> UUID:
-    async with world.database.transaction() as session:
+async def _add(agent_graph: AgentGraph, name: str, **options: Any) -> UUID:
+    async with agent_graph.database.transaction() as session:
         result = await nodes.add_node(
             session,
-            world.scope,
-            world.validators,
+            agent_graph.scope,
+            agent_graph.validators,
             type_name=options.pop("type_name", "Company"),
             name=name,
             properties=COUNTRY,
@@ -32,23 +32,25 @@ async def _add(world: World, name: str, **options: Any) -> UUID:
     return result.id
 
 
-async def _list_names(world: World, node_id: UUID) -> list[str]:
-    async with world.database.transaction() as session:
-        return await aliases.list_names(session, world.scope, node_id)
+async def _list_names(agent_graph: AgentGraph, node_id: UUID) -> list[str]:
+    async with agent_graph.database.transaction() as session:
+        return await aliases.list_names(session, agent_graph.scope, node_id)
 
 
-async def _count(world: World, table: type[GraphName] | type[GraphNode]) -> int:
-    async with world.database.transaction() as session:
+async def _count(agent_graph: AgentGraph, table: type[GraphName] | type[GraphNode]) -> int:
+    async with agent_graph.database.transaction() as session:
         return await session.scalar(select(func.count()).select_from(table)) or 0
 
 
 @pytest.fixture
-async def companies(world: World) -> World:
-    await world.node_type("Company")
-    return world
+async def companies(agent_graph: AgentGraph) -> AgentGraph:
+    await agent_graph.node_type("Company")
+    return agent_graph
 
 
-async def test_spellings_of_one_name_are_one_node_under_its_first_name(companies: World) -> None:
+async def test_spellings_of_one_name_are_one_node_under_its_first_name(
+    companies: AgentGraph,
+) -> None:
     first = await _add(companies, "Nvidia Corp.")
     for spelling in ("NVIDIA Corporation", "nvidia", "NVIDIA (NVDA)", "NVDA", "NASDAQ: NVDA"):
         assert await _add(companies, spelling) == first
@@ -57,7 +59,9 @@ async def test_spellings_of_one_name_are_one_node_under_its_first_name(companies
     assert await _list_names(companies, first) == ["Nvidia Corp.", "nvda"]
 
 
-async def test_a_name_is_unique_per_type_and_agent(companies: World, stranger: World) -> None:
+async def test_a_name_is_unique_per_type_and_agent(
+    companies: AgentGraph, stranger: AgentGraph
+) -> None:
     await stranger.node_type("Company")
     node_ids = {
         await _add(companies, "Chad"),
@@ -67,7 +71,9 @@ async def test_a_name_is_unique_per_type_and_agent(companies: World, stranger: W
     assert len(node_ids) == 3
 
 
-async def test_aliases_are_names_and_aliases_of_other_nodes_are_refused(companies: World) -> None:
+async def test_aliases_are_names_and_aliases_of_other_nodes_are_refused(
+    companies: AgentGraph,
+) -> None:
     meta = await _add(companies, "Meta Platforms", aliases=["Facebook, Inc.", "META"])
     assert await _add(companies, "facebook") == meta
     assert await _add(companies, "Meta Platforms, Inc.", aliases=["Facebook"]) == meta
@@ -83,7 +89,7 @@ async def test_aliases_are_names_and_aliases_of_other_nodes_are_refused(companie
         await _add(companies, "Another", aliases=[" "])
 
 
-async def test_a_node_refused_by_its_schema_claims_no_name(companies: World) -> None:
+async def test_a_node_refused_by_its_schema_claims_no_name(companies: AgentGraph) -> None:
     async with companies.database.transaction() as session:
         with pytest.raises(ToolRefusalError, match="required"):
             await nodes.add_node(
@@ -98,7 +104,7 @@ async def test_a_node_refused_by_its_schema_claims_no_name(companies: World) -> 
     assert await _count(companies, GraphName) == 0
 
 
-async def test_a_node_from_before_names_were_stored_claims_its_name(companies: World) -> None:
+async def test_a_node_from_before_names_were_stored_claims_its_name(companies: AgentGraph) -> None:
     first = await _add(companies, "Nvidia Corp.")
     async with companies.database.transaction() as session:
         await session.execute(delete(GraphName))
@@ -106,17 +112,17 @@ async def test_a_node_from_before_names_were_stored_claims_its_name(companies: W
     assert await _add(companies, "NVIDIA") == first
 
 
-async def _add_by_tool(world: World, **fields: Any) -> Json:
-    tool = tools.add_graph_node(world.scope, world.validators)
+async def _add_by_tool(agent_graph: AgentGraph, **fields: Any) -> Json:
+    tool = tools.add_graph_node(agent_graph.scope, agent_graph.validators)
     arguments = tool.arguments.model_validate(
         {"type": "Company", "properties": COUNTRY, "evidence": EVIDENCE, **fields}
     )
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         return await tool.run(session, arguments)
 
 
 async def test_a_name_similar_to_an_existing_one_needs_confirmation(
-    companies: World,
+    companies: AgentGraph,
 ) -> None:
     first = await _add(companies, "Taiwan Semiconductor Manufacturing")
     question = rf"There is \[node:{first}\] \"Taiwan Semiconductor Manufacturing\" \(0\.\d\d\)"
@@ -141,7 +147,7 @@ async def test_a_name_similar_to_an_existing_one_needs_confirmation(
         )
 
 
-async def test_distinct_numbers_dates_and_names_need_no_confirmation(companies: World) -> None:
+async def test_distinct_numbers_dates_and_names_need_no_confirmation(companies: AgentGraph) -> None:
     for name in (
         "Results of Q1 2025",
         "Results of Q2 2025",
@@ -158,7 +164,7 @@ async def test_distinct_numbers_dates_and_names_need_no_confirmation(companies: 
 
 
 async def test_similar_names_of_other_agents_and_types_are_ignored(
-    companies: World, stranger: World
+    companies: AgentGraph, stranger: AgentGraph
 ) -> None:
     await stranger.node_type("Company")
     await _add(stranger, "Taiwan Semiconductor Manufacturing")
@@ -166,7 +172,7 @@ async def test_similar_names_of_other_agents_and_types_are_ignored(
     assert (await _add_by_tool(companies, name="Taiwan Semiconductor Manufacturer"))["created"]
 
 
-async def test_at_most_five_candidates_are_listed_most_similar_first(companies: World) -> None:
+async def test_at_most_five_candidates_are_listed_most_similar_first(companies: AgentGraph) -> None:
     for end in ("ing", "er", "e", "es", "ery", "i"):
         await _add(companies, f"Halden Batteri{end}")
     async with companies.database.transaction() as session:
@@ -179,7 +185,7 @@ async def test_at_most_five_candidates_are_listed_most_similar_first(companies: 
 
 
 async def test_concurrent_writers_with_swapped_names_do_not_deadlock(
-    companies: World,
+    companies: AgentGraph,
 ) -> None:
     """Each writer claims two names, in either order."""
 

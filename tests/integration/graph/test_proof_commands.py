@@ -18,19 +18,19 @@ from shared.graph.retraction.propagation import propagate_retractions
 from shared.runtime.settings import Settings
 from tests.support.api.serving import serve_api
 from tests.support.api.signed_in import create_token
-from tests.support.graph.graph_with_evidence import Proven, prove
-from tests.support.graph.world import World
+from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.graph_with_evidence import EvidenceGraph, prove
 
 OWNER = "owner of watcher"
 
 
 @pytest.fixture
-async def proven(world: World) -> Proven:
-    return await prove(world)
+async def evidence_graph(agent_graph: AgentGraph) -> EvidenceGraph:
+    return await prove(agent_graph)
 
 
 @pytest.fixture
-async def api(settings: Settings, proven: Proven) -> AsyncIterator[dict[str, str]]:
+async def api(settings: Settings, evidence_graph: EvidenceGraph) -> AsyncIterator[dict[str, str]]:
     """The environment variables with its URL and a token."""
     token = await create_token(settings, OWNER)
     with serve_api(settings) as url:
@@ -46,16 +46,16 @@ def files_in(directory: Path) -> list[Path]:
     return list(directory.iterdir())
 
 
-async def update_source(proven: Proven, url: str, **values: Any) -> None:
-    async with proven.world.database.transaction() as session:
-        statement = update(Source).where(Source.id == proven.sources[url]).values(**values)
+async def update_source(evidence_graph: EvidenceGraph, url: str, **values: Any) -> None:
+    async with evidence_graph.agent_graph.database.transaction() as session:
+        statement = update(Source).where(Source.id == evidence_graph.sources[url]).values(**values)
         await session.execute(statement)
 
 
 async def test_verify_prints_the_chain_as_a_tree_down_to_the_page(
-    api: dict[str, str], proven: Proven
+    api: dict[str, str], evidence_graph: EvidenceGraph
 ) -> None:
-    result = await vigil(api, "verify", proven.nodes["Wait"])
+    result = await vigil(api, "verify", evidence_graph.nodes["Wait"])
     assert result.exit_code == 0, result.output
     lines = [line.lstrip("│├└─ ") for line in result.stdout.splitlines()]
     assert lines[0].startswith("✓ advice “Wait”")
@@ -72,10 +72,10 @@ async def test_verify_prints_the_chain_as_a_tree_down_to_the_page(
 
 
 async def test_faults_are_printed_and_control_sequences_are_escaped(
-    api: dict[str, str], proven: Proven
+    api: dict[str, str], evidence_graph: EvidenceGraph
 ) -> None:
-    await update_source(proven, "https://a.example/ghana", title="\x1b[2J[red]fine[/]")
-    result = await vigil(api, "verify", proven.nodes["Growth"])
+    await update_source(evidence_graph, "https://a.example/ghana", title="\x1b[2J[red]fine[/]")
+    result = await vigil(api, "verify", evidence_graph.nodes["Growth"])
     assert result.exit_code == 1
     assert "✗ analysis “Growth”" in result.stdout
     assert "seal: its URL, title, dates or text were changed since it was stored" in result.stdout
@@ -84,17 +84,19 @@ async def test_faults_are_printed_and_control_sequences_are_escaped(
     full_check = await vigil(api, "verify", "--all", "--agent", "watcher")
     assert full_check.exit_code == 1
     assert "✗ source https://a.example/ghana" in full_check.stdout
-    json_result = await vigil(api, "verify", proven.nodes["Growth"], "--json")
+    json_result = await vigil(api, "verify", evidence_graph.nodes["Growth"], "--json")
     assert (json_result.exit_code, json.loads(json_result.stdout)["holds"]) == (1, False)
 
 
-async def test_doubts_are_printed_and_are_not_faults(api: dict[str, str], proven: Proven) -> None:
+async def test_doubts_are_printed_and_are_not_faults(
+    api: dict[str, str], evidence_graph: EvidenceGraph
+) -> None:
     page, reason = "https://a.example/ghana", "made up [red]here[/]"
-    await proven.says("https://b.example/census", "Ghana now counts", "border", {})
-    async with proven.world.database.transaction() as session:
-        await retractions.retract_source(session, proven.scope, page, reason)
-    await propagate_retractions(proven.world.database)
-    result = await vigil(api, "verify", proven.nodes["Growth"])
+    await evidence_graph.says("https://b.example/census", "Ghana now counts", "border", {})
+    async with evidence_graph.agent_graph.database.transaction() as session:
+        await retractions.retract_source(session, evidence_graph.scope, page, reason)
+    await propagate_retractions(evidence_graph.agent_graph.database)
+    result = await vigil(api, "verify", evidence_graph.nodes["Growth"])
     assert result.exit_code == 0, result.output
     lines = [line.lstrip("│├└─ ") for line in result.stdout.splitlines()]
     (doubt_line,) = {line for line in lines if line.startswith("in doubt since ")}
@@ -102,7 +104,7 @@ async def test_doubts_are_printed_and_are_not_faults(api: dict[str, str], proven
     assert lines.index(doubt_line) == 1
     assert lines[-2].startswith("✓ everything is intact.")
     assert lines[-1] == doubt_line
-    report = json.loads((await vigil(api, "verify", proven.nodes["Wait"], "--json")).stdout)
+    report = json.loads((await vigil(api, "verify", evidence_graph.nodes["Wait"], "--json")).stdout)
     assert report["holds"]
     for conclusion in report["conclusions"]:
         assert [(doubt["url"], doubt["reason"]) for doubt in conclusion["doubts"]] == [
@@ -117,9 +119,13 @@ async def test_doubts_are_printed_and_are_not_faults(api: dict[str, str], proven
 
 
 async def test_usage_errors_exit_with_two_and_unknown_conclusions_are_reported(
-    api: dict[str, str], proven: Proven
+    api: dict[str, str], evidence_graph: EvidenceGraph
 ) -> None:
-    for words in ((), (proven.nodes["Wait"], "--all"), (proven.nodes["Wait"], "--agent", "x")):
+    for words in (
+        (),
+        (evidence_graph.nodes["Wait"], "--all"),
+        (evidence_graph.nodes["Wait"], "--agent", "x"),
+    ):
         result = await vigil(api, "verify", *words)
         assert getattr(result.exception, "exit_code", None) == 2, words
     missing = await vigil(api, "verify", uuid4())
@@ -127,7 +133,7 @@ async def test_usage_errors_exit_with_two_and_unknown_conclusions_are_reported(
 
 
 async def test_a_graph_is_exported_and_imported(
-    api: dict[str, str], proven: Proven, tmp_path: Path, database_url: str
+    api: dict[str, str], evidence_graph: EvidenceGraph, tmp_path: Path, database_url: str
 ) -> None:
     file = tmp_path / "graph.jsonl"
     result = await vigil(api, "export", "watcher", "--output", file, "--json")
@@ -151,7 +157,7 @@ async def test_a_graph_is_exported_and_imported(
 
 @pytest.mark.parametrize("format_name", ["graphml", "prov"])
 async def test_other_formats_are_exported(
-    api: dict[str, str], proven: Proven, tmp_path: Path, format_name: str
+    api: dict[str, str], evidence_graph: EvidenceGraph, tmp_path: Path, format_name: str
 ) -> None:
     file = tmp_path / "graph"
     result = await vigil(api, "export", "watcher", "--format", format_name, "--output", file)
@@ -160,7 +166,7 @@ async def test_other_formats_are_exported(
 
 
 async def test_failed_exports_and_imports_leave_no_file_and_no_agent(
-    api: dict[str, str], proven: Proven, tmp_path: Path, database_url: str
+    api: dict[str, str], evidence_graph: EvidenceGraph, tmp_path: Path, database_url: str
 ) -> None:
     missing = await vigil(api, "export", "nobody", "--output", tmp_path / "none")
     assert "There is no agent" in str(missing.exception)

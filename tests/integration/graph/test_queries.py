@@ -14,29 +14,31 @@ from shared.graph.scope import GraphScope
 from shared.schemas.base import PageRequest
 from shared.tools import ToolRefusalError
 from tests.support.forecast_terms import ANALYSIS_TERMS
-from tests.support.graph.world import COUNTRY, COUNTRY_SCHEMA, EVIDENCE_INPUTS, World
+from tests.support.graph.agent_graph import COUNTRY, COUNTRY_SCHEMA, EVIDENCE_INPUTS, AgentGraph
 
 
-async def test_counts_lists_and_one_node_with_its_edges(world: World) -> None:
-    ghana, togo, benin = [await world.node(name) for name in ("Ghana", "Togo", "Benin")]
-    near, far = await world.edge(ghana, togo), await world.edge(togo, benin)
-    async with world.database.transaction() as session:
+async def test_counts_lists_and_one_node_with_its_edges(agent_graph: AgentGraph) -> None:
+    ghana, togo, benin = [await agent_graph.node(name) for name in ("Ghana", "Togo", "Benin")]
+    near, far = await agent_graph.edge(ghana, togo), await agent_graph.edge(togo, benin)
+    async with agent_graph.database.transaction() as session:
         analysis = await conclusions.add_analysis(
             session,
-            world.scope,
+            agent_graph.scope,
             name="Growth",
             kind="observation",
             summary="It grows.",
             content=f"[node:{ghana}]",
             **ANALYSIS_TERMS,
         )
-        counts = await graph.counts(session, world.scope)
-        newest = await graph.newest_nodes(session, world.scope, limit=2)
-        countries = await graph.newest_nodes(session, world.scope, type_name="Country")
-        edges = await graph.newest_edges(session, world.scope)
-        all_types = await graph.types(session, world.scope)
-        details = await graph.find_node(session, world.scope, togo)
-        no_advice = await queries.list_conclusions(session, world.scope, ADVICE_TYPE, PageRequest())
+        counts = await graph.counts(session, agent_graph.scope)
+        newest = await graph.newest_nodes(session, agent_graph.scope, limit=2)
+        countries = await graph.newest_nodes(session, agent_graph.scope, type_name="Country")
+        edges = await graph.newest_edges(session, agent_graph.scope)
+        all_types = await graph.types(session, agent_graph.scope)
+        details = await graph.find_node(session, agent_graph.scope, togo)
+        no_advice = await queries.list_conclusions(
+            session, agent_graph.scope, ADVICE_TYPE, PageRequest()
+        )
     assert counts == graph.Counts(nodes=4, edges=2, analyses=1, advice=0)
     assert [node.id for node in newest] == [analysis, benin]
     assert [node.name for node in countries] == ["Benin", "Togo", "Ghana"]
@@ -51,20 +53,20 @@ async def test_counts_lists_and_one_node_with_its_edges(world: World) -> None:
     assert (no_advice.items, no_advice.next) == ([], None)
 
 
-async def test_limits_out_of_range_are_clamped(world: World) -> None:
-    await world.node("Ghana")
-    async with world.database.transaction() as session:
-        assert await graph.newest_nodes(session, world.scope, limit=-1) == []
-        assert len(await graph.newest_nodes(session, world.scope, limit=10**9)) == 1
+async def test_limits_out_of_range_are_clamped(agent_graph: AgentGraph) -> None:
+    await agent_graph.node("Ghana")
+    async with agent_graph.database.transaction() as session:
+        assert await graph.newest_nodes(session, agent_graph.scope, limit=-1) == []
+        assert len(await graph.newest_nodes(session, agent_graph.scope, limit=10**9)) == 1
 
 
 async def test_other_users_can_neither_read_nor_write_the_graph(
-    world: World, stranger: World
+    agent_graph: AgentGraph, stranger: AgentGraph
 ) -> None:
-    ghana, togo = await world.node("Ghana"), await world.node("Togo")
-    await world.edge(ghana, togo)
-    intruder = GraphScope(owner_id=stranger.scope.owner_id, agent_id=world.scope.agent_id)
-    async with world.database.transaction() as session:
+    ghana, togo = await agent_graph.node("Ghana"), await agent_graph.node("Togo")
+    await agent_graph.edge(ghana, togo)
+    intruder = GraphScope(owner_id=stranger.scope.owner_id, agent_id=agent_graph.scope.agent_id)
+    async with agent_graph.database.transaction() as session:
         assert await graph.counts(session, intruder) == graph.Counts(0, 0, 0, 0)
         assert await graph.newest_nodes(session, intruder) == []
         assert await graph.newest_edges(session, intruder) == []
@@ -78,18 +80,18 @@ async def test_other_users_can_neither_read_nor_write_the_graph(
             await nodes.add_node(
                 session,
                 intruder,
-                world.validators,
+                agent_graph.validators,
                 type_name="Country",
                 name="Mali",
                 properties=COUNTRY,
                 evidence=EVIDENCE_INPUTS,
             )
     with pytest.raises(IntegrityError):
-        async with world.database.transaction() as session:
+        async with agent_graph.database.transaction() as session:
             await types.create_node_type(
                 session,
                 intruder,
-                world.validators,
+                agent_graph.validators,
                 name="River",
                 description="x",
                 properties_schema=COUNTRY_SCHEMA,
@@ -98,9 +100,11 @@ async def test_other_users_can_neither_read_nor_write_the_graph(
             )
 
 
-async def test_nodes_of_another_agent_are_not_found(world: World, stranger: World) -> None:
+async def test_nodes_of_another_agent_are_not_found(
+    agent_graph: AgentGraph, stranger: AgentGraph
+) -> None:
     foreign_node = await stranger.node("Mali")
-    async with world.database.transaction() as session:
-        assert await graph.find_node(session, world.scope, foreign_node) is None
-        assert await graph.find_node(session, world.scope, uuid4()) is None
-        assert (await graph.counts(session, world.scope)).nodes == 0
+    async with agent_graph.database.transaction() as session:
+        assert await graph.find_node(session, agent_graph.scope, foreign_node) is None
+        assert await graph.find_node(session, agent_graph.scope, uuid4()) is None
+        assert (await graph.counts(session, agent_graph.scope)).nodes == 0

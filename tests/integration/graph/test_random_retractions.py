@@ -15,8 +15,8 @@ from shared.database.engine import Database
 from shared.database.tables import Citation, Evidence, GraphEdge, GraphNode, Source
 from shared.graph.provenance.claims import Claim, project_properties
 from shared.graph.retraction.doubts import invalidated_by
-from tests.support.graph.retraction_graph import Library
-from tests.support.graph.world import make_world
+from tests.support.graph.agent_graph import make_agent_graph
+from tests.support.graph.retraction_graph import RetractionGraph
 
 PAGES: Final = [f"https://page-{number}.example" for number in range(5)]
 PROPERTIES: Final = ("summary", "capital", "population")
@@ -31,41 +31,45 @@ async def test_the_graph_state_follows_from_the_evidence(
     database: Database, seed: int, number: int
 ) -> None:
     chance = Random(seed + number)
-    library = Library(await make_world(database))
-    await _grow(library, chance)
-    before = await library.state()
+    retraction_graph = RetractionGraph(await make_agent_graph(database))
+    await _grow(retraction_graph, chance)
+    before = await retraction_graph.state()
     retraction_ids: list[UUID] = []
     for _ in range(MOVES):
         if retraction_ids and chance.random() < 0.5:
-            await library.ask_restore(retraction_ids.pop(chance.randrange(len(retraction_ids))))
+            await retraction_graph.ask_restore(
+                retraction_ids.pop(chance.randrange(len(retraction_ids)))
+            )
         elif (
-            retraction_id := await library.ask_retract(chance.choice(PAGES))
+            retraction_id := await retraction_graph.ask_retract(chance.choice(PAGES))
         ) not in retraction_ids:
             retraction_ids.append(retraction_id)
         if chance.random() < 0.7:
-            await library.work_off(at_once=chance.randint(1, 5))
-            await _assert_state_follows(library)
+            await retraction_graph.work_off(at_once=chance.randint(1, 5))
+            await _assert_state_follows(retraction_graph)
     for retraction_id in chance.sample(retraction_ids, len(retraction_ids)):
-        await library.ask_restore(retraction_id)
-    await library.work_off(at_once=chance.randint(1, 5))
-    assert await library.state() == before
+        await retraction_graph.ask_restore(retraction_id)
+    await retraction_graph.work_off(at_once=chance.randint(1, 5))
+    assert await retraction_graph.state() == before
 
 
-async def _grow(library: Library, chance: Random) -> None:
+async def _grow(retraction_graph: RetractionGraph, chance: Random) -> None:
     """Add pages, elements that some of them support, and conclusions on those and on one another."""
-    nodes = [await library.node(f"Node {number}", _random_claims(chance)) for number in range(8)]
+    nodes = [
+        await retraction_graph.node(f"Node {number}", _random_claims(chance)) for number in range(8)
+    ]
     for page in PAGES:
-        await library.says(page, {}, node_id=nodes[0])
+        await retraction_graph.says(page, {}, node_id=nodes[0])
     references = [f"[node:{node}]" for node in nodes]
     for source, target in chance.sample(list(permutations(nodes, 2)), 6):
         urls = [page for page in PAGES if chance.random() < _CLAIM_PROBABILITY]
-        references.append(f"[edge:{await library.edge(source, target, *urls)}]")
+        references.append(f"[edge:{await retraction_graph.edge(source, target, *urls)}]")
     for number in range(6):
         citations = chance.sample(references, chance.randint(1, 3))
-        analysis = await library.analysis(f"Analysis {number}", *citations)
+        analysis = await retraction_graph.analysis(f"Analysis {number}", *citations)
         references.append(f"[node:{analysis}]")
         if chance.random() < 0.5:
-            await library.advice(f"Advice {number}", analysis)
+            await retraction_graph.advice(f"Advice {number}", analysis)
 
 
 def _random_claims(chance: Random) -> dict[str, dict[str, Any]]:
@@ -80,20 +84,20 @@ def _random_claims(chance: Random) -> dict[str, dict[str, Any]]:
     }
 
 
-async def _assert_state_follows(library: Library) -> None:
+async def _assert_state_follows(retraction_graph: RetractionGraph) -> None:
     """Derive properties, flags and doubts from pages, evidence and citations alone."""
-    claims, source_of, retracted_at = await _load_evidence(library)
+    claims, source_of, retracted_at = await _load_evidence(retraction_graph)
     invalidated = {
         element_id: invalidated_by(element_claims, source_of, retracted_at)
         for element_id, element_claims in claims.items()
     }
-    state = await library.state()
+    state = await retraction_graph.state()
     assert state.doubted == {
         (conclusion, element_id, source)
-        for element_id, conclusion in await _load_dependencies(library)
+        for element_id, conclusion in await _load_dependencies(retraction_graph)
         for source in invalidated.get(element_id, ())
     }
-    async with library.world.database.transaction() as session:
+    async with retraction_graph.agent_graph.database.transaction() as session:
         elements: list[GraphNode | GraphEdge] = [
             *await session.scalars(select(GraphNode)),
             *await session.scalars(select(GraphEdge)),
@@ -107,11 +111,11 @@ async def _assert_state_follows(library: Library) -> None:
 
 
 async def _load_evidence(
-    library: Library,
+    retraction_graph: RetractionGraph,
 ) -> tuple[Mapping[UUID, list[Claim]], Mapping[UUID, UUID], Mapping[UUID, datetime]]:
     claims: defaultdict[UUID, list[Claim]] = defaultdict(list)
     source_of, retraction_times = {}, {}
-    async with library.world.database.transaction() as session:
+    async with retraction_graph.agent_graph.database.transaction() as session:
         rows = await session.execute(
             select(Evidence, Source.retracted_at).join(Source, Source.id == Evidence.source_id)
         )
@@ -126,9 +130,9 @@ async def _load_evidence(
     return claims, source_of, retraction_times
 
 
-async def _load_dependencies(library: Library) -> set[tuple[UUID, UUID]]:
+async def _load_dependencies(retraction_graph: RetractionGraph) -> set[tuple[UUID, UUID]]:
     """Each element with each conclusion that cites it, directly or indirectly."""
-    async with library.world.database.transaction() as session:
+    async with retraction_graph.agent_graph.database.transaction() as session:
         rows = await session.execute(select(Citation.cited_id, Citation.conclusion_id))
         direct = {(row[0], row[1]) for row in rows}
     pairs: set[tuple[UUID, UUID]] = set()

@@ -24,7 +24,7 @@ from shared.runtime.settings import Settings
 from shared.workflow import iterations, leases
 from shared.workflow.leases import Claimed, Lease
 from tests.support.factories import make_agent, make_iteration
-from tests.support.graph.world import World, make_world
+from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
 
 PHASES = {
     StepKind.QUERY: Phase.KNOWLEDGE_ACQUISITION,
@@ -154,7 +154,7 @@ async def test_another_kind_and_another_round_have_their_own_survey(
 
 async def test_another_owner_does_not_get_the_survey(plan: Plan, builder: CountingBuilder) -> None:
     await plan.start_run(context.SharedSurvey(), plan.queries[0])
-    other = await make_world(plan.database, "other")
+    other = await make_agent_graph(plan.database, "other")
     async with plan.database.transaction() as session:
         scope = replace(plan.scope, owner_id=other.scope.owner_id)
         survey = await context.SharedSurvey().of(
@@ -168,12 +168,15 @@ async def test_a_later_write_leads_to_a_new_survey(
     plan: Plan, builder: CountingBuilder, table: str
 ) -> None:
     first, second, third, _ = plan.queries
-    own, other = World(plan.database, plan.scope, Validators()), await make_world(plan.database)
+    own, other = (
+        AgentGraph(plan.database, plan.scope, Validators()),
+        await make_agent_graph(plan.database),
+    )
     await own.store_search_results()
     await own.node_type("Country")
     await own.edge_type("borders", source_types=["Country"], target_types=["Country"])
-    for world in (own, other):
-        await world.edge(await world.node("Togo"), await world.node("Ghana"))
+    for agent_graph in (own, other):
+        await agent_graph.edge(await agent_graph.node("Togo"), await agent_graph.node("Ghana"))
     await plan.start_run(context.SharedSurvey(), first)
     statement = text(f"update {table} set updated_at = clock_timestamp() where agent_id = :agent")
     async with plan.database.transaction() as session:

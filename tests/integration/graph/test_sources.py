@@ -12,7 +12,7 @@ from shared.graph.provenance import integrity
 from shared.graph.provenance.sources import find_pages, list_recent_urls, store_pages
 from shared.graph.scope import GraphScope
 from shared.tools import Json
-from tests.support.graph.world import PAGE, World
+from tests.support.graph.agent_graph import PAGE, AgentGraph
 from tests.support.sql_capture import captured_statements
 
 URL = "https://press.example/lithium"
@@ -23,23 +23,23 @@ def page(text: str = "Orran shipped 92,000 tonnes.", **more: object) -> Json:
     return {"results": [{"url": URL, "title": " Lithium \n today", "content": text, **more}]}
 
 
-async def load_sources(world: World, url: str = URL) -> list[Source]:
-    async with world.database.transaction() as session:
+async def load_sources(agent_graph: AgentGraph, url: str = URL) -> list[Source]:
+    async with agent_graph.database.transaction() as session:
         sources = await session.scalars(
             select(Source).where(Source.url == url).order_by(Source.fetched_at, Source.text)
         )
         return list(sources)
 
 
-async def test_a_page_is_stored_unchanged_and_sealed(world: World) -> None:
+async def test_a_page_is_stored_unchanged_and_sealed(agent_graph: AgentGraph) -> None:
     text = "Überall – “½” 鉄鋼\n\n  so it stands"
-    await world.store_search_results(page(text, published_date="2024-05-01"))
-    (source,) = await load_sources(world)
+    await agent_graph.store_search_results(page(text, published_date="2024-05-01"))
+    (source,) = await load_sources(agent_graph)
     assert (source.text, source.title, source.published) == (text, "Lithium today", MAY)
     assert source.sha256 == integrity.sha256(text)
     assert source.seal == integrity.source_seal(
         source_id=source.id,
-        agent_id=world.scope.agent_id,
+        agent_id=agent_graph.scope.agent_id,
         url=URL,
         title=source.title,
         published=source.published,
@@ -48,29 +48,31 @@ async def test_a_page_is_stored_unchanged_and_sealed(world: World) -> None:
     )
 
 
-async def test_a_stored_page_stays_and_a_changed_page_is_another_source(world: World) -> None:
-    await world.store_search_results(
+async def test_a_stored_page_stays_and_a_changed_page_is_another_source(
+    agent_graph: AgentGraph,
+) -> None:
+    await agent_graph.store_search_results(
         page(), page(published_date="2025-01-01"), page("Orran shipped more.")
     )
-    first, second = await load_sources(world)
+    first, second = await load_sources(agent_graph)
     assert (first.text, first.published) == ("Orran shipped 92,000 tonnes.", None)
     assert second.text == "Orran shipped more."
 
 
-async def test_an_extract_takes_the_date_of_the_search_result(world: World) -> None:
-    await world.store_search_results(
+async def test_an_extract_takes_the_date_of_the_search_result(agent_graph: AgentGraph) -> None:
+    await agent_graph.store_search_results(
         page("An excerpt.", published_date="Wed, 01 May 2024 00:00:00 GMT")
     )
-    await world.store_search_results(page("The whole page."))
-    assert [source.published for source in await load_sources(world)] == [MAY, MAY]
+    await agent_graph.store_search_results(page("The whole page."))
+    assert [source.published for source in await load_sources(agent_graph)] == [MAY, MAY]
 
 
-async def test_a_future_publication_date_is_ignored(world: World) -> None:
+async def test_a_future_publication_date_is_ignored(agent_graph: AgentGraph) -> None:
     """Otherwise its claims would supersede everything learned until that date."""
-    await world.store_search_results(
+    await agent_graph.store_search_results(
         page(published_date=str(datetime.now(UTC) + timedelta(days=400)))
     )
-    (source,) = await load_sources(world)
+    (source,) = await load_sources(agent_graph)
     assert source.published is None
 
 
@@ -84,97 +86,101 @@ async def test_a_future_publication_date_is_ignored(world: World) -> None:
         {"url": f"https://press.example/{'x' * 3_000}", "content": "text"},
     ],
 )
-async def test_pages_that_cannot_be_quoted_are_skipped(world: World, result: Json) -> None:
-    await world.store_search_results(
+async def test_pages_that_cannot_be_quoted_are_skipped(
+    agent_graph: AgentGraph, result: Json
+) -> None:
+    await agent_graph.store_search_results(
         {"results": [result, *page()["results"]], "failed": []}, {"content": "prose"}
     )
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         urls = set(await session.scalars(select(Source.url)))
     assert urls == {URL, PAGE["url"]}
 
 
-async def test_concurrent_readers_store_each_page_once(world: World) -> None:
+async def test_concurrent_readers_store_each_page_once(agent_graph: AgentGraph) -> None:
     pages = [{"url": f"{URL}/{number}", "content": f"Page {number}."} for number in range(20)]
 
     async def read(reader: int) -> None:
         for _ in range(3):
-            await world.store_search_results({"results": [*pages[reader:], *pages[:reader]]})
+            await agent_graph.store_search_results({"results": [*pages[reader:], *pages[:reader]]})
 
     await asyncio.gather(*(read(reader) for reader in range(8)))
-    assert all([len(await load_sources(world, result["url"])) == 1 for result in pages])
+    assert all([len(await load_sources(agent_graph, result["url"])) == 1 for result in pages])
 
 
 @pytest.mark.parametrize(
     "spelling",
     [f"{URL}/", f"{URL}#top", "https://Press.Example/lithium", f" {URL}/#a", f"HTTPS{URL[5:]}"],
 )
-async def test_an_address_is_found_in_any_spelling(world: World, spelling: str) -> None:
-    await world.store_search_results(page())
-    async with world.database.transaction() as session:
-        pages = await find_pages(session, world.scope, [spelling, f"{URL}?page=2", f"{URL}s"])
+async def test_an_address_is_found_in_any_spelling(agent_graph: AgentGraph, spelling: str) -> None:
+    await agent_graph.store_search_results(page())
+    async with agent_graph.database.transaction() as session:
+        pages = await find_pages(session, agent_graph.scope, [spelling, f"{URL}?page=2", f"{URL}s"])
     assert [source.url for source in pages[spelling]] == [URL]
     assert pages.keys() == {spelling}
 
 
 async def test_the_exact_address_is_preferred_and_the_newest_version_comes_first(
-    world: World,
+    agent_graph: AgentGraph,
 ) -> None:
     for result in (page("Old."), page("New."), page("With a slash.", url=f"{URL}/")):
-        await world.store_search_results(result)
-    async with world.database.transaction() as session:
-        pages = await find_pages(session, world.scope, [URL])
-        ids = {source.text: source.id for source in await load_sources(world)}
+        await agent_graph.store_search_results(result)
+    async with agent_graph.database.transaction() as session:
+        pages = await find_pages(session, agent_graph.scope, [URL])
+        ids = {source.text: source.id for source in await load_sources(agent_graph)}
     assert [source.id for source in pages[URL]] == [ids["New."], ids["Old."]]
 
 
-async def test_an_address_stored_in_another_spelling_is_found(world: World) -> None:
-    await world.store_search_results(page(url="https://Press.Example/Rivers/#1"))
-    async with world.database.transaction() as session:
-        pages = await find_pages(session, world.scope, ["https://press.example/Rivers"])
-        other_case = await find_pages(session, world.scope, ["https://press.example/rivers"])
+async def test_an_address_stored_in_another_spelling_is_found(agent_graph: AgentGraph) -> None:
+    await agent_graph.store_search_results(page(url="https://Press.Example/Rivers/#1"))
+    async with agent_graph.database.transaction() as session:
+        pages = await find_pages(session, agent_graph.scope, ["https://press.example/Rivers"])
+        other_case = await find_pages(session, agent_graph.scope, ["https://press.example/rivers"])
     assert pages
     assert not other_case
 
 
-async def test_pages_of_others_are_not_found(world: World, stranger: World) -> None:
+async def test_pages_of_others_are_not_found(agent_graph: AgentGraph, stranger: AgentGraph) -> None:
     await stranger.store_search_results(page())
-    intruder = GraphScope(world.scope.owner_id, stranger.scope.agent_id)
-    async with world.database.transaction() as session:
-        for scope in (world.scope, intruder):
+    intruder = GraphScope(agent_graph.scope.owner_id, stranger.scope.agent_id)
+    async with agent_graph.database.transaction() as session:
+        for scope in (agent_graph.scope, intruder):
             assert await find_pages(session, scope, [URL]) == {}
         assert await list_recent_urls(session, intruder, 10) == []
-        assert await list_recent_urls(session, world.scope, 10) == [PAGE["url"]]
+        assert await list_recent_urls(session, agent_graph.scope, 10) == [PAGE["url"]]
 
 
 async def test_a_page_for_an_agent_of_another_owner_is_not_stored(
-    world: World, stranger: World
+    agent_graph: AgentGraph, stranger: AgentGraph
 ) -> None:
-    intruder = GraphScope(world.scope.owner_id, stranger.scope.agent_id)
+    intruder = GraphScope(agent_graph.scope.owner_id, stranger.scope.agent_id)
     with pytest.raises(Exception, match="null value"):
-        async with world.database.transaction() as session:
+        async with agent_graph.database.transaction() as session:
             await store_pages(session, intruder, page())
-    assert await load_sources(world) == []
+    assert await load_sources(agent_graph) == []
 
 
-async def test_retracted_pages_are_not_offered(world: World) -> None:
-    await world.store_search_results(page())
-    async with world.database.transaction() as session:
+async def test_retracted_pages_are_not_offered(agent_graph: AgentGraph) -> None:
+    await agent_graph.store_search_results(page())
+    async with agent_graph.database.transaction() as session:
         await session.execute(
             update(Source).where(Source.url == URL).values(retracted_at=datetime.now(UTC))
         )
-        assert await list_recent_urls(session, world.scope, 10) == [PAGE["url"]]
+        assert await list_recent_urls(session, agent_graph.scope, 10) == [PAGE["url"]]
 
 
 async def test_a_transaction_caches_page_lookups_until_it_stores_pages(
-    world: World,
+    agent_graph: AgentGraph,
 ) -> None:
-    await world.store_search_results({"results": [{"url": URL, "content": "As it was."}]})
-    async with world.database.transaction() as session:
-        [first] = (await find_pages(session, world.scope, [URL]))[URL]
+    await agent_graph.store_search_results({"results": [{"url": URL, "content": "As it was."}]})
+    async with agent_graph.database.transaction() as session:
+        [first] = (await find_pages(session, agent_graph.scope, [URL]))[URL]
         with captured_statements() as statements:
-            [second] = (await find_pages(session, world.scope, [URL]))[URL]
+            [second] = (await find_pages(session, agent_graph.scope, [URL]))[URL]
         assert not statements
         assert replace(second, looked_up_at=first.looked_up_at) == first
         assert second.looked_up_at > first.looked_up_at
-        await store_pages(session, world.scope, {"results": [{"url": URL, "content": "As it is."}]})
-        assert len((await find_pages(session, world.scope, [URL]))[URL]) == 2
+        await store_pages(
+            session, agent_graph.scope, {"results": [{"url": URL, "content": "As it is."}]}
+        )
+        assert len((await find_pages(session, agent_graph.scope, [URL]))[URL]) == 2

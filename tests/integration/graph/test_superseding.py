@@ -14,7 +14,7 @@ from shared.graph.provenance import integrity
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.upsert import UpsertResult
 from tests.support.canonical_graph import canonical_hash
-from tests.support.graph.world import World, make_world
+from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
 
 YEARS = (2022, 2023, 2024)
 WRITERS = 12
@@ -29,30 +29,30 @@ def evidence_input(year: int, valid_from: datetime | None = None) -> EvidenceInp
     return EvidenceInput(url(year), quote, valid_from=valid_from)
 
 
-async def store_all_pages(world: World) -> World:
+async def store_all_pages(agent_graph: AgentGraph) -> AgentGraph:
     """Store a page of each year, all fetched at once."""
     pages = [
         {"url": url(year), "content": evidence_input(year).quote, "published_date": f"{year}-06-30"}
         for year in YEARS
     ]
-    await world.store_search_results({"results": pages})
-    return world
+    await agent_graph.store_search_results({"results": pages})
+    return agent_graph
 
 
 @pytest.fixture
-async def census(world: World) -> World:
-    return await store_all_pages(world)
+async def census(agent_graph: AgentGraph) -> AgentGraph:
+    return await store_all_pages(agent_graph)
 
 
 async def write_population(
-    world: World, year: int, valid_from: datetime | None = None
+    agent_graph: AgentGraph, year: int, valid_from: datetime | None = None
 ) -> UpsertResult:
     """Write Ghana's population from the page of `year`."""
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         return await add_node(
             session,
-            world.scope,
-            world.validators,
+            agent_graph.scope,
+            agent_graph.validators,
             type_name="Country",
             name="Ghana",
             properties={"summary": "A state.", "population": year - 2000},
@@ -60,12 +60,12 @@ async def write_population(
         )
 
 
-async def load_node(world: World, result: UpsertResult) -> GraphNode:
-    async with world.database.transaction() as session:
+async def load_node(agent_graph: AgentGraph, result: UpsertResult) -> GraphNode:
+    async with agent_graph.database.transaction() as session:
         return await session.get_one(GraphNode, result.id)
 
 
-async def test_a_newer_value_supersedes_and_reports_the_previous_one(census: World) -> None:
+async def test_a_newer_value_supersedes_and_reports_the_previous_one(census: AgentGraph) -> None:
     first = await write_population(census, 2022)
     assert first.tool_answer == {"created": True}
     newer = await write_population(census, 2024)
@@ -74,7 +74,7 @@ async def test_a_newer_value_supersedes_and_reports_the_previous_one(census: Wor
     assert (await load_node(census, newer)).properties["population"] == 24
 
 
-async def test_an_older_value_is_stored_and_does_not_win(census: World) -> None:
+async def test_an_older_value_is_stored_and_does_not_win(census: AgentGraph) -> None:
     await write_population(census, 2024)
     older = await write_population(census, 2022)
     current = {"population": {"held": 24, "asOf": "2024-06-30T00:00:00Z"}}
@@ -84,7 +84,7 @@ async def test_an_older_value_is_stored_and_does_not_win(census: World) -> None:
 
 @pytest.mark.parametrize("order", list(permutations(YEARS)))
 async def test_the_order_of_arrival_does_not_matter(
-    census: World, stranger: World, order: tuple[int, ...]
+    census: AgentGraph, stranger: AgentGraph, order: tuple[int, ...]
 ) -> None:
     await store_all_pages(stranger)
     for year in YEARS:
@@ -98,14 +98,16 @@ async def test_the_order_of_arrival_does_not_matter(
     assert len(hashes) == 1
 
 
-async def test_the_validity_date_takes_precedence_over_the_publication_date(census: World) -> None:
+async def test_the_validity_date_takes_precedence_over_the_publication_date(
+    census: AgentGraph,
+) -> None:
     await write_population(census, 2022, valid_from=datetime(2026, 1, 1, tzinfo=UTC))
     later = await write_population(census, 2024)
     assert later.tool_answer["kept"]["population"] == {"held": 22, "asOf": "2026-01-01T00:00:00Z"}
 
 
 async def test_a_forecast_is_superseded_by_later_evidence(
-    census: World,
+    census: AgentGraph,
 ) -> None:
     forecast = await write_population(census, 2022, valid_from=datetime(2999, 1, 1, tzinfo=UTC))
     assert (await load_node(census, forecast)).properties["population"] == 22
@@ -116,7 +118,7 @@ async def test_a_forecast_is_superseded_by_later_evidence(
 
 
 async def test_values_without_evidence_are_superseded_and_reported(
-    census: World,
+    census: AgentGraph,
 ) -> None:
     result = await write_population(census, 2022)
     async with census.database.transaction() as session:
@@ -134,7 +136,7 @@ async def test_values_without_evidence_are_superseded_and_reported(
     assert after.seal is not None
 
 
-async def test_retracting_a_page_restores_the_previous_value(census: World) -> None:
+async def test_retracting_a_page_restores_the_previous_value(census: AgentGraph) -> None:
     for year in YEARS:
         result = await write_population(census, year)
     for year, expected in ((2024, 23), (2023, 22)):
@@ -148,7 +150,7 @@ async def test_retracting_a_page_restores_the_previous_value(census: World) -> N
         assert properties["population"] == expected
 
 
-async def test_concurrent_writes_to_one_node_lose_no_evidence(census: World) -> None:
+async def test_concurrent_writes_to_one_node_lose_no_evidence(census: AgentGraph) -> None:
     results = await asyncio.gather(
         *(write_population(census, YEARS[writer % len(YEARS)]) for writer in range(WRITERS))
     )
@@ -168,8 +170,8 @@ async def test_concurrent_writes_to_one_node_lose_no_evidence(census: World) -> 
     )
 
 
-async def test_agents_do_not_use_the_evidence_of_others(census: World) -> None:
-    other = await store_all_pages(await make_world(census.database, "other"))
+async def test_agents_do_not_use_the_evidence_of_others(census: AgentGraph) -> None:
+    other = await store_all_pages(await make_agent_graph(census.database, "other"))
     await write_population(other, 2024)
     result = await write_population(census, 2022)
     assert result.tool_answer == {"created": True}

@@ -8,15 +8,15 @@ from pydantic import ValidationError
 from shared.graph import tools
 from shared.tools import StateTool, ToolRefusalError, declaration
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
+from tests.support.graph.agent_graph import COUNTRY, COUNTRY_SCHEMA, AgentGraph
 from tests.support.graph.tooling import EVIDENCE, call, find_tool
-from tests.support.graph.world import COUNTRY, COUNTRY_SCHEMA, World
 
 
-async def test_each_phase_gets_exactly_its_tools(world: World) -> None:
+async def test_each_phase_gets_exactly_its_tools(agent_graph: AgentGraph) -> None:
     def names(phase_tools: list[StateTool[Any]]) -> list[str]:
         return [tool.name for tool in phase_tools]
 
-    assert names(tools.graph_construction(world.scope)) == [
+    assert names(tools.graph_construction(agent_graph.scope)) == [
         "queryGraph",
         "listNodeTypes",
         "listEdgeTypes",
@@ -25,22 +25,22 @@ async def test_each_phase_gets_exactly_its_tools(world: World) -> None:
         "addGraphNode",
         "addGraphEdge",
     ]
-    assert names(tools.analysis_generation(world.scope)) == [
+    assert names(tools.analysis_generation(agent_graph.scope)) == [
         "queryGraph",
         "addAgentAnalysisNode",
         "addGraphEdge",
         "requestInvestigation",
     ]
-    assert names(tools.advice_generation(world.scope)) == ["queryGraph", "addAgentAdviceNode"]
+    assert names(tools.advice_generation(agent_graph.scope)) == ["queryGraph", "addAgentAdviceNode"]
 
 
-async def test_every_tool_and_every_argument_is_described(world: World) -> None:
+async def test_every_tool_and_every_argument_is_described(agent_graph: AgentGraph) -> None:
     phase_tools = {
         tool.name: tool
         for tool in (
-            *tools.graph_construction(world.scope),
-            *tools.analysis_generation(world.scope),
-            *tools.advice_generation(world.scope),
+            *tools.graph_construction(agent_graph.scope),
+            *tools.analysis_generation(agent_graph.scope),
+            *tools.advice_generation(agent_graph.scope),
         )
     }
     for tool in phase_tools.values():
@@ -51,10 +51,10 @@ async def test_every_tool_and_every_argument_is_described(world: World) -> None:
             assert "_" not in name
 
 
-async def test_a_document_becomes_nodes_and_edges(world: World) -> None:
-    phase_tools = tools.graph_construction(world.scope, world.validators)
+async def test_a_document_becomes_nodes_and_edges(agent_graph: AgentGraph) -> None:
+    phase_tools = tools.graph_construction(agent_graph.scope, agent_graph.validators)
     answer = await call(
-        world,
+        agent_graph,
         find_tool(phase_tools, "createNodeType"),
         name="River",
         description="Water that runs.",
@@ -64,7 +64,7 @@ async def test_a_document_becomes_nodes_and_edges(world: World) -> None:
     )
     assert answer == {"name": "River", "created": True}
     answer = await call(
-        world,
+        agent_graph,
         find_tool(phase_tools, "createEdgeType"),
         name="flows_through",
         description="The river runs through the country.",
@@ -75,21 +75,23 @@ async def test_a_document_becomes_nodes_and_edges(world: World) -> None:
     assert answer == {"name": "flows_through", "created": True}
     add = find_tool(phase_tools, "addGraphNode")
     volta = await call(
-        world, add, type="River", name="Volta", properties=COUNTRY, evidence=EVIDENCE
+        agent_graph, add, type="River", name="Volta", properties=COUNTRY, evidence=EVIDENCE
     )
     ghana = await call(
-        world, add, type="Country", name="Ghana", properties=COUNTRY, evidence=EVIDENCE
+        agent_graph, add, type="Country", name="Ghana", properties=COUNTRY, evidence=EVIDENCE
     )
     assert volta.keys() == {"nodeId", "created"}
     edge = await call(
-        world,
+        agent_graph,
         find_tool(phase_tools, "addGraphEdge"),
         type="flows_through",
         sourceId=volta["nodeId"],
         targetId=ghana["nodeId"],
         evidence=EVIDENCE,
     )
-    graph = await call(world, find_tool(phase_tools, "queryGraph"), text="Volta", neighbours=True)
+    graph = await call(
+        agent_graph, find_tool(phase_tools, "queryGraph"), text="Volta", neighbours=True
+    )
     assert [node["name"] for node in graph["nodes"]] == ["Volta", "Ghana"]
     assert graph["edges"] == [
         {
@@ -103,10 +105,10 @@ async def test_a_document_becomes_nodes_and_edges(world: World) -> None:
     ]
 
 
-async def test_existing_types_are_returned_unchanged(world: World) -> None:
-    phase_tools = tools.graph_construction(world.scope)
+async def test_existing_types_are_returned_unchanged(agent_graph: AgentGraph) -> None:
+    phase_tools = tools.graph_construction(agent_graph.scope)
     answer = await call(
-        world,
+        agent_graph,
         find_tool(phase_tools, "createNodeType"),
         name="COUNTRY",
         description="Another.",
@@ -115,14 +117,14 @@ async def test_existing_types_are_returned_unchanged(world: World) -> None:
         justification="None.",
     )
     assert answer == {"name": "Country", "created": False, "propertiesSchema": COUNTRY_SCHEMA}
-    listing = await call(world, find_tool(phase_tools, "listNodeTypes"))
+    listing = await call(agent_graph, find_tool(phase_tools, "listNodeTypes"))
     assert [node_type["name"] for node_type in listing["nodeTypes"]] == [
         "AgentAdvice",
         "AgentAnalysis",
         "Country",
     ]
     assert listing["nodeTypes"][2].keys() == {"name", "description", "propertiesSchema"}
-    listing = await call(world, find_tool(phase_tools, "listEdgeTypes"))
+    listing = await call(agent_graph, find_tool(phase_tools, "listEdgeTypes"))
     assert listing["edgeTypes"][0] == {
         "name": "about",
         "description": "the analysis is about this node",
@@ -131,8 +133,8 @@ async def test_existing_types_are_returned_unchanged(world: World) -> None:
     }
 
 
-async def test_edges_must_satisfy_the_schema_of_their_type(world: World) -> None:
-    phase_tools = tools.graph_construction(world.scope, world.validators)
+async def test_edges_must_satisfy_the_schema_of_their_type(agent_graph: AgentGraph) -> None:
+    phase_tools = tools.graph_construction(agent_graph.scope, agent_graph.validators)
     create, add = find_tool(phase_tools, "createEdgeType"), find_tool(phase_tools, "addGraphEdge")
     schema = {
         "type": "object",
@@ -155,31 +157,34 @@ async def test_edges_must_satisfy_the_schema_of_their_type(world: World) -> None
         ({"justification": " "}, "justification: 0 characters"),
     ):
         with pytest.raises(ToolRefusalError, match=message):
-            await call(world, create, **{**arguments, **invalid})
+            await call(agent_graph, create, **{**arguments, **invalid})
     valid = {"propertiesSchema": schema, "exampleProperties": {"percent": 51}}
-    assert await call(world, create, **arguments, **valid) == {"name": "owns", "created": True}
-    answer = await call(world, create, **arguments)
+    assert await call(agent_graph, create, **arguments, **valid) == {
+        "name": "owns",
+        "created": True,
+    }
+    answer = await call(agent_graph, create, **arguments)
     assert answer["propertiesSchema"] == schema
-    listing = await call(world, find_tool(phase_tools, "listEdgeTypes"))
+    listing = await call(agent_graph, find_tool(phase_tools, "listEdgeTypes"))
     assert [edge_type.get("propertiesSchema") for edge_type in listing["edgeTypes"]] == [
         None,
         None,
         schema,
     ]
     ends = {
-        "sourceId": await world.node("Ghana"),
-        "targetId": await world.node("Togo"),
+        "sourceId": await agent_graph.node("Ghana"),
+        "targetId": await agent_graph.node("Togo"),
         "evidence": EVIDENCE,
     }
     with pytest.raises(ToolRefusalError, match="do not satisfy the schema of owns: percent"):
-        await call(world, add, type="owns", **ends, properties={"percent": 101})
-    assert (await call(world, add, type="owns", **ends, properties={"percent": 3}))["created"]
+        await call(agent_graph, add, type="owns", **ends, properties={"percent": 101})
+    assert (await call(agent_graph, add, type="owns", **ends, properties={"percent": 3}))["created"]
 
 
-async def test_a_long_list_of_types_leaves_out_schemas_and_says_so(world: World) -> None:
+async def test_a_long_list_of_types_leaves_out_schemas_and_says_so(agent_graph: AgentGraph) -> None:
     for number in range(3):
-        async with world.database.transaction() as session:
-            create = find_tool(tools.graph_construction(world.scope), "createNodeType")
+        async with agent_graph.database.transaction() as session:
+            create = find_tool(tools.graph_construction(agent_graph.scope), "createNodeType")
             arguments = {
                 "name": f"Big{number}",
                 "description": "Large.",
@@ -188,17 +193,17 @@ async def test_a_long_list_of_types_leaves_out_schemas_and_says_so(world: World)
                 "justification": "None fits.",
             }
             await create.run(session, create.arguments.model_validate(arguments))
-    listing = await call(world, tools.list_node_types(world.scope))
+    listing = await call(agent_graph, tools.list_node_types(agent_graph.scope))
     assert len(listing["nodeTypes"]) == 6
     assert "propertiesSchema" in listing["nodeTypes"][0]
     assert "createNodeType with a name that exists gives its schema" in listing["cut"]
 
 
-async def test_from_node_to_analysis_to_advice(world: World) -> None:
-    ghana = await world.node("Ghana")
-    analyzer = tools.analysis_generation(world.scope)
+async def test_from_node_to_analysis_to_advice(agent_graph: AgentGraph) -> None:
+    ghana = await agent_graph.node("Ghana")
+    analyzer = tools.analysis_generation(agent_graph.scope)
     analysis = await call(
-        world,
+        agent_graph,
         find_tool(analyzer, "addAgentAnalysisNode"),
         name="Growth",
         type="observation",
@@ -208,7 +213,7 @@ async def test_from_node_to_analysis_to_advice(world: World) -> None:
     )
     assert analysis.keys() == {"nodeId"}
     edge = await call(
-        world,
+        agent_graph,
         find_tool(analyzer, "addGraphEdge"),
         type="about",
         sourceId=analysis["nodeId"],
@@ -216,8 +221,8 @@ async def test_from_node_to_analysis_to_advice(world: World) -> None:
     )
     assert edge["created"]
     advice = await call(
-        world,
-        find_tool(tools.advice_generation(world.scope), "addAgentAdviceNode"),
+        agent_graph,
+        find_tool(tools.advice_generation(agent_graph.scope), "addAgentAdviceNode"),
         name="Buy",
         action="BUY",
         summary="Buy it.",
@@ -227,20 +232,20 @@ async def test_from_node_to_analysis_to_advice(world: World) -> None:
     assert advice.keys() == {"nodeId", "action"}
 
 
-async def test_graph_construction_cannot_write_conclusions(world: World) -> None:
-    add = find_tool(tools.graph_construction(world.scope), "addGraphNode")
+async def test_graph_construction_cannot_write_conclusions(agent_graph: AgentGraph) -> None:
+    add = find_tool(tools.graph_construction(agent_graph.scope), "addGraphNode")
     for reserved in ("AgentAnalysis", "AgentAdvice"):
         with pytest.raises(ToolRefusalError, match="conclusions"):
-            await call(world, add, type=reserved, name="x", properties={}, evidence=EVIDENCE)
+            await call(agent_graph, add, type=reserved, name="x", properties={}, evidence=EVIDENCE)
 
 
-async def test_unknown_and_invalid_arguments_are_reported(world: World) -> None:
-    advise = tools.add_agent_advice_node(world.scope)
+async def test_unknown_and_invalid_arguments_are_reported(agent_graph: AgentGraph) -> None:
+    advise = tools.add_agent_advice_node(agent_graph.scope)
     with pytest.raises(ValidationError, match="action"):
         advise.arguments.model_validate(
             {"name": "x", "action": "WAIT", "summary": "x", "content": "x"}
         )
     with pytest.raises(ValidationError, match="colour"):
-        tools.query_graph(world.scope).arguments.model_validate({"colour": "red"})
+        tools.query_graph(agent_graph.scope).arguments.model_validate({"colour": "red"})
     with pytest.raises(ValidationError, match="limit"):
-        tools.query_graph(world.scope).arguments.model_validate({"limit": 51})
+        tools.query_graph(agent_graph.scope).arguments.model_validate({"limit": 51})

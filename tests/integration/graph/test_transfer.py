@@ -22,21 +22,21 @@ from shared.graph.verification.verifier import verify_conclusion
 from tests.support.attack_mode import in_full
 from tests.support.canonical_graph import canonical, canonical_hash
 from tests.support.factories import MISSION
-from tests.support.graph.graph_with_evidence import Proven, prove
+from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.graph_with_evidence import EvidenceGraph, prove
 from tests.support.graph.transfer import exported, imported, reseal
 from tests.support.graph.verifying import breaks, grow
-from tests.support.graph.world import World
 from tests.support.hostile import JSON, STRINGS
 from tests.support.seeds import repeatable
 
 
 @pytest.fixture
-async def proven(world: World) -> Proven:
-    return await prove(world)
+async def evidence_graph(agent_graph: AgentGraph) -> EvidenceGraph:
+    return await prove(agent_graph)
 
 
-async def count_rows(proven: Proven) -> dict[str, int]:
-    async with proven.world.database.transaction() as session:
+async def count_rows(evidence_graph: EvidenceGraph) -> dict[str, int]:
+    async with evidence_graph.agent_graph.database.transaction() as session:
         counts = {
             name: await session.scalar(select(func.count()).select_from(table))
             for name, table in Base.metadata.tables.items()
@@ -45,20 +45,22 @@ async def count_rows(proven: Proven) -> dict[str, int]:
 
 
 async def test_an_imported_graph_equals_the_original_with_its_evidence(
-    proven: Proven, seed: int
+    evidence_graph: EvidenceGraph, seed: int
 ) -> None:
     with repeatable(seed):
-        await grow(proven, Random(seed))
-        await proven.retract("https://b.example/census")
-        scope = await imported(proven, await exported(proven))
-        async with proven.world.database.snapshot() as session:
-            assert await canonical(session, scope) == await canonical(session, proven.scope)
-            old = await canonical_hash(session, proven.scope)
+        await grow(evidence_graph, Random(seed))
+        await evidence_graph.retract("https://b.example/census")
+        scope = await imported(evidence_graph, await exported(evidence_graph))
+        async with evidence_graph.agent_graph.database.snapshot() as session:
+            assert await canonical(session, scope) == await canonical(session, evidence_graph.scope)
+            old = await canonical_hash(session, evidence_graph.scope)
             assert await canonical_hash(session, scope) == old
             assert await breaks(session, scope) == []
             advice = ids.node_id(scope.agent_id, ADVICE_TYPE, "Wait")
             report = await verify_conclusion(session, scope.owner_id, advice)
-            original_report = await verify_conclusion(session, scope.owner_id, proven.nodes["Wait"])
+            original_report = await verify_conclusion(
+                session, scope.owner_id, evidence_graph.nodes["Wait"]
+            )
             agent = await session.get_one(Agent, scope.agent_id)
         assert report is not None
         assert original_report is not None
@@ -70,14 +72,18 @@ async def test_an_imported_graph_equals_the_original_with_its_evidence(
         assert agent.observer_system_prompt == "You plan for the agent."
 
 
-async def test_an_imported_graph_can_be_exported_again(proven: Proven) -> None:
-    first = await exported(proven)
-    scope = await imported(proven, first, "Second")
-    copy = Proven(World(proven.world.database, scope, proven.world.validators))
+async def test_an_imported_graph_can_be_exported_again(evidence_graph: EvidenceGraph) -> None:
+    first = await exported(evidence_graph)
+    scope = await imported(evidence_graph, first, "Second")
+    copy = EvidenceGraph(
+        AgentGraph(
+            evidence_graph.agent_graph.database, scope, evidence_graph.agent_graph.validators
+        )
+    )
     second = await exported(copy)
     assert rows_without_ids(first) == rows_without_ids(second)
     with pytest.raises(BadFileError, match="'second' exists already"):
-        await imported(proven, first, "second")
+        await imported(evidence_graph, first, "second")
 
 
 def rows_without_ids(file: bytes) -> list[Any]:
@@ -114,40 +120,40 @@ def _plain(value: Any) -> Any:
     ],
 )
 async def test_a_corrupt_file_is_refused_and_leaves_no_data(
-    proven: Proven, corrupt: Callable[[list[bytes]], bytes], message: str
+    evidence_graph: EvidenceGraph, corrupt: Callable[[list[bytes]], bytes], message: str
 ) -> None:
-    lines = (await exported(proven)).splitlines(keepends=True)
-    before = await count_rows(proven)
+    lines = (await exported(evidence_graph)).splitlines(keepends=True)
+    before = await count_rows(evidence_graph)
     with pytest.raises(BadFileError, match=message):
-        await imported(proven, corrupt(lines))
-    assert await count_rows(proven) == before
+        await imported(evidence_graph, corrupt(lines))
+    assert await count_rows(evidence_graph) == before
 
 
 @pytest.mark.parametrize("kind", ["source", "node", "edge"])
 async def test_a_changed_row_is_refused_even_with_a_valid_file_hash(
-    proven: Proven, kind: str
+    evidence_graph: EvidenceGraph, kind: str
 ) -> None:
-    lines = (await exported(proven)).splitlines(keepends=True)
-    before = await count_rows(proven)
+    lines = (await exported(evidence_graph)).splitlines(keepends=True)
+    before = await count_rows(evidence_graph)
     originals = {"source": b'"title":"About', "node": b'"name":"Ghana', "edge": b'"lengths":['}
     replacements = {"source": b'"title":"about', "node": b'"name":"ghana', "edge": b'"lengths":[7,'}
     index = next(number for number, line in enumerate(lines) if originals[kind] in line)
     lines[index] = lines[index].replace(originals[kind], replacements[kind])
     with pytest.raises(BadFileError, match=f"line {index + 1}: "):
-        await imported(proven, reseal(lines))
-    assert await count_rows(proven) == before
+        await imported(evidence_graph, reseal(lines))
+    assert await count_rows(evidence_graph) == before
 
 
-async def test_references_to_missing_rows_are_refused(proven: Proven) -> None:
-    lines = (await exported(proven)).splitlines(keepends=True)
+async def test_references_to_missing_rows_are_refused(evidence_graph: EvidenceGraph) -> None:
+    lines = (await exported(evidence_graph)).splitlines(keepends=True)
     for prefix in (b'{"source":', b'{"node":'):
         remaining = [line for line in lines if not line.startswith(prefix)]
         with pytest.raises(BadFileError, match="does not exist"):
-            await imported(proven, reseal(remaining))
+            await imported(evidence_graph, reseal(remaining))
     duplicate = next(line for line in lines if line.startswith(b'{"source":'))
     index = lines.index(duplicate)
     with pytest.raises(BadFileError, match="its rows are inconsistent"):
-        await imported(proven, reseal([*lines[:index], duplicate, *lines[index:]]))
+        await imported(evidence_graph, reseal([*lines[:index], duplicate, *lines[index:]]))
 
 
 TOO_LONG = b"x" * 5_000_000
@@ -222,29 +228,31 @@ TOO_LONG = b"x" * 5_000_000
     ],
 )
 async def test_values_that_the_api_would_refuse_are_refused_with_the_line(
-    proven: Proven, original: bytes, corrupted: bytes, message: str
+    evidence_graph: EvidenceGraph, original: bytes, corrupted: bytes, message: str
 ) -> None:
-    file = await exported(proven)
+    file = await exported(evidence_graph)
     original = original.replace(b"%s", MISSION.encode())
     assert original in file
-    before = await count_rows(proven)
+    before = await count_rows(evidence_graph)
     with pytest.raises(BadFileError, match=message) as error:
         await imported(
-            proven, reseal(file.replace(original, corrupted, 1).splitlines(keepends=True))
+            evidence_graph, reseal(file.replace(original, corrupted, 1).splitlines(keepends=True))
         )
     assert len(str(error.value)) < 1_000
-    assert await count_rows(proven) == before
+    assert await count_rows(evidence_graph) == before
 
 
 HOSTILE_MOMENTS = ("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "2026-01-01T00:00:00")
 
 
-async def test_hostile_values_in_a_file_are_imported_or_refused(proven: Proven, seed: int) -> None:
+async def test_hostile_values_in_a_file_are_imported_or_refused(
+    evidence_graph: EvidenceGraph, seed: int
+) -> None:
     """Replaces random fields of random lines, and reseals the file."""
-    await proven.retract("https://b.example/census")
-    lines = (await exported(proven)).splitlines(keepends=True)
+    await evidence_graph.retract("https://b.example/census")
+    lines = (await exported(evidence_graph)).splitlines(keepends=True)
     chance = Random(seed)
-    before = await count_rows(proven)
+    before = await count_rows(evidence_graph)
     tries = 300 if in_full() else 40
     with repeatable(seed):
         for _ in range(tries):
@@ -252,16 +260,18 @@ async def test_hostile_values_in_a_file_are_imported_or_refused(proven: Proven, 
             new_lines = [*lines]
             new_lines[index] = replace_random_value(lines[index], chance)
             try:
-                async with proven.world.database.transaction() as session:
+                async with evidence_graph.agent_graph.database.transaction() as session:
                     file = BytesIO(reseal_rows(new_lines))
-                    await import_graph(session, proven.scope.owner_id, ExportedGraph(file), None)
+                    await import_graph(
+                        session, evidence_graph.scope.owner_id, ExportedGraph(file), None
+                    )
                     await session.rollback()
             except BadFileError as error:
                 message = str(error)
             else:
                 message = ""
             assert len(message) < 3_000, lines[index]
-    assert await count_rows(proven) == before
+    assert await count_rows(evidence_graph) == before
 
 
 def replace_random_value(line: bytes, chance: Random) -> bytes:
@@ -325,10 +335,12 @@ def _reseal_row(line: bytes, agent_id: UUID) -> bytes:
         return line
 
 
-async def test_a_node_without_evidence_is_imported_without_a_seal(proven: Proven) -> None:
-    benin = await proven.world.unproven("Benin")
-    scope = await imported(proven, await exported(proven))
-    async with proven.world.database.snapshot() as session:
+async def test_a_node_without_evidence_is_imported_without_a_seal(
+    evidence_graph: EvidenceGraph,
+) -> None:
+    benin = await evidence_graph.agent_graph.unproven("Benin")
+    scope = await imported(evidence_graph, await exported(evidence_graph))
+    async with evidence_graph.agent_graph.database.snapshot() as session:
         assert {fault.broken for fault in await breaks(session, scope)} == {"unproven"}
         row = await session.get_one(GraphNode, ids.node_id(scope.agent_id, "Country", "Benin"))
         assert (row.seal, row.properties) == (None, {"summary": "A state."})

@@ -15,25 +15,27 @@ from shared.graph.retraction import doubts
 from shared.graph.scope import GraphScope
 from shared.graph.transfer.file_reader import BadFileError
 from tests.support.canonical_graph import canonical
+from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.duplicates import Duplicates, merge_nodes
-from tests.support.graph.graph_with_evidence import Proven, prove
-from tests.support.graph.retraction_graph import Library
+from tests.support.graph.graph_with_evidence import EvidenceGraph, prove
+from tests.support.graph.retraction_graph import RetractionGraph
 from tests.support.graph.transfer import exported, imported, reseal
 from tests.support.graph.verifying import breaks
-from tests.support.graph.world import World
 
 
 @pytest.fixture
-async def proven(world: World) -> Proven:
-    return await prove(world)
+async def evidence_graph(agent_graph: AgentGraph) -> EvidenceGraph:
+    return await prove(agent_graph)
 
 
-async def test_unsupported_elements_are_imported_with_their_flag(proven: Proven) -> None:
-    await proven.retract("https://a.example/togo")
-    await proven.retract("https://a.example/ghana")
-    scope = await imported(proven, await exported(proven))
+async def test_unsupported_elements_are_imported_with_their_flag(
+    evidence_graph: EvidenceGraph,
+) -> None:
+    await evidence_graph.retract("https://a.example/togo")
+    await evidence_graph.retract("https://a.example/ghana")
+    scope = await imported(evidence_graph, await exported(evidence_graph))
     is_unsupported = GraphNode.unsupported_since.is_not(None)
-    async with proven.world.database.transaction() as session:
+    async with evidence_graph.agent_graph.database.transaction() as session:
         names = select(GraphNode.name).where(is_unsupported, GraphNode.agent_id == scope.agent_id)
         assert list(await session.scalars(names)) == ["Togo"]
         edges = select(GraphEdge.type, GraphEdge.unsupported_since.is_not(None))
@@ -42,15 +44,15 @@ async def test_unsupported_elements_are_imported_with_their_flag(proven: Proven)
 
 
 async def test_an_export_during_a_retraction_contains_the_final_state(
-    proven: Proven,
+    evidence_graph: EvidenceGraph,
 ) -> None:
-    library = Library(proven.world)
-    retraction_id = await library.ask_retract("https://b.example/census")
-    halfway = await imported(proven, await exported(proven))
-    await library.work_off()
-    await library.ask_restore(retraction_id)
-    restored = await imported(proven, await exported(proven))
-    async with proven.world.database.snapshot() as session:
+    retraction_graph = RetractionGraph(evidence_graph.agent_graph)
+    retraction_id = await retraction_graph.ask_retract("https://b.example/census")
+    halfway = await imported(evidence_graph, await exported(evidence_graph))
+    await retraction_graph.work_off()
+    await retraction_graph.ask_restore(retraction_id)
+    restored = await imported(evidence_graph, await exported(evidence_graph))
+    async with evidence_graph.agent_graph.database.snapshot() as session:
         for scope, people in ((halfway, 33_000_000), (restored, 35_000_000)):
             assert await breaks(session, scope) == []
             ghana = ids.node_id(scope.agent_id, "Country", "Ghana")
@@ -58,33 +60,37 @@ async def test_an_export_during_a_retraction_contains_the_final_state(
             assert node.properties["population"] == people
 
 
-async def test_a_renamed_node_keeps_its_evidence(proven: Proven) -> None:
+async def test_a_renamed_node_keeps_its_evidence(evidence_graph: EvidenceGraph) -> None:
     """Its id derives from the earlier spelling, and differs from the id of its present name."""
     from shared.graph.projection import reproject_node
 
-    async with proven.world.database.transaction() as session:
-        togo = proven.nodes["Togo"]
+    async with evidence_graph.agent_graph.database.transaction() as session:
+        togo = evidence_graph.nodes["Togo"]
         await session.execute(update(GraphNode).where(GraphNode.id == togo).values(name="TOGO"))
-        await reproject_node(session, proven.scope, togo)
-    scope = await imported(proven, await exported(proven))
-    async with proven.world.database.snapshot() as session:
+        await reproject_node(session, evidence_graph.scope, togo)
+    scope = await imported(evidence_graph, await exported(evidence_graph))
+    async with evidence_graph.agent_graph.database.snapshot() as session:
         assert await breaks(session, scope) == []
-        assert await canonical(session, scope) == await canonical(session, proven.scope)
+        assert await canonical(session, scope) == await canonical(session, evidence_graph.scope)
         node = await session.get(GraphNode, ids.node_id(scope.agent_id, "Country", "TOGO"))
         assert node is None
 
 
 async def test_an_imported_retraction_keeps_its_doubts_and_can_be_restored(
-    proven: Proven,
+    evidence_graph: EvidenceGraph,
 ) -> None:
-    before = await doubted_names(proven.world, proven.scope)
-    await Library(proven.world).retract("https://b.example/census")
-    expected = await doubted_names(proven.world, proven.scope)
+    before = await doubted_names(evidence_graph.agent_graph, evidence_graph.scope)
+    await RetractionGraph(evidence_graph.agent_graph).retract("https://b.example/census")
+    expected = await doubted_names(evidence_graph.agent_graph, evidence_graph.scope)
     assert expected > before
-    scope = await imported(proven, await exported(proven))
-    imported_library = Library(World(proven.world.database, scope, proven.world.validators))
-    assert await doubted_names(imported_library.world, scope) == expected
-    async with imported_library.world.database.transaction() as session:
+    scope = await imported(evidence_graph, await exported(evidence_graph))
+    imported_library = RetractionGraph(
+        AgentGraph(
+            evidence_graph.agent_graph.database, scope, evidence_graph.agent_graph.validators
+        )
+    )
+    assert await doubted_names(imported_library.agent_graph, scope) == expected
+    async with imported_library.agent_graph.database.transaction() as session:
         ghana = ids.node_id(scope.agent_id, "Country", "Ghana")
         assert [
             conclusion.name
@@ -94,25 +100,27 @@ async def test_an_imported_retraction_keeps_its_doubts_and_can_be_restored(
         retraction = (await session.scalars(select(Retraction).where(is_own))).one()
         assert (retraction.url, retraction.reason) == ("https://b.example/census", "made up")
     await imported_library.restore(retraction.id)
-    assert await doubted_names(imported_library.world, scope) == before
+    assert await doubted_names(imported_library.agent_graph, scope) == before
     node = await imported_library.get_node(ghana)
     assert node.properties["population"] == 35_000_000
 
 
-async def doubted_names(world: World, scope: GraphScope) -> set[str]:
+async def doubted_names(agent_graph: AgentGraph, scope: GraphScope) -> set[str]:
     """The names of the conclusions in doubt."""
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         is_own = GraphNode.agent_id == scope.agent_id
         return set(await session.scalars(select(GraphNode.name).where(is_own, doubts.is_doubted())))
 
 
-async def test_the_names_of_a_node_are_imported(world: World, duplicates: Duplicates) -> None:
+async def test_the_names_of_a_node_are_imported(
+    agent_graph: AgentGraph, duplicates: Duplicates
+) -> None:
     """Otherwise the first page about the merged node would create a duplicate."""
-    await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
-    scope = await imported(Proven(world), await exported(Proven(world)))
-    copy = World(world.database, scope, world.validators)
+    await merge_nodes(agent_graph, duplicates.kept_id, duplicates.merged_id)
+    scope = await imported(EvidenceGraph(agent_graph), await exported(EvidenceGraph(agent_graph)))
+    copy = AgentGraph(agent_graph.database, scope, agent_graph.validators)
     kept_id = ids.node_id(scope.agent_id, "Country", "Ivory Coast")
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         names = await aliases.list_names(session, scope, kept_id)
     assert names == ["Ivory Coast", "Côte d’Ivoire"]
     assert await copy.node("Côte d'Ivoire") == await copy.node("IVORY COAST") == kept_id
@@ -128,17 +136,23 @@ def with_nodes(file: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
     return reseal([f"{line}\n".encode() for line in lines])
 
 
-async def test_an_older_export_is_imported_without_names_and_doubts(proven: Proven) -> None:
+async def test_an_older_export_is_imported_without_names_and_doubts(
+    evidence_graph: EvidenceGraph,
+) -> None:
     def remove_names_and_doubts(node: dict[str, Any]) -> None:
         del node["names"], node["doubts"]
 
-    scope = await imported(proven, with_nodes(await exported(proven), remove_names_and_doubts))
-    async with proven.world.database.snapshot() as session:
+    scope = await imported(
+        evidence_graph, with_nodes(await exported(evidence_graph), remove_names_and_doubts)
+    )
+    async with evidence_graph.agent_graph.database.snapshot() as session:
         assert await breaks(session, scope) == []
-        assert await canonical(session, scope) == await canonical(session, proven.scope)
+        assert await canonical(session, scope) == await canonical(session, evidence_graph.scope)
 
 
-async def test_a_name_shared_by_two_nodes_is_refused(proven: Proven) -> None:
-    file = with_nodes(await exported(proven), lambda node: node["names"].update(same="Same"))
+async def test_a_name_shared_by_two_nodes_is_refused(evidence_graph: EvidenceGraph) -> None:
+    file = with_nodes(
+        await exported(evidence_graph), lambda node: node["names"].update(same="Same")
+    )
     with pytest.raises(BadFileError, match="its rows are inconsistent"):
-        await imported(proven, file)
+        await imported(evidence_graph, file)

@@ -9,6 +9,7 @@ from shared.database import ids
 from shared.graph.entity_resolution import MergeRefusedError
 from shared.graph.entity_resolution.merge import EDGES
 from shared.graph.entity_resolution.redirects import current_ids
+from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.duplicates import (
     Duplicates,
     assert_sealed,
@@ -18,54 +19,61 @@ from tests.support.graph.duplicates import (
 )
 from tests.support.graph.page_evidence import said
 from tests.support.graph.verifying import breaks
-from tests.support.graph.world import World
 
 
 async def test_an_immediate_undo_restores_the_previous_state(
-    world: World, duplicates: Duplicates
+    agent_graph: AgentGraph, duplicates: Duplicates
 ) -> None:
-    before = await load_rows(world)
-    merge = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
-    undone_merge = await undo_merge(world, merge.id)
+    before = await load_rows(agent_graph)
+    merge = await merge_nodes(agent_graph, duplicates.kept_id, duplicates.merged_id)
+    undone_merge = await undo_merge(agent_graph, merge.id)
     assert undone_merge.undone_at is not None
-    assert await load_rows(world) == before
-    repeated = await undo_merge(world, merge.id)
+    assert await load_rows(agent_graph) == before
+    repeated = await undo_merge(agent_graph, merge.id)
     assert repeated.undone_at == undone_merge.undone_at
-    second = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
-    await undo_merge(world, second.id)
-    assert await load_rows(world) == before
+    second = await merge_nodes(agent_graph, duplicates.kept_id, duplicates.merged_id)
+    await undo_merge(agent_graph, second.id)
+    assert await load_rows(agent_graph) == before
 
 
 async def test_undoing_a_merge_redirects_its_edges_back(
-    world: World, duplicates: Duplicates
+    agent_graph: AgentGraph, duplicates: Duplicates
 ) -> None:
-    merge = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
-    merged = ids.edge_id(world.scope.agent_id, "borders", duplicates.kept_id, duplicates.ghana)
-    await undo_merge(world, merge.id)
-    async with world.database.transaction() as session:
-        assert await current_ids(session, world.scope, [merged]) == {merged: duplicates.to_ghana}
-    assert await world.edge(duplicates.kept_id, duplicates.ghana) == merged
-    async with world.database.transaction() as session:
-        assert await current_ids(session, world.scope, [merged]) == {}
-    await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
-    async with world.database.transaction() as session:
-        assert await current_ids(session, world.scope, [duplicates.to_ghana]) == {
+    merge = await merge_nodes(agent_graph, duplicates.kept_id, duplicates.merged_id)
+    merged = ids.edge_id(
+        agent_graph.scope.agent_id, "borders", duplicates.kept_id, duplicates.ghana
+    )
+    await undo_merge(agent_graph, merge.id)
+    async with agent_graph.database.transaction() as session:
+        assert await current_ids(session, agent_graph.scope, [merged]) == {
+            merged: duplicates.to_ghana
+        }
+    assert await agent_graph.edge(duplicates.kept_id, duplicates.ghana) == merged
+    async with agent_graph.database.transaction() as session:
+        assert await current_ids(session, agent_graph.scope, [merged]) == {}
+    await merge_nodes(agent_graph, duplicates.kept_id, duplicates.merged_id)
+    async with agent_graph.database.transaction() as session:
+        assert await current_ids(session, agent_graph.scope, [duplicates.to_ghana]) == {
             duplicates.to_ghana: merged
         }
-    await assert_sealed(world)
+    await assert_sealed(agent_graph)
 
 
 async def test_evidence_added_after_the_merge_stays_with_the_kept_node(
-    world: World, duplicates: Duplicates
+    agent_graph: AgentGraph, duplicates: Duplicates
 ) -> None:
-    merge = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
-    merged = ids.edge_id(world.scope.agent_id, "borders", duplicates.kept_id, duplicates.ghana)
-    await said(world, "https://x", "There are 32 million.", node=duplicates.kept_id, population=32)
-    await said(world, "https://y", "It was drawn in 1893.", edge=merged, since=1893)
-    togo = await world.node("Togo")
-    new = await world.edge(duplicates.kept_id, togo)
-    await undo_merge(world, merge.id)
-    node_rows, edge_rows, _, _ = await load_rows(world)
+    merge = await merge_nodes(agent_graph, duplicates.kept_id, duplicates.merged_id)
+    merged = ids.edge_id(
+        agent_graph.scope.agent_id, "borders", duplicates.kept_id, duplicates.ghana
+    )
+    await said(
+        agent_graph, "https://x", "There are 32 million.", node=duplicates.kept_id, population=32
+    )
+    await said(agent_graph, "https://y", "It was drawn in 1893.", edge=merged, since=1893)
+    togo = await agent_graph.node("Togo")
+    new = await agent_graph.edge(duplicates.kept_id, togo)
+    await undo_merge(agent_graph, merge.id)
+    node_rows, edge_rows, _, _ = await load_rows(agent_graph)
     by_id = {row["id"]: row["properties"] for row in [*node_rows, *edge_rows]}
     assert by_id[duplicates.kept_id] == {
         "summary": "A republic.",
@@ -76,76 +84,80 @@ async def test_evidence_added_after_the_merge_stays_with_the_kept_node(
     assert by_id[merged] == {"since": 1893}
     assert by_id[duplicates.to_ghana] == {"km": 720}
     assert new in by_id
-    await assert_sealed(world)
+    await assert_sealed(agent_graph)
 
 
 async def test_merges_that_build_on_each_other_are_undone_in_reverse(
-    world: World, duplicates: Duplicates
+    agent_graph: AgentGraph, duplicates: Duplicates
 ) -> None:
-    before = await load_rows(world)
-    first = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
-    second = await merge_nodes(world, duplicates.ghana, duplicates.kept_id)
-    async with world.database.transaction() as session:
-        redirects = await current_ids(session, world.scope, [duplicates.merged_id])
+    before = await load_rows(agent_graph)
+    first = await merge_nodes(agent_graph, duplicates.kept_id, duplicates.merged_id)
+    second = await merge_nodes(agent_graph, duplicates.ghana, duplicates.kept_id)
+    async with agent_graph.database.transaction() as session:
+        redirects = await current_ids(session, agent_graph.scope, [duplicates.merged_id])
     assert redirects == {duplicates.merged_id: duplicates.ghana}
     with pytest.raises(
         MergeRefusedError, match=f"merge {second.id} of 'Ivory Coast' was made later"
     ):
-        await undo_merge(world, first.id)
-    await undo_merge(world, second.id)
-    await undo_merge(world, first.id)
-    assert await load_rows(world) == before
+        await undo_merge(agent_graph, first.id)
+    await undo_merge(agent_graph, second.id)
+    await undo_merge(agent_graph, first.id)
+    assert await load_rows(agent_graph) == before
 
 
 async def test_independent_merges_may_be_undone_in_any_order(
-    world: World, duplicates: Duplicates
+    agent_graph: AgentGraph, duplicates: Duplicates
 ) -> None:
-    one, other = await world.node("Chad"), await world.node("Tchad")
-    before = await load_rows(world)
-    first = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
-    second = await merge_nodes(world, one, other)
-    await undo_merge(world, first.id)
-    await undo_merge(world, second.id)
-    assert await load_rows(world) == before
+    one, other = await agent_graph.node("Chad"), await agent_graph.node("Tchad")
+    before = await load_rows(agent_graph)
+    first = await merge_nodes(agent_graph, duplicates.kept_id, duplicates.merged_id)
+    second = await merge_nodes(agent_graph, one, other)
+    await undo_merge(agent_graph, first.id)
+    await undo_merge(agent_graph, second.id)
+    assert await load_rows(agent_graph) == before
 
 
 async def test_a_page_that_is_retracted_meanwhile_stays_retracted(
-    world: World, duplicates: Duplicates
+    agent_graph: AgentGraph, duplicates: Duplicates
 ) -> None:
-    merge = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
+    merge = await merge_nodes(agent_graph, duplicates.kept_id, duplicates.merged_id)
     from shared.database.tables import Source
 
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         at_b = update(Source).where(Source.url == "https://b")
         await session.execute(at_b.values(retracted_at=datetime.now(UTC)))
-    await undo_merge(world, merge.id)
-    node_rows, _, _, _ = await load_rows(world)
+    await undo_merge(agent_graph, merge.id)
+    node_rows, _, _, _ = await load_rows(agent_graph)
     merged_node = next(row for row in node_rows if row["id"] == duplicates.merged_id)
     assert "capital" not in merged_node["properties"]
-    await assert_sealed(world)
+    await assert_sealed(agent_graph)
 
 
 async def test_repeated_claims_about_the_kept_node_leave_its_seal_valid(
-    world: World, duplicates: Duplicates
+    agent_graph: AgentGraph, duplicates: Duplicates
 ) -> None:
     """Its properties are the same, with more evidence."""
-    merge = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
+    merge = await merge_nodes(agent_graph, duplicates.kept_id, duplicates.merged_id)
     await said(
-        world, "https://x", "A republic it is.", node=duplicates.kept_id, summary="A republic."
+        agent_graph,
+        "https://x",
+        "A republic it is.",
+        node=duplicates.kept_id,
+        summary="A republic.",
     )
-    await said(world, "https://y", "Both are old.", edge=duplicates.kept_to_mali, since=1960)
-    await undo_merge(world, merge.id)
-    await assert_sealed(world)
+    await said(agent_graph, "https://y", "Both are old.", edge=duplicates.kept_to_mali, since=1960)
+    await undo_merge(agent_graph, merge.id)
+    await assert_sealed(agent_graph)
 
 
 async def test_an_edge_of_the_merge_is_removed_even_if_its_quote_was_repeated(
-    world: World, duplicates: Duplicates
+    agent_graph: AgentGraph, duplicates: Duplicates
 ) -> None:
     """Otherwise an edge without evidence would remain."""
-    merge = await merge_nodes(world, duplicates.kept_id, duplicates.merged_id)
-    merged = await world.edge(duplicates.kept_id, duplicates.ghana)
-    await undo_merge(world, merge.id)
-    [edge_rows] = await load_rows(world, EDGES)
+    merge = await merge_nodes(agent_graph, duplicates.kept_id, duplicates.merged_id)
+    merged = await agent_graph.edge(duplicates.kept_id, duplicates.ghana)
+    await undo_merge(agent_graph, merge.id)
+    [edge_rows] = await load_rows(agent_graph, EDGES)
     assert merged not in {row["id"] for row in edge_rows}
-    async with world.database.snapshot() as session:
-        assert await breaks(session, world.scope) == []
+    async with agent_graph.database.snapshot() as session:
+        assert await breaks(session, agent_graph.scope) == []

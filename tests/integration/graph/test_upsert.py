@@ -10,17 +10,17 @@ from services.api.queries import graph
 from shared.database.tables import GraphEdge, GraphNode
 from shared.graph import edges, nodes, upsert
 from shared.tools import ToolRefusalError
-from tests.support.graph.world import EVIDENCE_INPUTS, World
+from tests.support.graph.agent_graph import EVIDENCE_INPUTS, AgentGraph
 
 WRITERS = 16
 
 
-async def _add(world: World, name: str, **properties: object) -> tuple[object, bool]:
-    async with world.database.transaction() as session:
+async def _add(agent_graph: AgentGraph, name: str, **properties: object) -> tuple[object, bool]:
+    async with agent_graph.database.transaction() as session:
         result = await nodes.add_node(
             session,
-            world.scope,
-            world.validators,
+            agent_graph.scope,
+            agent_graph.validators,
             type_name="Country",
             name=name,
             properties=dict(properties),
@@ -29,8 +29,8 @@ async def _add(world: World, name: str, **properties: object) -> tuple[object, b
     return result.id, result.created
 
 
-async def _properties(world: World, name: str) -> dict[str, object]:
-    async with world.database.transaction() as session:
+async def _properties(agent_graph: AgentGraph, name: str) -> dict[str, object]:
+    async with agent_graph.database.transaction() as session:
         properties = await session.scalar(
             select(GraphNode.properties).where(GraphNode.name == name)
         )
@@ -38,44 +38,44 @@ async def _properties(world: World, name: str) -> dict[str, object]:
     return properties
 
 
-async def test_the_same_name_updates_the_same_node(world: World) -> None:
-    first, created = await _add(world, "Ghana", summary="A state.", capital="Accra")
-    second, created_again = await _add(world, " Ghana\n", summary="A republic.", population=3)
+async def test_the_same_name_updates_the_same_node(agent_graph: AgentGraph) -> None:
+    first, created = await _add(agent_graph, "Ghana", summary="A state.", capital="Accra")
+    second, created_again = await _add(agent_graph, " Ghana\n", summary="A republic.", population=3)
     assert (first, created, created_again) == (second, True, False)
-    assert await _properties(world, "Ghana") == {
+    assert await _properties(agent_graph, "Ghana") == {
         "summary": "A republic.",
         "capital": "Accra",
         "population": 3,
     }
 
 
-async def test_an_update_needs_only_the_new_properties(world: World) -> None:
-    await _add(world, "Ghana", summary="A state.")
-    await _add(world, "Ghana", population=3)
-    assert await _properties(world, "Ghana") == {"summary": "A state.", "population": 3}
+async def test_an_update_needs_only_the_new_properties(agent_graph: AgentGraph) -> None:
+    await _add(agent_graph, "Ghana", summary="A state.")
+    await _add(agent_graph, "Ghana", population=3)
+    assert await _properties(agent_graph, "Ghana") == {"summary": "A state.", "population": 3}
 
 
-async def test_an_update_changes_updated_at_and_keeps_created_at(world: World) -> None:
-    node_id, _ = await _add(world, "Ghana", summary="A state.")
-    async with world.database.transaction() as session:
+async def test_an_update_changes_updated_at_and_keeps_created_at(agent_graph: AgentGraph) -> None:
+    node_id, _ = await _add(agent_graph, "Ghana", summary="A state.")
+    async with agent_graph.database.transaction() as session:
         before = await session.get_one(GraphNode, node_id)
-    await _add(world, "Ghana", population=3)
-    async with world.database.transaction() as session:
+    await _add(agent_graph, "Ghana", population=3)
+    async with agent_graph.database.transaction() as session:
         after = await session.get_one(GraphNode, node_id)
     assert after.updated_at > before.updated_at
     assert after.created_at == before.created_at
 
 
 async def test_a_refused_update_leaves_node_and_transaction_unchanged(
-    world: World,
+    agent_graph: AgentGraph,
 ) -> None:
-    await _add(world, "Ghana", summary="A state.")
-    async with world.database.transaction() as session:
+    await _add(agent_graph, "Ghana", summary="A state.")
+    async with agent_graph.database.transaction() as session:
         with pytest.raises(ToolRefusalError, match=r"population: 'many' is not of type 'integer'"):
             await nodes.add_node(
                 session,
-                world.scope,
-                world.validators,
+                agent_graph.scope,
+                agent_graph.validators,
                 type_name="Country",
                 name="Ghana",
                 properties={"population": "many"},
@@ -83,15 +83,15 @@ async def test_a_refused_update_leaves_node_and_transaction_unchanged(
             )
         await nodes.add_node(
             session,
-            world.scope,
-            world.validators,
+            agent_graph.scope,
+            agent_graph.validators,
             type_name="Country",
             name="Togo",
             properties={"summary": "Another."},
             evidence=EVIDENCE_INPUTS,
         )
-    assert await _properties(world, "Ghana") == {"summary": "A state."}
-    assert await _properties(world, "Togo") == {"summary": "Another."}
+    assert await _properties(agent_graph, "Ghana") == {"summary": "A state."}
+    assert await _properties(agent_graph, "Togo") == {"summary": "Another."}
 
 
 @pytest.mark.parametrize(
@@ -110,44 +110,44 @@ async def test_a_refused_update_leaves_node_and_transaction_unchanged(
     ],
 )
 async def test_invalid_nodes_are_refused_with_the_reason(
-    world: World, type_name: str, name: str, properties: dict[str, object], reason: str
+    agent_graph: AgentGraph, type_name: str, name: str, properties: dict[str, object], reason: str
 ) -> None:
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         with pytest.raises(ToolRefusalError, match=reason):
             await nodes.add_node(
                 session,
-                world.scope,
-                world.validators,
+                agent_graph.scope,
+                agent_graph.validators,
                 type_name=type_name,
                 name=name,
                 properties=properties,
                 evidence=EVIDENCE_INPUTS,
             )
-        assert (await graph.counts(session, world.scope)).nodes == 0
+        assert (await graph.counts(session, agent_graph.scope)).nodes == 0
 
 
-async def test_concurrent_writers_store_overlapping_nodes_once(world: World) -> None:
+async def test_concurrent_writers_store_overlapping_nodes_once(agent_graph: AgentGraph) -> None:
     async def write(writer: int) -> int:
         order = [(writer + index) % 10 for index in range(10)]
         results = [
-            await _add(world, f"Country {index}", summary="A state.", population=writer)
+            await _add(agent_graph, f"Country {index}", summary="A state.", population=writer)
             for index in order
         ]
         return sum(created for _, created in results)
 
     created = await asyncio.gather(*(write(writer) for writer in range(WRITERS)))
     assert sum(created) == 10
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         assert await session.scalar(select(func.count()).select_from(GraphNode)) == 10
 
 
-async def test_concurrent_updates_of_one_node_lose_nothing(world: World) -> None:
+async def test_concurrent_updates_of_one_node_lose_nothing(agent_graph: AgentGraph) -> None:
     async def write(writer: int) -> None:
-        async with world.database.transaction() as session:
+        async with agent_graph.database.transaction() as session:
             await nodes.add_node(
                 session,
-                world.scope,
-                world.validators,
+                agent_graph.scope,
+                agent_graph.validators,
                 type_name="Country",
                 name="Ghana",
                 properties={"summary": "A state.", **property_of(writer)},
@@ -158,35 +158,35 @@ async def test_concurrent_updates_of_one_node_lose_nothing(world: World) -> None
         return {"population": 7} if writer % 2 else {"capital": "Accra"}
 
     await asyncio.gather(*(write(writer) for writer in range(WRITERS)))
-    assert await _properties(world, "Ghana") == {
+    assert await _properties(agent_graph, "Ghana") == {
         "summary": "A state.",
         "population": 7,
         "capital": "Accra",
     }
 
 
-async def test_concurrent_writers_store_each_edge_once(world: World) -> None:
-    ends = [await world.node(name) for name in ("Ghana", "Togo", "Benin")]
+async def test_concurrent_writers_store_each_edge_once(agent_graph: AgentGraph) -> None:
+    ends = [await agent_graph.node(name) for name in ("Ghana", "Togo", "Benin")]
     pairs = [(a, b) for a in ends for b in ends if a != b]
 
     async def write(writer: int) -> None:
         for index in range(len(pairs)):
-            await world.edge(*pairs[(writer + index) % len(pairs)])
+            await agent_graph.edge(*pairs[(writer + index) % len(pairs)])
 
     await asyncio.gather(*(write(writer) for writer in range(WRITERS)))
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         assert await session.scalar(select(func.count()).select_from(GraphEdge)) == len(pairs)
 
 
-async def test_an_edge_is_updated_with_new_properties(world: World) -> None:
-    ghana, togo = await world.node("Ghana"), await world.node("Togo")
+async def test_an_edge_is_updated_with_new_properties(agent_graph: AgentGraph) -> None:
+    ghana, togo = await agent_graph.node("Ghana"), await agent_graph.node("Togo")
 
     async def add(**properties: object) -> tuple[object, bool]:
-        async with world.database.transaction() as session:
+        async with agent_graph.database.transaction() as session:
             result = await edges.add_edge(
                 session,
-                world.scope,
-                world.validators,
+                agent_graph.scope,
+                agent_graph.validators,
                 type_name="borders",
                 source_id=ghana,
                 target_id=togo,
@@ -198,38 +198,42 @@ async def test_an_edge_is_updated_with_new_properties(world: World) -> None:
     first, created = await add(length_km=1)
     second, created_again = await add(length_km=2, since=1914)
     assert (first, created, created_again) == (second, True, False)
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         edge = await session.scalar(select(GraphEdge))
     assert edge is not None
     assert edge.properties == {"length_km": 2, "since": 1914}
 
 
-async def test_an_edge_joins_two_different_nodes_of_the_right_types(world: World) -> None:
-    await world.node_type("River")
-    ghana, volta = await world.node("Ghana"), await world.node("Volta", "River")
+async def test_an_edge_joins_two_different_nodes_of_the_right_types(
+    agent_graph: AgentGraph,
+) -> None:
+    await agent_graph.node_type("River")
+    ghana, volta = await agent_graph.node("Ghana"), await agent_graph.node("Volta", "River")
     with pytest.raises(ToolRefusalError, match="an edge joins two different nodes"):
-        await world.edge(ghana, ghana)
+        await agent_graph.edge(ghana, ghana)
     with pytest.raises(ToolRefusalError, match="borders edges lead to Country nodes, not River"):
-        await world.edge(ghana, volta)
+        await agent_graph.edge(ghana, volta)
     with pytest.raises(ToolRefusalError, match="borders edges start from Country nodes, not River"):
-        await world.edge(volta, ghana)
+        await agent_graph.edge(volta, ghana)
     with pytest.raises(ToolRefusalError, match=r"no edge type 'border'.* mean borders"):
-        await world.edge(ghana, volta, "border")
+        await agent_graph.edge(ghana, volta, "border")
 
 
-async def test_edges_to_nodes_of_another_agent_are_refused(world: World, stranger: World) -> None:
-    ghana, foreign_node = await world.node("Ghana"), await stranger.node("Togo")
+async def test_edges_to_nodes_of_another_agent_are_refused(
+    agent_graph: AgentGraph, stranger: AgentGraph
+) -> None:
+    ghana, foreign_node = await agent_graph.node("Ghana"), await stranger.node("Togo")
     with pytest.raises(ToolRefusalError, match=f"targetId: no such node: {foreign_node}"):
-        await world.edge(ghana, foreign_node)
+        await agent_graph.edge(ghana, foreign_node)
     with pytest.raises(ToolRefusalError, match=f"sourceId: no such node: {foreign_node}"):
-        await world.edge(foreign_node, ghana)
+        await agent_graph.edge(foreign_node, ghana)
 
 
 @pytest.mark.parametrize("statement", [upsert.UPDATE_NODE_SQL, upsert.UPDATE_EDGE_SQL])
-async def test_updating_a_missing_element_fails(world: World, statement: str) -> None:
+async def test_updating_a_missing_element_fails(agent_graph: AgentGraph, statement: str) -> None:
     element = {"id": uuid4(), "properties": {}, "seal": b""}
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         with pytest.raises(RuntimeError, match=f"{element['id']} is locked"):
             await upsert.update_element(
-                session, statement, {**world.scope.sql_params, **element}, []
+                session, statement, {**agent_graph.scope.sql_params, **element}, []
             )

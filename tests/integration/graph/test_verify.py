@@ -9,31 +9,35 @@ from shared.database.tables import Evidence, GraphNode, Source
 from shared.graph.verification.verifier import check_page, verify_conclusion
 from shared.schemas.provenance import CheckedCounts, ElementFault, VerificationResponse
 from tests.support.canonical_graph import canonical_hash
-from tests.support.graph.graph_with_evidence import FETCHED, Proven, prove
-from tests.support.graph.retraction_graph import Library
-from tests.support.graph.world import World
+from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.graph_with_evidence import FETCHED, EvidenceGraph, prove
+from tests.support.graph.retraction_graph import RetractionGraph
 
 
 @pytest.fixture
-async def proven(world: World) -> Proven:
-    return await prove(world)
+async def evidence_graph(agent_graph: AgentGraph) -> EvidenceGraph:
+    return await prove(agent_graph)
 
 
-async def verify(proven: Proven, name: str) -> VerificationResponse:
-    async with proven.world.database.snapshot() as session:
-        report = await verify_conclusion(session, proven.scope.owner_id, proven.nodes[name])
+async def verify(evidence_graph: EvidenceGraph, name: str) -> VerificationResponse:
+    async with evidence_graph.agent_graph.database.snapshot() as session:
+        report = await verify_conclusion(
+            session, evidence_graph.scope.owner_id, evidence_graph.nodes[name]
+        )
     assert report is not None
     return report
 
 
-async def check_all(proven: Proven, rows: int = 500) -> tuple[CheckedCounts, list[ElementFault]]:
+async def check_all(
+    evidence_graph: EvidenceGraph, rows: int = 500
+) -> tuple[CheckedCounts, list[ElementFault]]:
     """Check the whole graph, page by page."""
     counts: dict[str, int] = {}
     breaks: list[ElementFault] = []
     cursor: str | None = None
     while True:
-        async with proven.world.database.snapshot() as session:
-            page = await check_page(session, proven.scope, cursor=cursor, rows=rows)
+        async with evidence_graph.agent_graph.database.snapshot() as session:
+            page = await check_page(session, evidence_graph.scope, cursor=cursor, rows=rows)
         breaks += page.breaks
         for name, count in page.checked.model_dump().items():
             counts[name] = counts.get(name, 0) + count
@@ -42,13 +46,13 @@ async def check_all(proven: Proven, rows: int = 500) -> tuple[CheckedCounts, lis
             return CheckedCounts(**counts), breaks
 
 
-async def update_row(proven: Proven, table: Any, key: Any, **values: Any) -> None:
-    async with proven.world.database.transaction() as session:
+async def update_row(evidence_graph: EvidenceGraph, table: Any, key: Any, **values: Any) -> None:
+    async with evidence_graph.agent_graph.database.transaction() as session:
         await session.execute(update(table).where(table.id == key).values(**values))
 
 
-async def test_advice_is_verified_down_to_its_pages(proven: Proven) -> None:
-    report = await verify(proven, "Wait")
+async def test_advice_is_verified_down_to_its_pages(evidence_graph: EvidenceGraph) -> None:
+    report = await verify(evidence_graph, "Wait")
     assert report.holds
     assert [conclusion.name for conclusion in report.conclusions] == ["Wait", "Growth", "Borders"]
     assert {element.name for element in report.elements} == {
@@ -57,7 +61,7 @@ async def test_advice_is_verified_down_to_its_pages(proven: Proven) -> None:
         "Ghana → Togo",
         "Growth → Ghana",
     }
-    assert {source.url for source in report.sources} == set(list(proven.sources)[:3])
+    assert {source.url for source in report.sources} == set(list(evidence_graph.sources)[:3])
     by_quote = {evidence.quote: evidence for evidence in report.evidence}
     assert by_quote["Its capital is Lomé."].active_properties == ["capital", "summary"]
     superseded = by_quote["Ghana — “the Gold Coast” once — has 33 million"]
@@ -68,18 +72,20 @@ async def test_advice_is_verified_down_to_its_pages(proven: Proven) -> None:
 
 @pytest.mark.parametrize("rows", [1, 2, 500])
 async def test_the_full_check_covers_everything_with_any_page_size(
-    proven: Proven, rows: int
+    evidence_graph: EvidenceGraph, rows: int
 ) -> None:
-    assert await check_all(proven, rows) == (
+    assert await check_all(evidence_graph, rows) == (
         CheckedCounts(sources=5, evidence=7, nodes=5, edges=2),
         [],
     )
 
 
-async def test_conclusions_on_a_broken_source_do_not_hold(proven: Proven) -> None:
+async def test_conclusions_on_a_broken_source_do_not_hold(evidence_graph: EvidenceGraph) -> None:
     togo = "https://a.example/togo"
-    await update_row(proven, Source, proven.sources[togo], text="Togo has 8 million people.")
-    report = await verify(proven, "Wait")
+    await update_row(
+        evidence_graph, Source, evidence_graph.sources[togo], text="Togo has 8 million people."
+    )
+    report = await verify(evidence_graph, "Wait")
     assert not report.holds
     conclusion_names = {
         conclusion.name for conclusion in report.conclusions if not conclusion.holds
@@ -94,7 +100,7 @@ async def test_conclusions_on_a_broken_source_do_not_hold(proven: Proven) -> Non
     }
     assert faults_by_quote["Togo has 8 million people"] == {"quote"}
     assert not faults_by_quote["It borders Togo"]
-    _, breaks = await check_all(proven)
+    _, breaks = await check_all(evidence_graph)
     assert {(fault.link, fault.broken) for fault in breaks} >= {
         ("source", "text"),
         ("evidence", "quote"),
@@ -102,111 +108,123 @@ async def test_conclusions_on_a_broken_source_do_not_hold(proven: Proven) -> Non
     }
 
 
-async def test_conclusions_on_retracted_pages_alone_are_reported(proven: Proven) -> None:
+async def test_conclusions_on_retracted_pages_alone_are_reported(
+    evidence_graph: EvidenceGraph,
+) -> None:
     for url in ("https://a.example/ghana", "https://b.example/census"):
-        await proven.retract(url)
-    report = await verify(proven, "Growth")
+        await evidence_graph.retract(url)
+    report = await verify(evidence_graph, "Growth")
     (growth, *_) = report.conclusions
     assert [fault.broken for fault in growth.breaks] == ["retracted", "retracted"]
-    _, breaks = await check_all(proven)
+    _, breaks = await check_all(evidence_graph)
     assert {(fault.name, fault.broken) for fault in breaks} == {
         ("Growth", "retracted"),
         ("Borders", "retracted"),
     }
     for url in ("https://a.example/ghana", "https://b.example/census"):
-        await proven.retract(url, undo=True)
-    assert (await check_all(proven))[1] == []
+        await evidence_graph.retract(url, undo=True)
+    assert (await check_all(evidence_graph))[1] == []
 
 
-async def test_one_retracted_page_among_others_causes_no_fault(proven: Proven) -> None:
-    await proven.retract("https://b.example/census")
-    assert (await check_all(proven))[1] == []
-    assert (await verify(proven, "Wait")).holds
+async def test_one_retracted_page_among_others_causes_no_fault(
+    evidence_graph: EvidenceGraph,
+) -> None:
+    await evidence_graph.retract("https://b.example/census")
+    assert (await check_all(evidence_graph))[1] == []
+    assert (await verify(evidence_graph, "Wait")).holds
 
 
-async def test_a_node_without_evidence_is_unproven(proven: Proven) -> None:
-    await proven.world.unproven("Benin")
-    _, breaks = await check_all(proven)
+async def test_a_node_without_evidence_is_unproven(evidence_graph: EvidenceGraph) -> None:
+    await evidence_graph.agent_graph.unproven("Benin")
+    _, breaks = await check_all(evidence_graph)
     assert {(fault.name, fault.broken) for fault in breaks} == {("Benin", "unproven")}
     messages = {fault.message for fault in breaks}
     assert {"no page supports it", "no page supports its summary"} < messages
 
 
-async def test_deleted_evidence_is_detected(proven: Proven) -> None:
-    async with proven.world.database.transaction() as session:
+async def test_deleted_evidence_is_detected(evidence_graph: EvidenceGraph) -> None:
+    async with evidence_graph.agent_graph.database.transaction() as session:
         await session.execute(
-            delete(Evidence).where(Evidence.source_id == proven.sources["https://b.example/census"])
+            delete(Evidence).where(
+                Evidence.source_id == evidence_graph.sources["https://b.example/census"]
+            )
         )
-    _, breaks = await check_all(proven)
+    _, breaks = await check_all(evidence_graph)
     assert {(fault.link, fault.name, fault.broken) for fault in breaks} == {
         ("node", "Ghana", "seal"),
         ("node", "Ghana", "property"),
     }
 
 
-async def test_citations_must_be_valid(proven: Proven) -> None:
+async def test_citations_must_be_valid(evidence_graph: EvidenceGraph) -> None:
     properties = {"summary": "So.", "content": "See [node:what].", "type": "pattern"}
-    await update_row(proven, GraphNode, proven.nodes["Growth"], properties=properties)
-    _, breaks = await check_all(proven)
+    await update_row(
+        evidence_graph, GraphNode, evidence_graph.nodes["Growth"], properties=properties
+    )
+    _, breaks = await check_all(evidence_graph)
     about_growth = [fault.message for fault in breaks if fault.broken == "citation"]
     assert about_growth == ["it cites '[node:what]', which is malformed", "it cites nothing"]
-    content = f"As [edge:{proven.edges['border']}] [node:{proven.nodes['Togo']}]."
+    content = f"As [edge:{evidence_graph.edges['border']}] [node:{evidence_graph.nodes['Togo']}]."
     properties = {"summary": "So.", "content": content, "action": "HOLD"}
-    await update_row(proven, GraphNode, proven.nodes["Wait"], properties=properties)
-    report = await verify(proven, "Wait")
+    await update_row(evidence_graph, GraphNode, evidence_graph.nodes["Wait"], properties=properties)
+    report = await verify(evidence_graph, "Wait")
     (advice, *_) = report.conclusions
     assert [fault.broken for fault in advice.breaks] == ["seal", "citation", "citation"]
 
 
-async def test_conclusions_of_other_owners_are_not_found(proven: Proven, stranger: World) -> None:
-    async with proven.world.database.snapshot() as session:
-        for node_id in (proven.nodes["Wait"], proven.nodes["Ghana"]):
+async def test_conclusions_of_other_owners_are_not_found(
+    evidence_graph: EvidenceGraph, stranger: AgentGraph
+) -> None:
+    async with evidence_graph.agent_graph.database.snapshot() as session:
+        for node_id in (evidence_graph.nodes["Wait"], evidence_graph.nodes["Ghana"]):
             owner_id = (
                 stranger.scope.owner_id
-                if node_id == proven.nodes["Wait"]
-                else proven.scope.owner_id
+                if node_id == evidence_graph.nodes["Wait"]
+                else evidence_graph.scope.owner_id
             )
             assert await verify_conclusion(session, owner_id, node_id) is None
 
 
-async def test_a_snapshot_is_read_only(proven: Proven) -> None:
+async def test_a_snapshot_is_read_only(evidence_graph: EvidenceGraph) -> None:
     with pytest.raises(Exception, match="read-only"):
-        async with proven.world.database.snapshot() as session:
+        async with evidence_graph.agent_graph.database.snapshot() as session:
             await session.execute(update(Source).values(fetched_at=FETCHED))
-    async with proven.world.database.transaction() as session:
+    async with evidence_graph.agent_graph.database.transaction() as session:
         await session.execute(update(Source).values(title="as before"))
 
 
 @pytest.mark.parametrize("number", [6.02214076e23, 1e23, 1e300, -1e17, -0.0, 0.1, 1e-7, 5e-324])
-async def test_numbers_verify_in_any_database_representation(proven: Proven, number: float) -> None:
+async def test_numbers_verify_in_any_database_representation(
+    evidence_graph: EvidenceGraph, number: float
+) -> None:
     claims = {"lengths": [number, {"in": number}]}
-    await proven.says("https://a.example/ghana", "It borders Togo", "border", claims)
-    _, breaks = await check_all(proven)
+    await evidence_graph.says("https://a.example/ghana", "It borders Togo", "border", claims)
+    _, breaks = await check_all(evidence_graph)
     assert breaks == []
 
 
 async def test_elements_of_a_pending_retraction_have_no_faults(
-    proven: Proven, world: World
+    evidence_graph: EvidenceGraph, agent_graph: AgentGraph
 ) -> None:
     """The same holds for a pending restoration; other changes are still detected."""
-    library = Library(world)
-    before = await load_hash(proven)
-    retraction_id = await library.ask_retract("https://b.example/census")
-    assert (await check_all(proven))[1] == []
-    ghana = proven.nodes["Ghana"]
-    async with world.database.transaction() as session:
+    retraction_graph = RetractionGraph(agent_graph)
+    before = await load_hash(evidence_graph)
+    retraction_id = await retraction_graph.ask_retract("https://b.example/census")
+    assert (await check_all(evidence_graph))[1] == []
+    ghana = evidence_graph.nodes["Ghana"]
+    async with agent_graph.database.transaction() as session:
         properties = (await session.get_one(GraphNode, ghana)).properties
-    await update_row(proven, GraphNode, ghana, properties={"summary": "Another."})
-    assert {fault.broken for fault in (await check_all(proven))[1]} == {"seal"}
-    await update_row(proven, GraphNode, ghana, properties=properties)
-    await library.work_off()
-    await library.ask_restore(retraction_id)
-    assert (await check_all(proven))[1] == []
-    await library.work_off()
-    assert (await check_all(proven))[1] == []
-    assert await load_hash(proven) == before
+    await update_row(evidence_graph, GraphNode, ghana, properties={"summary": "Another."})
+    assert {fault.broken for fault in (await check_all(evidence_graph))[1]} == {"seal"}
+    await update_row(evidence_graph, GraphNode, ghana, properties=properties)
+    await retraction_graph.work_off()
+    await retraction_graph.ask_restore(retraction_id)
+    assert (await check_all(evidence_graph))[1] == []
+    await retraction_graph.work_off()
+    assert (await check_all(evidence_graph))[1] == []
+    assert await load_hash(evidence_graph) == before
 
 
-async def load_hash(proven: Proven) -> str:
-    async with proven.world.database.snapshot() as session:
-        return await canonical_hash(session, proven.scope)
+async def load_hash(evidence_graph: EvidenceGraph) -> str:
+    async with evidence_graph.agent_graph.database.snapshot() as session:
+        return await canonical_hash(session, evidence_graph.scope)

@@ -24,7 +24,7 @@ from tests.support.factories import make_agent, make_iteration
 from tests.support.processes import nothing
 from tests.support.running_services import running_services
 from tests.support.steps import observer, running_service, status_is
-from tests.support.stored_letters import (
+from tests.support.stored_dead_letters import (
     MISPLACED,
     SUBJECT,
     UNKNOWN,

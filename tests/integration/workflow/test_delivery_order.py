@@ -11,7 +11,7 @@ from shared.database.tables import DeadLetter
 from shared.events.topology import CONSUMERS
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.event_disorder import disordered
+from tests.support.event_shuffler import shuffled
 from tests.support.iteration_result import IterationResult, load_iteration_result
 from tests.support.mission import Mission
 from tests.support.running_services import (
@@ -55,7 +55,7 @@ async def test_events_delivered_up_to_five_times_in_any_order_have_the_same_resu
             await Mission.begin(database, sandbox_control, f"seed {number}") for number in seeds
         ]
         with repeatable(first):
-            await run_in_disorder(sandbox_settings, database, bus, monkeypatch, missions, seeds)
+            await run_shuffled(sandbox_settings, database, bus, monkeypatch, missions, seeds)
             assert sandbox_control.billed() == {
                 kind: count * len(seeds) for kind, count in billed.items()
             }
@@ -66,7 +66,7 @@ async def test_events_delivered_up_to_five_times_in_any_order_have_the_same_resu
                 assert account.is_whole()
 
 
-async def run_in_disorder(
+async def run_shuffled(
     settings: Settings,
     database: Database,
     bus: Bus,
@@ -79,17 +79,17 @@ async def run_in_disorder(
         mission.agent.id: number for mission, number in zip(missions, seeds, strict=True)
     }
     async with (
-        disordered(bus, seed_by_agent, monkeypatch) as disorders,
+        shuffled(bus, seed_by_agent, monkeypatch) as disorders,
         running_services(settings, tuple(BUILDERS) * REPLICAS),
     ):
         for mission in missions:
             await ended_iteration(database, mission.agent, 1)
-        for disorder in disorders:
-            disorder.deliver_rest()
-        for disorder in disorders:
-            await wait_until(disorder.is_silent, what="every copy to be delivered")
+        for shuffler in disorders:
+            shuffler.deliver_rest()
+        for shuffler in disorders:
+            await wait_until(shuffler.is_silent, what="every copy to be delivered")
         await wait_until_all_idle(bus)
-    assert [disorder.contradictions for disorder in disorders] == [[]] * len(disorders)
+    assert [shuffler.contradictions for shuffler in disorders] == [[]] * len(disorders)
 
 
 async def wait_until_all_idle(bus: Bus) -> None:

@@ -34,7 +34,7 @@ from tests.support.failing_steps import (
 from tests.support.running_services import ended_iteration, running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.steps import reload_step, running_service, status_is
-from tests.support.stored_letters import (
+from tests.support.stored_dead_letters import (
     list_letters,
     request_retry,
     stream_payloads,

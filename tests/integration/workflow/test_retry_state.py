@@ -32,7 +32,7 @@ from tests.support.failing_steps import (
 )
 from tests.support.running_services import running_services
 from tests.support.steps import reload_step, running_service, status_is
-from tests.support.stored_letters import rows, stream_payloads
+from tests.support.stored_dead_letters import rows, stream_payloads
 from tests.support.waiting import wait_until
 
 GRACE_SECONDS = 15.0

@@ -1,4 +1,4 @@
-"""One world for all tests of a file; a test that changes data must create its own rows."""
+"""One setup for all tests of a file; a test that changes data must create its own rows."""
 
 import os
 from collections.abc import AsyncIterator
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.conftest import cloned
-from tests.support.attacks.world import World, make_world
+from tests.support.attacks.attack_setup import AttackSetup, make_attack_setup
 from tests.support.engines import Postgres
 
 
@@ -17,10 +17,10 @@ def attacks_in_full() -> bool:
 
 
 @pytest.fixture(scope="module")
-async def world(postgres: Postgres) -> AsyncIterator[World]:
+async def attack_setup(postgres: Postgres) -> AsyncIterator[AttackSetup]:
     with cloned(postgres) as url:
-        attacked_world = await make_world(url)
-        yield attacked_world
-        await attacked_world.app.state.answers.close()
-        await attacked_world.app.state.database.close()
-        await attacked_world.database.close()
+        attacked_attack_setup = await make_attack_setup(url)
+        yield attacked_attack_setup
+        await attacked_attack_setup.app.state.answers.close()
+        await attacked_attack_setup.app.state.database.close()
+        await attacked_attack_setup.database.close()

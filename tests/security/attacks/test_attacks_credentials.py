@@ -25,8 +25,8 @@ from shared.errors import TransientError
 from shared.runtime.settings import Settings
 from tests.support.api.clients import assert_problem, create_anonymous_client
 from tests.support.api.signed_in import create_token_in
+from tests.support.attacks.attack_setup import client_from_new_address
 from tests.support.attacks.pages import OWN_PAGE
-from tests.support.attacks.world import client_from_new_address
 
 BAD_CREDENTIALS = 3 * MAX_BAD_ATTEMPTS
 

@@ -26,7 +26,7 @@ from shared.accounts.secrets import new_secret, new_token
 from shared.enums import AccessScope
 from shared.runtime.settings import Settings
 from tests.support.api.clients import create_anonymous_client
-from tests.support.attacks.world import SECRETS, World, make_world
+from tests.support.attacks.attack_setup import SECRETS, AttackSetup, make_attack_setup
 
 BAD_LOGINS = 10_000
 ADDRESSES = 20
@@ -83,16 +83,16 @@ class Attackers:
 
 @pytest.mark.slow
 async def test_ten_thousand_bad_logins(database_url: str) -> None:
-    world = await make_world(database_url)
+    attack_setup = await make_attack_setup(database_url)
     app = build(Settings(database_url=database_url))
     lookups = _count_lookups(app)
     clients = [
         create_anonymous_client(app, address=f"192.0.2.{number}") for number in range(ADDRESSES)
     ]
-    attackers = Attackers(app, world.victim.cookie_name, clients)
-    owner = create_anonymous_client(app, address="192.0.2.0", headers=world.victim.bearer)
+    attackers = Attackers(app, attack_setup.victim.cookie_name, clients)
+    owner = create_anonymous_client(app, address="192.0.2.0", headers=attack_setup.victim.bearer)
     await owner.get("/me")
-    before = await world.state(excluded=("sign_in_links",))
+    before = await attack_setup.state(excluded=("sign_in_links",))
     waits: list[float] = []
     start = time.monotonic()
     with capture_logs() as lines:
@@ -110,12 +110,12 @@ async def test_ten_thousand_bad_logins(database_url: str) -> None:
         f" {dict(attackers.answers)}; the owner was answered within {max(waits):.2f} s"
     )
     _assert_no_attempt_succeeded(attackers)
-    _assert_nothing_leaked(attackers, lines, world)
-    assert await world.state(excluded=("sign_in_links",)) == before
+    _assert_nothing_leaked(attackers, lines, attack_setup)
+    assert await attack_setup.state(excluded=("sign_in_links",)) == before
     kinds = 3
     assert lookups.total() <= kinds * (seconds / LOOKUP_SECONDS + 1) + len(waits) + 1
     assert lookups.total() < BAD_LOGINS / 5
-    await _assert_the_owner_can_still_authenticate(app, world)
+    await _assert_the_owner_can_still_authenticate(app, attack_setup)
     for client in (*clients, owner):
         await client.aclose()
 
@@ -148,7 +148,9 @@ def _assert_no_attempt_succeeded(attackers: Attackers) -> None:
         assert status in allowed[kind], (kind, status)
 
 
-def _assert_nothing_leaked(attackers: Attackers, lines: list[Any], world: World) -> None:
+def _assert_nothing_leaked(
+    attackers: Attackers, lines: list[Any], attack_setup: AttackSetup
+) -> None:
     """Sign-in links are excluded: without mail they are delivered through the log."""
     log_lines = [line for line in lines if "sign_in_link" not in line]
     log_text = str(log_lines)
@@ -156,18 +158,18 @@ def _assert_nothing_leaked(attackers: Attackers, lines: list[Any], world: World)
     assert len(log_lines) < 3 * ADDRESSES
     responses = "".join(attackers.bodies)
     assert len(attackers.bodies) < 200
-    for secret in (*attackers.tried, world.victim.token, world.victim.session):
+    for secret in (*attackers.tried, attack_setup.victim.token, attack_setup.victim.session):
         assert secret not in log_text
         assert secret not in responses
     assert not SECRETS.search(log_text + responses)
 
 
-async def _assert_the_owner_can_still_authenticate(app: FastAPI, world: World) -> None:
+async def _assert_the_owner_can_still_authenticate(app: FastAPI, attack_setup: AttackSetup) -> None:
     async with create_anonymous_client(
-        app, address="192.0.2.0", headers=world.victim.bearer
+        app, address="192.0.2.0", headers=attack_setup.victim.bearer
     ) as known_address:
         assert (await known_address.get("/me")).status_code == 200
-    token = await world.token("victim", [AccessScope.READ])
+    token = await attack_setup.token("victim", [AccessScope.READ])
     bearer = {"authorization": f"Bearer {token}"}
     async with create_anonymous_client(app, address="198.51.100.1", headers=bearer) as new_address:
         assert (await new_address.get("/me")).status_code == 200

@@ -17,8 +17,14 @@ from shared.accounts import credentials
 from shared.enums import AccessScope
 from tests.conftest import cloned
 from tests.support.attack_mode import MODE, in_full
+from tests.support.attacks.attack_setup import (
+    SECRETS,
+    AttackSetup,
+    Person,
+    make_attack_setup,
+    make_person,
+)
 from tests.support.attacks.fuzzing import ANONYMOUS, Request, Requests, operations
-from tests.support.attacks.world import SECRETS, Person, World, make_person, make_world
 from tests.support.engines import Nats, Postgres
 from tests.support.seeds import SEED
 
@@ -126,7 +132,7 @@ class Client:
 
 @dataclass(frozen=True)
 class Target:
-    world: World
+    attack_setup: AttackSetup
     operator: Person
     process: ApiProcess
 
@@ -136,28 +142,28 @@ async def target(
     postgres: Postgres, nats_url: str, nats_server: Nats, tmp_path: Path
 ) -> AsyncIterator[Target]:
     with cloned(postgres) as url:
-        world = await make_world(url)
-        operator = await make_person(world.database, world.app, "chief")
-        async with world.database.transaction() as session:
+        attack_setup = await make_attack_setup(url)
+        operator = await make_person(attack_setup.database, attack_setup.app, "chief")
+        async with attack_setup.database.transaction() as session:
             await credentials.ensure_owner(session, "chief")
-        token = await world.token("chief", tuple(AccessScope))
+        token = await attack_setup.token("chief", tuple(AccessScope))
         operator = replace(operator, token=token)
-        settings = world.settings.model_copy(update={"nats_url": nats_url, "owner": "chief"})
+        settings = attack_setup.settings.model_copy(update={"nats_url": nats_url, "owner": "chief"})
         process = ApiProcess(settings, tmp_path / "api.log", VIGIL_PROXIES="127.0.0.1")
         await process.start()
-        yield Target(world, operator, process)
+        yield Target(attack_setup, operator, process)
         await process.end(signal.SIGKILL)
-        await world.app.state.answers.close()
-        await world.app.state.database.close()
-        await world.database.close()
+        await attack_setup.app.state.answers.close()
+        await attack_setup.app.state.database.close()
+        await attack_setup.database.close()
 
 
 async def test_the_api_answers_every_request_and_discloses_nothing_of_other_users(
     target: Target, seed: int
 ) -> None:
-    world, pid = target.world, target.process.pid
-    callers = {"ordinary": world.attacker, "operator": target.operator, ANONYMOUS: None}
-    requests = Requests(seed, callers, world.victim)
+    attack_setup, pid = target.attack_setup, target.process.pid
+    callers = {"ordinary": attack_setup.attacker, "operator": target.operator, ANONYMOUS: None}
+    requests = Requests(seed, callers, attack_setup.victim)
     results = Results()
     count = FULL_REQUESTS if in_full() else REQUESTS
     assert requests.count_one_by_one < FULL_REQUESTS, (
@@ -223,11 +229,11 @@ def _fault(target: Target, request: Request, answer: Answer) -> str | None:
         return f"{answer.status}: {answer.body[:300]!r}"
     text = answer.body.decode(errors="replace")
     if request.caller != "operator":
-        victim = target.world.victim
+        victim = target.attack_setup.victim
         for private in victim.private:
             if private in text and not request.contains(private) and not _is_common(private):
                 return f"{answer.status} discloses {private!r} of another user"
-    for user in (target.world.victim, target.world.attacker, target.operator):
+    for user in (target.attack_setup.victim, target.attack_setup.attacker, target.operator):
         for secret in user.secrets:
             if secret in text and not request.contains(secret):
                 return f"{answer.status} discloses a secret of {user.name}"

@@ -12,8 +12,13 @@ from shared.accounts import credentials
 from shared.database.tables import IdempotencyKey
 from shared.enums import AccessScope
 from tests.support.api.clients import MISSION, assert_problem
+from tests.support.attacks.attack_setup import (
+    AttackSetup,
+    Person,
+    client_from_new_address,
+    make_person,
+)
 from tests.support.attacks.routes import STREAMS, Route, guarded_routes
-from tests.support.attacks.world import Person, World, client_from_new_address, make_person
 
 QUERIES = [
     (route, query_parameter)
@@ -62,35 +67,43 @@ def test_there_are_query_parameters_to_attack() -> None:
 
 @pytest.mark.parametrize(("route", "query_parameter"), QUERIES, ids=str)
 async def test_query_values_of_others_are_answered_like_unknown_values(
-    world: World, route: Route, query_parameter: str
+    attack_setup: AttackSetup, route: Route, query_parameter: str
 ) -> None:
     if route.path in STREAMS and query_parameter != "agent":
         return
     names = ("agent",) if route.path in STREAMS else NAME_PARAMETERS
-    async with client_from_new_address(world.app, headers=world.attacker.bearer) as client:
+    async with client_from_new_address(
+        attack_setup.app, headers=attack_setup.attacker.bearer
+    ) as client:
         for name in (*names, None):
-            value = "Of victim" if name is None else world.victim.values[name]
+            value = "Of victim" if name is None else attack_setup.victim.values[name]
             answer = await send(
-                client, route, world.attacker.values, params={query_parameter: value}
+                client, route, attack_setup.attacker.values, params={query_parameter: value}
             )
             if route.path in STREAMS:
                 assert_problem(answer, 404, value)
             assert answer.status_code in (200, 404, 422), answer.text
-            assert_discloses_nothing(answer, world.victim, allowed=value)
+            assert_discloses_nothing(answer, attack_setup.victim, allowed=value)
             if answer.status_code == 200 and query_parameter != "cursor":
                 unknown = str(uuid4()) if IDS.fullmatch(value) else "Of nobody"
                 unknown_answer = await send(
-                    client, route, world.attacker.values, params={query_parameter: unknown}
+                    client, route, attack_setup.attacker.values, params={query_parameter: unknown}
                 )
                 assert unknown_answer.text == answer.text
 
 
 @pytest.mark.parametrize("route", PAGINATED, ids=str)
-async def test_a_cursor_of_another_user_discloses_nothing(world: World, route: Route) -> None:
+async def test_a_cursor_of_another_user_discloses_nothing(
+    attack_setup: AttackSetup, route: Route
+) -> None:
     params: dict[str, Any] = {"limit": 1}
-    async with client_from_new_address(world.app) as client:
+    async with client_from_new_address(attack_setup.app) as client:
         page = await send(
-            client, route, world.victim.values, params=params, headers=world.victim.bearer
+            client,
+            route,
+            attack_setup.victim.values,
+            params=params,
+            headers=attack_setup.victim.bearer,
         )
         cursor = page.json()["next"]
         assert cursor or route.path in SINGLE_PAGE_LISTS
@@ -98,69 +111,75 @@ async def test_a_cursor_of_another_user_discloses_nothing(world: World, route: R
             answer = await send(
                 client,
                 route,
-                world.attacker.values,
+                attack_setup.attacker.values,
                 params={"limit": limit, "cursor": cursor},
-                headers=world.attacker.bearer,
+                headers=attack_setup.attacker.bearer,
             )
             assert answer.status_code in (200, 422), answer.text
-            assert_discloses_nothing(answer, world.victim)
+            assert_discloses_nothing(answer, attack_setup.victim)
 
 
-async def test_names_of_other_users_rows_are_not_found(world: World) -> None:
+async def test_names_of_other_users_rows_are_not_found(attack_setup: AttackSetup) -> None:
     """Agents can be referred to by name, and dead letters by a prefix of their id."""
-    forms = {"agent": "Of victim", "dead_letter": world.victim.values["dead_letter"][:8]}
-    before = await world.state()
-    async with client_from_new_address(world.app, headers=world.attacker.bearer) as client:
+    forms = {"agent": "Of victim", "dead_letter": attack_setup.victim.values["dead_letter"][:8]}
+    before = await attack_setup.state()
+    async with client_from_new_address(
+        attack_setup.app, headers=attack_setup.attacker.bearer
+    ) as client:
         for route in guarded_routes():
             for parameter in set(route.parameters) & set(forms):
-                values = {**world.attacker.values, parameter: forms[parameter]}
+                values = {**attack_setup.attacker.values, parameter: forms[parameter]}
                 assert_problem(await send(client, route, values), 404)
         destination = {"kind": "webhook", "address": "https://hooks.example.org/mine"}
-        for agent in ("Of victim", world.victim.values["agent"]):
+        for agent in ("Of victim", attack_setup.victim.values["agent"]):
             body = {**destination, "agent": agent}
             assert_problem(await client.post("/destinations", json=body), 404, agent)
-    assert await world.state() == before
+    assert await attack_setup.state() == before
 
 
-async def test_a_name_used_by_two_users_refers_to_ones_own_agent(world: World) -> None:
-    async with client_from_new_address(world.app, headers=world.attacker.bearer) as client:
+async def test_a_name_used_by_two_users_refers_to_ones_own_agent(attack_setup: AttackSetup) -> None:
+    async with client_from_new_address(
+        attack_setup.app, headers=attack_setup.attacker.bearer
+    ) as client:
         created = await client.post("/agents", json={"mission": MISSION, "name": "Of victim"})
         assert created.status_code == 201
         fetched = await client.get("/agents/Of victim")
         assert fetched.json()["id"] == created.json()["id"]
-        before = await world.state()
+        before = await attack_setup.state()
         for parameter in ("node_id", "message_id", "memory_id", "edge_type", "number"):
             values = {
-                **world.attacker.values,
+                **attack_setup.attacker.values,
                 "agent": "Of victim",
-                parameter: world.victim.values[parameter],
+                parameter: attack_setup.victim.values[parameter],
             }
             for route in guarded_routes():
                 if {"agent", parameter} <= set(route.parameters):
                     assert_problem(await send(client, route, values), 404)
-        assert await world.state() == before
+        assert await attack_setup.state() == before
         await client.delete("/agents/Of victim")
 
 
 @pytest.mark.parametrize("route", IDEMPOTENT, ids=str)
-async def test_an_idempotency_key_replays_only_to_its_user(world: World, route: Route) -> None:
+async def test_an_idempotency_key_replays_only_to_its_user(
+    attack_setup: AttackSetup, route: Route
+) -> None:
     key = {"idempotency-key": f"of-{uuid4()}"}
-    creator, creator_name = world.victim.bearer, "victim"
+    creator, creator_name = attack_setup.victim.bearer, "victim"
     if route.is_operator_only:
-        creator, creator_name = await _operator(world), "chief"
-    read_only = bearer_of(await world.token(creator_name, [AccessScope.READ]))
-    async with client_from_new_address(world.app, headers=key) as client:
-        created = await send(client, route, world.victim.values, headers=creator)
+        creator, creator_name = await _operator(attack_setup), "chief"
+    read_only = bearer_of(await attack_setup.token(creator_name, [AccessScope.READ]))
+    async with client_from_new_address(attack_setup.app, headers=key) as client:
+        created = await send(client, route, attack_setup.victim.values, headers=creator)
         assert created.status_code == 201, created.text
-        repeated = await send(client, route, world.victim.values, headers=creator)
+        repeated = await send(client, route, attack_setup.victim.values, headers=creator)
         assert "idempotency-replayed" in repeated.headers or "made-already" in repeated.text
-        before = await world.state()
+        before = await attack_setup.state()
         for bearer, status in (({}, 401), (read_only, 403)):
-            answer = await send(client, route, world.victim.values, headers=bearer)
+            answer = await send(client, route, attack_setup.victim.values, headers=bearer)
             assert_problem(answer, status)
-        assert await world.state() == before
+        assert await attack_setup.state() == before
         other_response = await send(
-            client, route, world.attacker.values, headers=world.attacker.bearer
+            client, route, attack_setup.attacker.values, headers=attack_setup.attacker.bearer
         )
         assert other_response.status_code == (403 if route.is_operator_only else 201), (
             other_response.text
@@ -170,18 +189,20 @@ async def test_an_idempotency_key_replays_only_to_its_user(world: World, route: 
         assert not set(IDS.findall(created.text)) & set(IDS.findall(other_response.text))
 
 
-async def test_idempotency_keys_of_a_removed_user_are_not_replayed(world: World) -> None:
+async def test_idempotency_keys_of_a_removed_user_are_not_replayed(
+    attack_setup: AttackSetup,
+) -> None:
     key = {"idempotency-key": "of-the-dead"}
     agent_ids = []
     for _ in range(2):
-        token = await world.token("mortal", [AccessScope.READ, AccessScope.WRITE])
+        token = await attack_setup.token("mortal", [AccessScope.READ, AccessScope.WRITE])
         bearer = {"authorization": f"Bearer {token}", **key}
-        async with client_from_new_address(world.app, headers=bearer) as client:
+        async with client_from_new_address(attack_setup.app, headers=bearer) as client:
             answer = await client.post("/agents", json={"mission": MISSION})
         assert answer.status_code == 201
         assert "idempotency-replayed" not in answer.headers
         agent_ids.append(answer.json()["id"])
-        async with world.database.transaction() as session:
+        async with attack_setup.database.transaction() as session:
             mortal = await credentials.find_user(session, "mortal")
             assert mortal is not None
             await credentials.delete_user(session, mortal.id)
@@ -189,35 +210,37 @@ async def test_idempotency_keys_of_a_removed_user_are_not_replayed(world: World)
     assert agent_ids[0] != agent_ids[1]
 
 
-async def test_no_secret_is_shown_again(world: World) -> None:
+async def test_no_secret_is_shown_again(attack_setup: AttackSetup) -> None:
     for route in guarded_routes():
         if not route.is_safe or route.is_operator_only or route.path in STREAMS:
             continue
-        async with client_from_new_address(world.app, headers=world.victim.bearer) as client:
-            answer = await send(client, route, world.victim.values)
+        async with client_from_new_address(
+            attack_setup.app, headers=attack_setup.victim.bearer
+        ) as client:
+            answer = await send(client, route, attack_setup.victim.values)
         assert answer.status_code == 200, f"{route}: {answer.text[:300]}"
-        for secret in world.victim.secrets:
+        for secret in attack_setup.victim.secrets:
             assert secret not in answer.text, str(route)
 
 
-async def test_the_total_budget_is_shown_only_to_operators(world: World) -> None:
+async def test_the_total_budget_is_shown_only_to_operators(attack_setup: AttackSetup) -> None:
     """From the total, a user could derive what the others spend."""
-    operator = await _operator(world)
-    read_only = bearer_of(await world.token("chief", [AccessScope.READ]))
+    operator = await _operator(attack_setup)
+    read_only = bearer_of(await attack_setup.token("chief", [AccessScope.READ]))
     for bearer, is_included in (
         (operator, True),
         (read_only, False),
-        (world.attacker.bearer, False),
+        (attack_setup.attacker.bearer, False),
     ):
-        async with client_from_new_address(world.app, headers=bearer) as client:
+        async with client_from_new_address(attack_setup.app, headers=bearer) as client:
             costs = (await client.get("/costs")).json()
         assert (costs["usage"] is not None) is is_included
 
 
-async def test_the_owner_may_use_every_route(world: World) -> None:
+async def test_the_owner_may_use_every_route(attack_setup: AttackSetup) -> None:
     """Otherwise the attacks would be refused for another reason than missing permission."""
-    owner = await make_person(world.database, world.app, "doer")
-    async with client_from_new_address(world.app, headers=owner.bearer) as client:
+    owner = await make_person(attack_setup.database, attack_setup.app, "doer")
+    async with client_from_new_address(attack_setup.app, headers=owner.bearer) as client:
         for route in sorted(UNSAFE, key=_destruction_order):
             answer = await send(client, route, owner.values)
             expected = EXPECTED_STATUS.get((route.method, route.path))
@@ -236,10 +259,10 @@ def bearer_of(token: str) -> dict[str, str]:
     return {"authorization": f"Bearer {token}"}
 
 
-async def _operator(world: World) -> dict[str, str]:
-    async with world.database.transaction() as session:
+async def _operator(attack_setup: AttackSetup) -> dict[str, str]:
+    async with attack_setup.database.transaction() as session:
         await credentials.ensure_owner(session, "chief")
-    return bearer_of(await world.token("chief", tuple(AccessScope)))
+    return bearer_of(await attack_setup.token("chief", tuple(AccessScope)))
 
 
 def _destruction_order(route: Route) -> tuple[bool, bool, bool, int]:

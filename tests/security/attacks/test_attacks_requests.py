@@ -7,9 +7,9 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.support.api.clients import assert_problem
+from tests.support.attacks.attack_setup import AttackSetup, client_from_new_address
 from tests.support.attacks.raw import get, listening_port, send
 from tests.support.attacks.routes import BODIES, Route, guarded_routes
-from tests.support.attacks.world import World, client_from_new_address
 
 WITH_BODY = [route for route in guarded_routes() if route.body is not None]
 INVALID_BODIES: dict[str, bytes] = {
@@ -70,33 +70,39 @@ HEADERS = [
 
 
 @pytest.fixture(scope="module")
-async def port(world: World) -> AsyncIterator[int]:
-    async with listening_port(world.app) as server_port:
+async def port(attack_setup: AttackSetup) -> AsyncIterator[int]:
+    async with listening_port(attack_setup.app) as server_port:
         yield server_port
 
 
 @pytest.mark.parametrize("kind", INVALID_BODIES)
-async def test_an_invalid_body_is_refused_and_changes_nothing(world: World, kind: str) -> None:
-    before = await world.state()
+async def test_an_invalid_body_is_refused_and_changes_nothing(
+    attack_setup: AttackSetup, kind: str
+) -> None:
+    before = await attack_setup.state()
     for route in WITH_BODY:
-        answer = await _send_body(world, route, INVALID_BODIES[kind], **world.attacker.bearer)
+        answer = await _send_body(
+            attack_setup, route, INVALID_BODIES[kind], **attack_setup.attacker.bearer
+        )
         assert 400 <= answer.status_code < 500, f"{route}: {answer.text[:300]}"
         assert len(answer.text) < 5_000
-    assert await world.state() == before
+    assert await attack_setup.state() == before
 
 
 @pytest.mark.parametrize("kind", INVALID_BODIES)
-async def test_without_a_credential_the_body_is_not_read(world: World, kind: str) -> None:
+async def test_without_a_credential_the_body_is_not_read(
+    attack_setup: AttackSetup, kind: str
+) -> None:
     for route in WITH_BODY:
-        assert_problem(await _send_body(world, route, INVALID_BODIES[kind]), 401)
+        assert_problem(await _send_body(attack_setup, route, INVALID_BODIES[kind]), 401)
 
 
 @pytest.mark.parametrize("kind", INVALID_BODIES)
 async def test_an_invalid_body_of_a_sign_in_is_refused_without_an_error(
-    world: World, kind: str
+    attack_setup: AttackSetup, kind: str
 ) -> None:
     with capture_logs() as lines:
-        async with client_from_new_address(world.app) as client:
+        async with client_from_new_address(attack_setup.app) as client:
             answer = await client.post("/sign-in", content=INVALID_BODIES[kind])
     assert 400 <= answer.status_code < 500
     assert [line for line in lines if line["log_level"] == "error"] == []
@@ -105,24 +111,28 @@ async def test_an_invalid_body_of_a_sign_in_is_refused_without_an_error(
 @pytest.mark.parametrize(
     "name", ["%00", "a%00b", "%ff", "%f0%9f", "%2e%2e", "%2e%2e%2f", "'--", "x" * 8000, "%u0000"]
 )
-async def test_an_invalid_name_in_the_path_is_refused(world: World, name: str) -> None:
-    before = await world.state()
+async def test_an_invalid_name_in_the_path_is_refused(attack_setup: AttackSetup, name: str) -> None:
+    before = await attack_setup.state()
     for route in guarded_routes():
         for parameter in route.parameters:
-            async with client_from_new_address(world.app, headers=world.attacker.bearer) as client:
-                url = route.url({**world.attacker.values, parameter: name})
+            async with client_from_new_address(
+                attack_setup.app, headers=attack_setup.attacker.bearer
+            ) as client:
+                url = route.url({**attack_setup.attacker.values, parameter: name})
                 answer = await client.request(
                     route.method, f"http://127.0.0.1{url}", json=route.body
                 )
             assert 400 <= answer.status_code < 500, f"{route}: {answer.text[:300]}"
-    assert await world.state() == before
+    assert await attack_setup.state() == before
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_no_path_bypasses_authentication(world: World, port: int, path: str) -> None:
+async def test_no_path_bypasses_authentication(
+    attack_setup: AttackSetup, port: int, path: str
+) -> None:
     status, text = await send(port, get(path))
     assert status in (400, 401, 403, 404), text
-    assert world.victim.name not in text
+    assert attack_setup.victim.name not in text
 
 
 @pytest.mark.parametrize("header", HEADERS, ids=lambda header: header[:30])
@@ -143,18 +153,20 @@ async def test_no_header_bypasses_authentication(port: int, header: str) -> None
         "a b",
     ],
 )
-async def test_requests_to_foreign_hosts_are_refused(world: World, port: int, host: str) -> None:
-    bearer = f"Authorization: {world.victim.bearer['authorization']}"
+async def test_requests_to_foreign_hosts_are_refused(
+    attack_setup: AttackSetup, port: int, host: str
+) -> None:
+    bearer = f"Authorization: {attack_setup.victim.bearer['authorization']}"
     status, text = await send(port, get("/api/v1/agents", bearer, host=host))
     assert status in (400, 403), text
-    assert world.victim.values["agent"] not in text
+    assert attack_setup.victim.values["agent"] not in text
 
 
 @pytest.mark.parametrize("bearers", [2, 100])
 async def test_several_authorization_headers_are_refused(
-    world: World, port: int, bearers: int
+    attack_setup: AttackSetup, port: int, bearers: int
 ) -> None:
-    header = f"Authorization: {world.victim.bearer['authorization']}"
+    header = f"Authorization: {attack_setup.victim.bearer['authorization']}"
     status, text = await send(port, get("/api/v1/agents", *[header] * bearers))
     assert (status, "several Authorization headers" in text) == (401, True)
 
@@ -178,19 +190,19 @@ async def test_several_authorization_headers_are_refused(
     ids=lambda request_bytes: repr(request_bytes[:40]),
 )
 async def test_a_malformed_request_is_refused(
-    world: World, port: int, request_bytes: bytes
+    attack_setup: AttackSetup, port: int, request_bytes: bytes
 ) -> None:
     status, text = await send(port, request_bytes)
     assert status in (0, 400, 401, 403, 431), text[:300]
     assert (await send(port, get("/health/live")))[0] == 200
 
 
-async def test_websockets_are_refused(world: World, port: int) -> None:
+async def test_websockets_are_refused(attack_setup: AttackSetup, port: int) -> None:
     headers = (
         "Upgrade: websocket",
         "Sec-WebSocket-Version: 13",
         "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
-        f"Authorization: {world.victim.bearer['authorization']}",
+        f"Authorization: {attack_setup.victim.bearer['authorization']}",
     )
     request = get("/api/v1/agents", *headers).replace(
         b"Connection: close", b"Connection: Upgrade, close"
@@ -200,10 +212,10 @@ async def test_websockets_are_refused(world: World, port: int) -> None:
     assert "101" not in text.split("\r\n")[0]
 
 
-async def _send_body(world: World, route: Route, body: bytes, **headers: Any) -> Any:
+async def _send_body(attack_setup: AttackSetup, route: Route, body: bytes, **headers: Any) -> Any:
     json = {"content-type": "application/json", **headers}
-    async with client_from_new_address(world.app, headers=json) as client:
-        url = f"http://127.0.0.1{route.url(world.attacker.values)}"
+    async with client_from_new_address(attack_setup.app, headers=json) as client:
+        url = f"http://127.0.0.1{route.url(attack_setup.attacker.values)}"
         return await client.request(route.method, url, content=body)
 
 

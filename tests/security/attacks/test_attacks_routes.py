@@ -14,6 +14,7 @@ from shared.accounts.secrets import hash_secret, new_token
 from shared.database.tables import ApiToken, User
 from shared.enums import AccessScope
 from tests.support.api.clients import assert_problem
+from tests.support.attacks.attack_setup import READ_WRITE, AttackSetup, client_from_new_address
 from tests.support.attacks.routes import (
     OPEN,
     OPERATOR_ONLY,
@@ -24,7 +25,6 @@ from tests.support.attacks.routes import (
     guarded_routes,
     openapi_document,
 )
-from tests.support.attacks.world import READ_WRITE, World, client_from_new_address
 
 EVERY_ROUTE = pytest.mark.parametrize("route", guarded_routes(), ids=str)
 ALL = "all of them"
@@ -46,11 +46,11 @@ RESPONSE_SECONDS = 20.0
 
 
 async def send(
-    world: World, route: Route, values: dict[str, str], **headers: Any
+    attack_setup: AttackSetup, route: Route, values: dict[str, str], **headers: Any
 ) -> httpx.Response:
     async with (
         asyncio.timeout(RESPONSE_SECONDS),
-        client_from_new_address(world.app, headers=headers) as client,
+        client_from_new_address(attack_setup.app, headers=headers) as client,
     ):
         url = f"http://127.0.0.1{route.url(values)}"
         return await client.request(route.method, url, json=route.body_with(values))
@@ -74,14 +74,17 @@ def test_exactly_the_listed_routes_are_open() -> None:
 
 @EVERY_ROUTE
 async def test_guarded_routes_refuse_requests_without_a_credential(
-    world: World, route: Route
+    attack_setup: AttackSetup, route: Route
 ) -> None:
-    before = await world.state()
-    for values in (world.victim.values, dict.fromkeys(world.victim.values, str(uuid4()))):
-        answer = await send(world, route, values)
+    before = await attack_setup.state()
+    for values in (
+        attack_setup.victim.values,
+        dict.fromkeys(attack_setup.victim.values, str(uuid4())),
+    ):
+        answer = await send(attack_setup, route, values)
         assert_problem(answer, 401, "credential")
         assert answer.headers["www-authenticate"] == 'Bearer realm="vigil"'
-    assert await world.state() == before
+    assert await attack_setup.state() == before
 
 
 @pytest.mark.parametrize(
@@ -91,20 +94,22 @@ async def test_guarded_routes_refuse_requests_without_a_credential(
     "path", ["/", "/api/v1", "/api/v1/nothing", "/metrics", "/docs", "/api/v2/agents"]
 )
 async def test_unknown_routes_also_require_a_credential(
-    world: World, method: str, path: str
+    attack_setup: AttackSetup, method: str, path: str
 ) -> None:
-    async with client_from_new_address(world.app) as client:
+    async with client_from_new_address(attack_setup.app) as client:
         answer = await client.request(method, f"http://127.0.0.1{path}")
     assert answer.status_code == 401
 
 
 @pytest.mark.parametrize(("method", "path"), OPEN)
-async def test_open_routes_disclose_nothing(world: World, method: str, path: str) -> None:
-    async with client_from_new_address(world.app) as client:
+async def test_open_routes_disclose_nothing(
+    attack_setup: AttackSetup, method: str, path: str
+) -> None:
+    async with client_from_new_address(attack_setup.app) as client:
         url = f"http://127.0.0.1{path}?secret={'x' * 43}"
-        answer = await client.request(method, url, json={"user": world.victim.name})
+        answer = await client.request(method, url, json={"user": attack_setup.victim.name})
     assert answer.status_code < 500
-    for private in ("Lithium", "postgres", *world.victim.private):
+    for private in ("Lithium", "postgres", *attack_setup.victim.private):
         assert private not in answer.text
     assert len(answer.text) < 600
 
@@ -133,125 +138,146 @@ def altered_tokens(token: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", altered_tokens("vgl_"))
-async def test_an_altered_token_is_refused(world: World, kind: str) -> None:
-    header = altered_tokens(world.victim.token)[kind].encode("latin-1")
+async def test_an_altered_token_is_refused(attack_setup: AttackSetup, kind: str) -> None:
+    header = altered_tokens(attack_setup.victim.token)[kind].encode("latin-1")
     for route in guarded_routes():
-        answer = await send(world, route, world.victim.values, authorization=header)
+        answer = await send(attack_setup, route, attack_setup.victim.values, authorization=header)
         assert_problem(answer, 401)
         assert 'error="invalid_token"' in answer.headers["www-authenticate"]
-        assert world.victim.token[4:] not in answer.text
+        assert attack_setup.victim.token[4:] not in answer.text
 
 
 @pytest.mark.parametrize("kind", ["revoked", "expired", "disabled", "removed", "session"])
-async def test_an_invalidated_token_is_refused(world: World, kind: str) -> None:
+async def test_an_invalidated_token_is_refused(attack_setup: AttackSetup, kind: str) -> None:
     user = f"dying-{kind}"
-    token = await world.token(user, READ_WRITE)
+    token = await attack_setup.token(user, READ_WRITE)
     bearer = {"authorization": f"Bearer {token}"}
-    async with client_from_new_address(world.app, headers=bearer) as client:
+    async with client_from_new_address(attack_setup.app, headers=bearer) as client:
         assert (await client.get("/me")).status_code == 200
-        await _invalidate(world, kind, user)
+        await _invalidate(attack_setup, kind, user)
         if kind == "session":
-            bearer = {"authorization": f"Bearer vgl_{world.victim.session}"}
+            bearer = {"authorization": f"Bearer vgl_{attack_setup.victim.session}"}
         for route in guarded_routes():
-            answer = await send(world, route, world.victim.values, **bearer)
+            answer = await send(attack_setup, route, attack_setup.victim.values, **bearer)
             assert_problem(answer, 401)
         if kind != "session":
             assert (await client.get("/me")).status_code == 401
 
 
-async def test_a_token_is_accepted_only_in_its_header(world: World) -> None:
-    token = world.victim.token
+async def test_a_token_is_accepted_only_in_its_header(attack_setup: AttackSetup) -> None:
+    token = attack_setup.victim.token
     places: list[dict[str, Any]] = [
         {"params": {"token": token, "access_token": token, "authorization": f"Bearer {token}"}},
         {
             "headers": {
-                "cookie": f"{world.victim.cookie_name}={token}; vigil_session={token}; token={token}"
+                "cookie": f"{attack_setup.victim.cookie_name}={token}; vigil_session={token}; token={token}"
             }
         },
-        {"headers": {"cookie": f"__Host-{world.victim.cookie_name}={world.victim.session}"}},
+        {
+            "headers": {
+                "cookie": f"__Host-{attack_setup.victim.cookie_name}={attack_setup.victim.session}"
+            }
+        },
         {"headers": {"x-api-key": token, "proxy-authorization": f"Bearer {token}"}},
         {"headers": [("authorization", f"Bearer {token}"), ("authorization", f"Bearer {token}")]},
         {"headers": [("authorization", "Bearer x"), ("authorization", f"Bearer {token}")]},
     ]
     for place in places:
-        async with client_from_new_address(world.app) as client:
+        async with client_from_new_address(attack_setup.app) as client:
             answer = await client.get("/me", **place)
         assert_problem(answer, 401)
 
 
 @pytest.mark.parametrize(("route", "parameter"), WITH_IDS, ids=str)
-async def test_ids_of_other_users_are_not_found(world: World, route: Route, parameter: str) -> None:
+async def test_ids_of_other_users_are_not_found(
+    attack_setup: AttackSetup, route: Route, parameter: str
+) -> None:
     """All ids are the attacker's own except one, or all are the victim's."""
     changed = route.parameters if parameter == ALL else [parameter]
-    own, others = world.attacker.values, {name: world.victim.values[name] for name in changed}
-    before = await world.state()
-    answer = await send(world, route, {**own, **others}, **world.attacker.bearer)
+    own, others = (
+        attack_setup.attacker.values,
+        {name: attack_setup.victim.values[name] for name in changed},
+    )
+    before = await attack_setup.state()
+    answer = await send(attack_setup, route, {**own, **others}, **attack_setup.attacker.bearer)
     if route.is_operator_only:
         assert_problem(answer, 403, "operator")
     else:
         assert_problem(answer, 404)
         unknown = {name: UNKNOWN_VALUES.get(name, str(uuid4())) for name in changed}
-        missing = await send(world, route, {**own, **unknown}, **world.attacker.bearer)
+        missing = await send(
+            attack_setup, route, {**own, **unknown}, **attack_setup.attacker.bearer
+        )
         assert missing.status_code == 404
         assert without(missing.text, unknown) == without(answer.text, others)
-    assert await world.state() == before
+    assert await attack_setup.state() == before
 
 
 @pytest.mark.parametrize("route", READABLE, ids=str)
-async def test_responses_contain_nothing_of_other_users(world: World, route: Route) -> None:
-    answer = await send(world, route, world.attacker.values, **world.attacker.bearer)
+async def test_responses_contain_nothing_of_other_users(
+    attack_setup: AttackSetup, route: Route
+) -> None:
+    answer = await send(
+        attack_setup, route, attack_setup.attacker.values, **attack_setup.attacker.bearer
+    )
     assert answer.status_code == 200, answer.text
-    for private in (*world.victim.private, *world.attacker.secrets):
+    for private in (*attack_setup.victim.private, *attack_setup.attacker.secrets):
         assert private not in answer.text
 
 
 @EVERY_ROUTE
-async def test_a_missing_scope_is_refused(world: World, route: Route) -> None:
+async def test_a_missing_scope_is_refused(attack_setup: AttackSetup, route: Route) -> None:
     granted = AccessScope.WRITE if route.is_safe else AccessScope.READ
     missing = AccessScope.READ if route.is_safe else AccessScope.WRITE
-    token = await world.token(world.victim.name, [granted])
-    before = await world.state()
-    answer = await send(world, route, world.victim.values, authorization=f"Bearer {token}")
+    token = await attack_setup.token(attack_setup.victim.name, [granted])
+    before = await attack_setup.state()
+    answer = await send(
+        attack_setup, route, attack_setup.victim.values, authorization=f"Bearer {token}"
+    )
     assert_problem(answer, 403, missing)
     assert f'scope="{missing}"' in answer.headers["www-authenticate"]
-    assert await world.state() == before
+    assert await attack_setup.state() == before
 
 
-async def test_operator_routes_need_an_operators_credential_with_the_scope(world: World) -> None:
+async def test_operator_routes_need_an_operators_credential_with_the_scope(
+    attack_setup: AttackSetup,
+) -> None:
     operators = [route for route in guarded_routes() if route.is_operator_only]
     assert len(operators) >= 5
-    async with world.database.transaction() as session:
+    async with attack_setup.database.transaction() as session:
         await credentials.ensure_owner(session, "chief")
     for user, scopes in (("victim", tuple(AccessScope)), ("chief", READ_WRITE)):
-        token = await world.token(user, scopes)
-        before = await world.state()
+        token = await attack_setup.token(user, scopes)
+        before = await attack_setup.state()
         for route in operators:
-            answer = await send(world, route, world.victim.values, authorization=f"Bearer {token}")
+            answer = await send(
+                attack_setup, route, attack_setup.victim.values, authorization=f"Bearer {token}"
+            )
             assert_problem(answer, 403, "operator")
-        assert await world.state() == before
+        assert await attack_setup.state() == before
 
 
-async def test_a_former_operators_token_loses_the_operator_scope(world: World) -> None:
-    async with world.database.transaction() as session:
+async def test_a_former_operators_token_loses_the_operator_scope(attack_setup: AttackSetup) -> None:
+    async with attack_setup.database.transaction() as session:
         await credentials.ensure_owner(session, "once")
-    token = await world.token("once", tuple(AccessScope))
+    token = await attack_setup.token("once", tuple(AccessScope))
     async with client_from_new_address(
-        world.app, headers={"authorization": f"Bearer {token}"}
+        attack_setup.app, headers={"authorization": f"Bearer {token}"}
     ) as client:
         assert (await client.get("/users")).status_code == 200
-        async with world.database.transaction() as session:
+        async with attack_setup.database.transaction() as session:
             await session.execute(update(User).where(User.name == "once").values(operator=False))
         assert_problem(await client.get("/users"), 403, "operator")
         dead_letters = (await client.get("/dead-letters")).text
-    assert world.victim.values["dead_letter"] not in dead_letters
+    assert attack_setup.victim.values["dead_letter"] not in dead_letters
 
 
-async def test_a_token_cannot_create_one_with_more_scopes(world: World) -> None:
-    async with world.database.transaction() as session:
+async def test_a_token_cannot_create_one_with_more_scopes(attack_setup: AttackSetup) -> None:
+    async with attack_setup.database.transaction() as session:
         await credentials.ensure_owner(session, "chief")
-    write_token = await world.token("chief", [AccessScope.WRITE])
+    write_token = await attack_setup.token("chief", [AccessScope.WRITE])
     async with client_from_new_address(
-        world.app, headers={"authorization": f"Bearer {write_token}"}
+        attack_setup.app, headers={"authorization": f"Bearer {write_token}"}
     ) as client:
         for scopes in (["read"], ["operator"], ["write", "operator"]):
             answer = await client.post("/tokens", json={"name": "more", "scopes": scopes})
@@ -259,9 +285,9 @@ async def test_a_token_cannot_create_one_with_more_scopes(world: World) -> None:
         assert_problem(await client.post("/me/sign-in-links"), 403, "operator")
         response = await client.post("/tokens", json={"name": "same", "scopes": ["write"]})
         assert (response.status_code, response.json()["scopes"]) == (201, ["write"])
-    operator_token = await world.token("chief", [AccessScope.WRITE, AccessScope.OPERATOR])
+    operator_token = await attack_setup.token("chief", [AccessScope.WRITE, AccessScope.OPERATOR])
     async with client_from_new_address(
-        world.app, headers={"authorization": f"Bearer {operator_token}"}
+        attack_setup.app, headers={"authorization": f"Bearer {operator_token}"}
     ) as client:
         assert_problem(await client.post("/users/victim/sign-in-links"), 403, "read")
 
@@ -272,8 +298,8 @@ def without(text: str, values: dict[str, str]) -> str:
     return text
 
 
-async def _invalidate(world: World, kind: str, user: str) -> None:
-    async with world.database.transaction() as session:
+async def _invalidate(attack_setup: AttackSetup, kind: str, user: str) -> None:
+    async with attack_setup.database.transaction() as session:
         owner = await credentials.find_user(session, user)
         assert owner is not None
         own = ApiToken.user_id == owner.id

@@ -25,8 +25,8 @@ from shared.runtime.settings import Settings
 from tests.conftest import cloned
 from tests.support.api.clients import assert_problem
 from tests.support.api.signed_in import create_token, session_cookie_name
+from tests.support.attacks.attack_setup import SECRETS, client_from_new_address, open_session
 from tests.support.attacks.pages import FOREIGN, OWN_PAGE
-from tests.support.attacks.world import SECRETS, client_from_new_address, open_session
 from tests.support.engines import Postgres
 from tests.support.smtp_server import run_smtp_server
 

@@ -8,8 +8,8 @@ from fastapi.routing import APIRoute
 
 from services.api.web import app as web_ui
 from services.api.web.rendering import PAGE_HEADERS
+from tests.support.attacks.attack_setup import AttackSetup, Person, client_from_new_address
 from tests.support.attacks.pages import FOREIGN
-from tests.support.attacks.world import Person, World, client_from_new_address
 
 OPEN = ("/sign-in",)
 BROWSER = {"accept": "text/html"}
@@ -46,49 +46,53 @@ def test_there_are_pages() -> None:
 
 @pytest.mark.parametrize(("method", "path"), PAGES)
 async def test_without_a_session_pages_redirect_to_the_sign_in(
-    world: World, method: str, path: str
+    attack_setup: AttackSetup, method: str, path: str
 ) -> None:
-    async with client_from_new_address(world.app, headers=BROWSER) as client:
-        answer = await client.request(method, address(path, world.victim))
+    async with client_from_new_address(attack_setup.app, headers=BROWSER) as client:
+        answer = await client.request(method, address(path, attack_setup.victim))
         assert (answer.status_code, answer.headers["location"]) == (303, "/sign-in")
         answer = await client.request(
-            method, address(path, world.victim), headers={"hx-request": "true"}
+            method, address(path, attack_setup.victim), headers={"hx-request": "true"}
         )
         assert (answer.status_code, answer.headers["hx-redirect"]) == (204, "/sign-in")
 
 
 @pytest.mark.parametrize(("method", "path"), AGENT_PAGES)
 async def test_no_user_sees_or_changes_the_agents_of_others(
-    world: World, method: str, path: str
+    attack_setup: AttackSetup, method: str, path: str
 ) -> None:
-    before = await world.state()
-    headers = {**BROWSER, **world.attacker.cookie, "sec-fetch-site": "same-origin"}
-    async with client_from_new_address(world.app, headers=headers) as client:
-        answer = await client.request(method, address(path, world.victim))
+    before = await attack_setup.state()
+    headers = {**BROWSER, **attack_setup.attacker.cookie, "sec-fetch-site": "same-origin"}
+    async with client_from_new_address(attack_setup.app, headers=headers) as client:
+        answer = await client.request(method, address(path, attack_setup.victim))
     assert answer.status_code in (404, 422)
-    text = _without_requested_names(answer.text, path, world.victim)
-    assert not [private for private in world.victim.private if private in text]
-    assert await world.state() == before
+    text = _without_requested_names(answer.text, path, attack_setup.victim)
+    assert not [private for private in attack_setup.victim.private if private in text]
+    assert await attack_setup.state() == before
 
 
 @pytest.mark.parametrize("page", FOREIGN)
-async def test_requests_from_foreign_pages_are_refused(world: World, page: str) -> None:
-    before = await world.state()
-    headers = {**BROWSER, **world.victim.cookie, **FOREIGN[page]}
-    async with client_from_new_address(world.app, headers=headers) as client:
+async def test_requests_from_foreign_pages_are_refused(
+    attack_setup: AttackSetup, page: str
+) -> None:
+    before = await attack_setup.state()
+    headers = {**BROWSER, **attack_setup.victim.cookie, **FOREIGN[page]}
+    async with client_from_new_address(attack_setup.app, headers=headers) as client:
         for method, path in PAGES:
             if method not in SAFE:
-                answer = await client.request(method, address(path, world.victim))
+                answer = await client.request(method, address(path, attack_setup.victim))
                 assert answer.status_code == 403, path
-    assert await world.state() == before
+    assert await attack_setup.state() == before
 
 
 @pytest.mark.parametrize("path", [path for method, path in PAGES if method == "GET"])
-async def test_every_page_has_a_content_security_policy(world: World, path: str) -> None:
+async def test_every_page_has_a_content_security_policy(
+    attack_setup: AttackSetup, path: str
+) -> None:
     async with client_from_new_address(
-        world.app, headers={**BROWSER, **world.victim.cookie}
+        attack_setup.app, headers={**BROWSER, **attack_setup.victim.cookie}
     ) as client:
-        answer = await client.get(address(path, world.victim))
+        answer = await client.get(address(path, attack_setup.victim))
     assert answer.status_code in (200, 303, 403), answer.text
     if answer.status_code != 303:
         # A long page is compressed if the client accepts that.
@@ -100,11 +104,11 @@ async def test_every_page_has_a_content_security_policy(world: World, path: str)
 
 
 @pytest.mark.parametrize("path", ["/costs", "/agents/{agent}/costs"])
-async def test_an_empty_date_is_treated_as_missing(world: World, path: str) -> None:
-    headers = {**world.victim.cookie, **BROWSER}
-    async with client_from_new_address(world.app, headers=headers) as client:
+async def test_an_empty_date_is_treated_as_missing(attack_setup: AttackSetup, path: str) -> None:
+    headers = {**attack_setup.victim.cookie, **BROWSER}
+    async with client_from_new_address(attack_setup.app, headers=headers) as client:
         for query in ("since=", "until=", "since=&until=2026-01-31"):
-            answer = await client.get(f"{address(path, world.victim)}?{query}")
+            answer = await client.get(f"{address(path, attack_setup.victim)}?{query}")
             assert answer.status_code == 200, answer.text[:300]
-        beyond = await client.get(f"{address(path, world.victim)}?until=9999-12-31")
+        beyond = await client.get(f"{address(path, attack_setup.victim)}?until=9999-12-31")
         assert beyond.status_code == 422

@@ -14,8 +14,8 @@ from tests.support.api.clients import MISSION, create_client
 from tests.support.api.full_agent import AGENT, create_full_agent
 from tests.support.api.rows import add_advice, add_merge, delete_pages, get_agent
 from tests.support.factories import make_agent
-from tests.support.graph.retraction_graph import Library
-from tests.support.graph.world import World
+from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.retraction_graph import RetractionGraph
 from tests.support.secured_installation import SecuredInstallation
 
 
@@ -74,10 +74,12 @@ async def test_the_api_may_propagate_retractions(
     full = await create_full_agent(owner_database)
     agent, page = await get_agent(owner_database, AGENT), "https://false.example"
     await delete_pages(owner_database, agent)
-    library = Library(World(owner_database, GraphScope(agent.owner_id, agent.id), Validators()))
-    await library.says(page, {"summary": "It buys."}, node_id=full.node_id)
-    await library.says(page, {}, edge_id=full.edge_id)
-    before = await library.state()
+    retraction_graph = RetractionGraph(
+        AgentGraph(owner_database, GraphScope(agent.owner_id, agent.id), Validators())
+    )
+    await retraction_graph.says(page, {"summary": "It buys."}, node_id=full.node_id)
+    await retraction_graph.says(page, {}, edge_id=full.edge_id)
+    before = await retraction_graph.state()
     settings = installation.settings("api")
     database = create_database(settings, "api", pool_size=2)
     async with create_client(settings) as api:
@@ -85,14 +87,14 @@ async def test_the_api_may_propagate_retractions(
         created = await api.post(retractions, json={"source": page, "reason": "made up"})
         assert created.status_code == 201, created.text
         await propagate_retractions(database)
-        assert (await library.state()).unsupported == {full.node_id, full.edge_id}
-        assert full.advice_id in await library.doubted()
-        assert len(await library.notices()) == 1
+        assert (await retraction_graph.state()).unsupported == {full.node_id, full.edge_id}
+        assert full.advice_id in await retraction_graph.doubted()
+        assert len(await retraction_graph.notices()) == 1
         restored = await api.post(f"{retractions}/{created.json()['id']}/restore")
         assert restored.status_code == 200, restored.text
         await propagate_retractions(database)
     await database.close()
-    assert await library.state() == before
+    assert await retraction_graph.state() == before
 
 
 async def test_the_api_may_resolve_doubts(
@@ -101,16 +103,20 @@ async def test_the_api_may_resolve_doubts(
     full = await create_full_agent(owner_database, "Doubtful")
     agent, page = await get_agent(owner_database, "Doubtful"), "https://false.example"
     await delete_pages(owner_database, agent)
-    library = Library(World(owner_database, GraphScope(agent.owner_id, agent.id), Validators()))
-    await library.says(page, {"summary": "It buys."}, node_id=full.node_id)
-    await library.retract(page)
-    assert full.advice_id in await library.doubted()
-    await library.says("https://true.example", {"summary": "It buys."}, node_id=full.node_id)
+    retraction_graph = RetractionGraph(
+        AgentGraph(owner_database, GraphScope(agent.owner_id, agent.id), Validators())
+    )
+    await retraction_graph.says(page, {"summary": "It buys."}, node_id=full.node_id)
+    await retraction_graph.retract(page)
+    assert full.advice_id in await retraction_graph.doubted()
+    await retraction_graph.says(
+        "https://true.example", {"summary": "It buys."}, node_id=full.node_id
+    )
     database = create_database(installation.settings("api"), "api", pool_size=2)
     await resolve_doubts(database)
     await database.close()
-    assert full.advice_id not in await library.doubted()
-    notices = [notice for notice in await library.notices() if notice.agent_id == agent.id]
+    assert full.advice_id not in await retraction_graph.doubted()
+    notices = [notice for notice in await retraction_graph.notices() if notice.agent_id == agent.id]
     assert ["no longer" in notice.title for notice in notices] == [False, True]
 
 

@@ -16,7 +16,7 @@ from tests.support.factories import make_agent
 from tests.support.running_services import BUILDERS, ended_iteration, running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.secured_installation import SecuredInstallation
-from tests.support.stored_letters import (
+from tests.support.stored_dead_letters import (
     UNREADABLE,
     list_letters,
     publish_payload,

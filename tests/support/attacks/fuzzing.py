@@ -17,8 +17,8 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from services.api.web import app as web_ui
+from tests.support.attacks.attack_setup import Person
 from tests.support.attacks.routes import all_routes, openapi_document
-from tests.support.attacks.world import Person
 from tests.support.hostile import DATES, JSON, NUMBERS, TEXTS, UNSTORABLE
 
 MAX_HEADER_CHARS: Final = 8_000

@@ -73,7 +73,7 @@ class Route:
     def url(self, values: dict[str, str]) -> str:
         """Return the path with its parameters filled in. Fails if the attacks do not know a parameter."""
         unknown = set(self.parameters) - set(values)
-        assert not unknown, f"{self}: define {unknown} in tests/support/attacks/belongings.py"
+        assert not unknown, f"{self}: define {unknown} in tests/support/attacks/owned_resources.py"
         return self.path.format_map(values)
 
     def body_with(self, values: dict[str, str]) -> Any:

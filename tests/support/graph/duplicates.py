@@ -11,36 +11,36 @@ from shared.database.tables import GraphMerge
 from shared.graph import entity_resolution
 from shared.graph.entity_resolution.merge import EDGES, EVIDENCE, NAMES, NODES
 from shared.graph.provenance import integrity
+from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.page_evidence import LEARNED, said
-from tests.support.graph.world import World
 
 LATER = LEARNED + timedelta(days=30)
 
 
-async def merge_nodes(world: World, kept_id: UUID, merged_id: UUID) -> GraphMerge:
-    async with world.database.transaction() as session:
+async def merge_nodes(agent_graph: AgentGraph, kept_id: UUID, merged_id: UUID) -> GraphMerge:
+    async with agent_graph.database.transaction() as session:
         merge = await entity_resolution.merge_nodes(
             session,
-            world.scope,
+            agent_graph.scope,
             kept_id=kept_id,
             merged_id=merged_id,
             reason="One country under two names.",
-            made_by=world.scope.owner_id,
+            made_by=agent_graph.scope.owner_id,
         )
     assert merge is not None
     return merge
 
 
-async def undo_merge(world: World, merge_id: UUID) -> GraphMerge:
-    async with world.database.transaction() as session:
-        merge = await entity_resolution.undo_merge(session, world.scope, merge_id)
+async def undo_merge(agent_graph: AgentGraph, merge_id: UUID) -> GraphMerge:
+    async with agent_graph.database.transaction() as session:
+        merge = await entity_resolution.undo_merge(session, agent_graph.scope, merge_id)
     assert merge is not None
     return merge
 
 
-async def load_rows(world: World, *tables: Table) -> list[list[dict[str, Any]]]:
+async def load_rows(agent_graph: AgentGraph, *tables: Table) -> list[list[dict[str, Any]]]:
     """All rows of the tables, by default of those that a merge changes."""
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         rows_by_table = []
         for table in tables or (NODES, EDGES, EVIDENCE, NAMES):
             rows = await session.execute(select(table).order_by(*table.primary_key))
@@ -48,9 +48,9 @@ async def load_rows(world: World, *tables: Table) -> list[list[dict[str, Any]]]:
         return rows_by_table
 
 
-async def assert_sealed(world: World) -> None:
+async def assert_sealed(agent_graph: AgentGraph) -> None:
     """Every node, edge and evidence row has a valid seal, and ids derive from the content."""
-    node_rows, edge_rows, evidence_rows, _ = await load_rows(world)
+    node_rows, edge_rows, evidence_rows, _ = await load_rows(agent_graph)
     for node in node_rows:
         evidence_ids = [row["id"] for row in evidence_rows if row["node_id"] == node["id"]]
         assert not evidence_ids or node["seal"] == integrity.node_seal(
@@ -94,35 +94,45 @@ async def assert_sealed(world: World) -> None:
 class Duplicates:
     """Ivory Coast under two names, each with evidence, and edges to and from both."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, agent_graph: AgentGraph) -> None:
+        self.agent_graph = agent_graph
 
     async def fill(self) -> "Duplicates":
-        world = self.world
-        self.kept_id = await world.node("Ivory Coast", capital="Abidjan")
-        self.merged_id = await world.node("Côte d’Ivoire", population=1)
-        self.ghana = await world.node("Ghana")
-        self.mali = await world.node("Mali")
+        agent_graph = self.agent_graph
+        self.kept_id = await agent_graph.node("Ivory Coast", capital="Abidjan")
+        self.merged_id = await agent_graph.node("Côte d’Ivoire", population=1)
+        self.ghana = await agent_graph.node("Ghana")
+        self.mali = await agent_graph.node("Mali")
         await said(
-            world, "https://a", "Its capital is Abidjan.", node=self.kept_id, capital="Abidjan"
+            agent_graph,
+            "https://a",
+            "Its capital is Abidjan.",
+            node=self.kept_id,
+            capital="Abidjan",
         )
         await said(
-            world,
+            agent_graph,
             "https://b",
             "Yamoussoukro has been the capital since.",
             node=self.merged_id,
             at=LATER,
             capital="Yamoussoukro",
         )
-        await said(world, "https://c", "Both say so.", node=self.kept_id, summary="A republic.")
-        await said(world, "https://c", "Both say so.", node=self.merged_id, summary="A republic.")
-        self.to_ghana = await world.edge(self.merged_id, self.ghana)
-        self.kept_to_mali = await world.edge(self.kept_id, self.mali)
-        self.to_mali = await world.edge(self.merged_id, self.mali)
-        self.from_mali = await world.edge(self.mali, self.merged_id)
-        self.between = await world.edge(self.merged_id, self.kept_id)
-        await said(world, "https://d", "They border on Ghana.", edge=self.to_ghana, km=720)
-        await said(world, "https://e", "They border on Mali.", edge=self.to_mali, km=599)
-        await said(world, "https://f", "It borders on Mali.", edge=self.kept_to_mali, since=1960)
-        await said(world, "https://g", "One and the other.", edge=self.between, km=1)
+        await said(
+            agent_graph, "https://c", "Both say so.", node=self.kept_id, summary="A republic."
+        )
+        await said(
+            agent_graph, "https://c", "Both say so.", node=self.merged_id, summary="A republic."
+        )
+        self.to_ghana = await agent_graph.edge(self.merged_id, self.ghana)
+        self.kept_to_mali = await agent_graph.edge(self.kept_id, self.mali)
+        self.to_mali = await agent_graph.edge(self.merged_id, self.mali)
+        self.from_mali = await agent_graph.edge(self.mali, self.merged_id)
+        self.between = await agent_graph.edge(self.merged_id, self.kept_id)
+        await said(agent_graph, "https://d", "They border on Ghana.", edge=self.to_ghana, km=720)
+        await said(agent_graph, "https://e", "They border on Mali.", edge=self.to_mali, km=599)
+        await said(
+            agent_graph, "https://f", "It borders on Mali.", edge=self.kept_to_mali, since=1960
+        )
+        await said(agent_graph, "https://g", "One and the other.", edge=self.between, km=1)
         return self

@@ -17,7 +17,7 @@ from shared.graph.provenance import integrity, quotes
 from shared.graph.provenance.integrity import EvidenceRow, SourceRow
 from shared.graph.scope import GraphScope
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
-from tests.support.graph.world import World
+from tests.support.graph.agent_graph import AgentGraph
 
 FETCHED: Final = datetime(2026, 3, 1, 8, tzinfo=UTC)
 GHANA: Final = (
@@ -29,21 +29,21 @@ LATER: Final = "Ghana now counts 35 million people, says the census of 2026.\n"
 
 
 @dataclass
-class Proven:
+class EvidenceGraph:
     """Nodes, edges and conclusions by name; sources by URL."""
 
-    world: World
+    agent_graph: AgentGraph
     nodes: dict[str, UUID] = field(default_factory=dict)
     edges: dict[str, UUID] = field(default_factory=dict)
     sources: dict[str, UUID] = field(default_factory=dict)
 
     @property
     def scope(self) -> GraphScope:
-        return self.world.scope
+        return self.agent_graph.scope
 
     async def page(self, url: str, text: str, **columns: Any) -> None:
         row = build_source(self.scope.agent_id, url, text, **columns)
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             session.add(row)
         self.sources[url] = row.id
 
@@ -51,7 +51,7 @@ class Proven:
         """Add a country without properties."""
         node_id = ids.node_id(self.scope.agent_id, "Country", name)
         columns = {"agent_id": self.scope.agent_id, "type": "Country", "name": name}
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             session.add(GraphNode(id=node_id, properties={}, **columns))
             await session.flush()
             await projection.reproject_node(session, self.scope, node_id)
@@ -61,7 +61,7 @@ class Proven:
         ends = {"source_id": self.nodes[source], "target_id": self.nodes[target]}
         edge_id = ids.edge_id(self.scope.agent_id, "borders", *ends.values())
         columns = {"agent_id": self.scope.agent_id, "type": "borders", "properties": {}}
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             session.add(GraphEdge(id=edge_id, **columns, **ends))
             await session.flush()
             await projection.reproject_edge(session, self.scope, edge_id)
@@ -74,7 +74,7 @@ class Proven:
         kind, element_id = (
             (Kind.NODE, self.nodes[name]) if name in self.nodes else (Kind.EDGE, self.edges[name])
         )
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             source = await session.get_one(Source, self.sources[url])
             row = build_evidence(source, quote, kind, element_id, claims, **columns)
             session.add(row)
@@ -84,7 +84,7 @@ class Proven:
 
     async def retract(self, url: str, *, undo: bool = False) -> None:
         """Retract or restore a page, and reproject the elements it supports."""
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             source = await session.get_one(Source, self.sources[url])
             source.retracted_at = None if undo else FETCHED
             await session.flush()
@@ -110,7 +110,7 @@ class Proven:
         """Add an analyzer's edge, which has no evidence."""
         ends = {"source_id": self.nodes[analysis], "target_id": self.nodes[node]}
         edge_id = ids.edge_id(self.scope.agent_id, "about", *ends.values())
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             row = GraphEdge(
                 id=edge_id, agent_id=self.scope.agent_id, type="about", properties={}, **ends
             )
@@ -121,7 +121,7 @@ class Proven:
 
     async def _conclude(self, name: str, content: str, add: Any, **fields: Any) -> None:
         ids_by_name = {key: str(value) for key, value in (self.nodes | self.edges).items()}
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             node_id = await add(
                 session,
                 self.scope,
@@ -182,27 +182,31 @@ def build_evidence(
     return Evidence(agent_id=source.agent_id, **{f"{kind}_id": element_id}, **values)
 
 
-async def prove(world: World) -> Proven:
+async def prove(agent_graph: AgentGraph) -> EvidenceGraph:
     """Two countries and their border from three pages, with a superseded figure, and conclusions from them."""
-    proven = Proven(world)
-    await proven.page("https://a.example/ghana", GHANA)
-    await proven.page("https://a.example/togo", TOGO, title=None)
-    await proven.page("https://b.example/census", LATER, published=FETCHED + timedelta(days=1))
-    await proven.page("https://c.example/unused", "Nobody quotes this.")
+    evidence_graph = EvidenceGraph(agent_graph)
+    await evidence_graph.page("https://a.example/ghana", GHANA)
+    await evidence_graph.page("https://a.example/togo", TOGO, title=None)
+    await evidence_graph.page(
+        "https://b.example/census", LATER, published=FETCHED + timedelta(days=1)
+    )
+    await evidence_graph.page("https://c.example/unused", "Nobody quotes this.")
     for name in ("Ghana", "Togo"):
-        await proven.country(name)
-    await proven.border("border", "Ghana", "Togo")
-    await _add_evidence(proven)
-    await _add_conclusions(proven)
-    return proven
+        await evidence_graph.country(name)
+    await evidence_graph.border("border", "Ghana", "Togo")
+    await _add_evidence(evidence_graph)
+    await _add_conclusions(evidence_graph)
+    return evidence_graph
 
 
-async def _add_evidence(proven: Proven) -> None:
-    ghana, togo, census = list(proven.sources)[:3]
+async def _add_evidence(evidence_graph: EvidenceGraph) -> None:
+    ghana, togo, census = list(evidence_graph.sources)[:3]
     people = {"population": 33_000_000, "summary": "A state."}
-    await proven.says(ghana, 'Ghana - "the Gold Coast" once - has 33 million', "Ghana", people)
-    await proven.says(ghana, "Its capital is Accra.", "Ghana", {"capital": "Accra"})
-    await proven.says(
+    await evidence_graph.says(
+        ghana, 'Ghana - "the Gold Coast" once - has 33 million', "Ghana", people
+    )
+    await evidence_graph.says(ghana, "Its capital is Accra.", "Ghana", {"capital": "Accra"})
+    await evidence_graph.says(
         census,
         "Ghana now counts 35 million people",
         "Ghana",
@@ -210,17 +214,23 @@ async def _add_evidence(proven: Proven) -> None:
         valid_from=FETCHED + timedelta(days=2),
         valid_to=FETCHED + timedelta(days=400),
     )
-    await proven.says(togo, "Togo has 9 million people", "Togo", {"population": 9e6})
-    await proven.says(togo, "Its capital is Lomé.", "Togo", {"capital": "Lomé", "summary": "So."})
-    await proven.says(ghana, "It borders Togo along 1,098 km.", "border", {"lengths": [1098, 0.5]})
-    await proven.says(ghana, "It borders Togo", "Togo", {})
+    await evidence_graph.says(togo, "Togo has 9 million people", "Togo", {"population": 9e6})
+    await evidence_graph.says(
+        togo, "Its capital is Lomé.", "Togo", {"capital": "Lomé", "summary": "So."}
+    )
+    await evidence_graph.says(
+        ghana, "It borders Togo along 1,098 km.", "border", {"lengths": [1098, 0.5]}
+    )
+    await evidence_graph.says(ghana, "It borders Togo", "Togo", {})
 
 
-async def _add_conclusions(proven: Proven) -> None:
-    await proven.analysis("Growth", "Ghana [node:{Ghana}] grows beside Togo [edge:{border}].")
-    await proven.about("Growth", "Ghana")
-    await proven.analysis(
+async def _add_conclusions(evidence_graph: EvidenceGraph) -> None:
+    await evidence_graph.analysis(
+        "Growth", "Ghana [node:{Ghana}] grows beside Togo [edge:{border}]."
+    )
+    await evidence_graph.about("Growth", "Ghana")
+    await evidence_graph.analysis(
         "Borders",
         "They touch [edge:{border}], as [node:{Growth}] is about [edge:{Growth about Ghana}].",
     )
-    await proven.advice("Wait", "Nothing moves [node:{Growth}] [node:{Borders}].")
+    await evidence_graph.advice("Wait", "Nothing moves [node:{Growth}] [node:{Borders}].")

@@ -11,13 +11,13 @@ from shared.database.tables import Evidence, Source
 from shared.graph.projection import reproject_edge, reproject_node
 from shared.graph.provenance import integrity
 from shared.graph.provenance.quotes import find_quote
-from tests.support.graph.world import World
+from tests.support.graph.agent_graph import AgentGraph
 
 LEARNED = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 async def said(
-    world: World,
+    agent_graph: AgentGraph,
     url: str,
     quote: str,
     *,
@@ -27,7 +27,7 @@ async def said(
     **claims: Any,
 ) -> UUID:
     """Store a page whose whole text is `quote`, and return the id of its evidence for the node or edge."""
-    agent_id, text_sha = world.scope.agent_id, integrity.sha256(quote)
+    agent_id, text_sha = agent_graph.scope.agent_id, integrity.sha256(quote)
     element_id = node or edge
     assert element_id is not None
     source_id = ids.source_id(agent_id, url, text_sha)
@@ -55,7 +55,7 @@ async def said(
     seal = integrity.source_seal(
         source_id=source_id, agent_id=agent_id, text_sha256=text_sha, **page
     )
-    async with world.database.transaction() as session:
+    async with agent_graph.database.transaction() as session:
         await session.execute(
             insert(Source)
             .values(id=source_id, agent_id=agent_id, sha256=text_sha, text=quote, seal=seal, **page)
@@ -70,7 +70,7 @@ async def said(
             .on_conflict_do_nothing()
         )
         if node is not None:
-            await reproject_node(session, world.scope, node)
+            await reproject_node(session, agent_graph.scope, node)
         if edge is not None:
-            await reproject_edge(session, world.scope, edge)
+            await reproject_edge(session, agent_graph.scope, edge)
     return evidence_id

@@ -16,8 +16,8 @@ from shared.graph.retraction import retractions
 from shared.graph.retraction.propagation import BATCH_SIZE, propagate_retractions, resolve_doubts
 from tests.support import canonical_graph
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
+from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.evidence_rows import make_evidence, make_source
-from tests.support.graph.world import World
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class State:
 
 
 @dataclass(frozen=True)
-class Library:
-    world: World
+class RetractionGraph:
+    agent_graph: AgentGraph
 
     async def node(self, name: str, claims_by_url: Mapping[str, Mapping[str, Any]]) -> UUID:
         """Add a node with one evidence row per page URL, the newest last."""
         node_id = uuid4()
-        async with self.world.database.transaction() as session:
-            row = {"id": node_id, "agent_id": self.world.scope.agent_id, "type": "Country"}
+        async with self.agent_graph.database.transaction() as session:
+            row = {"id": node_id, "agent_id": self.agent_graph.scope.agent_id, "type": "Country"}
             session.add(GraphNode(**row, name=name, properties={}))
         for day, (url, claims) in enumerate(claims_by_url.items()):
             await self.says(url, claims, node_id=node_id, day=day)
@@ -47,8 +47,8 @@ class Library:
 
     async def edge(self, source_id: UUID, target_id: UUID, *urls: str) -> UUID:
         edge_id = uuid4()
-        async with self.world.database.transaction() as session:
-            row = {"id": edge_id, "agent_id": self.world.scope.agent_id, "type": "borders"}
+        async with self.agent_graph.database.transaction() as session:
+            row = {"id": edge_id, "agent_id": self.agent_graph.scope.agent_id, "type": "borders"}
             session.add(GraphEdge(**row, source_id=source_id, target_id=target_id, properties={}))
         for day, url in enumerate(urls):
             await self.says(url, {}, edge_id=edge_id, day=day)
@@ -64,7 +64,7 @@ class Library:
         day: int = 0,
     ) -> None:
         """Write evidence and reproject its element in one transaction, as a Researcher does."""
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             await self.write(session, url, claims, node_id=node_id, edge_id=edge_id, day=day)
 
     async def write(
@@ -77,7 +77,7 @@ class Library:
         edge_id: UUID | None = None,
         day: int = 0,
     ) -> None:
-        scope = self.world.scope
+        scope = self.agent_graph.scope
         source_id = await make_source(session, scope, url)
         await make_evidence(
             session, scope, source_id, claims, node_id=node_id, edge_id=edge_id, day=day
@@ -89,10 +89,10 @@ class Library:
 
     async def analysis(self, name: str, *citations: str) -> UUID:
         """`citations` are formatted as in a text."""
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             return await conclusions.add_analysis(
                 session,
-                self.world.scope,
+                self.agent_graph.scope,
                 name=name,
                 kind="pattern",
                 summary="So it is.",
@@ -101,10 +101,10 @@ class Library:
             )
 
     async def advice(self, name: str, analysis_id: UUID) -> UUID:
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             return await conclusions.add_advice(
                 session,
-                self.world.scope,
+                self.agent_graph.scope,
                 name=name,
                 action="HOLD",
                 summary="Wait.",
@@ -114,12 +114,14 @@ class Library:
 
     async def ask_retract(self, reference: str, reason: str = "made up") -> UUID:
         """Record the retraction without propagating it."""
-        async with self.world.database.transaction() as session:
-            return await retractions.retract_source(session, self.world.scope, reference, reason)
+        async with self.agent_graph.database.transaction() as session:
+            return await retractions.retract_source(
+                session, self.agent_graph.scope, reference, reason
+            )
 
     async def ask_restore(self, retraction_id: UUID) -> None:
-        async with self.world.database.transaction() as session:
-            assert await retractions.restore_source(session, self.world.scope, retraction_id)
+        async with self.agent_graph.database.transaction() as session:
+            assert await retractions.restore_source(session, self.agent_graph.scope, retraction_id)
 
     async def retract(self, reference: str, reason: str = "made up") -> UUID:
         retraction_id = await self.ask_retract(reference, reason)
@@ -131,17 +133,17 @@ class Library:
         await self.work_off()
 
     async def work_off(self, at_once: int = BATCH_SIZE) -> None:
-        await propagate_retractions(self.world.database, at_once=at_once)
+        await propagate_retractions(self.agent_graph.database, at_once=at_once)
 
     async def resolve_doubts(self, at_once: int = BATCH_SIZE) -> None:
-        await resolve_doubts(self.world.database, at_once=at_once)
+        await resolve_doubts(self.agent_graph.database, at_once=at_once)
 
     async def get_node(self, node_id: UUID) -> GraphNode:
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             return await session.get_one(GraphNode, node_id)
 
     async def notices(self) -> list[InboxItem]:
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             of_kind = InboxItem.kind == InboxKind.NOTICE
             return list(await session.scalars(select(InboxItem).where(of_kind)))
 
@@ -149,7 +151,7 @@ class Library:
         return {conclusion for conclusion, _, _ in (await self.state()).doubted}
 
     async def state(self) -> State:
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             elements: dict[UUID, tuple[bytes | None, bool]] = {}
             for table in (GraphNode, GraphEdge):
                 is_unsupported = table.unsupported_since.is_not(None)
@@ -161,7 +163,7 @@ class Library:
                 )
             )
             return State(
-                await canonical_graph.canonical_hash(session, self.world.scope),
+                await canonical_graph.canonical_hash(session, self.agent_graph.scope),
                 {element_id: seal for element_id, (seal, _) in elements.items()},
                 frozenset(
                     element_id for element_id, (_, unsupported) in elements.items() if unsupported

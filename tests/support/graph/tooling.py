@@ -3,13 +3,13 @@
 from typing import Any
 
 from shared.tools import Json, StateTool
-from tests.support.graph.world import PAGE, World
+from tests.support.graph.agent_graph import PAGE, AgentGraph
 
 EVIDENCE = [{"sourceUrl": PAGE["url"], "quote": PAGE["content"]}]
 
 
-async def call(world: World, tool: StateTool[Any], **arguments: Any) -> Json:
-    async with world.database.transaction() as session:
+async def call(agent_graph: AgentGraph, tool: StateTool[Any], **arguments: Any) -> Json:
+    async with agent_graph.database.transaction() as session:
         return await tool.run(session, tool.arguments.model_validate(arguments))
 
 

@@ -12,19 +12,24 @@ from shared.graph.transfer import exporter
 from shared.graph.transfer.exporter import GraphContent
 from shared.graph.transfer.file_reader import ExportedGraph
 from shared.graph.transfer.importer import import_graph
-from tests.support.graph.graph_with_evidence import Proven
+from tests.support.graph.graph_with_evidence import EvidenceGraph
 
 
 async def exported(
-    proven: Proven, export: Callable[[GraphContent], Any] = exporter.export_json_lines
+    evidence_graph: EvidenceGraph,
+    export: Callable[[GraphContent], Any] = exporter.export_json_lines,
 ) -> bytes:
-    async with proven.world.database.snapshot() as session:
-        return b"".join([piece async for piece in export(GraphContent(session, proven.scope))])
+    async with evidence_graph.agent_graph.database.snapshot() as session:
+        return b"".join(
+            [piece async for piece in export(GraphContent(session, evidence_graph.scope))]
+        )
 
 
-async def imported(proven: Proven, file: bytes, name: str | None = None) -> GraphScope:
-    owner_id = proven.scope.owner_id
-    async with proven.world.database.transaction() as session:
+async def imported(
+    evidence_graph: EvidenceGraph, file: bytes, name: str | None = None
+) -> GraphScope:
+    owner_id = evidence_graph.scope.owner_id
+    async with evidence_graph.agent_graph.database.transaction() as session:
         agent = await import_graph(session, owner_id, ExportedGraph(BytesIO(file)), name)
         return GraphScope(owner_id, agent.id)
 

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.graph.scope import GraphScope
 from shared.graph.verification.verifier import MAX_PAGE_ROWS, check_page
 from shared.schemas.provenance import ElementFault
-from tests.support.graph.graph_with_evidence import FETCHED, Proven
+from tests.support.graph.graph_with_evidence import FETCHED, EvidenceGraph
 
 COUNTRIES: Final = ("Benin", "Niger", "Mali", "Chad", "Gabon", "Côte d’Ivoire")
 
@@ -18,10 +18,10 @@ COUNTRIES: Final = ("Benin", "Niger", "Mali", "Chad", "Gabon", "Côte d’Ivoire
 FACT: Final = "{name} has {number} people, as of {day}, and its capital is {name} City. "
 
 
-async def grow(proven: Proven, random: Random) -> None:
+async def grow(evidence_graph: EvidenceGraph, random: Random) -> None:
     """Add pages about several countries, whose claims agree, supersede and are superseded."""
     for name in COUNTRIES:
-        await proven.country(name)
+        await evidence_graph.country(name)
     for number in range(8):
         # Each country at least once, so that none lacks evidence.
         names = dict.fromkeys([COUNTRIES[number % len(COUNTRIES)], *random.sample(COUNTRIES, 3)])
@@ -32,32 +32,36 @@ async def grow(proven: Proven, random: Random) -> None:
             FACT.format(name=name, number=people, day=f"{day:%Y-%m-%d}")
             for name, people in people_by_name.items()
         )
-        await proven.page(url, text, published=random.choice([None, day]))
+        await evidence_graph.page(url, text, published=random.choice([None, day]))
         for name, people in people_by_name.items():
-            await proven.says(url, f"{name} has {people} people", name, {"population": people})
+            await evidence_graph.says(
+                url, f"{name} has {people} people", name, {"population": people}
+            )
             if random.random() < 0.5:
                 capital = {"capital": f"{name} City", "tags": ["a", {"b": None}]}
                 valid = random.choice([None, day])
-                await proven.says(
+                await evidence_graph.says(
                     url, f"its capital is {name} City", name, capital, valid_from=valid
                 )
-    await connect(proven, random)
+    await connect(evidence_graph, random)
 
 
-async def connect(proven: Proven, random: Random) -> None:
+async def connect(evidence_graph: EvidenceGraph, random: Random) -> None:
     for number, (one, other) in enumerate(pairwise(COUNTRIES)):
-        await proven.border(f"border {number}", one, other)
+        await evidence_graph.border(f"border {number}", one, other)
         url = f"https://d.example/{number}"
         page_url = f"https://e.example/{number}"
-        await proven.page(page_url, f"{one} borders {other}; see {url}.")
+        await evidence_graph.page(page_url, f"{one} borders {other}; see {url}.")
         claims = random.choice([{}, {"open": True}])
-        await proven.says(page_url, f"{one} borders {other}", f"border {number}", claims)
+        await evidence_graph.says(page_url, f"{one} borders {other}", f"border {number}", claims)
     for number in range(4):
         name = f"Pattern {number}"
         country = random.choice(COUNTRIES)
-        await proven.analysis(name, f"It is so [node:{{{country}}}], [edge:{{border {number}}}].")
-        await proven.about(name, country)
-    await proven.advice("Sell", "As it is so [node:{Pattern 0}] [node:{Pattern 1}].")
+        await evidence_graph.analysis(
+            name, f"It is so [node:{{{country}}}], [edge:{{border {number}}}]."
+        )
+        await evidence_graph.about(name, country)
+    await evidence_graph.advice("Sell", "As it is so [node:{Pattern 0}] [node:{Pattern 1}].")
 
 
 async def breaks(session: AsyncSession, scope: GraphScope) -> list[ElementFault]:

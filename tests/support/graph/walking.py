@@ -19,7 +19,7 @@ from shared.graph.retraction.propagation import propagate_retractions
 from shared.graph.types import RESERVED_TYPES
 from shared.tools import ToolRefusalError
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
-from tests.support.graph.world import World
+from tests.support.graph.agent_graph import AgentGraph
 
 NAMES: Final = ("Ghana", "Gana", "Mali", "Tchad", "Chad", "Benin")
 PAGES: Final = [f"https://page-{number}.example" for number in range(6)]
@@ -30,7 +30,7 @@ SENTENCES: Final = [
 
 @dataclass
 class Walk:
-    world: World
+    agent_graph: AgentGraph
     chance: Random
     merges: list[UUID] = field(default_factory=list)
     retractions: list[UUID] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Walk:
             page = {"url": url, "title": url, "content": "\n".join(SENTENCES)}
             if number % 2:
                 page["published_date"] = f"2024-0{number + 1}-01"
-            await self.world.store_search_results({"results": [page]})
+            await self.agent_graph.store_search_results({"results": [page]})
         for _ in range(4):
             await self.add_node()
 
@@ -74,11 +74,11 @@ class Walk:
     async def add_node(self) -> None:
         name = self.chance.choice(NAMES)
         properties = self._properties()
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             await nodes.add_node(
                 session,
-                self.world.scope,
-                self.world.validators,
+                self.agent_graph.scope,
+                self.agent_graph.validators,
                 type_name="Country",
                 name=name,
                 properties=properties,
@@ -87,11 +87,11 @@ class Walk:
 
     async def add_edge(self) -> None:
         one, other = await self._some(GraphNode, 2, GraphNode.type == "Country")
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             await edges.add_edge(
                 session,
-                self.world.scope,
-                self.world.validators,
+                self.agent_graph.scope,
+                self.agent_graph.validators,
                 type_name="borders",
                 source_id=one.id,
                 target_id=other.id,
@@ -104,14 +104,14 @@ class Walk:
         both = (one.id, other.id)
         # The merge would remove an edge between them, and break its citations.
         await self._none(GraphEdge, GraphEdge.source_id.in_(both), GraphEdge.target_id.in_(both))
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             merge = await entity_resolution.merge_nodes(
                 session,
-                self.world.scope,
+                self.agent_graph.scope,
                 kept_id=one.id,
                 merged_id=other.id,
                 reason="One thing.",
-                made_by=self.world.scope.owner_id,
+                made_by=self.agent_graph.scope.owner_id,
             )
         assert merge is not None
         self.merges.append(merge.id)
@@ -119,15 +119,15 @@ class Walk:
     async def unmerge(self) -> None:
         if self.merges:
             merge_id = self.chance.choice(self.merges)
-            async with self.world.database.transaction() as session:
-                await entity_resolution.undo_merge(session, self.world.scope, merge_id)
+            async with self.agent_graph.database.transaction() as session:
+                await entity_resolution.undo_merge(session, self.agent_graph.scope, merge_id)
             self.merges.remove(merge_id)
 
     async def retract(self) -> None:
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             url = self.chance.choice(PAGES)
             retraction_id = await retractions.retract_source(
-                session, self.world.scope, url, "made up"
+                session, self.agent_graph.scope, url, "made up"
             )
         if retraction_id not in self.retractions:
             self.retractions.append(retraction_id)
@@ -136,15 +136,15 @@ class Walk:
     async def restore(self) -> None:
         if self.retractions:
             retraction_id = self.retractions.pop(self.chance.randrange(len(self.retractions)))
-            async with self.world.database.transaction() as session:
-                await retractions.restore_source(session, self.world.scope, retraction_id)
+            async with self.agent_graph.database.transaction() as session:
+                await retractions.restore_source(session, self.agent_graph.scope, retraction_id)
             await self.propagate()
 
     async def propagate(self) -> None:
-        await propagate_retractions(self.world.database, at_once=self.chance.randint(1, 9))
+        await propagate_retractions(self.agent_graph.database, at_once=self.chance.randint(1, 9))
 
     async def resolve_doubts(self) -> None:
-        await propagation.resolve_doubts(self.world.database)
+        await propagation.resolve_doubts(self.agent_graph.database)
 
     async def analyse(self) -> None:
         [node] = await self._some(GraphNode, 1)
@@ -160,11 +160,11 @@ class Walk:
     async def link_analysis(self) -> None:
         [one] = await self._some(GraphNode, 1, GraphNode.type == ANALYSIS_TYPE)
         [other] = await self._some(GraphNode, 1, GraphNode.type.not_in(RESERVED_TYPES))
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             await edges.link_analysis(
                 session,
-                self.world.scope,
-                self.world.validators,
+                self.agent_graph.scope,
+                self.agent_graph.validators,
                 type_name="about",
                 source_id=one.id,
                 target_id=other.id,
@@ -173,10 +173,10 @@ class Walk:
 
     async def _conclude(self, add: Any, citations: list[str], **fields: Any) -> None:
         self.conclusion_count += 1
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             await add(
                 session,
-                self.world.scope,
+                self.agent_graph.scope,
                 name=f"Conclusion {self.conclusion_count}",
                 summary="So it is.",
                 content=f"It is so {' '.join(citations)}.",
@@ -213,7 +213,7 @@ class Walk:
 
     async def _all(self, table: type[Base], *where: Any) -> Sequence[Any]:
         kind: Any = table
-        is_own = kind.agent_id == self.world.scope.agent_id
-        async with self.world.database.transaction() as session:
+        is_own = kind.agent_id == self.agent_graph.scope.agent_id
+        async with self.agent_graph.database.transaction() as session:
             rows = await session.scalars(select(kind).where(is_own, *where).order_by(kind.id))
             return rows.all()

@@ -20,7 +20,7 @@ from shared.workflow import leases
 from shared.workflow.leases import Claimed, Lease
 from tests.support.factories import PROMPTS, make_agent, make_iteration
 from tests.support.forecast_terms import ANALYSIS_TERMS
-from tests.support.graph.world import COUNTRY_SCHEMA
+from tests.support.graph.agent_graph import COUNTRY_SCHEMA
 
 MISSION: Final = (
     "Watch the lithium of Ghana, and read https://ministry.example/lithium where it is new"

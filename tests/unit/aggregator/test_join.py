@@ -21,7 +21,7 @@ from services.aggregator.reducer import (
     join,
 )
 from shared.enums import Stage
-from tests.support.join_worlds import ADVISE, OBSERVE, START, named
+from tests.support.join_scenarios import ADVISE, OBSERVE, START, named
 
 Q1, Q2, I1, I2 = (named(name) for name in ("q1", "q2", "i1", "i2"))
 A1, A2 = named("analysis 1"), named("analysis 2")

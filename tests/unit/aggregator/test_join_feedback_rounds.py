@@ -27,7 +27,7 @@ from services.aggregator.reducer import (
     join,
 )
 from shared.enums import Stage, StepKind
-from tests.support.join_worlds import ADVISE, INSIGHTS, OBSERVE, QUERIES, START, named
+from tests.support.join_scenarios import ADVISE, INSIGHTS, OBSERVE, QUERIES, START, named
 
 Q1, Q2, Q3, Q4 = QUERIES[:4]
 I1, I2, I3 = INSIGHTS[:3]

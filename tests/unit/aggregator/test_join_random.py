@@ -29,29 +29,29 @@ from services.aggregator.reducer import (
     join,
 )
 from shared.enums import Stage, StepKind
-from tests.support.join_worlds import (
+from tests.support.join_scenarios import (
     ITERATION,
     OBSERVE,
     QUERIES_PER_ROUND,
-    World,
+    JoinScenario,
     disturbed,
     expected_commands,
-    random_world,
+    random_scenario,
     shuffled_ticks,
     with_deadline,
 )
 from tests.support.seeds import repeatable
 
-WORLDS = [10_000, pytest.param(50_000, marks=pytest.mark.slow)]
+SCENARIOS = [10_000, pytest.param(50_000, marks=pytest.mark.slow)]
 """Three sequences of ticks in each."""
-STORED_ENDS_WORLDS = 20_000
+STORED_ENDS_SCENARIOS = 20_000
 
 
-@pytest.mark.parametrize("worlds", WORLDS)
-def test_the_invariants_hold_for_random_sequences_of_ticks(seed: int, worlds: int) -> None:
-    for world_seed in range(seed, seed + worlds):
-        with repeatable(world_seed):
-            check_invariants(Random(world_seed))
+@pytest.mark.parametrize("scenarios", SCENARIOS)
+def test_the_invariants_hold_for_random_sequences_of_ticks(seed: int, scenarios: int) -> None:
+    for scenario_seed in range(seed, seed + scenarios):
+        with repeatable(scenario_seed):
+            check_invariants(Random(scenario_seed))
 
 
 @settings(max_examples=300, deadline=None)
@@ -62,40 +62,40 @@ def test_the_invariants_hold_for_hypothesis_examples(random: Random) -> None:
 
 
 def test_stored_ends_are_joined_even_if_their_ticks_are_lost(seed: int) -> None:
-    for world_seed in range(seed, seed + STORED_ENDS_WORLDS):
-        with repeatable(world_seed):
-            random = Random(world_seed)
-            world = random_world(random)
-            assert StoredEnds(random, world).run() == expected_commands(world), world
+    for scenario_seed in range(seed, seed + STORED_ENDS_SCENARIOS):
+        with repeatable(scenario_seed):
+            random = Random(scenario_seed)
+            scenario = random_scenario(random)
+            assert StoredEnds(random, scenario).run() == expected_commands(scenario), scenario
 
 
 def check_invariants(random: Random) -> None:
-    """Run one world in a random order: it ends, and stray ticks do not change the result."""
-    world = random_world(random)
-    ticks = shuffled_ticks(random, world)
+    """Run one scenario in a random order: it ends, and stray ticks do not change the result."""
+    scenario = random_scenario(random)
+    ticks = shuffled_ticks(random, scenario)
     if has_deadline := random.random() < 0.3:
         ticks = with_deadline(random, ticks)
-    undisturbed = Walk(world, ticks)
+    undisturbed = Walk(scenario, ticks)
     assert undisturbed.state.stage is Stage.ENDED, f"the iteration does not end: {ticks}"
     if not has_deadline:
-        assert tuple(undisturbed.commands) == expected_commands(world), (
+        assert tuple(undisturbed.commands) == expected_commands(scenario), (
             f"the result depends on the order: {ticks}"
         )
     disturbed_ticks = disturbed(random, ticks)
-    disturbed_walk = Walk(world, disturbed_ticks)
+    disturbed_walk = Walk(scenario, disturbed_ticks)
     assert (disturbed_walk.state, disturbed_walk.commands) == (
         undisturbed.state,
         undisturbed.commands,
     ), f"stray ticks change the result: {disturbed_ticks}"
     # In an impossible order the result is undefined, but the invariants hold.
-    Walk(world, random.sample(disturbed_ticks, len(disturbed_ticks)))
+    Walk(scenario, random.sample(disturbed_ticks, len(disturbed_ticks)))
 
 
 class Walk:
     """The join over a sequence of ticks, with every invariant checked after each tick."""
 
-    def __init__(self, world: World, ticks: Sequence[Tick]) -> None:
-        self.state = world.start
+    def __init__(self, scenario: JoinScenario, ticks: Sequence[Tick]) -> None:
+        self.state = scenario.start
         self.commands: list[Command] = []
         self._outcomes: dict[UUID, StepOutcome] = {}
         """The first outcome of each known step while the iteration was running."""
@@ -194,14 +194,14 @@ class StoredEnds:
     is repeated, as the reconciler does.
     """
 
-    def __init__(self, random: Random, world: World) -> None:
+    def __init__(self, random: Random, scenario: JoinScenario) -> None:
         self._random = random
-        self._world = world
+        self._scenario = scenario
         self._rows = {OBSERVE: StepState(OBSERVE, StepKind.OBSERVE)}
         self._stage = Stage.OBSERVING
         self._running = [OBSERVE]
         self._pending: list[Tick] = []
-        self._last = world.end_tick(OBSERVE)
+        self._last = scenario.end_tick(OBSERVE)
         self._commands: list[Command] = []
 
     def run(self) -> tuple[Command, ...]:
@@ -214,27 +214,29 @@ class StoredEnds:
                 before = (self._stage, len(self._rows))
                 self._join(self._last)
                 after = (self._stage, len(self._rows))
-                assert after != before, f"no progress at {before}: {self._world}"
+                assert after != before, f"no progress at {before}: {self._scenario}"
         while self._pending:
             self._join_next()
         return tuple(self._commands)
 
     def _end_a_step(self) -> None:
         step_id = self._running.pop(self._random.randrange(len(self._running)))
-        self._rows[step_id] = replace(self._rows[step_id], ended=self._world.ends[step_id])
-        self._last = self._world.end_tick(step_id)
+        self._rows[step_id] = replace(self._rows[step_id], ended=self._scenario.ends[step_id])
+        self._last = self._scenario.end_tick(step_id)
         if isinstance(self._last, PlanCompleted):
-            self._add(StepKind.QUERY, self._world.queries)
-            self._add(StepKind.INSIGHT, self._world.insights)
-            self._running += self._world.queries
+            self._add(StepKind.QUERY, self._scenario.queries)
+            self._add(StepKind.INSIGHT, self._scenario.insights)
+            self._running += self._scenario.queries
         self._pending += [self._last] * self._random.choice((0, 1, 1, 2, 3))
 
     def _join_next(self) -> None:
         self._join(self._pending.pop(self._random.randrange(len(self._pending))))
 
     def _join(self, tick: Tick) -> None:
-        rows, world = tuple(self._rows.values()), self._world
-        before = State(self._stage, rows, ITERATION, world.feedback_rounds, world.is_suspended)
+        rows, scenario = tuple(self._rows.values()), self._scenario
+        before = State(
+            self._stage, rows, ITERATION, scenario.feedback_rounds, scenario.is_suspended
+        )
         state, commands = join(before, tick)
         self._stage = state.stage
         self._commands += commands

@@ -15,7 +15,7 @@ from sandbox.search import SearchIndex
 from sandbox.search.index import build_index
 from tests.support.sandbox import battery_corpus
 from tests.support.sandbox.requests import EMPTY_GRAPH, plan
-from tests.support.sandbox.world import World
+from tests.support.sandbox.simulated_agent import SimulatedAgent
 
 MISSION = "Watch energy security and exports of West African economies"
 CITATION = re.compile(r"\[(?:node|edge):([^\]]+)\]")
@@ -32,70 +32,79 @@ def factbook() -> Iterator[tuple[SearchIndex, dict[str, str]]]:
     index.close()
 
 
-def check_grounded(world: World, pages: dict[str, str]) -> None:
+def check_grounded(simulated_agent: SimulatedAgent, pages: dict[str, str]) -> None:
     """Check that names and quotes are literal parts of their pages and that citations exist."""
-    for node in world.nodes.values():
+    for node in simulated_agent.nodes.values():
         assert node["name"] in node["properties"]["quote"]
-    for element in [*world.nodes.values(), *world.edges.values()]:
+    for element in [*simulated_agent.nodes.values(), *simulated_agent.edges.values()]:
         assert all(
             evidence["quote"] in pages[evidence["sourceUrl"]] for evidence in element["evidence"]
         )
-    element_ids = world.nodes.keys() | world.edges.keys()
-    for analysis in world.analyses.values():
+    element_ids = simulated_agent.nodes.keys() | simulated_agent.edges.keys()
+    for analysis in simulated_agent.analyses.values():
         assert set(CITATION.findall(analysis["content"])) <= element_ids
         assert CITATION.search(analysis["content"])
-    assert world.refusals == []
+    assert simulated_agent.refusals == []
 
 
 def test_iterations_on_the_factbook(factbook: tuple[SearchIndex, dict[str, str]]) -> None:
     index, pages = factbook
-    world = World(MISSION, index)
-    plans = [world.iterate() for _ in range(3)]
+    simulated_agent = SimulatedAgent(MISSION, index)
+    plans = [simulated_agent.iterate() for _ in range(3)]
     assert all(
         2 <= len(iteration_plan["queries"]) + len(iteration_plan["insights"]) <= 4
         for iteration_plan in plans
     )
-    check_grounded(world, pages)
-    countries = {node["name"] for node in world.nodes.values() if node["type"] == "Country"}
+    check_grounded(simulated_agent, pages)
+    countries = {
+        node["name"] for node in simulated_agent.nodes.values() if node["type"] == "Country"
+    }
     assert {"Senegal", "Togo", "Liberia", "Switzerland"} <= countries
-    assert "exports_partners" in world.edge_types
-    assert any(analysis["name"].startswith("Exports") for analysis in world.analyses.values())
-    assert len(world.objectives) == len(set(world.objectives))
+    assert "exports_partners" in simulated_agent.edge_types
+    assert any(
+        analysis["name"].startswith("Exports") for analysis in simulated_agent.analyses.values()
+    )
+    assert len(simulated_agent.objectives) == len(set(simulated_agent.objectives))
 
 
 def test_a_small_corpus_is_soon_exhausted() -> None:
-    world = World(battery_corpus.MISSION, build_index(battery_corpus.corpus()))
+    simulated_agent = SimulatedAgent(battery_corpus.MISSION, build_index(battery_corpus.corpus()))
     for _ in range(8):
-        last_plan = world.iterate()
+        last_plan = simulated_agent.iterate()
     assert last_plan == {"queries": [], "insights": []}
     check_grounded(
-        world,
+        simulated_agent,
         {
             document.url: f"{document.title}\n{document.text}"
             for document in battery_corpus.DOCUMENTS
         },
     )
-    types = {node["name"]: node["type"] for node in world.nodes.values()}
+    types = {node["name"]: node["type"] for node in simulated_agent.nodes.values()}
     assert types["Northvale Cells"] == types["Atacama Minerals"] == "Organization"
     assert types["Anna Lindqvist"] == types["Iñaki Etxebarria"] == "Person"
     assert types["Umeå"] == "Place"
     assert not types.keys() & {"Monday", "However", "The", "Prices", "Customers", "Chief Executive"}
     edges = {
-        (world.nodes[edge["sourceId"]]["name"], edge["type"], world.nodes[edge["targetId"]]["name"])
-        for edge in world.edges.values()
+        (
+            simulated_agent.nodes[edge["sourceId"]]["name"],
+            edge["type"],
+            simulated_agent.nodes[edge["targetId"]]["name"],
+        )
+        for edge in simulated_agent.edges.values()
     }
     assert ("Northvale Cells", "buys_from", "Atacama Minerals") in edges
     assert ("Kestrel Power", "acquires", "Circa Metals") in edges
     assert ("Northvale Cells", "located_in", "Umeå") in edges
-    assert any("Capacity" in analysis["name"] for analysis in world.analyses.values())
+    assert any("Capacity" in analysis["name"] for analysis in simulated_agent.analyses.values())
 
 
 def test_the_same_request_gives_the_same_answer_in_every_process() -> None:
     program = (
-        "from tests.support.sandbox import battery_corpus; from tests.support.sandbox.world import World; "
+        "from tests.support.sandbox import battery_corpus; "
+        "from tests.support.sandbox.simulated_agent import SimulatedAgent; "
         "from sandbox.search.index import build_index; import hashlib; "
-        "world = World(battery_corpus.MISSION, build_index(battery_corpus.corpus())); "
-        "[world.iterate() for _ in range(3)]; print(hashlib.sha256(world.context().encode()).hexdigest())"
+        "agent = SimulatedAgent(battery_corpus.MISSION, build_index(battery_corpus.corpus())); "
+        "[agent.iterate() for _ in range(3)]; print(hashlib.sha256(agent.context().encode()).hexdigest())"
     )
     hashes = {
         subprocess.run(
@@ -112,11 +121,11 @@ def test_the_same_request_gives_the_same_answer_in_every_process() -> None:
 
 def test_an_iteration_takes_little_cpu_time(factbook: tuple[SearchIndex, dict[str, str]]) -> None:
     index, _ = factbook
-    world = World(MISSION, index)
+    simulated_agent = SimulatedAgent(MISSION, index)
     start_seconds = time.process_time()
-    world.iterate()
-    world.iterate()
-    assert 15 <= world.calls <= 80
+    simulated_agent.iterate()
+    simulated_agent.iterate()
+    assert 15 <= simulated_agent.calls <= 80
     assert time.process_time() - start_seconds < 6, "two iterations may take 3 s of CPU each"
 
 

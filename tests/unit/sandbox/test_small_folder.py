@@ -6,7 +6,7 @@ import pytest
 
 from sandbox.corpus import load
 from sandbox.search.index import build_index
-from tests.support.sandbox.world import World
+from tests.support.sandbox.simulated_agent import SimulatedAgent
 
 FILES = {
     "harbour.md": "# Harbour Line orders ships\n\nHarbour Line of Rotterdam grows.\nFleet size 2026: 214 ships\n",
@@ -22,8 +22,10 @@ FILES = {
 def test_a_folder_of_comparable_documents_is_compared(tmp_path: Path, mission: str) -> None:
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
-    world = World(mission, build_index(load(tmp_path)))
-    plans = [world.iterate() for _ in range(2)]
+    simulated_agent = SimulatedAgent(mission, build_index(load(tmp_path)))
+    plans = [simulated_agent.iterate() for _ in range(2)]
     assert any(plan["insights"] for plan in plans)
-    assert any(analysis["name"].startswith("Fleet size") for analysis in world.analyses.values())
-    assert len(world.objectives) == len(set(world.objectives))
+    assert any(
+        analysis["name"].startswith("Fleet size") for analysis in simulated_agent.analyses.values()
+    )
+    assert len(simulated_agent.objectives) == len(set(simulated_agent.objectives))

@@ -22,7 +22,7 @@ FIRST_NUMBER = 1000
 Deliver = Callable[[Event, int], Awaitable[None]]
 
 
-class Disorder:
+class EventShuffler:
     """Holds the events of one agent, and delivers them at random."""
 
     def __init__(self, deliver: Deliver, seed: int) -> None:
@@ -68,27 +68,27 @@ class Disorder:
 
 
 @asynccontextmanager
-async def disordered(
+async def shuffled(
     bus: Bus, seeds: Mapping[UUID, int], monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[list[Disorder]]:
+) -> AsyncIterator[list[EventShuffler]]:
     """Disorder every bus of this process for these agents, each by its own seed, during the block."""
     publish = Bus.publish
 
     async def deliver(event: Event, number: int) -> None:
         await publish(bus, event, resend=number)
 
-    disorders = {agent_id: Disorder(deliver, seed) for agent_id, seed in seeds.items()}
+    disorders = {agent_id: EventShuffler(deliver, seed) for agent_id, seed in seeds.items()}
 
-    async def publish_in_disorder(services: Bus, event: Event, *, resend: int = 0) -> None:
+    async def publish_shuffled(services: Bus, event: Event, *, resend: int = 0) -> None:
         if resend:  # the reconciler republishes missed messages
             await publish(services, event, resend=resend)
         else:
             disorders[event.agent_id].take(event)
 
-    tasks = [asyncio.create_task(disorder.deliver_events()) for disorder in disorders.values()]
+    tasks = [asyncio.create_task(shuffler.deliver_events()) for shuffler in disorders.values()]
     try:
         with monkeypatch.context() as patch:
-            patch.setattr(Bus, "publish", publish_in_disorder)
+            patch.setattr(Bus, "publish", publish_shuffled)
             yield list(disorders.values())
     finally:
         for task in tasks:

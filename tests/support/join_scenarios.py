@@ -70,7 +70,7 @@ MISSING_DATA = {
 
 
 @dataclass(frozen=True)
-class World:
+class JoinScenario:
     """One course of an iteration: its plan, the number of feedback rounds, and the outcome of each step."""
 
     queries: tuple[UUID, ...]
@@ -94,7 +94,7 @@ class World:
         return StepEnded(step_id, self.ends[step_id])
 
 
-def random_world(random: Random) -> World:
+def random_scenario(random: Random) -> JoinScenario:
     queries = QUERIES[: random.randrange(MAX_STEPS_OF_A_KIND + 1)]
     insights = INSIGHTS[: random.randrange(MAX_STEPS_OF_A_KIND + 1)]
     bad_luck = random.choice((0.0, 0.2, 0.6, 1.0))
@@ -112,38 +112,40 @@ def random_world(random: Random) -> World:
             _random_missing_data(random, insight),
         )
     is_suspended = random.random() < 0.1
-    return World(queries, insights, ends, random.randrange(MAX_ROUNDS + 1), is_suspended)
+    return JoinScenario(queries, insights, ends, random.randrange(MAX_ROUNDS + 1), is_suspended)
 
 
-def expected_commands(world: World) -> tuple[Command, ...]:
+def expected_commands(scenario: JoinScenario) -> tuple[Command, ...]:
     """All commands that the reducer must return without a deadline, computed at once and not tick by tick."""
-    insight_commands = (RequestInsights(world.insights),) if world.insights else ()
+    insight_commands = (RequestInsights(scenario.insights),) if scenario.insights else ()
     commands: list[Command] = []
     errors: list[str] = []
     for kind, step_ids in (
         (StepKind.OBSERVE, (OBSERVE,)),
-        (StepKind.QUERY, world.queries),
-        (StepKind.INSIGHT, world.insights),
+        (StepKind.QUERY, scenario.queries),
+        (StepKind.INSIGHT, scenario.insights),
     ):
         commands += insight_commands if kind == StepKind.INSIGHT else ()
-        step_errors = _errors(world, kind, step_ids)
+        step_errors = _errors(scenario, kind, step_ids)
         errors += step_errors
         if step_ids and len(step_errors) == len(step_ids):
             return (*commands, Fail(tuple(errors)))
-    insights = [*world.insights]
-    for round_ in world.rounds:
+    insights = [*scenario.insights]
+    for round_ in scenario.rounds:
         commands += [RequestQueries(round_.queries)]
         commands += [RepeatInsights(round_.insights)] if round_.insights else []
-        errors += _errors(world, StepKind.QUERY, [query.step.step_id for query in round_.queries])
+        errors += _errors(
+            scenario, StepKind.QUERY, [query.step.step_id for query in round_.queries]
+        )
         repeated_ids = [insight.step.step_id for insight in round_.insights]
-        errors += _errors(world, StepKind.INSIGHT, repeated_ids)
+        errors += _errors(scenario, StepKind.INSIGHT, repeated_ids)
         insights += repeated_ids
     analyses = tuple(
-        analysis_id for step in insights for analysis_id in world.ends[step].analysis_ids
+        analysis_id for step in insights for analysis_id in scenario.ends[step].analysis_ids
     )
     if not analyses:
         return (*commands, Complete(tuple(errors)))
-    step_errors = _errors(world, StepKind.ADVISE, [ADVISE])
+    step_errors = _errors(scenario, StepKind.ADVISE, [ADVISE])
     end = Fail((*errors, *step_errors)) if step_errors else Complete(tuple(errors))
     return (*commands, RequestAdvice(ADVISE, analyses), end)
 
@@ -154,14 +156,14 @@ class Round:
     insights: tuple[NewInsight, ...]
 
 
-def _expected_rounds(world: World) -> Sequence[Round]:
+def _expected_rounds(scenario: JoinScenario) -> Sequence[Round]:
     """The feedback rounds that must follow the end of the planned steps."""
     rounds: list[Round] = []
     done: set[str] = set()
-    planned = {insight: insight for insight in world.insights}
-    queries = iter(enumerate(QUERIES[len(world.queries) :], len(world.queries)))
-    for number in range(1, 1 + (0 if world.is_suspended else world.feedback_rounds)):
-        requests_by_objective = _missing_by_objective(world, planned)
+    planned = {insight: insight for insight in scenario.insights}
+    queries = iter(enumerate(QUERIES[len(scenario.queries) :], len(scenario.queries)))
+    for number in range(1, 1 + (0 if scenario.is_suspended else scenario.feedback_rounds)):
+        requests_by_objective = _missing_by_objective(scenario, planned)
         objectives = [objective for objective in requests_by_objective if objective not in done][
             :QUERIES_PER_ROUND
         ]
@@ -174,11 +176,11 @@ def _expected_rounds(world: World) -> Sequence[Round]:
             request_ids = tuple(request_id for request_id, _ in requests_by_objective[objective])
             state = StepState(step_id, StepKind.QUERY, round=number, answers=request_ids)
             new_queries.append(NewQuery(state, index))
-            if world.ends[step_id].error is None and world.ends[step_id].has_results:
+            if scenario.ends[step_id].error is None and scenario.ends[step_id].has_results:
                 answered += requests_by_objective[objective]
         # In the order of the insights, not of the queries.
         request_order = [
-            item.request_id for insight in planned for item in world.ends[insight].missing
+            item.request_id for insight in planned for item in scenario.ends[insight].missing
         ]
         repeated = _repeated_insights(
             number, planned, sorted(answered, key=lambda pair: request_order.index(pair[0]))
@@ -189,12 +191,12 @@ def _expected_rounds(world: World) -> Sequence[Round]:
 
 
 def _missing_by_objective(
-    world: World, planned: Mapping[UUID, UUID]
+    scenario: JoinScenario, planned: Mapping[UUID, UUID]
 ) -> Mapping[str, Sequence[tuple[UUID, UUID]]]:
     """Requests by objective, each with the planned insight that misses the data, in the order of the insights."""
     requests: dict[str, list[tuple[UUID, UUID]]] = {}
     for insight, planned_id in planned.items():
-        for item in world.ends[insight].missing:
+        for item in scenario.ends[insight].missing:
             requests.setdefault(item.objective.lower(), []).append((item.request_id, planned_id))
     return requests
 
@@ -215,8 +217,8 @@ def _repeated_insights(
     )
 
 
-def _errors(world: World, kind: StepKind, step_ids: Sequence[UUID]) -> list[str]:
-    step_errors = [world.ends[step].error for step in step_ids]
+def _errors(scenario: JoinScenario, kind: StepKind, step_ids: Sequence[UUID]) -> list[str]:
+    step_errors = [scenario.ends[step].error for step in step_ids]
     return [f"{kind}: {error}" for error in step_errors if error is not None]
 
 
@@ -225,14 +227,16 @@ def _random_missing_data(random: Random, insight: UUID) -> tuple[MissingData, ..
     return tuple(MISSING_DATA[insight, objective] for objective in chosen)
 
 
-def shuffled_ticks(random: Random, world: World) -> list[Tick]:
+def shuffled_ticks(random: Random, scenario: JoinScenario) -> list[Tick]:
     """One tick for the end of each step, in random order within each stage."""
-    stages: list[Sequence[UUID]] = [(OBSERVE,), world.queries, world.insights]
-    for round_ in world.rounds:
+    stages: list[Sequence[UUID]] = [(OBSERVE,), scenario.queries, scenario.insights]
+    for round_ in scenario.rounds:
         stages.append([query.step.step_id for query in round_.queries])
         stages.append([insight.step.step_id for insight in round_.insights])
     stages.append((ADVISE,))
-    return [world.end_tick(step) for steps in stages for step in random.sample(steps, len(steps))]
+    return [
+        scenario.end_tick(step) for steps in stages for step in random.sample(steps, len(steps))
+    ]
 
 
 def with_deadline(random: Random, ticks: Sequence[Tick]) -> list[Tick]:

@@ -63,7 +63,7 @@ def script_model(sandbox_control: Sandbox, chance: random.Random) -> None:
 
 
 @dataclass
-class WorkerCrowd:
+class WorkerPool:
     """So many workers on `agents`' steps; workers die and are replaced until `deaths` are used up."""
 
     settings: Settings
@@ -148,7 +148,7 @@ class Equipment:
 
     @classmethod
     def of(cls, settings: Settings, number: int) -> "Equipment":
-        database = Database(settings.database_url, name=f"crowd-{number}", pool_size=8)
+        database = Database(settings.database_url, name=f"worker-{number}", pool_size=8)
         return cls(database, create_model(settings, database), create_search_client(settings))
 
     async def open_steps(self) -> list[UUID]:

@@ -22,7 +22,7 @@ from shared.runtime.settings import Settings
 from tests.support.api.clients import MISSION, create_anonymous_client
 from tests.support.api.rows import get_agent
 from tests.support.api.signed_in import create_token_in, session_cookie_name
-from tests.support.attacks.belongings import make_belongings
+from tests.support.attacks.owned_resources import make_owned_resources
 from tests.support.attacks.routes import SHARED_PARAMETERS
 
 SECRETS = re.compile(r"vgl_[A-Za-z0-9_-]{10,}|secret=[A-Za-z0-9_-]{10,}")
@@ -67,7 +67,7 @@ class Person:
 
 
 @dataclass(frozen=True)
-class World:
+class AttackSetup:
     settings: Settings
     database: Database
     app: FastAPI
@@ -103,14 +103,14 @@ def client_from_new_address(app: FastAPI, **options: Any) -> httpx.AsyncClient:
     return create_anonymous_client(app, address=address, **options)
 
 
-async def make_world(url: str) -> World:
+async def make_attack_setup(url: str) -> AttackSetup:
     # These users send more requests than real ones; other tests cover the rate limit.
     settings = Settings(database_url=url, requests_burst=1_000_000)
     database = Database(url, name="attacked")
     app = build(settings)
     victim = await make_person(database, app, "victim", iterations=2)
     attacker = await make_person(database, app, "attacker")
-    return World(settings, database, app, victim, attacker)
+    return AttackSetup(settings, database, app, victim, attacker)
 
 
 async def make_person(
@@ -126,7 +126,7 @@ async def make_person(
     await open_session(database, name)
     session_secret, secret = await open_session(database, name), new_secret()
     agent = await get_agent(database, f"Of {name}")
-    values = await make_belongings(database, agent, name, iterations=iterations, secret=secret)
+    values = await make_owned_resources(database, agent, name, iterations=iterations, secret=secret)
     cookie = await session_cookie_name(app.state.settings, database)
     return Person(name, token, session_secret, secret, cookie, values)
 

@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 @dataclass
-class World:
+class SimulatedAgent:
     """Stores written elements, and rejects the calls that Vigil rejects."""
 
     mission: str

@@ -43,7 +43,7 @@ EVIDENCE_INPUTS = (EvidenceInput(PAGE["url"], PAGE["content"]),)
 
 
 @dataclass(frozen=True)
-class World:
+class AgentGraph:
     database: Database
     scope: GraphScope
     validators: Validators
@@ -175,7 +175,7 @@ class World:
         )
 
 
-async def make_world(database: Database, name: str = "watcher") -> World:
+async def make_agent_graph(database: Database, name: str = "watcher") -> AgentGraph:
     """A new user and agent with the system's types, `PAGE`, and the types Country and `borders`."""
     owner_id = await make_owner(database, f"owner of {name}")
     async with database.transaction() as session:
@@ -185,8 +185,8 @@ async def make_world(database: Database, name: str = "watcher") -> World:
         await make_ready(session, agent)
         await system_types.ensure_system_types(session, agent.id)
     scope = GraphScope(owner_id, agent.id)
-    world = World(database, scope, Validators())
-    await world.store_search_results()
-    await world.node_type("Country")
-    await world.edge_type("borders", source_types=["Country"], target_types=["Country"])
-    return world
+    agent_graph = AgentGraph(database, scope, Validators())
+    await agent_graph.store_search_results()
+    await agent_graph.node_type("Country")
+    await agent_graph.edge_type("borders", source_types=["Country"], target_types=["Country"])
+    return agent_graph

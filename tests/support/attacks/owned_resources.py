@@ -47,7 +47,7 @@ from tests.support.notifier.rows import make_webhook
 One = Callable[..., Awaitable[str]]
 
 
-async def make_belongings(
+async def make_owned_resources(
     database: Database, agent: Agent, owner: str, *, iterations: int, secret: str
 ) -> dict[str, str]:
     """Create the rows and return their ids and other private values, by the names of the route parameters."""

@@ -20,7 +20,7 @@ from shared.tools import Json
 from shared.workflow import leases
 from shared.workflow.leases import Claimed, Lease
 from tests.support.factories import make_iteration
-from tests.support.graph.world import World
+from tests.support.graph.agent_graph import AgentGraph
 from tests.support.sandbox_control import Sandbox
 
 EMBEDDER = "sandbox-embedder"
@@ -31,32 +31,34 @@ OTHER = {"name": "Ghana", "capital": "Accra"}
 
 
 @dataclass(frozen=True)
-class Seeker:
-    """A claimed step of the agent of `world`."""
+class EmbeddingSearch:
+    """A claimed step of the agent of `agent_graph`."""
 
-    world: World
+    agent_graph: AgentGraph
     sandbox_control: Sandbox
     settings: Settings
     agent: Agent
     lease: Lease
 
     @classmethod
-    async def of(cls, world: World, sandbox_control: Sandbox, settings: Settings) -> "Seeker":
-        async with world.database.transaction() as session:
-            agent = await session.get_one(Agent, world.scope.agent_id)
-        started = await make_iteration(world.database, agent)
-        lease = await _claim(world, started.observe.id)
+    async def of(
+        cls, agent_graph: AgentGraph, sandbox_control: Sandbox, settings: Settings
+    ) -> "EmbeddingSearch":
+        async with agent_graph.database.transaction() as session:
+            agent = await session.get_one(Agent, agent_graph.scope.agent_id)
+        started = await make_iteration(agent_graph.database, agent)
+        lease = await _claim(agent_graph, started.observe.id)
         embedding = settings.model_copy(update={"embedding_model": EMBEDDER})
-        return cls(world, sandbox_control, embedding, agent, lease)
+        return cls(agent_graph, sandbox_control, embedding, agent, lease)
 
-    def without(self) -> "Seeker":
+    def without(self) -> "EmbeddingSearch":
         """The same step where no embeddings are configured."""
         return replace(self, settings=self.settings.model_copy(update={"embedding_model": None}))
 
-    async def next_step(self) -> "Seeker":
+    async def next_step(self) -> "EmbeddingSearch":
         """Another claimed step of the agent."""
         step_id = uuid4()
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             session.add(
                 Step(
                     id=step_id,
@@ -68,11 +70,11 @@ class Seeker:
                     status=StepStatus.PENDING,
                 )
             )
-        return replace(self, lease=await _claim(self.world, step_id))
+        return replace(self, lease=await _claim(self.agent_graph, step_id))
 
     @property
     def model(self) -> Model:
-        return create_model(self.settings, self.world.database)
+        return create_model(self.settings, self.agent_graph.database)
 
     def run(self, phase: Phase = Phase.GRAPH_CONSTRUCTION) -> PhaseRun:
         return PhaseRun(self.model, self.lease, self.agent, phase, "Go on.")
@@ -83,11 +85,11 @@ class Seeker:
         await run.begin()
         embeddings = Embeddings(run, run.embedder) if run.embedder else None
         embedding_search = embedding_search_settings(self.settings)
-        await embed_nodes(embeddings, self.world.scope, embedding_search, own, sweeps=sweeps)
+        await embed_nodes(embeddings, self.agent_graph.scope, embedding_search, own, sweeps=sweeps)
 
     async def ask(self, *texts: str, **conditions: Any) -> list[Json]:
         """The results of queryGraph for each text, all requested in one response."""
-        tool = query_graph(self.world.scope, embedding_search_settings(self.settings))
+        tool = query_graph(self.agent_graph.scope, embedding_search_settings(self.settings))
         self.sandbox_control.script(
             {
                 "tool_calls": [
@@ -106,29 +108,29 @@ class Seeker:
         return [node["name"] for node in answer["nodes"]]
 
     async def embedded(self) -> set[UUID]:
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             return set(await session.scalars(select(NodeEmbedding.node_id)))
 
     async def calls(self) -> Sequence[Call]:
         """The calls of the embedding model."""
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             statement = select(Call).where(Call.model == EMBEDDER).order_by(Call.started_at)
             return (await session.scalars(statement)).all()
 
     async def vectors(self) -> int:
-        async with self.world.database.transaction() as session:
+        async with self.agent_graph.database.transaction() as session:
             return await session.scalar(select(func.count()).select_from(NodeEmbedding)) or 0
 
 
-async def _claim(world: World, step_id: UUID) -> Lease:
-    async with world.database.transaction() as session:
+async def _claim(agent_graph: AgentGraph, step_id: UUID) -> Lease:
+    async with agent_graph.database.transaction() as session:
         claim = await leases.claim(session, step_id, "test")
     assert isinstance(claim, Claimed)
     return claim.lease
 
 
-async def fill(world: World) -> UUID:
+async def fill(agent_graph: AgentGraph) -> UUID:
     """Adds one node near the question and one that is not; returns the id of the near one."""
-    maker = await world.node(**MAKER)
-    await world.node(**OTHER)
+    maker = await agent_graph.node(**MAKER)
+    await agent_graph.node(**OTHER)
     return maker
