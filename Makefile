@@ -51,7 +51,7 @@ test-attacks: $(VENV)/.installed-dev  ## run all attacks of docs/security.md aga
 
 test-browser-short: $(VENV)/.installed-dev
 	@if command -v $${VIGIL_CHROMIUM:-chromium} >/dev/null; then \
-		$(BIN)/python -m pytest -m "browser and not slow" tests/browser $(ARGS); \
+		$(BIN)/python -m pytest -n 2 --dist loadfile -m "browser and not slow" tests/browser $(ARGS); \
 	else \
 		echo "SKIPPED the browser tests: Chromium is not installed (apt install chromium, or set VIGIL_CHROMIUM)."; \
 	fi
@@ -60,7 +60,7 @@ test-browser: $(VENV)/.installed-dev  ## test the web UI in Chromium, with pictu
 	@$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
 
 test-chaos-short: $(VENV)/.installed-dev
-	@$(BIN)/python -m pytest -m "chaos and not slow" tests/chaos $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "chaos and not slow" tests/chaos $(ARGS)
 
 test-chaos: $(VENV)/.installed-dev  ## kill services at every failpoint and at random, then write docs/guarantees.md (30 minutes)
 	@rm -f build/figures.json

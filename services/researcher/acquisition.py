@@ -169,9 +169,22 @@ async def acquire(model: Model, search: SearchClient, query_context: QueryContex
 
 
 def _review_searches(query: Query, _: str, loop: ToolLoop) -> FollowUp | None:
-    """A `Review`: if no page was found and nothing researched, the query's own searches are made."""
-    if _pages(loop) or loop.results_of("tavilyResearch"):
+    """A `Review`: if no page was read, the sources of the model's research are, or else the query's own searches are made.
+
+    Only a page can be quoted; the text of a research cannot.
+    """
+    if _pages(loop):
         return None
+    sources = [
+        str(source["url"])
+        for research in loop.results_of("tavilyResearch")
+        for source in research.get("sources", [])
+    ]
+    if sources:
+        return FollowUp(
+            "No page of the research was read, so its sources were read.",
+            calls=[("tavilyExtract", {"urls": list(dict.fromkeys(sources))})],
+        )
     # A hint of one word, such as a year, says too little without the others.
     hints = [hint for text in query.search_hints if " " in (hint := one_line(text))]
     searches = list(dict.fromkeys(hints)) or [one_line(query.objective)]

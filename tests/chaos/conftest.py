@@ -31,7 +31,7 @@ async def runner(
     tmp_path_factory: pytest.TempPathFactory, sandbox_server: str
 ) -> AsyncIterator[ScenarioRunner]:
     async with open_runner(
-        running_installation(tmp_path_factory.mktemp("house"), sandbox_server)
+        running_installation(tmp_path_factory.mktemp("installation"), sandbox_server)
     ) as scenario_runner:
         yield scenario_runner
 

@@ -538,6 +538,26 @@ async def test_a_search_without_results_is_made_again_without_its_limits(case: M
     assert PAGE.url in acquired.sources
 
 
+async def test_the_sources_of_a_research_are_read_if_no_page_was(case: ModelCase) -> None:
+    """Only a page can be quoted: from a research alone nothing could be written."""
+    research = {"name": "tavilyResearch", "arguments": {"input": "Who digs lithium in Ghana?"}}
+    case.sandbox_control.script(
+        _acquires(research),
+        _acquires(content='```json\n{"name": "tavilyResearch", "arguments": {}}'),
+        _acquires(content=ECHO),
+        _acquires(content=ECHO),
+    )
+    situation = await case.situation()
+    acquired = await acquire(case.model, case.search, situation)
+    assert (len(case.web.researched), case.web.read, case.web.searched) == (1, [PAGE.url], [])
+    assert PAGE.url in acquired.sources
+    assert SENTENCE in acquired.document
+    assert [sentence.text for sentence in acquired.sentences] == [SENTENCE]
+
+    assert await acquire(case.model, case.search, situation) == acquired
+    assert len(case.web.asked) == 2, "a resumed step pays for nothing again"
+
+
 async def test_hints_of_one_word_are_not_searched_for_alone(case: ModelCase) -> None:
     case.sandbox_control.script(
         _acquires(content=ECHO), _acquires(content=f"{PAGE.url}\n\n{SENTENCE}")
