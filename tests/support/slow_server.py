@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-PAUSE_SECONDS = 0.05
+PAUSE_SECONDS = 0.03
 """Pause between two tokens: a response takes several seconds."""
 
 

@@ -40,7 +40,9 @@ async def test_two_complete_iterations_can_be_read(
         api, name="Batteries", mission="Watch battery makers and their lithium supply"
     )
     agent = await get_agent(database, "Batteries")
-    async with running_services(sandbox_settings):
+    # Without a bus the API publishes nothing: the reconciler does.
+    settings = sandbox_settings.model_copy(update={"resend_after_seconds": 1.0})
+    async with running_services(settings):
         await ended_iteration(database, agent, 1)
         await api.post("/agents/batteries/run")
         await ended_iteration(database, agent, 2)
