@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.api.http.etags import refuse_if_changed
 from services.api.http.openapi import length_in_schema
-from services.api.http.problem_details import ConflictError
+from services.api.http.problem_details import ConflictError, NotFoundError
 from services.api.queries import agents as reading
 from shared import derived_events
 from shared.agents import agents, configuration, fields
@@ -241,7 +241,7 @@ async def change_agent(
         soon = func.clock_timestamp() + timedelta(seconds=changes.interval_seconds)
         values["next_run_at"] = func.least(Agent.next_run_at, soon)
     try:
-        return await _changed_error(session, owner_id, agent_id, **values)
+        return await _update_agent(session, owner_id, agent_id, **values)
     except IntegrityError as error:
         raise _name_taken_error(changes.name) from error
 
@@ -254,7 +254,7 @@ def agent_version(agent: AgentDetails) -> str:
 async def set_active(
     session: AsyncSession, owner_id: UUID, agent_id: UUID, *, active: bool
 ) -> AgentDetails:
-    return await _changed_error(session, owner_id, agent_id, active=active)
+    return await _update_agent(session, owner_id, agent_id, active=active)
 
 
 async def request_run(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> AgentDetails:
@@ -277,9 +277,7 @@ async def request_run(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> 
             f"The agent is paused until {suspended_until:%Y-%m-%d %H:%M} (UTC): a daily budget is reached."
             " Its inbox says which. A higher budget resumes it at once.",
         )
-    return await _changed_error(
-        session, owner_id, agent_id, run_requested_at=func.clock_timestamp()
-    )
+    return await _update_agent(session, owner_id, agent_id, run_requested_at=func.clock_timestamp())
 
 
 def _name_taken_error(name: str) -> ConflictError:
@@ -288,7 +286,7 @@ def _name_taken_error(name: str) -> ConflictError:
     )
 
 
-async def _changed_error(
+async def _update_agent(
     session: AsyncSession, owner_id: UUID, agent_id: UUID, **values: object
 ) -> AgentDetails:
     await session.execute(
@@ -301,7 +299,8 @@ async def _changed_error(
 
 
 async def get_details(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> AgentDetails:
-    """Returns the details of an agent that is known to be the owner's."""
+    """Returns the details of an agent of the owner. Raises NotFoundError if it was deleted meanwhile."""
     agent = await reading.find_agent(session, owner_id, str(agent_id))
-    assert agent is not None
+    if agent is None:
+        raise NotFoundError("agent", agent_id)
     return agent

@@ -7,7 +7,9 @@ from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from psycopg.errors import ForeignKeyViolation
 from pydantic import BaseModel
+from sqlalchemy.exc import IntegrityError, NoResultFound
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
@@ -179,6 +181,8 @@ def add_problem_handlers(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(ClientDisconnect, _client_disconnected)
+    app.add_exception_handler(NoResultFound, _deleted_meanwhile)
+    app.add_exception_handler(IntegrityError, _integrity_error)
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -242,6 +246,23 @@ async def _client_disconnected(_: Request, __: Exception) -> Response:
     return problem_response(
         HTTPStatus.BAD_REQUEST, "incomplete-body", "The body did not come to its end."
     )
+
+
+async def _deleted_meanwhile(request: Request, error: Exception) -> Response:
+    """Another request deleted a row, such as the agent, after this request had found it."""
+    log.info("deleted by another request", path=request.url.path, error=str(error))
+    return problem_response(
+        HTTPStatus.NOT_FOUND,
+        "deleted-meanwhile",
+        "What the request is about was deleted while it was handled.",
+    )
+
+
+async def _integrity_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, IntegrityError)
+    if isinstance(error.orig, ForeignKeyViolation):
+        return await _deleted_meanwhile(request, error)
+    return await _unexpected(request, error)
 
 
 async def _unexpected(request: Request, error: Exception) -> Response:
