@@ -312,7 +312,7 @@ class PhaseRun:
         )
 
     def open_call(self, session: AsyncSession, request: CallRequest) -> None:
-        """See `CallRecorder.open`."""
+        """See `CallRecorder.open_call`."""
         self._recorder.open_call(session, request)
 
     async def get_call(self, request: CallRequest) -> Call:
