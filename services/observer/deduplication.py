@@ -93,13 +93,13 @@ class Words:
 
 
 def normalize_letters(text: str) -> str:
-    """The normalized text, which contains all its words as substrings. A cheap filter before `words_of`."""
+    """The normalized text, which contains all its words as substrings. A cheap filter before `split_words`."""
     return unicodedata.normalize("NFKC", text).casefold()
 
 
 @lru_cache(maxsize=1024)
 def split_question(text: str) -> tuple[Word, ...]:
-    """Cached `words_of`: each question of a plan is compared with the same earlier questions."""
+    """Cached `split_words`: each question of a plan is compared with the same earlier questions."""
     return split_words(text)
 
 

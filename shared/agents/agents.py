@@ -174,7 +174,7 @@ def validate_name(text: str) -> str:
 async def find_free_name(
     session: AsyncSession, owner_id: UUID, preferred: str, *, but: UUID | None = None
 ) -> str:
-    """Returns the first of `names_after(wanted)` that no agent of the owner has, except agent `but`.
+    """Returns the first of `names_after(preferred)` that no agent of the owner has, except agent `but`.
 
     Another transaction may still use the name before this one commits.
     """

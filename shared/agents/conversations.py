@@ -78,7 +78,7 @@ async def add_question(
 
 async def request_next_answer(session: AsyncSession, step: Step) -> None:
     """Requests the answer to the next question. Call it in the transaction that ends the previous answer's step."""
-    # Serialized with `ask`, which could otherwise plan a step behind one that ends at the same time.
+    # Serialized with `add_question`, which could otherwise plan a step behind one that ends at the same time.
     is_own = Conversation.agent_id == step.agent_id
     await session.execute(select(Conversation.id).where(is_own).with_for_update())
     other_answers = Step.status.in_(_UNDER_WAY), Step.id != step.id
@@ -95,7 +95,7 @@ async def request_next_answer(session: AsyncSession, step: Step) -> None:
 
 
 async def find_requested_answer(session: AsyncSession, step: Step) -> Step | None:
-    """Returns the step that `ask_for_next` requested, if any."""
+    """Returns the step that `request_next_answer` requested, if any."""
     pending_answers = Step.status == StepStatus.PENDING, Step.id != step.id
     return await session.scalar(
         select(Step)

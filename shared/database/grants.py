@@ -18,7 +18,7 @@ Columns = tuple[str, ...]
 
 @dataclass(frozen=True)
 class RowFilter:
-    """Rows whose `column` is one of `values`; with `but`, all other rows."""
+    """Rows whose `column` is one of `values`; with `negated`, all other rows."""
 
     column: str
     values: tuple[str, ...]
@@ -239,7 +239,7 @@ def _retries_dead_letters(service: str) -> dict[str, Grant]:
 def _steps(
     *kinds: StepKind, creates: Columns = (), requests_more: bool = False
 ) -> dict[str, Grant]:
-    """Updates steps of its own kinds. May insert steps of kinds `makes`, and with `asks_for_more` request the next step
+    """Updates steps of its own kinds. May insert steps of kinds `creates`, and with `requests_more` request the next step
     of its own kinds.
     """
     inserts = RowFilter("kind", creates) if creates else None
@@ -465,4 +465,4 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "dead_letters": READ_ALL,
     },
 }
-"""By service. The service's role is `role_of(service)`."""
+"""By service. The service's role is `role_name(service)`."""

@@ -19,7 +19,7 @@ def iteration_id(agent_id: UUID, number: int) -> UUID:
 
 
 def step_id(parent_id: UUID, kind: StepKind, index: int) -> UUID:
-    """`of` is the step's iteration, or the agent for a step without iteration."""
+    """`parent_id` is the step's iteration, or the agent for a step without iteration."""
     return _derive_id("step", parent_id, kind, index)
 
 
@@ -51,7 +51,7 @@ def source_id(agent_id: UUID, url: str, sha256: bytes) -> UUID:
 def evidence_id(
     element_id: UUID, source_id: UUID, start_byte: int, end_byte: int, content: str
 ) -> UUID:
-    """`says` is the canonical form of its claims and of their validity period."""
+    """`content` is the canonical form of its claims and of their validity period."""
     return _derive_id("evidence", element_id, source_id, start_byte, end_byte, content)
 
 

@@ -40,7 +40,7 @@ def encode_cursor(name: str, place: Place) -> str:
 
 
 def decode_cursor(name: str, kinds: Sequence[type], cursor: str) -> Place:
-    """The sort key in `cursor`. Raises BadCursorError if it was not made for the list `name` by this version."""
+    """The sort key in `cursor`. Raises InvalidCursorError if it was not made for the list `name` by this version."""
     try:
         version, list_name, *plain = _decode_json(cursor)
         if (version, list_name, len(plain)) != (VERSION, name, len(kinds)):
@@ -71,7 +71,7 @@ def _decode_json(cursor: str) -> list[Any]:
 
 
 def _value(column_type: type, raw: Any) -> UUID | datetime | int | str:
-    """`plain` as a value that PostgreSQL can compare with a column of that type. Raises ValueError."""
+    """`raw` as a value that PostgreSQL can compare with a column of that type. Raises ValueError."""
     if column_type is int:
         if type(raw) is not int or not _MIN_BIGINT <= raw <= _MAX_BIGINT:
             raise ValueError
@@ -110,7 +110,7 @@ class Keyset:
     descending: bool = True
 
     def after(self, cursor: str) -> ColumnElement[bool]:
-        """The condition for rows after `cursor`. Raises BadCursorError."""
+        """The condition for rows after `cursor`. Raises InvalidCursorError."""
         kinds = [column.type.python_type for column in self.columns]
         place = decode_cursor(self.name, kinds, cursor)
         columns = tuple_(*self.columns)
@@ -142,7 +142,7 @@ class PageSlice(Generic[*Row]):
 async def paginate(
     session: AsyncSession, statement: Select[*Row], order: Keyset, page_request: PageRequest
 ) -> PageSlice[*Row]:
-    """One page of `statement`, which must not be ordered. Raises BadCursorError."""
+    """One page of `statement`, which must not be ordered. Raises InvalidCursorError."""
     limit = max(1, min(page_request.limit, LARGEST_PAGE))
     return await fetch_slice(session, statement, order, limit, page_request.cursor)
 
@@ -154,7 +154,7 @@ async def fetch_slice(
     limit: int,
     cursor: str | None = None,
 ) -> PageSlice[*Row]:
-    """Like `slice_of`, without the maximum page size. For internal use."""
+    """Like `paginate`, without the maximum page size. For internal use."""
     if cursor is not None:
         statement = statement.where(order.after(cursor))
     fetched_rows = (

@@ -244,7 +244,7 @@ def _expanded_statement(sql: str, names: tuple[str, ...]) -> CompiledStatement:
 
 
 ANY_OF_IDS: Final = any_(cast(bindparam("ids", type_=Text), ARRAY(Uuid)))
-"""Right side of `id = …` for statements that are run with the parameter `ids`, made by `listed`."""
+"""Right side of `id = …` for statements that are run with the parameter `ids`, made by `uuid_array`."""
 
 
 def uuid_array(ids: Iterable[UUID]) -> str:

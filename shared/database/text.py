@@ -34,7 +34,7 @@ def refuse_nul(text: str) -> str:
 
 
 def error_text(error: str) -> str:
-    """`error` as it is stored and published: storable and at most ERROR_CHARACTERS long."""
+    """`error` as it is stored and published: storable and at most MAX_ERROR_CHARS long."""
     message: str = storable(error)
     if len(message) <= MAX_ERROR_CHARS:
         return message

@@ -80,7 +80,7 @@ _ALL_NAMES_RESERVED_SQL: Final = (
 
 
 def _write_sql(element_sql: str, preceding_ctes: str = "") -> str:
-    """SQL template; `spelled` fills in the ids of the quoted sources."""
+    """SQL template; `expand_values` fills in the ids of the quoted sources."""
     # Existing evidence is not changed.
     evidence_sql = f"{_insert_json_sql(Evidence, 'evidence', 'exists (select from element)')} on conflict do nothing"
     return (

@@ -36,7 +36,7 @@ log = logger(__name__)
 async def log_and_continue(work: Callable[[], Awaitable[None]], retry_message: str) -> None:
     """Runs `work`, and logs an error instead of raising it, so that a background loop continues.
 
-    Only for work that finds in the database, at its next run, what could not be done now. `again` is the log message
+    Only for work that finds in the database, at its next run, what could not be done now. `retry_message` is the log message
     for a TransientError.
     """
     try:

@@ -329,7 +329,7 @@ class InvalidSettingError(VigilError):
 
 
 def load_settings() -> Settings:
-    """Raises UnusableSettingError."""
+    """Raises InvalidSettingError."""
     try:
         return Settings()
     except ValidationError as error:

@@ -121,7 +121,7 @@ async def mark_answered(
 async def drop_expired(session: AsyncSession, agent_id: UUID, number: int) -> None:
     """Drops requests that were opened OPEN_FOR_ITERATIONS or more before iteration `number`.
 
-    Rows are locked in id order, as in `answer`.
+    Rows are locked in id order, as in `mark_answered`.
     """
     await _DROP_OLD.run(session, {"of_agent": agent_id, "last": number - OPEN_FOR_ITERATIONS})
 

@@ -113,7 +113,7 @@ class Claimed:
         return (until - requested_at).total_seconds() - self.lease.seconds
 
     def is_same(self, other_claim: "Claim") -> bool:
-        """Whether `other` is the same claim, repeated after a rollback."""
+        """Whether `other_claim` is the same claim, repeated after a rollback."""
         return isinstance(other_claim, Claimed) and other_claim.lease == self.lease
 
 

@@ -15,7 +15,7 @@ MAX_COPIES = 5
 MAX_PAUSE_SECONDS = 0.03
 """The longest pause between two deliveries of one agent's events, in which later events may overtake."""
 LATE_SHARE = 0.25
-"""Share of the repeated copies that are held back until `let_out_the_rest`."""
+"""Share of the repeated copies that are held back until `deliver_rest`."""
 FIRST_NUMBER = 1000
 """First number in the copies' message ids, which differ from the reconciler's."""
 

@@ -68,7 +68,7 @@ class WebhookReceiver:
         return [hit for hit in self.hits if hit.id == message_id]
 
     def hit(self, times: int = 1, path: str = "/hook") -> Callable[[], Any]:
-        """A condition for `until`."""
+        """A condition for `wait_until`."""
 
         async def look() -> bool:
             return len(self.of(path)) >= times

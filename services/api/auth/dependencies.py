@@ -15,7 +15,6 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from services.api.auth.middleware import CALLER, TRANSACTION, RequestTransaction, require_scope
 from services.api.http.problem_details import NotFoundError
 from services.api.queries import agents
-from services.api.queries import agents as reading_agents
 from services.api.queries.agents import AgentRef
 from shared.accounts import authentication
 from shared.accounts.authentication import Caller
@@ -89,7 +88,7 @@ class AgentAccess:
 async def _agent_access(
     access: OwnedAccess, agent: Annotated[str, Path(description="The agent's id or name")]
 ) -> AgentAccess:
-    agent_ref = await reading_agents.find_agent_ref(access.session, access.owner_id, agent)
+    agent_ref = await agents.find_agent_ref(access.session, access.owner_id, agent)
     if agent_ref is None:
         raise NotFoundError("agent", agent)
     return AgentAccess(access.session, access.owner_id, agent_ref)
@@ -105,7 +104,7 @@ async def _owned_snapshot(request: Request, caller: AuthenticatedCaller) -> Asyn
 
 
 OwnedSnapshot = Annotated[Access, Depends(_owned_snapshot, scope="function")]
-"""Like `Owned`, in a read-only transaction of its own."""
+"""Like `OwnedAccess`, in a read-only transaction of its own."""
 
 
 async def _owned_agent_snapshot(

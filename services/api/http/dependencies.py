@@ -2,7 +2,7 @@
 
 A route takes `paging: Paging`, passes it to a query that ends in
 `shared.database.pagination.paginate`, and returns a `Page`. An invalid cursor raises
-`BadCursorError`, which `services.api.http.problem_details` translates.
+`InvalidCursorError`, which `services.api.http.problem_details` translates.
 """
 
 from typing import Annotated

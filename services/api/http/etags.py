@@ -18,7 +18,7 @@ from services.api.http.problem_details import ProblemError
 UNCHANGED: Final[dict[int | str, dict[str, Any]]] = {
     int(HTTPStatus.NOT_MODIFIED): {"description": "It is still what `If-None-Match` names."}
 }
-"""For the `responses` of routes that answer with `tagged`."""
+"""For the `responses` of routes that answer with `etag_response`."""
 _HASH_CHARACTERS: Final = 32
 _SEPARATOR: Final = "."
 

@@ -42,7 +42,7 @@ class DashboardCounters:
     unread: int = 0
     """Unread advice and notices."""
     spent_usd: float = 0.0
-    """CallUsage today (UTC)."""
+    """Spent today (UTC)."""
 
 
 async def dashboard_counters(
@@ -350,7 +350,7 @@ MAX_NAMES: Final = 500
 
 
 async def list_agent_names(session: AsyncSession, owner_id: UUID) -> list[AgentRef]:
-    """Returns the names of the first `MOST` agents by name."""
+    """Returns the names of the first `MAX_NAMES` agents by name."""
     rows = await session.execute(
         select(Agent.id, Agent.name)
         .where(Agent.owner_id == owner_id)

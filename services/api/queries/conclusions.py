@@ -86,7 +86,7 @@ async def list_investigation_requests(
 ) -> Page[InvestigationRequestResponse]:
     """Lists investigation requests, newest first; with `is_open`, the open or the closed ones.
 
-    Raises BadCursorError.
+    Raises InvalidCursorError.
     """
     owned_agent = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
     of_agent = InvestigationRequest.agent_id == owned_agent.scalar_subquery()

@@ -39,7 +39,7 @@ LOST: Final = "the work on this answer is not there any more; ask again"
 async def list_messages(
     session: AsyncSession, owner_id: UUID, agent_id: UUID, page_request: PageRequest
 ) -> Page[MessageResponse]:
-    """Lists messages, newest first. Raises BadCursorError."""
+    """Lists messages, newest first. Raises InvalidCursorError."""
     statement = select(Message).where(_owned_conversation(owner_id, agent_id))
     page_slice = await paginate(session, statement, _MESSAGES, page_request)
     views = await _views(session, agent_id, [row[0] for row in page_slice.rows])
@@ -66,7 +66,7 @@ async def list_memories(
     *,
     forgotten: bool,
 ) -> Page[MemoryResponse]:
-    """Lists memories, newest first: the active or the forgotten ones. Raises BadCursorError."""
+    """Lists memories, newest first: the active or the forgotten ones. Raises InvalidCursorError."""
     owned_agent = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
     forgotten_at = Memory.forgotten_at
     statement = select(Memory).where(

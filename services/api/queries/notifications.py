@@ -134,7 +134,7 @@ NEWEST_DELIVERIES: Final = Keyset("deliveries", (Delivery.created_at, Delivery.i
 async def list_destinations(
     session: AsyncSession, owner_id: UUID, page_request: PageRequest
 ) -> Page[DestinationResponse]:
-    """Lists destinations, newest first. Raises BadCursorError."""
+    """Lists destinations, newest first. Raises InvalidCursorError."""
     page_slice = await paginate(session, _destinations(owner_id), BY_AGE, page_request)
     return page_slice.page(_view)
 
@@ -162,7 +162,7 @@ async def list_deliveries(
     *,
     status: str | None = None,
 ) -> Page[DeliveryResponse]:
-    """Lists deliveries, newest first; with `status`, those only. Raises BadCursorError."""
+    """Lists deliveries, newest first; with `status`, those only. Raises InvalidCursorError."""
     statement = _deliveries(destination_id)
     if status is not None:
         statement = statement.where(Delivery.status == status)

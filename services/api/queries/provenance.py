@@ -76,7 +76,7 @@ async def list_evidence_of_node(
 async def list_evidence_of_edge(
     session: AsyncSession, scope: GraphScope, edge_id: UUID, page_request: PageRequest
 ) -> Page[EvidenceResponse]:
-    """Like `of_node`, for an edge."""
+    """Like `list_evidence_of_node`, for an edge."""
     return await _evidence(session, scope, Evidence.edge_id, edge_id, page_request)
 
 
@@ -220,7 +220,7 @@ MAX_COUNTED_QUOTES: Final = 1_000
 async def search_sources(
     session: AsyncSession, scope: GraphScope, part: str, *, retracted: bool | None = None
 ) -> list[SourceResponse]:
-    """Returns sources that contain the words, most recently fetched first, at most TOLD_AT_MOST."""
+    """Returns sources that contain the words, most recently fetched first, at most MAX_SEARCH_RESULTS."""
     recent = (
         select(Source.id)
         .where(Source.agent_id == scope.owned_agent_id())

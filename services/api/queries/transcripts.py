@@ -94,7 +94,7 @@ async def list_events(
 ) -> Page[InteractionEvent] | None:
     """Lists the events of a phase run, oldest first; None where the owner has none of that id.
 
-    Raises BadCursorError.
+    Raises InvalidCursorError.
     """
     row = await _row(session, owner_id, interaction_id)
     if row is None:

@@ -28,7 +28,7 @@ _NEWEST = Keyset("conclusions", (GraphNode.updated_at, GraphNode.id))
 async def list_conclusions(
     session: AsyncSession, scope: GraphScope, type_name: str, page_request: PageRequest
 ) -> Page[ConclusionResponse]:
-    """List the conclusions of a type in WORD_OF, the newest first."""
+    """List the conclusions of a type in VERDICT_PROPERTIES, the newest first."""
     page_slice = await paginate(session, _select_of_type(scope, type_name), _NEWEST, page_request)
     nodes = [node for (node,) in page_slice.rows]
     return Page(items=await _views(session, scope, nodes), next=page_slice.next)

@@ -92,7 +92,7 @@ async def find_candidates(
 ) -> list[DuplicateCandidate]:
     """At most MAX_CANDIDATES nodes of the type with names similar to `key`, the most similar first.
 
-    `but` excludes a node.
+    `excluded_id` excludes a node.
     """
     rows = await _NEIGHBOUR_KEYS.rows(session, neighbour_params(scope, type_name, key))
     owners = {key: node_id for key, node_id in rows if node_id != excluded_id}

@@ -209,7 +209,7 @@ async def move_edge(
     merged_id: UUID,
     kept_id: UUID,
 ) -> MovedEdge:
-    """Move an edge from the node `merged` to the node `kept`; an edge that would join a node with itself is dropped."""
+    """Move an edge from the node `merged_id` to the node `kept_id`; drop it if it would join a node with itself."""
     ends = [kept_id if edge[end] == merged_id else edge[end] for end in ("source_id", "target_id")]
     if ends[0] == ends[1]:
         return await _drop_loop(session, edge, evidence)

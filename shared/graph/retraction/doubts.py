@@ -147,7 +147,7 @@ async def reevaluate_doubts(
 async def transfer_doubts(session: AsyncSession, new_ids: Mapping[UUID, UUID]) -> None:
     """Move doubts to the elements that replace the old ones, with their original date.
 
-    `places` maps old to new element ids.
+    `new_ids` maps old to new element ids.
     """
     open_doubts = await lock_open_doubts(session, Doubt.element_id == any_(uuid_array(new_ids)))
     rows = [

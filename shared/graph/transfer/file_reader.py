@@ -202,7 +202,7 @@ def remap_node_id(old_agent: UUID, agent_id: UUID, row: NodeRow) -> UUID:
 
 
 def remap_node(agent_id: UUID, row: NodeRow, new_id: UUID, evidence_ids: Sequence[UUID]) -> NodeRow:
-    """`of_it` holds the ids of its new evidence. A node without a seal gets none."""
+    """`evidence_ids` holds the ids of its new evidence. A node without a seal gets none."""
     remapped = row.model_copy(update={"id": new_id})
     return remapped.model_copy(
         update={"seal": row.seal and remapped.sealed(agent_id, evidence_ids)}

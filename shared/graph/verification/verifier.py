@@ -58,7 +58,7 @@ async def check_page(
 ) -> VerificationPage:
     """Check one page of at most `rows` rows with all their evidence; the first page, or the one after `cursor`.
 
-    Run it in a repeatable read transaction: otherwise concurrent writes look like faults. Raises BadCursorError.
+    Run it in a repeatable read transaction: otherwise concurrent writes look like faults. Raises InvalidCursorError.
     """
     stage, after = _parse_cursor(cursor)
     check_stage = (_check_sources, _check_nodes, _check_edges)[stage]
@@ -171,7 +171,7 @@ def _count(evidence: Mapping[UUID, Sequence[QuotedEvidence]]) -> int:
 
 
 def _parse_cursor(cursor: str | None) -> tuple[int, str | None]:
-    """The stage and the key within it. Raises BadCursorError."""
+    """The stage and the key within it. Raises InvalidCursorError."""
     if cursor is None:
         return 0, None
     stage, after = pagination.decode_cursor(_CURSOR, (int, str), cursor)

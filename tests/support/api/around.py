@@ -43,7 +43,7 @@ class AgentResources:
     merge_id: UUID
     kept: UUID
     """`kept` and `merged` are nodes that can be merged."""
-    add_merge: UUID
+    merged: UUID
 
 
 async def create_agent_resources(database: Database, agent_id: UUID) -> AgentResources:
@@ -71,7 +71,7 @@ async def create_agent_resources(database: Database, agent_id: UUID) -> AgentRes
             failed_message_id=failed,
             merge_id=await add_merge(session, agent),
             kept=kept,
-            add_merge=duplicate,
+            merged=duplicate,
             memory_id=await memories.remember(session, agent.id, MemoryKind.WISH, "Watch nickel."),
         )
 

@@ -40,7 +40,7 @@ async def create_token_in(
     scopes: Iterable[AccessScope],
     lifetime: timedelta | None = None,
 ) -> str:
-    """Like `token_of`, with an open database."""
+    """Like `create_token`, with an open database."""
     async with database.transaction() as session:
         user_id = await agents.ensure_user(session, user)
         _, token = await credentials.create_token(

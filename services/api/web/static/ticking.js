@@ -26,7 +26,7 @@ function grow(bars, total) {
   for (const bar of bars.querySelectorAll("[data-grows]")) bar.setAttribute("width", Math.max(0, total - bar.getAttribute("x")));
 }
 
-// The same format as `filters.span`, in whole seconds.
+// The same format as `filters.duration`, in whole seconds.
 function span(seconds) {
   const whole = Math.floor(seconds);
   if (whole < 60) return `${whole} s`;
