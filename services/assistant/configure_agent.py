@@ -207,7 +207,7 @@ async def _write_configuration(
 
 async def _set_name(session: AsyncSession, agent: Agent, preferred: str) -> str:
     """Gives the agent the name `preferred`, or the first free one derived from it."""
-    name = await agents.find_free_name(session, agent.owner_id, preferred, but=agent.id)
+    name = await agents.find_free_name(session, agent.owner_id, preferred, excluded_id=agent.id)
     try:
         async with session.begin_nested():
             await session.execute(

@@ -176,9 +176,10 @@ def _review_searches(query: Query, _: str, loop: ToolLoop) -> FollowUp | None:
     if _pages(loop):
         return None
     sources = [
-        str(source["url"])
+        url
         for research in loop.results_of("tavilyResearch")
         for source in research.get("sources", [])
+        if (url := source.get("url"))  # a source may have a title alone
     ]
     if sources:
         return FollowUp(

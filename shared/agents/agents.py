@@ -172,15 +172,15 @@ def validate_name(text: str) -> str:
 
 
 async def find_free_name(
-    session: AsyncSession, owner_id: UUID, preferred: str, *, but: UUID | None = None
+    session: AsyncSession, owner_id: UUID, preferred: str, *, excluded_id: UUID | None = None
 ) -> str:
-    """Returns the first of `names_after(preferred)` that no agent of the owner has, except agent `but`.
+    """Returns the first of `names_after(preferred)` that no agent of the owner has, except agent `excluded_id`.
 
     Another transaction may still use the name before this one commits.
     """
     names = select(func.lower(Agent.name)).where(Agent.owner_id == owner_id)
-    if but is not None:
-        names = names.where(Agent.id != but)
+    if excluded_id is not None:
+        names = names.where(Agent.id != excluded_id)
     used_names = set(await session.scalars(names))
     return next(name for name in names_after(preferred) if name.lower() not in used_names)
 

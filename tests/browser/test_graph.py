@@ -144,7 +144,7 @@ def test_a_graph_without_webgl_is_a_list(window: BrowserWindow, graph: GraphIds)
         " return kind.startsWith('webgl') ? null : get.call(this, kind, ...rest); }"
     )
     page = window.open(f"/agents/{graph.agent_id}/graph")
-    expect(page.locator("#stage-told")).to_contain_text("no WebGL")
+    expect(page.locator("#stage-status")).to_contain_text("no WebGL")
     expect(page.locator("#listed-rows").get_by_text("Lithium", exact=True)).to_be_visible()
 
 

@@ -264,17 +264,17 @@ def _outline_place(step: Step) -> tuple[int, int, int, int]:
 
 
 async def list_superseded(
-    session: AsyncSession, owner_id: UUID, agent_id: UUID, iteration_id: UUID, *, most: int
+    session: AsyncSession, owner_id: UUID, agent_id: UUID, iteration_id: UUID, *, limit: int
 ) -> list[SupersededValue]:
-    """Returns superseded property values, at most `most` of nodes and of edges.
+    """Returns superseded property values, at most `limit` of nodes and of edges.
 
     The caller has checked that the iteration is the owner's.
     """
     nodes = (
-        await session.execute(_superseded_claims(Evidence.node_id, iteration_id).limit(most))
+        await session.execute(_superseded_claims(Evidence.node_id, iteration_id).limit(limit))
     ).all()
     edges = (
-        await session.execute(_superseded_claims(Evidence.edge_id, iteration_id).limit(most))
+        await session.execute(_superseded_claims(Evidence.edge_id, iteration_id).limit(limit))
     ).all()
     ids = [row.element_id for row in (*nodes, *edges)]
     names = await labels.load_labels(session, owner_id, agent_id, ids)

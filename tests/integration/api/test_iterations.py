@@ -110,8 +110,8 @@ async def test_a_different_value_of_a_later_page_supersedes_the_earlier(database
     second = await _run_iteration(database, agent, tonnes=7, year=2025)
     async with database.transaction() as session:
         scope = session, agent.owner_id, agent.id
-        assert await iterations.list_superseded(*scope, first, most=9) == []
-        (superseded,) = await iterations.list_superseded(*scope, second, most=9)
+        assert await iterations.list_superseded(*scope, first, limit=9) == []
+        (superseded,) = await iterations.list_superseded(*scope, second, limit=9)
     assert (superseded.kind, superseded.name, superseded.property) == (
         "node",
         "Halden Cells",

@@ -4,7 +4,7 @@ import pytest
 
 from shared.database.engine import Database
 from shared.runtime.settings import Settings
-from tests.support.embeddings.embedding_search import EmbeddingSearch
+from tests.support.embeddings.embedding_case import EmbeddingCase
 from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
 from tests.support.sandbox_control import Sandbox
 
@@ -15,15 +15,15 @@ async def agent_graph(database: Database) -> AgentGraph:
 
 
 @pytest.fixture
-async def embedding_search(
+async def embedding_case(
     agent_graph: AgentGraph, sandbox_control: Sandbox, sandbox_settings: Settings
-) -> EmbeddingSearch:
-    return await EmbeddingSearch.of(agent_graph, sandbox_control, sandbox_settings)
+) -> EmbeddingCase:
+    return await EmbeddingCase.of(agent_graph, sandbox_control, sandbox_settings)
 
 
 @pytest.fixture
 async def stranger(
     database: Database, sandbox_control: Sandbox, sandbox_settings: Settings
-) -> EmbeddingSearch:
+) -> EmbeddingCase:
     other = await make_agent_graph(database, "stranger")
-    return await EmbeddingSearch.of(other, sandbox_control, sandbox_settings)
+    return await EmbeddingCase.of(other, sandbox_control, sandbox_settings)

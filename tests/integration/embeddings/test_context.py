@@ -7,7 +7,7 @@ import psycopg
 from cli import doctor
 from cli.doctor import Verdict
 from shared.runtime.settings import Settings
-from tests.support.embeddings.embedding_search import EMBEDDER, EmbeddingSearch, fill
+from tests.support.embeddings.embedding_case import EMBEDDER, EmbeddingCase, fill
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.graph_with_evidence import prove
 from tests.support.graph.transfer import exported, imported
@@ -15,35 +15,33 @@ from tests.support.sandbox_control import Sandbox
 
 
 async def test_an_export_has_no_vectors_and_imported_nodes_are_embedded(
-    embedding_search: EmbeddingSearch, sandbox_control: Sandbox
+    embedding_case: EmbeddingCase, sandbox_control: Sandbox
 ) -> None:
-    evidence_graph = await prove(embedding_search.agent_graph)
-    await embedding_search.embed()
-    before = await embedding_search.vectors()
+    evidence_graph = await prove(embedding_case.agent_graph)
+    await embedding_case.embed()
+    before = await embedding_case.vectors()
     file = await exported(evidence_graph)
     assert EMBEDDER.encode() not in file
     agent_graph = AgentGraph(
-        embedding_search.agent_graph.database,
+        embedding_case.agent_graph.database,
         await imported(evidence_graph, file, "Copy"),
-        embedding_search.agent_graph.validators,
+        embedding_case.agent_graph.validators,
     )
-    assert await embedding_search.vectors() == before
-    await (
-        await EmbeddingSearch.of(agent_graph, sandbox_control, embedding_search.settings)
-    ).embed()
-    assert await embedding_search.vectors() == 2 * before > 0
+    assert await embedding_case.vectors() == before
+    await (await EmbeddingCase.of(agent_graph, sandbox_control, embedding_case.settings)).embed()
+    assert await embedding_case.vectors() == 2 * before > 0
 
 
 async def test_concurrent_steps_can_embed_the_same_nodes(
-    embedding_search: EmbeddingSearch,
+    embedding_case: EmbeddingCase,
 ) -> None:
-    await fill(embedding_search.agent_graph)
+    await fill(embedding_case.agent_graph)
     for number in range(30):
-        await embedding_search.agent_graph.node(f"Land {number}")
-    steps = [await embedding_search.next_step() for _ in range(4)]
+        await embedding_case.agent_graph.node(f"Land {number}")
+    steps = [await embedding_case.next_step() for _ in range(4)]
     await asyncio.gather(*(step.embed() for step in steps))
-    assert await embedding_search.vectors() == 32
-    assert all(call.answered_at for call in await embedding_search.calls())
+    assert await embedding_case.vectors() == 32
+    assert all(call.answered_at for call in await embedding_case.calls())
 
 
 def test_doctor_says_whether_embedding_search_is_on(database_url: str) -> None:

@@ -5,16 +5,16 @@ import pytest
 from services.researcher.handler import Research
 from shared.database.tables import Step
 from shared.runtime.providers import create_search_client, embedding_search_settings
-from tests.support.embeddings.embedding_search import QUESTION, EmbeddingSearch, fill
+from tests.support.embeddings.embedding_case import QUESTION, EmbeddingCase, fill
 from tests.support.sandbox_control import Sandbox
 
 
 async def test_an_unavailable_embedding_server_is_called_once_a_phase(
-    embedding_search: EmbeddingSearch, sandbox_control: Sandbox, monkeypatch: pytest.MonkeyPatch
+    embedding_case: EmbeddingCase, sandbox_control: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     errors: list[Exception] = []
     monkeypatch.setattr("shared.runtime.providers._tell_unembedded", errors.append)
-    await fill(embedding_search.agent_graph)
+    await fill(embedding_case.agent_graph)
     sandbox_control.faults({"kind": "status", "status": 500, "path": "/embeddings", "always": True})
     sandbox_control.script(
         {
@@ -29,14 +29,14 @@ async def test_an_unavailable_embedding_server_is_called_once_a_phase(
         {"phase": "graph_construction", "content": "Nothing to write."},
     )
     query = {"objective": "Anything", "reasoning": "", "search_hints": []}
-    async with embedding_search.agent_graph.database.transaction() as session:
-        step = await session.get_one(Step, embedding_search.lease.step_id)
+    async with embedding_case.agent_graph.database.transaction() as session:
+        step = await session.get_one(Step, embedding_case.lease.step_id)
         step.input, step.index = query, 0
     research = Research(
-        embedding_search.model,
-        create_search_client(embedding_search.settings),
+        embedding_case.model,
+        create_search_client(embedding_case.settings),
         8_000,
-        embedding_search=embedding_search_settings(embedding_search.settings),
+        embedding_search=embedding_search_settings(embedding_case.settings),
     )
-    await research(embedding_search.lease, step)
+    await research(embedding_case.lease, step)
     assert len(errors) == 1

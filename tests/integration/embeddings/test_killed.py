@@ -15,7 +15,7 @@ from shared.enums import StepKind, StepStatus
 from shared.failpoints import DIRECTORY, Failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from tests.support.embeddings.embedding_search import EmbeddingSearch, fill
+from tests.support.embeddings.embedding_case import EmbeddingCase, fill
 from tests.support.running_services import running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.waiting import wait_until
@@ -41,7 +41,7 @@ SCRIPT = [
     ],
 )
 async def test_a_killed_researcher_costs_at_most_its_call_in_flight(
-    embedding_search: EmbeddingSearch,
+    embedding_case: EmbeddingCase,
     sandbox_control: Sandbox,
     bus: Bus,
     tmp_path: Path,
@@ -50,23 +50,23 @@ async def test_a_killed_researcher_costs_at_most_its_call_in_flight(
     honors_keys: bool,
     billed: int,
 ) -> None:
-    await fill(embedding_search.agent_graph)
+    await fill(embedding_case.agent_graph)
     if honors_keys:
         sandbox_control.heed_keys()
     sandbox_control.script(*SCRIPT)
-    step_id = await _request_query_step(embedding_search, bus)
+    step_id = await _request_query_step(embedding_case, bus)
     (tmp_path / point).write_text("SIGKILL")
     for number in range(CALLS_BEFORE):
         (tmp_path / f"{point}.skip{number}").write_text("")
     changes = {"lease_seconds": 1.0, "resend_after_seconds": 1.0}
-    settings = embedding_search.settings.model_copy(update=changes)
+    settings = embedding_case.settings.model_copy(update=changes)
     assert await _researcher(settings, tmp_path) == -signal.SIGKILL
     async with running_services(settings, ["scheduler", "researcher"]):
         await wait_until(
-            lambda: _is_completed(embedding_search, step_id), what="the step to be completed"
+            lambda: _is_completed(embedding_case, step_id), what="the step to be completed"
         )
-    assert await embedding_search.vectors() == 2
-    [call] = await embedding_search.calls()
+    assert await embedding_case.vectors() == 2
+    [call] = await embedding_case.calls()
     assert call.answered_at is not None
     assert (sandbox_control.billed()["embedding"], sandbox_control.billed()["llm"]) == (
         billed,
@@ -74,15 +74,15 @@ async def test_a_killed_researcher_costs_at_most_its_call_in_flight(
     )
 
 
-async def _request_query_step(embedding_search: EmbeddingSearch, bus: Bus) -> UUID:
+async def _request_query_step(embedding_case: EmbeddingCase, bus: Bus) -> UUID:
     """Adds a query step to the agent's iteration and publishes its request."""
     step_id = uuid4()
     query = {"objective": "Halden batteries", "reasoning": "", "search_hints": []}
-    async with embedding_search.agent_graph.database.transaction() as session:
-        iteration = await session.get_one(Iteration, embedding_search.lease.iteration_id)
+    async with embedding_case.agent_graph.database.transaction() as session:
+        iteration = await session.get_one(Iteration, embedding_case.lease.iteration_id)
         step = Step(
             id=step_id,
-            agent_id=embedding_search.agent.id,
+            agent_id=embedding_case.agent.id,
             iteration_id=iteration.id,
             kind=StepKind.QUERY,
             index=0,
@@ -97,8 +97,8 @@ async def _request_query_step(embedding_search: EmbeddingSearch, bus: Bus) -> UU
     return step_id
 
 
-async def _is_completed(embedding_search: EmbeddingSearch, step_id: UUID) -> bool:
-    async with embedding_search.agent_graph.database.transaction() as session:
+async def _is_completed(embedding_case: EmbeddingCase, step_id: UUID) -> bool:
+    async with embedding_case.agent_graph.database.transaction() as session:
         return (await session.get_one(Step, step_id)).status == StepStatus.COMPLETED
 
 

@@ -558,6 +558,17 @@ async def test_the_sources_of_a_research_are_read_if_no_page_was(case: ModelCase
     assert len(case.web.asked) == 2, "a resumed step pays for nothing again"
 
 
+async def test_a_research_whose_sources_have_no_url_is_searched_for(case: ModelCase) -> None:
+    case.web.has_source_urls = False
+    research = {"name": "tavilyResearch", "arguments": {"input": "Who digs lithium in Ghana?"}}
+    case.sandbox_control.script(
+        _acquires(research), _acquires(content=ECHO), _acquires(content=ECHO)
+    )
+    acquired = await acquire(case.model, case.search, await case.situation())
+    assert (case.web.read, sorted(case.web.searched)) == ([], sorted(QUERY.search_hints))
+    assert PAGE.url in acquired.sources
+
+
 async def test_hints_of_one_word_are_not_searched_for_alone(case: ModelCase) -> None:
     case.sandbox_control.script(
         _acquires(content=ECHO), _acquires(content=f"{PAGE.url}\n\n{SENTENCE}")

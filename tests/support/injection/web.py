@@ -17,6 +17,8 @@ class Web:
     read: list[str] = field(default_factory=list)
     researched: list[str] = field(default_factory=list)
     without_results: set[str] = field(default_factory=set)
+    has_source_urls: bool = True
+    """Whether the sources of a research have URLs, besides one that never has."""
 
     def finds_nothing_for(self, *queries: str) -> None:
         self.without_results.update(queries)
@@ -64,7 +66,9 @@ class Web:
 
     async def _poll_research(self, _: Request) -> Response:
         assert self.page is not None
-        sources = [{"title": self.page.title, "url": self.page.url}]
+        sources = [{"title": "A book"}, {"title": self.page.title}]
+        if self.has_source_urls:
+            sources[1]["url"] = self.page.url
         return JSONResponse({"status": "completed", "content": self.page.text, "sources": sources})
 
     async def _health(self, _: Request) -> Response:

@@ -94,7 +94,7 @@ async def compare_iterations(
 
 async def _side(access: AgentAccess, iteration: IterationOutline) -> Side:
     superseded = await iterations.list_superseded(
-        access.session, access.owner_id, access.agent.id, iteration.id, most=MAX_SUPERSEDED
+        access.session, access.owner_id, access.agent.id, iteration.id, limit=MAX_SUPERSEDED
     )
     return comparison_side(iteration, superseded)
 

@@ -65,7 +65,7 @@ class PropertyRow:
 
 
 def property_rows(schema: Json) -> list[PropertyRow]:
-    """Returns the properties of a schema as rows; None where it is no plain list of properties."""
+    """Returns the properties of a schema as rows; none if it lists no properties."""
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return []

@@ -1,9 +1,9 @@
 // The live event stream. Event contents come from models and web pages, so they are inserted as text only.
-const MOST = 500;
+const MAX_LINES = 500;
 const TONES = { completed: "good", failed: "bad", started: "busy", requested: "busy", produced: "warn" };
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
-const LONGEST = 200;
+const MAX_TEXT_CHARS = 200;
 
 const list = document.getElementById("events");
 const count = document.getElementById("events-count");
@@ -26,7 +26,7 @@ const make = (tag, className, text) => {
   return made;
 };
 const counted = (number, one, many = `${one}s`) => `${number.toLocaleString()} ${number === 1 ? one : many}`;
-const clipped = (text) => (text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text);
+const clipped = (text) => (text.length > MAX_TEXT_CHARS ? `${text.slice(0, MAX_TEXT_CHARS)}…` : text);
 
 const WORDS = {
   "iteration.started": (e) => `iteration ${e.number}, ${e.why === "run_now" ? "asked for" : "due"}`,
@@ -127,7 +127,7 @@ function take(message) {
     return;
   }
   waiting.push(message);
-  if (waiting.length > MOST) waiting.shift();
+  if (waiting.length > MAX_LINES) waiting.shift();
   if (isPaused) {
     heldCount += 1;
     showPausedCount();
@@ -145,7 +145,7 @@ function draw() {
     const rows = waiting.map((message) => (message.event === "gap" ? gap(message) : row(message))).reverse();
     waiting = [];
     list.prepend(...rows);
-    while (list.children.length > MOST) list.lastElementChild.remove();
+    while (list.children.length > MAX_LINES) list.lastElementChild.remove();
     if (unnamed.size) learnNames();
     showCount();
   });
@@ -155,7 +155,7 @@ function showCount() {
   const rows = list.children.length;
   document.getElementById("events-none").hidden = rows > 0;
   if (rows === 0) count.textContent = "No events yet";
-  else count.textContent = rows < MOST ? counted(rows, "event") : `The newest ${MOST} events; older ones leave this page`;
+  else count.textContent = rows < MAX_LINES ? counted(rows, "event") : `The newest ${MAX_LINES} events; older ones leave this page`;
 }
 
 function showPausedCount() {

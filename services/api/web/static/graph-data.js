@@ -1,7 +1,7 @@
 // The nodes and edges of the picture, loaded from the API in parts.
 export const MAX_DRAWN = 3_000;
 const SPREAD = 100;
-const BESIDE = 8;
+const NEIGHBOUR_SPREAD = 8;
 const MAX_LABEL_CHARS = 48;
 
 export class Drawing {
@@ -36,8 +36,8 @@ export class Drawing {
   addNode([id, type, name, touched, isUnsupported], types, at) {
     const [x, y] = place(id);
     this.graph.addNode(id, {
-      x: at ? at.x + (x / SPREAD) * BESIDE : x,
-      y: at ? at.y + (y / SPREAD) * BESIDE : y,
+      x: at ? at.x + (x / SPREAD) * NEIGHBOUR_SPREAD : x,
+      y: at ? at.y + (y / SPREAD) * NEIGHBOUR_SPREAD : y,
       name,
       label: label(name),
       typeName: types[type],

@@ -11,7 +11,7 @@ const NEWEST_BROUGHT = 100;
 class Explorer {
   constructor(root) {
     this.stage = document.getElementById("stage");
-    this.message = document.getElementById("stage-told");
+    this.message = document.getElementById("stage-status");
     this.view = new View(root, document.getElementById("legend"));
     this.drawing = new Drawing(root.dataset.agent);
     this.graph = this.drawing.graph;

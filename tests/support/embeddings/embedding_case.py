@@ -31,7 +31,7 @@ OTHER = {"name": "Ghana", "capital": "Accra"}
 
 
 @dataclass(frozen=True)
-class EmbeddingSearch:
+class EmbeddingCase:
     """A claimed step of the agent of `agent_graph`."""
 
     agent_graph: AgentGraph
@@ -43,7 +43,7 @@ class EmbeddingSearch:
     @classmethod
     async def of(
         cls, agent_graph: AgentGraph, sandbox_control: Sandbox, settings: Settings
-    ) -> "EmbeddingSearch":
+    ) -> "EmbeddingCase":
         async with agent_graph.database.transaction() as session:
             agent = await session.get_one(Agent, agent_graph.scope.agent_id)
         started = await make_iteration(agent_graph.database, agent)
@@ -51,11 +51,11 @@ class EmbeddingSearch:
         embedding = settings.model_copy(update={"embedding_model": EMBEDDER})
         return cls(agent_graph, sandbox_control, embedding, agent, lease)
 
-    def without(self) -> "EmbeddingSearch":
+    def without(self) -> "EmbeddingCase":
         """The same step where no embeddings are configured."""
         return replace(self, settings=self.settings.model_copy(update={"embedding_model": None}))
 
-    async def next_step(self) -> "EmbeddingSearch":
+    async def next_step(self) -> "EmbeddingCase":
         """Another claimed step of the agent."""
         step_id = uuid4()
         async with self.agent_graph.database.transaction() as session:
