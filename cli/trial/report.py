@@ -348,7 +348,7 @@ def _phase(
         calls=len(answered_calls),
         input_tokens=sum(call.input_tokens or 0 for call in answered_calls),
         output_tokens=output,
-        seconds=round(seconds, 1),
+        seconds=round(seconds, 3),
         tokens_per_second=round(output / seconds, 1) if seconds and output else None,
         errors=list(errors),
     )
