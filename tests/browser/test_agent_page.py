@@ -110,7 +110,7 @@ def test_an_agent_of_another_user_is_not_found(
     stranger = open_window()
     stranger.page.goto(installation.link("neighbour"))
     stranger.page.get_by_role("button", name="Sign in").click()
-    expect(stranger.page.get_by_role("heading", name="Agents")).to_be_visible()
+    expect(stranger.page.get_by_role("heading", name="Agents", exact=True)).to_be_visible()
     stranger.expected.append("404")
     for path in ("", "/settings", "/settings/prompts/observer"):
         page = stranger.open(f"/agents/{installation.agent_id}{path}")

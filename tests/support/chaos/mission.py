@@ -19,6 +19,7 @@ INSIGHTS: Final = 2
 LLM_CALLS: Final = 1 + 4 * QUERIES + 2 * INSIGHTS + 2
 SEARCHES: Final = 2 * QUERIES
 MAX_ANSWER_SECONDS: Final = 0.3
+SLOW_ANSWER_SECONDS: Final = 0.5
 
 NODE_TYPE: Final = "Maker"
 EDGE_TYPE: Final = "supplies"
@@ -203,6 +204,22 @@ class Mission:
 
     def _id(self, name: str, type_name: str = NODE_TYPE) -> str:
         return str(ids.node_id(self.agent_id, type_name, name))
+
+
+@dataclass(frozen=True)
+class SlowMission(Mission):
+    """Every call takes long enough for a test to see its step at work."""
+
+    def add_latency(self, sandbox: Sandbox, seed: int) -> None:
+        super().add_latency(sandbox, seed)
+        sandbox.faults(
+            {
+                "kind": "latency",
+                "contains": self.tag,
+                "latency_seconds": SLOW_ANSWER_SECONDS,
+                "always": True,
+            }
+        )
 
 
 def _analysis_name(number: int) -> str:

@@ -14,7 +14,7 @@ from shared.events.envelope import Event
 from shared.failpoints import Failpoint
 from shared.workflow import steps
 from tests.support.chaos.figures import Figures
-from tests.support.chaos.mission import INSIGHTS, QUERIES, Mission
+from tests.support.chaos.mission import INSIGHTS, QUERIES, Mission, SlowMission
 from tests.support.chaos.scenario_run import ScenarioRun, ScenarioRunner
 
 DUPLICATES: Final = 8
@@ -77,7 +77,7 @@ async def killed_while_draining(
     """The replica is stopped in the middle of a step, and is killed while it drains."""
     runner.installation.arm(name, Failpoint.DRAINING)
     since = await runner.next_sequence()
-    agent = await runner.begin(seed)
+    agent = await runner.begin(seed, SlowMission)
     await runner.wait_until_working(agent, kind)
     runner.installation.send(name, signal.SIGTERM)
     in_flight = await runner.in_flight_at_kill(name)
