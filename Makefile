@@ -35,8 +35,9 @@ tail:  ## follow every event of the cluster (options in ARGS="--since 10m 'query
 
 test: check test-fast test-browser-short test-chaos-short test-cluster-short  ## what CI runs: style, types, import rules, documents, and every test suite in its short form
 
+# In the order of the files: by default those with the fewest tests come last, and these are the longest ones.
 test-fast: $(VENV)/.installed-dev
-	@$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-all: $(VENV)/.installed-dev  ## test-fast with the tests that take long or repeat others with more seeds (20 minutes)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not cluster and not chaos and not browser" $(ARGS)
