@@ -20,7 +20,7 @@ MAX_EXCESS: Final = 0.15
 
 
 def main() -> int:
-    stack = Stack(environment={"VIGIL_SLOTS": "1"})
+    stack = Stack(environment={"VIGIL_CONCURRENCY": "1"})
     try:
         stack.build()
         stack.up()

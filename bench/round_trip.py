@@ -29,7 +29,7 @@ from shared.database.engine import Database
 from shared.database.tables import Agent
 from shared.graph.scope import GraphScope
 from shared.runtime.settings import Settings
-from tests.support.canonical_graph import canonical_hash
+from tests.support.canonical_graph import graph_fingerprint
 
 NODES: Final = 100_000
 MAX_BYTES: Final = 500 * 1024**2
@@ -121,7 +121,9 @@ async def _graphs_are_equal(settings: Settings) -> bool:
             with _print_time(f"canonical hash of {name}"):
                 async with database.snapshot() as session:
                     agent = (await session.scalars(select(Agent).where(Agent.name == name))).one()
-                    hashes.add(await canonical_hash(session, GraphScope(agent.owner_id, agent.id)))
+                    hashes.add(
+                        await graph_fingerprint(session, GraphScope(agent.owner_id, agent.id))
+                    )
         print("equal by canonical hash" if len(hashes) == 1 else "THE HASHES DIFFER")
         return len(hashes) == 1
     finally:

@@ -25,10 +25,10 @@ from bench.loop.scripted_model import INSIGHTS, QUERIES, Reference
 from bench.loop.service_pool import ServicePool, log_warnings
 from cli.local.nats import EmbeddedNats
 from cli.local.postgres import EmbeddedPostgres
-from services.adviser.app import SLOTS as ADVISER_SLOTS
-from services.analyzer.app import SLOTS as ANALYZER_SLOTS
-from services.observer.app import SLOTS as OBSERVER_SLOTS
-from services.researcher.app import SLOTS as RESEARCHER_SLOTS
+from services.adviser.app import CONCURRENCY as ADVISER_CONCURRENCY
+from services.analyzer.app import CONCURRENCY as ANALYZER_CONCURRENCY
+from services.observer.app import CONCURRENCY as OBSERVER_CONCURRENCY
+from services.researcher.app import CONCURRENCY as RESEARCHER_CONCURRENCY
 from shared import derived_events
 from shared.agents import agents, configuration
 from shared.database import ids
@@ -52,13 +52,13 @@ CALLS: Final[Mapping[str, int]] = {"observer": 1, "researcher": 5, "analyzer": 2
 CRITICAL_CALLS: Final = sum(CALLS.values())
 
 
-def ideal_makespan(agents: int, slots: Mapping[str, int], call_seconds: float) -> float:
+def ideal_makespan(agents: int, concurrency: Mapping[str, int], call_seconds: float) -> float:
     """Ideal seconds until each agent has completed an iteration, if only calls take time.
 
-    All iterations start at once; `slots` are those of all replicas of a service, first come, first served.
+    All iterations start at once; `concurrency` are those of all replicas of a service, first come, first served.
 
     """
-    free = {service: [0.0] * slots[service] for service in CALLS}
+    free = {service: [0.0] * concurrency[service] for service in CALLS}
     ended_steps = Counter[tuple[str, int]]()
     order = count()
     arriving = [(0.0, next(order), "observer", agent) for agent in range(agents)]
@@ -454,13 +454,13 @@ class _SideMeasurement:
 
 
 async def _measure_makespan(place: Environment, agents: int, researchers: int) -> Makespan:
-    slots = {
-        "observer": OBSERVER_SLOTS,
-        "researcher": RESEARCHER_SLOTS * researchers,
-        "analyzer": ANALYZER_SLOTS,
-        "adviser": ADVISER_SLOTS,
+    concurrency = {
+        "observer": OBSERVER_CONCURRENCY,
+        "researcher": RESEARCHER_CONCURRENCY * researchers,
+        "analyzer": ANALYZER_CONCURRENCY,
+        "adviser": ADVISER_CONCURRENCY,
     }
-    makespan = Makespan(agents, researchers, ideal_makespan(agents, slots, CALL_SECONDS))
+    makespan = Makespan(agents, researchers, ideal_makespan(agents, concurrency, CALL_SECONDS))
     pool = ServicePool(
         place.settings, place.home, delay_seconds=CALL_SECONDS, researchers=researchers
     )

@@ -38,14 +38,14 @@ class Show(Protocol):
 
 
 def for_people(out: Console, notes: Console, name: str) -> Show:
-    return _ForPeople(out, notes, name)
+    return _ChatText(out, notes, name)
 
 
 def for_programs() -> Show:
     return _ForPrograms()
 
 
-class _ForPeople:
+class _ChatText:
     def __init__(self, out: Console, notes: Console, name: str) -> None:
         self._out = out
         self._notes = notes

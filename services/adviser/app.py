@@ -8,11 +8,11 @@ from shared.runtime.providers import create_model, embedding_search_settings
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import step_consumer, step_database
 
-SLOTS = 2
+CONCURRENCY = 2
 
 
 def build(settings: Settings, provider: Provider | None = None) -> MessageConsumer:
-    database = step_database("adviser", settings, slots=SLOTS)
+    database = step_database("adviser", settings, concurrency=CONCURRENCY)
     model = create_model(settings, database, provider)
     work = Advise(model, settings.context_tokens, embedding_search_settings(settings))
     return step_consumer(
@@ -20,6 +20,6 @@ def build(settings: Settings, provider: Provider | None = None) -> MessageConsum
         settings,
         database,
         {StepKind.ADVISE: work},
-        slots=SLOTS,
+        concurrency=CONCURRENCY,
         closing=[model.provider.close],
     )

@@ -7,12 +7,12 @@ from shared.runtime.connections import create_bus, create_database
 from shared.runtime.consumer import MessageConsumer
 from shared.runtime.settings import Settings
 
-SLOTS = 4
+CONCURRENCY = 4
 
 
 def build(settings: Settings) -> MessageConsumer:
-    slots = settings.slots or SLOTS
-    database = create_database(settings, "aggregator", pool_size=slots + 1)
+    concurrency = settings.concurrency or CONCURRENCY
+    database = create_database(settings, "aggregator", pool_size=concurrency + 1)
     bus = create_bus(settings, "aggregator")
     aggregate = Aggregate(database)
     return MessageConsumer(
@@ -20,7 +20,7 @@ def build(settings: Settings) -> MessageConsumer:
         handlers=dict.fromkeys(CONSUMERS["aggregator"].subscribes_to, aggregate),
         bus=bus,
         database=database,
-        slots=slots,
+        concurrency=concurrency,
         drain_seconds=settings.drain_seconds,
         background=[Deadlines(database, bus, aggregate, settings.iteration_deadline_seconds).watch],
     )

@@ -8,11 +8,11 @@ from shared.runtime.providers import create_model, embedding_search_settings
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import step_consumer, step_database
 
-SLOTS = 4
+CONCURRENCY = 4
 
 
 def build(settings: Settings, provider: Provider | None = None) -> MessageConsumer:
-    database = step_database("analyzer", settings, slots=SLOTS)
+    database = step_database("analyzer", settings, concurrency=CONCURRENCY)
     model = create_model(settings, database, provider)
     work = Analyze(
         model, settings.context_tokens, embedding_search=embedding_search_settings(settings)
@@ -22,6 +22,6 @@ def build(settings: Settings, provider: Provider | None = None) -> MessageConsum
         settings,
         database,
         {StepKind.INSIGHT: work},
-        slots=SLOTS,
+        concurrency=CONCURRENCY,
         closing=[model.provider.close],
     )

@@ -160,7 +160,7 @@ def _queue_faults(load: ServiceLoad, lag: int | None) -> Iterator[Fault]:
         yield Fault(
             "warn",
             f"{lag:,} messages wait for the {load.service}.",
-            "Start more of it, or give it more slots; it may also wait for the model: look at its calls.",
+            "Start more of it, or raise its VIGIL_CONCURRENCY; it may also wait for the model: look at its calls.",
         )
 
 

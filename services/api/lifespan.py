@@ -90,7 +90,7 @@ class ApplicationState:
         state.stop = self.stop
         state.hub = self.hub
         state.answers = self.answers
-        state.hints = BestEffortPublisher(self.bus)
+        state.publisher = BestEffortPublisher(self.bus)
         state.exports = Exports(self.database)
         state.invitations = self.invitations
         state.retracting = self.retracting
@@ -111,7 +111,7 @@ class ApplicationState:
         """
         tasks = [
             asyncio.create_task(work())
-            for work in (self._welcome, self._reach_bus, self.hub.run, self.retracting.run)
+            for work in (self._send_owner_link, self._reach_bus, self.hub.run, self.retracting.run)
         ]
         yield
         self.stop()
@@ -121,7 +121,7 @@ class ApplicationState:
         await self.bus.close()
         await self.database.close()
 
-    async def _welcome(self) -> None:
+    async def _send_owner_link(self) -> None:
         await self.owner.wait()
         await log_and_continue(
             self.invitations.send_owner_link, "the owner's sign-in link could not be made"

@@ -14,7 +14,7 @@ CONCURRENCY = 8
 
 
 def build(settings: Settings) -> MessageConsumer:
-    database = step_database("assistant", settings, slots=CONCURRENCY)
+    database = step_database("assistant", settings, concurrency=CONCURRENCY)
     model = create_model(settings, database)
     search = create_search_client(settings)
     converse = AnswerHandler(
@@ -29,11 +29,11 @@ def build(settings: Settings) -> MessageConsumer:
         settings,
         database,
         {StepKind.CONFIGURE: ConfigureHandler(model), StepKind.CONVERSE: converse},
-        slots=CONCURRENCY,
+        concurrency=CONCURRENCY,
         closing=[model.provider.close, search.close],
         on_failure={
             StepKind.CONFIGURE: configuration.record_failure,
             StepKind.CONVERSE: start_next_answer,
         },
-        is_followed=True,
+        streams_progress=True,
     )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from services.notifier.channels import CheckedTransport, MailSender, WebhookSender, resolver
 from services.notifier.delivery import Deliver, Sender
-from services.notifier.dispatcher import SLOTS, DeliveryLoop
+from services.notifier.dispatcher import CONCURRENCY, DeliveryLoop
 from shared.enums import DestinationKind
 from shared.events.models import AdviceProduced
 from shared.notifications.smtp import Mailer
@@ -17,9 +17,11 @@ POOL_SIZE = 8
 
 def build(settings: Settings) -> MessageConsumer:
     """Raises PermanentError if the mail settings are invalid."""
-    slots = settings.slots or SLOTS
+    concurrency = settings.concurrency or CONCURRENCY
     database = create_database(settings, "notifier", pool_size=POOL_SIZE)
-    webhooks = WebhookSender(CheckedTransport(resolver(slots), private=settings.webhook_private))
+    webhooks = WebhookSender(
+        CheckedTransport(resolver(concurrency), private=settings.webhook_private)
+    )
     senders: Mapping[DestinationKind, Sender] = {
         DestinationKind.WEBHOOK: webhooks,
         DestinationKind.MAIL: MailSender(Mailer(settings.smtp_url, settings.mail_from)),
@@ -28,7 +30,7 @@ def build(settings: Settings) -> MessageConsumer:
         database,
         Deliver(database, senders, settings.public_url),
         worker=settings.worker_name,
-        slots=slots,
+        concurrency=concurrency,
         drain_seconds=settings.drain_seconds,
     )
     return MessageConsumer(
@@ -36,7 +38,7 @@ def build(settings: Settings) -> MessageConsumer:
         handlers={AdviceProduced: loop.wake},
         bus=create_bus(settings, "notifier"),
         database=database,
-        slots=1,
+        concurrency=1,
         drain_seconds=settings.drain_seconds,
         background=[loop.run_forever],
         closing=[webhooks.close],

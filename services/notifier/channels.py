@@ -85,13 +85,13 @@ class RefusedAddressError(VigilError):
     """The host name resolves only to addresses that webhooks must not reach."""
 
 
-def resolver(slots: int) -> Resolve:
+def resolver(concurrency: int) -> Resolve:
     """Resolves names with getaddrinfo, in its own thread pool.
 
     The pool has twice as many threads as lookups: an unresponsive name server blocks a thread for longer than an
     attempt lasts, and must not delay others.
     """
-    threads = ThreadPoolExecutor(2 * slots, thread_name_prefix="look-up")
+    threads = ThreadPoolExecutor(2 * concurrency, thread_name_prefix="look-up")
 
     async def resolve(host: str, port: int) -> Sequence[Address]:
         loop = asyncio.get_running_loop()

@@ -18,7 +18,7 @@ from shared.runtime.background import log_and_continue
 from shared.runtime.logging import logger
 
 POLL_SECONDS: Final = 2.0
-SLOTS: Final = 64
+CONCURRENCY: Final = 64
 """Maximum number of concurrent deliveries."""
 SLOTS_PER_DESTINATION: Final = 2
 """Maximum per destination, so that a slow receiver delays only its own deliveries."""
@@ -30,12 +30,18 @@ log = logger(__name__)
 
 class DeliveryLoop:
     def __init__(
-        self, database: Database, deliver: Deliver, *, worker: str, slots: int, drain_seconds: float
+        self,
+        database: Database,
+        deliver: Deliver,
+        *,
+        worker: str,
+        concurrency: int,
+        drain_seconds: float,
     ) -> None:
         self._database = database
         self._deliver = deliver
         self._worker = worker
-        self._slots = slots
+        self._concurrency = concurrency
         self._drain_seconds = drain_seconds
         self._wake_event = asyncio.Event()
         self._running: dict[asyncio.Task[None], DeliveryLease] = {}
@@ -77,7 +83,7 @@ class DeliveryLoop:
 
     async def _claim(self) -> None:
         """Claims until the slots are full or nothing is due: the backlog of one destination must not hide others."""
-        while (free := self._slots - len(self._running)) > 0:
+        while (free := self._concurrency - len(self._running)) > 0:
             claimed_at = time.monotonic()
             async with self._database.transaction() as session:
                 leases = await deliveries.claim(

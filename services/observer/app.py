@@ -8,11 +8,11 @@ from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import step_consumer, step_database
 
-SLOTS = 2
+CONCURRENCY = 2
 
 
 def build(settings: Settings, provider: Provider | None = None) -> MessageConsumer:
-    database = step_database("observer", settings, slots=SLOTS)
+    database = step_database("observer", settings, concurrency=CONCURRENCY)
     model = create_model(settings, database, provider)
     work = Observe(model, settings.context_tokens)
     return step_consumer(
@@ -20,6 +20,6 @@ def build(settings: Settings, provider: Provider | None = None) -> MessageConsum
         settings,
         database,
         {StepKind.OBSERVE: work},
-        slots=SLOTS,
+        concurrency=CONCURRENCY,
         closing=[model.provider.close],
     )

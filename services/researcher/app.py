@@ -9,13 +9,13 @@ from shared.runtime.settings import Settings
 from shared.runtime.step_runner import step_consumer, step_database
 from shared.web_search.client import SearchClient
 
-SLOTS = 4
+CONCURRENCY = 4
 
 
 def build(
     settings: Settings, provider: Provider | None = None, search: SearchClient | None = None
 ) -> MessageConsumer:
-    database = step_database("researcher", settings, slots=SLOTS)
+    database = step_database("researcher", settings, concurrency=CONCURRENCY)
     model = create_model(settings, database, provider)
     search = search or create_search_client(settings)
     work = Research(
@@ -30,6 +30,6 @@ def build(
         settings,
         database,
         {StepKind.QUERY: work},
-        slots=SLOTS,
+        concurrency=CONCURRENCY,
         closing=[model.provider.close, search.close],
     )

@@ -24,7 +24,7 @@ def build(settings: Settings) -> MessageConsumer:
         handlers=dict.fromkeys(CONSUMERS["scheduler"].subscribes_to, clock.wake),
         bus=bus,
         database=database,
-        slots=1,
+        concurrency=1,
         drain_seconds=settings.drain_seconds,
         background=[clock.run_ticks, clock.run_reconciler],
     )

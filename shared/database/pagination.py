@@ -24,7 +24,7 @@ VERSION: Final = 1
 MAX_CURSOR_CHARS: Final = 2_000
 _MIN_BIGINT, _MAX_BIGINT = -(2**63), 2**63 - 1
 
-Place = tuple[UUID | datetime | int | str, ...]
+SortKey = tuple[UUID | datetime | int | str, ...]
 """The values of a list's sort key at one of its rows."""
 
 
@@ -32,14 +32,14 @@ class InvalidCursorError(VigilError):
     """The cursor is malformed, or belongs to another list."""
 
 
-def encode_cursor(name: str, place: Place) -> str:
-    """The cursor of `place` in the list `name`. It contains nothing that the page itself does not."""
-    plain = [value if isinstance(value, int) else _text(value) for value in place]
+def encode_cursor(name: str, sort_key: SortKey) -> str:
+    """The cursor of `sort_key` in the list `name`. It contains nothing that the page itself does not."""
+    plain = [value if isinstance(value, int) else _text(value) for value in sort_key]
     payload = json.dumps([VERSION, name, *plain], separators=(",", ":"), ensure_ascii=False)
     return base64.urlsafe_b64encode(payload.encode()).rstrip(b"=").decode()
 
 
-def decode_cursor(name: str, kinds: Sequence[type], cursor: str) -> Place:
+def decode_cursor(name: str, kinds: Sequence[type], cursor: str) -> SortKey:
     """The sort key in `cursor`. Raises InvalidCursorError if it was not made for the list `name` by this version."""
     try:
         version, list_name, *plain = _decode_json(cursor)
@@ -112,12 +112,12 @@ class Keyset:
     def after(self, cursor: str) -> ColumnElement[bool]:
         """The condition for rows after `cursor`. Raises InvalidCursorError."""
         kinds = [column.type.python_type for column in self.columns]
-        place = decode_cursor(self.name, kinds, cursor)
+        sort_key = decode_cursor(self.name, kinds, cursor)
         columns = tuple_(*self.columns)
         values = tuple_(
             *(
                 literal(value, column.type)
-                for value, column in zip(place, self.columns, strict=True)
+                for value, column in zip(sort_key, self.columns, strict=True)
             )
         )
         return columns < values if self.descending else columns > values
@@ -168,8 +168,8 @@ async def fetch_slice(
     keys = len(order.columns)
     rows = [cast("tuple[*Row]", tuple(row)[:-keys]) for row in fetched_rows[:limit]]
     is_last = len(fetched_rows) <= limit
-    place = None if is_last else cast(Place, tuple(fetched_rows[limit - 1])[-keys:])
-    return PageSlice(rows, None if place is None else encode_cursor(order.name, place))
+    sort_key = None if is_last else cast(SortKey, tuple(fetched_rows[limit - 1])[-keys:])
+    return PageSlice(rows, None if sort_key is None else encode_cursor(order.name, sort_key))
 
 
 async def iterate_batches(

@@ -60,7 +60,7 @@ class Embeddings:
         except LeaseLostError:
             raise
         except VigilError as error:
-            self._embedder.tell(error)
+            self._embedder.report_error(error)
             return self._failure_outcome(error)
         return EmbeddingOutcome.STORED
 

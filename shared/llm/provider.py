@@ -226,7 +226,7 @@ class Embedded:
 @dataclass(frozen=True)
 class Embedder:
     server: ModelServer
-    tell: Callable[[VigilError], None]
+    report_error: Callable[[VigilError], None]
     """Receives errors that have no other effect."""
 
     async def embed(self, request: EmbeddingRequest, in_flight: ResumableCall) -> Embedded:

@@ -201,7 +201,7 @@ class MessageConsumer:
         handlers: Mapping[type[Event], EventHandler],
         bus: Bus,
         database: Database,
-        slots: int,
+        concurrency: int,
         drain_seconds: float,
         background: Sequence[Background] = (),
         closing: Sequence[Callable[[], Awaitable[None]]] = (),
@@ -214,7 +214,7 @@ class MessageConsumer:
         assert set(self._handlers) == set(self._consumer.subscribes_to), (
             f"{name} must handle every event it subscribes to"
         )
-        self._slots = slots
+        self._concurrency = concurrency
         self._drain_seconds = drain_seconds
         self._background = background
         self._closing = closing
@@ -252,7 +252,7 @@ class MessageConsumer:
         return await self._postgres_fault() or await self._consumer_fault()
 
     async def _consume(self) -> None:
-        for slot in range(self._slots):
+        for slot in range(self._concurrency):
             # A subscriber per slot, pulling one message at a time: several workers on one subscriber prefetch,
             # and prefetched messages of a busy process are not available to other replicas.
             subscribe = self.bus.broker.subscriber(
@@ -270,7 +270,7 @@ class MessageConsumer:
             pull = subscriber.subscription  # type: ignore[attr-defined]  # all our subscribers pull
             pull.fetch = _paced(pull.fetch)
         self._consuming = True
-        log.info("ready", slots=self._slots)
+        log.info("ready", concurrency=self._concurrency)
 
     async def _receive(self, message: NatsMessage) -> None:
         await self._message_handler.receive(message)

@@ -62,7 +62,7 @@ def create_model(settings: Settings, database: Database, provider: Provider | No
         load_prices(settings),
         settings.model,
         dict.fromkeys(Phase, settings.max_output_tokens) | settings.max_output_tokens_of_phase,
-        Embedder(server, _tell_unembedded) if settings.embedding_model else None,
+        Embedder(server, _log_embedding_error) if settings.embedding_model else None,
         requires_tools=settings.model_tool_choice == "auto",
     )
 
@@ -74,7 +74,7 @@ def embedding_search_settings(settings: Settings) -> EmbeddingSearch | None:
     return EmbeddingSearch(settings.embedding_model, settings.embedding_min_similarity)
 
 
-def _tell_unembedded(error: VigilError) -> None:
+def _log_embedding_error(error: VigilError) -> None:
     log.warning("embeddings are unavailable: searching by words only", error=str(error))
 
 

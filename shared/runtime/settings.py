@@ -154,7 +154,7 @@ class Settings(BaseSettings):
     what listens there.
     """
 
-    slots: int | None = Field(None, ge=1)
+    concurrency: int | None = Field(None, ge=1)
     """Messages that a service handles concurrently; None: the service's default."""
     lease_seconds: float = Field(LEASE_SECONDS, gt=0)
     """How long the step of a killed worker stays blocked; a live lease is renewed three times in that time."""

@@ -74,9 +74,9 @@ class StepRunner:
         max_attempts: int,
         works: Mapping[StepKind, StepHandler],
         on_failure: Mapping[StepKind, FailureHandler],
-        is_followed: bool = False,
+        streams_progress: bool = False,
     ) -> None:
-        """With `is_followed`, each transaction of the work is committed at once, so that its progress is visible."""
+        """With `streams_progress`, each transaction of the work is committed at once, so that its progress is visible."""
         self._service = service
         self._database = database
         self._worker = worker
@@ -84,7 +84,7 @@ class StepRunner:
         self._max_attempts = max_attempts
         self._handlers = dict(works)
         self._on_failure = dict(on_failure)
-        self._is_followed = is_followed
+        self._streams_progress = streams_progress
 
     async def __call__(self, event: Event) -> Sequence[Event]:
         assert isinstance(event, StepEvent)
@@ -125,7 +125,7 @@ class StepRunner:
             if isinstance(first_claim, leases.Claimed) and not first_claim.is_same(last_claim):
                 raise LeaseLostError(first_claim.lease)
 
-        unit = UnitOfWork(self._database, claim_step, waits=not self._is_followed)
+        unit = UnitOfWork(self._database, claim_step, waits=not self._streams_progress)
         async with unit.transaction():
             claim = claims[0]
         if not isinstance(claim, leases.Claimed):
@@ -260,9 +260,9 @@ CONNECTIONS_PER_SLOT = 2
 """One for the work, one for the renewal of the lease."""
 
 
-def step_database(name: str, settings: Settings, *, slots: int) -> Database:
+def step_database(name: str, settings: Settings, *, concurrency: int) -> Database:
     return create_database(
-        settings, name, pool_size=CONNECTIONS_PER_SLOT * (settings.slots or slots) + 1
+        settings, name, pool_size=CONNECTIONS_PER_SLOT * (settings.concurrency or concurrency) + 1
     )
 
 
@@ -272,12 +272,12 @@ def step_consumer(
     database: Database,
     handlers: Mapping[StepKind, StepHandler],
     *,
-    slots: int,
+    concurrency: int,
     closing: Sequence[Callable[[], Awaitable[None]]] = (),
     on_failure: Mapping[StepKind, FailureHandler] = MappingProxyType({}),
-    is_followed: bool = False,
+    streams_progress: bool = False,
 ) -> MessageConsumer:
-    """`slots` is the service's default, which the settings may override. For `is_followed` see `StepRunner`."""
+    """`concurrency` is the service's default, which the settings may override. For `streams_progress` see `StepRunner`."""
     handler = StepRunner(
         name,
         database,
@@ -286,14 +286,14 @@ def step_consumer(
         max_attempts=settings.max_attempts,
         works=handlers,
         on_failure=on_failure,
-        is_followed=is_followed,
+        streams_progress=streams_progress,
     )
     return MessageConsumer(
         name,
         handlers=dict.fromkeys(CONSUMERS[name].subscribes_to, handler),
         bus=create_bus(settings, name),
         database=database,
-        slots=settings.slots or slots,
+        concurrency=settings.concurrency or concurrency,
         drain_seconds=settings.drain_seconds,
         closing=closing,
     )

@@ -25,7 +25,7 @@ _GENERATED_AT = "generated_at"
 """The property of a conclusion with its time, which is left out."""
 
 
-async def canonical_hash(session: AsyncSession, scope: GraphScope) -> str:
+async def graph_fingerprint(session: AsyncSession, scope: GraphScope) -> str:
     """Hash the canonical form, in hex: its types, nodes and edges as JSON, in any order.
 
     Reads in batches, so that memory does not grow with the graph. With concurrent writers, use a transaction of

@@ -39,7 +39,7 @@ def researcher(settings: Settings, work: StepHandler) -> MessageConsumer:
         settings,
         Database(settings.database_url, name="r"),
         {StepKind.QUERY: work},
-        slots=2,
+        concurrency=2,
     )
 
 

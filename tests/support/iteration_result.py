@@ -24,7 +24,7 @@ from shared.events.envelope import Event
 from shared.events.models import IterationCompleted
 from shared.graph.scope import GraphScope
 from shared.tools import Json
-from tests.support.canonical_graph import canonical, canonical_hash
+from tests.support.canonical_graph import canonical, graph_fingerprint
 from tests.support.mission import Mission
 
 _VARYING_FIELDS = {"event_id", "occurred_at", "cost_usd"}
@@ -80,7 +80,7 @@ async def load_iteration_result(
     events = [event for event in stream if event.agent_id == agent.id]
     return IterationResult(
         knowledge=await canonical(session, scope),
-        knowledge_hash=await canonical_hash(session, scope),
+        knowledge_hash=await graph_fingerprint(session, scope),
         ended=(iteration.status, iteration.errors),
         steps=_json_texts(names, ([s.kind, s.index, s.status, s.error, s.result] for s in steps)),
         inbox=_json_texts(names, ([item.title, item.summary] for item in items)),

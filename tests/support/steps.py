@@ -32,7 +32,7 @@ async def running_service(service: MessageConsumer) -> AsyncIterator[None]:
 
 def observer(settings: Settings, work: StepHandler) -> MessageConsumer:
     database = Database(settings.database_url, name="observer")
-    return step_consumer("observer", settings, database, {StepKind.OBSERVE: work}, slots=2)
+    return step_consumer("observer", settings, database, {StepKind.OBSERVE: work}, concurrency=2)
 
 
 async def request_observe_step(database: Database, bus: Bus) -> Step:

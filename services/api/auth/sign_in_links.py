@@ -64,7 +64,7 @@ class SignInLinks:
         link, secret = await credentials.create_link(session, user_id)
         return SignInLinkResponse(url=self._url(secret), expires_at=link.expires_at)
 
-    async def bring(self, reference: str, address: str) -> None:
+    async def send_link(self, reference: str, address: str) -> None:
         """Delivers a link to the user with that name or mail address, if there is one and the
         limits allow it.
 

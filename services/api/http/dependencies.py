@@ -1,6 +1,6 @@
 """FastAPI dependencies for pagination and for events after the commit.
 
-A route takes `paging: Paging`, passes it to a query that ends in
+A route takes `page_request: PageQuery`, passes it to a query that ends in
 `shared.database.pagination.paginate`, and returns a `Page`. An invalid cursor raises
 `InvalidCursorError`, which `services.api.http.problem_details` translates.
 """
@@ -15,7 +15,7 @@ from shared.runtime.bus import Bus
 from shared.runtime.logging import logger
 from shared.schemas.base import LARGEST_PAGE, PAGE_SIZE, Page, PageRequest
 
-__all__ = ["Page", "Paging"]
+__all__ = ["Page", "PageQuery"]
 
 
 def _page_request(
@@ -30,7 +30,7 @@ def _page_request(
     return PageRequest(limit, cursor)
 
 
-Paging = Annotated[PageRequest, Depends(_page_request)]
+PageQuery = Annotated[PageRequest, Depends(_page_request)]
 
 
 log = logger(__name__)
@@ -45,7 +45,7 @@ class BestEffortPublisher:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
 
-    async def tell(self, event: Event) -> None:
+    async def publish(self, event: Event) -> None:
         """Publishes `event`.
 
         Call it after the commit, preferably as a background task of the response.
@@ -70,11 +70,11 @@ class PublishAfterCommit:
     """Publishes the event of a request after its transaction is committed and its response sent."""
 
     def __init__(self, request: Request, tasks: BackgroundTasks) -> None:
-        self._hints: BestEffortPublisher = request.app.state.hints
+        self._publisher: BestEffortPublisher = request.app.state.publisher
         self._tasks = tasks
 
-    def tell(self, event: Event) -> None:
-        self._tasks.add_task(self._hints.tell, event)
+    def publish(self, event: Event) -> None:
+        self._tasks.add_task(self._publisher.publish, event)
 
 
 EventAfterCommit = Annotated[PublishAfterCommit, Depends()]

@@ -62,7 +62,7 @@ class Metrics:
         self.dead_letters.set(installation_state.dead_letters)
         self.running.set(installation_state.running_iterations)
 
-    def tell_pool(self, use: Mapping[str, int]) -> None:
+    def set_pool_use(self, use: Mapping[str, int]) -> None:
         for state, count in use.items():
             self.connections.labels(state).set(count)
 

@@ -22,7 +22,7 @@ from services.api.auth.middleware import (
 )
 from services.api.auth.owner import BootstrapOwner
 from services.api.auth.sign_in_links import SignInLinks
-from services.api.http.dependencies import Page, Paging
+from services.api.http.dependencies import Page, PageQuery
 from services.api.http.idempotency import Idempotent
 from services.api.http.problem_details import (
     ConflictError,
@@ -118,9 +118,9 @@ async def make_own_sign_in_link(
 
 
 @access_router.get("/tokens")
-async def list_tokens(access: OwnedAccess, paging: Paging) -> Page[TokenResponse]:
+async def list_tokens(access: OwnedAccess, page_request: PageQuery) -> Page[TokenResponse]:
     """Lists your tokens, newest first, without their values."""
-    return await account_queries.list_tokens(access.session, access.owner_id, paging)
+    return await account_queries.list_tokens(access.session, access.owner_id, page_request)
 
 
 @access_router.post(
@@ -160,10 +160,10 @@ async def revoke_token(access: OwnedAccess, token_id: UUID) -> None:
 
 
 @access_router.get("/sessions")
-async def list_sessions(access: OwnedAccess, paging: Paging) -> Page[SessionResponse]:
+async def list_sessions(access: OwnedAccess, page_request: PageQuery) -> Page[SessionResponse]:
     """Lists the browsers that you are signed in with, newest first."""
     return await account_queries.list_sessions(
-        access.session, access.owner_id, access.caller.credential_id, paging
+        access.session, access.owner_id, access.caller.credential_id, page_request
     )
 
 
@@ -255,9 +255,9 @@ UserFromPath = Annotated[User, Depends(_find_user, scope="function")]
 
 
 @users_router.get("", name="list_all")
-async def list_users(access: OperatorAccess, paging: Paging) -> Page[UserResponse]:
+async def list_users(access: OperatorAccess, page_request: PageQuery) -> Page[UserResponse]:
     """Lists users by name."""
-    return await account_queries.list_users(access.session, paging)
+    return await account_queries.list_users(access.session, page_request)
 
 
 @users_router.post(
@@ -377,7 +377,7 @@ async def request_sign_in_link(
     refuse_cross_site(request.headers)
     _limit_link_requests(request, body.user)
     invitations: SignInLinks = request.app.state.invitations
-    after.add_task(invitations.bring, body.user, address_of(request))
+    after.add_task(invitations.send_link, body.user, address_of(request))
     return {"detail": "If there is such a user, a sign-in link is on its way."}
 
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from services.api.auth.dependencies import OwnedAccess, OwnedAgent
 from services.api.commands import agents as agent_commands
 from services.api.commands.agents import ChangedAgent, NewAgent, NewConfiguration
-from services.api.http.dependencies import EventAfterCommit, Page, Paging
+from services.api.http.dependencies import EventAfterCommit, Page, PageQuery
 from services.api.http.etags import UNCHANGED, IfMatch, etag_response
 from services.api.http.idempotency import Idempotent
 from services.api.http.openapi import length_in_schema
@@ -54,7 +54,7 @@ async def create_agent(
 
     async def make() -> AgentDetails:
         result = await agent_commands.create_agent(access.session, access.owner_id, body, caps)
-        afterwards.tell(result.event)
+        afterwards.publish(result.event)
         return result.agent
 
     return await once.answer(make)
@@ -63,7 +63,7 @@ async def create_agent(
 @agents_router.get("", name="list_all")
 async def list_agents(
     access: OwnedAccess,
-    paging: Paging,
+    page_request: PageQuery,
     state: AgentState | None = None,
     search: Annotated[
         str | None, Query(max_length=200, description="Words, or parts of them, of the name")
@@ -71,7 +71,7 @@ async def list_agents(
 ) -> Page[AgentResponse]:
     """Lists agents by name."""
     return await agent_queries.list_agents(
-        access.session, access.owner_id, paging, state=state, search=search
+        access.session, access.owner_id, page_request, state=state, search=search
     )
 
 
@@ -157,7 +157,7 @@ async def configure(
     result = await agent_commands.configure_agent(
         access.session, access.owner_id, access.agent.id, body
     )
-    afterwards.tell(result.event)
+    afterwards.publish(result.event)
     return result.agent
 
 
@@ -181,10 +181,12 @@ async def show_prompts(access: OwnedAgent, request: Request) -> Response:
 
 @configuration_router.get("/prompts/history")
 async def list_versions(
-    access: OwnedAgent, paging: Paging, phase: PromptedPhase | None = None
+    access: OwnedAgent, page_request: PageQuery, phase: PromptedPhase | None = None
 ) -> Page[PromptResponse]:
     """Lists all versions of a prompt, newest first."""
-    return await agent_queries.list_prompt_versions(access.session, access.agent.id, phase, paging)
+    return await agent_queries.list_prompt_versions(
+        access.session, access.agent.id, phase, page_request
+    )
 
 
 @configuration_router.put(

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from services.api.auth.dependencies import OwnedAgent
 from services.api.commands import conversations
 from services.api.commands.conversations import NewMemory, NewMessage, UnprocessableError
-from services.api.http.dependencies import EventAfterCommit, Page, Paging
+from services.api.http.dependencies import EventAfterCommit, Page, PageQuery
 from services.api.http.idempotency import Idempotent
 from services.api.http.problem_details import ConflictError, problems
 from services.api.queries import conversation as conversation_queries
@@ -51,10 +51,10 @@ _NAMES: Final = {ToolUseResponse: "tool", Restart: "restart", TextPiece: "text"}
 
 
 @router.get("/conversation/messages")
-async def list_messages(access: OwnedAgent, paging: Paging) -> Page[MessageResponse]:
+async def list_messages(access: OwnedAgent, page_request: PageQuery) -> Page[MessageResponse]:
     """Lists messages, newest first: questions, answers as far as they are written, and advice."""
     return await conversation_queries.list_messages(
-        access.session, access.owner_id, access.agent.id, paging
+        access.session, access.owner_id, access.agent.id, page_request
     )
 
 
@@ -78,7 +78,7 @@ async def send_message(
     async def make() -> ConversationTurn:
         turn, step = await conversations.ask_question(access, body.content)
         if step.status == StepStatus.PENDING:
-            afterwards.tell(derived_events.agent_task_event(step))
+            afterwards.publish(derived_events.agent_task_event(step))
         return turn
 
     return await once.answer(make)
@@ -175,11 +175,11 @@ async def _message(database: Database, subscription: AnswerSubscription) -> Mess
 
 @router.get("/memories")
 async def list_memories(
-    access: OwnedAgent, paging: Paging, forgotten: bool = False
+    access: OwnedAgent, page_request: PageQuery, forgotten: bool = False
 ) -> Page[MemoryResponse]:
     """Lists memories, newest first; with `forgotten`, the forgotten ones."""
     return await conversation_queries.list_memories(
-        access.session, access.owner_id, access.agent.id, paging, forgotten=forgotten
+        access.session, access.owner_id, access.agent.id, page_request, forgotten=forgotten
     )
 
 

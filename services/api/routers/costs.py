@@ -9,7 +9,7 @@ from fastapi import APIRouter, Body, Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from services.api.auth.dependencies import OperatorAccess, OwnedAccess, OwnedAgent
-from services.api.http.dependencies import Page, Paging
+from services.api.http.dependencies import Page, PageQuery
 from services.api.http.problem_details import ProblemError
 from services.api.queries import costs
 from services.api.queries.costs import CostQuery, TooManyDaysError
@@ -124,11 +124,14 @@ async def set_installation_budget(
 
 @calls_router.get("", name="list_of_agent")
 async def list_calls(
-    access: OwnedAgent, paging: Paging, kind: CallKind | None = None, phase: Phase | None = None
+    access: OwnedAgent,
+    page_request: PageQuery,
+    kind: CallKind | None = None,
+    phase: Phase | None = None,
 ) -> Page[CallResponse]:
     """Lists calls, newest first."""
     return await costs.list_calls(
-        access.session, access.owner_id, access.agent.id, paging, kind=kind, phase=phase
+        access.session, access.owner_id, access.agent.id, page_request, kind=kind, phase=phase
     )
 
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from services.api.auth.dependencies import OwnedAgent
 from services.api.commands import merges as merge_commands
 from services.api.commands.merges import NewMerge
-from services.api.http.dependencies import Page, Paging
+from services.api.http.dependencies import Page, PageQuery
 from services.api.http.etags import UNCHANGED, etag_response
 from services.api.http.idempotency import Idempotent
 from services.api.http.problem_details import NotFoundError, problems
@@ -92,7 +92,7 @@ Since = Annotated[Utc | None, Query(description="Touched since then only")]
 @router.get("/nodes")
 async def list_nodes(
     access: OwnedAgent,
-    paging: Paging,
+    page_request: PageQuery,
     type_name: OfType = None,
     updated_since: Since = None,
     search: Annotated[
@@ -102,7 +102,7 @@ async def list_nodes(
 ) -> Page[NodeResponse]:
     """Lists nodes, most recently changed first."""
     node_filter = NodeFilter(type_name, updated_since, search)
-    return await graph_queries.list_nodes(access.session, access.scope, paging, node_filter)
+    return await graph_queries.list_nodes(access.session, access.scope, page_request, node_filter)
 
 
 @router.get("/nodes/{node_id}", response_model=NodeDetails, responses=UNCHANGED)
@@ -116,23 +116,25 @@ async def show_node(access: OwnedAgent, node_id: NodeId, request: Request) -> Re
 
 @router.get("/nodes/{node_id}/edges")
 async def list_edges_of_node(
-    access: OwnedAgent, paging: Paging, node_id: NodeId, type_name: OfType = None
+    access: OwnedAgent, page_request: PageQuery, node_id: NodeId, type_name: OfType = None
 ) -> Page[EdgeResponse]:
     """Lists the edges that start or end at the node, most recently changed first."""
     if not await graph_queries.has_node(access.session, access.scope, node_id):
         raise NotFoundError("node", node_id)
     edge_filter = EdgeFilter(type_name=type_name, node_id=node_id)
-    return await graph_queries.list_edges(access.session, access.scope, paging, edge_filter)
+    return await graph_queries.list_edges(access.session, access.scope, page_request, edge_filter)
 
 
 @router.get("/nodes/{node_id}/evidence")
 async def list_evidence_of_node(
-    access: OwnedAgent, paging: Paging, node_id: UUID
+    access: OwnedAgent, page_request: PageQuery, node_id: UUID
 ) -> Page[EvidenceResponse]:
     """Lists evidence from pages, by the date of validity, newest first."""
     if not await graph_queries.has_node(access.session, access.scope, node_id):
         raise NotFoundError("node", node_id)
-    return await provenance.list_evidence_of_node(access.session, access.scope, node_id, paging)
+    return await provenance.list_evidence_of_node(
+        access.session, access.scope, node_id, page_request
+    )
 
 
 @router.get("/nodes/{node_id}/neighbourhood")
@@ -156,7 +158,7 @@ async def show_neighbourhood(
 @router.get("/edges")
 async def list_edges(
     access: OwnedAgent,
-    paging: Paging,
+    page_request: PageQuery,
     type_name: OfType = None,
     updated_since: Since = None,
     source_id: Annotated[UUID | None, Query(description="Beginning at this node")] = None,
@@ -165,7 +167,7 @@ async def list_edges(
 ) -> Page[EdgeResponse]:
     """Lists edges, most recently changed first."""
     edge_filter = EdgeFilter(type_name, updated_since, source_id, target_id, node_id)
-    return await graph_queries.list_edges(access.session, access.scope, paging, edge_filter)
+    return await graph_queries.list_edges(access.session, access.scope, page_request, edge_filter)
 
 
 @router.get("/edges/{edge_id}", response_model=EdgeDetails, responses=UNCHANGED)
@@ -180,19 +182,23 @@ async def show_edge(access: OwnedAgent, edge_id: UUID, request: Request) -> Resp
 
 @router.get("/edges/{edge_id}/evidence")
 async def list_evidence_of_edge(
-    access: OwnedAgent, paging: Paging, edge_id: UUID
+    access: OwnedAgent, page_request: PageQuery, edge_id: UUID
 ) -> Page[EvidenceResponse]:
     """Lists evidence from pages, by the date of validity, newest first."""
     if not await graph_queries.has_edge(access.session, access.scope, edge_id):
         raise NotFoundError("edge", edge_id)
-    return await provenance.list_evidence_of_edge(access.session, access.scope, edge_id, paging)
+    return await provenance.list_evidence_of_edge(
+        access.session, access.scope, edge_id, page_request
+    )
 
 
 @router.get("/node-types", response_model=Page[NodeTypeDetails], responses=UNCHANGED)
-async def list_node_types(access: OwnedAgent, paging: Paging, request: Request) -> Response:
+async def list_node_types(
+    access: OwnedAgent, page_request: PageQuery, request: Request
+) -> Response:
     """Lists node types by name, with the JSON Schema of their properties and an example."""
     return etag_response(
-        request, await graph_queries.list_node_types(access.session, access.scope, paging)
+        request, await graph_queries.list_node_types(access.session, access.scope, page_request)
     )
 
 
@@ -207,10 +213,12 @@ async def show_node_type(access: OwnedAgent, node_type: str, request: Request) -
 
 
 @router.get("/edge-types", response_model=Page[EdgeTypeDetails], responses=UNCHANGED)
-async def list_edge_types(access: OwnedAgent, paging: Paging, request: Request) -> Response:
+async def list_edge_types(
+    access: OwnedAgent, page_request: PageQuery, request: Request
+) -> Response:
     """Lists edge types by name, with their allowed source and target types."""
     return etag_response(
-        request, await graph_queries.list_edge_types(access.session, access.scope, paging)
+        request, await graph_queries.list_edge_types(access.session, access.scope, page_request)
     )
 
 
@@ -225,16 +233,20 @@ async def show_edge_type(access: OwnedAgent, edge_type: str, request: Request) -
 
 
 @router.get("/duplicates", name="list_duplicates")
-async def list_duplicate_candidates(access: OwnedAgent, paging: Paging) -> Page[DuplicatePair]:
+async def list_duplicate_candidates(
+    access: OwnedAgent, page_request: PageQuery
+) -> Page[DuplicatePair]:
     """Lists pairs of possible duplicates. A page checks `limit` nodes, most recently changed first, and may be empty."""
-    return await entity_resolution.list_duplicate_candidates(access.session, access.scope, paging)
+    return await entity_resolution.list_duplicate_candidates(
+        access.session, access.scope, page_request
+    )
 
 
 @router.get("/merges")
-async def list_merges(access: OwnedAgent, paging: Paging) -> Page[MergeResponse]:
+async def list_merges(access: OwnedAgent, page_request: PageQuery) -> Page[MergeResponse]:
     """Lists merges, newest first, including undone ones."""
     return await entity_resolution.list_merges(
-        access.session, access.owner_id, access.agent.id, paging
+        access.session, access.owner_id, access.agent.id, page_request
     )
 
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from services.api.auth.dependencies import OwnedAccess, OwnedAgent
-from services.api.http.dependencies import Page, Paging
+from services.api.http.dependencies import Page, PageQuery
 from services.api.http.etags import UNCHANGED, etag_response
 from services.api.http.problem_details import NotFoundError
 from services.api.queries import iterations as iteration_queries
@@ -25,11 +25,11 @@ Number = Annotated[int, Path(ge=1, le=2**31 - 1, description="The iteration's nu
 
 @iterations_router.get("/agents/{agent}/iterations", name="list_of_agent")
 async def list_iterations(
-    access: OwnedAgent, paging: Paging, status: IterationStatus | None = None
+    access: OwnedAgent, page_request: PageQuery, status: IterationStatus | None = None
 ) -> Page[IterationSummary]:
     """Lists iterations, newest first."""
     return await iteration_queries.list_iterations(
-        access.session, access.owner_id, access.agent.id, paging, status=status
+        access.session, access.owner_id, access.agent.id, page_request, status=status
     )
 
 
@@ -69,11 +69,11 @@ def _response(request: Request, iteration: IterationDetails | None, reference: o
 
 @interactions_router.get("/agents/{agent}/interactions", name="list_of_agent")
 async def list_phase_runs(
-    access: OwnedAgent, paging: Paging, phase: Phase | None = None
+    access: OwnedAgent, page_request: PageQuery, phase: Phase | None = None
 ) -> Page[InteractionHead]:
     """Lists phase runs, newest first; optionally of one phase."""
     return await transcripts.list_phase_runs(
-        access.session, access.owner_id, access.agent.id, paging, phase=phase
+        access.session, access.owner_id, access.agent.id, page_request, phase=phase
     )
 
 
@@ -88,11 +88,11 @@ async def show_phase_run(access: OwnedAccess, interaction_id: UUID) -> Interacti
 
 @interactions_router.get("/interactions/{interaction_id}/events", name="list_events")
 async def list_phase_run_events(
-    access: OwnedAccess, paging: Paging, interaction_id: UUID
+    access: OwnedAccess, page_request: PageQuery, interaction_id: UUID
 ) -> Page[InteractionEvent]:
     """Lists events, oldest first: answers with text and tool calls, and tool results."""
     events_page = await transcripts.list_events(
-        access.session, access.owner_id, interaction_id, paging
+        access.session, access.owner_id, interaction_id, page_request
     )
     if events_page is None:
         raise NotFoundError("interaction", interaction_id)

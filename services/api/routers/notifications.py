@@ -10,7 +10,7 @@ from starlette.responses import Response
 from services.api.auth.dependencies import OwnedAccess
 from services.api.commands import destinations as destination_commands
 from services.api.commands.destinations import DestinationChange, NewDestination
-from services.api.http.dependencies import Page, Paging
+from services.api.http.dependencies import Page, PageQuery
 from services.api.http.idempotency import Idempotent
 from services.api.http.problem_details import ConflictError, NotFoundError, problems
 from services.api.queries import notifications
@@ -33,11 +33,11 @@ destinations_router = APIRouter(prefix="/destinations", tags=["destinations"])
 
 @inbox_router.get("", name="list_all")
 async def list_inbox_items(
-    access: OwnedAccess, paging: Paging, unread: bool = False, agent_id: UUID | None = None
+    access: OwnedAccess, page_request: PageQuery, unread: bool = False, agent_id: UUID | None = None
 ) -> Page[InboxItemResponse]:
     """Lists inbox items, newest first; optionally of one agent."""
     return await notifications.list_inbox_items(
-        access.session, access.owner_id, paging, unread_only=unread, agent_id=agent_id
+        access.session, access.owner_id, page_request, unread_only=unread, agent_id=agent_id
     )
 
 
@@ -86,9 +86,11 @@ DestinationFromPath = Annotated[DestinationDetails, Depends(_find_destination, s
 
 
 @destinations_router.get("", name="list_all")
-async def list_destinations(access: OwnedAccess, paging: Paging) -> Page[DestinationResponse]:
+async def list_destinations(
+    access: OwnedAccess, page_request: PageQuery
+) -> Page[DestinationResponse]:
     """Lists destinations, newest first, with their last delivery."""
-    return await notifications.list_destinations(access.session, access.owner_id, paging)
+    return await notifications.list_destinations(access.session, access.owner_id, page_request)
 
 
 @destinations_router.post(
@@ -170,12 +172,12 @@ async def rotate_secret(access: OwnedAccess, destination: DestinationFromPath) -
 async def list_deliveries(
     access: OwnedAccess,
     destination: DestinationFromPath,
-    paging: Paging,
+    page_request: PageQuery,
     status: Annotated[DeliveryStatus | None, Query(description="Of this status only")] = None,
 ) -> Page[DeliveryResponse]:
     """Lists deliveries, newest first."""
     return await notifications.list_deliveries(
-        access.session, destination.id, paging, status=status
+        access.session, destination.id, page_request, status=status
     )
 
 

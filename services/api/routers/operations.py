@@ -16,7 +16,7 @@ from services.api.auth.dependencies import (
 from services.api.auth.middleware import require_scope
 from services.api.auth.owner import BootstrapOwner
 from services.api.diagnostics import SERVICES
-from services.api.http.dependencies import Page, Paging
+from services.api.http.dependencies import Page, PageQuery
 from services.api.http.metrics import Metrics
 from services.api.http.problem_details import ConflictError, NotFoundError, problems
 from services.api.queries import operations
@@ -61,11 +61,11 @@ DeadLetterFromPath = Annotated[DeadLetterDetails, Depends(_dead_letter_from_path
 
 @dead_letters_router.get("", name="list_all")
 async def list_dead_letters(
-    access: OwnedAccess, paging: Paging, service: str | None = None
+    access: OwnedAccess, page_request: PageQuery, service: str | None = None
 ) -> Page[DeadLetterResponse]:
     """Lists dead letters, newest first; optionally of one service."""
     return await operations.list_dead_letters(
-        access.session, access.caller, paging, service=service
+        access.session, access.caller, page_request, service=service
     )
 
 
@@ -140,7 +140,7 @@ async def show_metrics(request: Request) -> Response:
     """Metrics: requests, durations, connections, and open work."""
     of_api: Metrics = request.app.state.metrics
     database: Database = request.app.state.database
-    of_api.tell_pool(database.pool_use())
+    of_api.set_pool_use(database.pool_use())
     try:
         await of_api.look(database)
     except TransientError as error:

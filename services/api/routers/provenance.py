@@ -15,7 +15,7 @@ from services.api.auth.dependencies import (
 )
 from services.api.commands import retractions as retraction_commands
 from services.api.commands.retractions import NewRetraction, RetractionWakeup
-from services.api.http.dependencies import Page, Paging
+from services.api.http.dependencies import Page, PageQuery
 from services.api.http.etags import UNCHANGED, etag_response
 from services.api.http.idempotency import Idempotent
 from services.api.http.problem_details import NotFoundError, problems
@@ -43,7 +43,7 @@ investigations_router = APIRouter(prefix="/agents/{agent}", tags=["investigation
 @sources_router.get("/sources")
 async def list_sources(
     access: OwnedAgent,
-    paging: Paging,
+    page_request: PageQuery,
     url: Annotated[
         str | None, Query(max_length=2000, description="Versions of the page at this address only")
     ] = None,
@@ -53,7 +53,7 @@ async def list_sources(
 ) -> Page[SourceResponse]:
     """Lists sources by the time of fetching, newest first, without their text. A changed page is another source."""
     return await provenance.list_sources(
-        access.session, access.scope, paging, url=url, retracted=retracted
+        access.session, access.scope, page_request, url=url, retracted=retracted
     )
 
 
@@ -69,7 +69,7 @@ async def show_source(access: OwnedAgent, source_id: UUID, request: Request) -> 
 @sources_router.get("/retractions")
 async def list_retractions(
     access: OwnedAgent,
-    paging: Paging,
+    page_request: PageQuery,
     active: Annotated[
         bool | None, Query(description="Only active ones (true), or only restored ones (false)")
     ] = None,
@@ -82,7 +82,7 @@ async def list_retractions(
         access.session,
         access.owner_id,
         access.agent.id,
-        paging,
+        page_request,
         active=active,
         source=source,
     )
@@ -153,10 +153,10 @@ async def verify_all(
 
 
 @conclusions_router.get("/analyses")
-async def list_analyses(access: OwnedAgent, paging: Paging) -> Page[ConclusionResponse]:
+async def list_analyses(access: OwnedAgent, page_request: PageQuery) -> Page[ConclusionResponse]:
     """Lists analyses, newest first, with their citations."""
     return await conclusion_queries.list_conclusions(
-        access.session, access.scope, ANALYSIS_TYPE, paging
+        access.session, access.scope, ANALYSIS_TYPE, page_request
     )
 
 
@@ -170,10 +170,10 @@ async def show_analysis(access: OwnedAgent, analysis_id: UUID, request: Request)
 
 
 @conclusions_router.get("/advice")
-async def list_advice(access: OwnedAgent, paging: Paging) -> Page[ConclusionResponse]:
+async def list_advice(access: OwnedAgent, page_request: PageQuery) -> Page[ConclusionResponse]:
     """Lists advice, newest first, with the analyses it is based on."""
     return await conclusion_queries.list_conclusions(
-        access.session, access.scope, ADVICE_TYPE, paging
+        access.session, access.scope, ADVICE_TYPE, page_request
     )
 
 
@@ -200,12 +200,12 @@ async def _conclusion_or_404(
 @investigations_router.get("/investigation-requests")
 async def list_investigation_requests(
     access: OwnedAgent,
-    paging: Paging,
+    page_request: PageQuery,
     is_open: Annotated[
         bool | None, Query(alias="open", description="Those that are open, or are not, only")
     ] = None,
 ) -> Page[InvestigationRequestResponse]:
     """Lists investigation requests, newest first. The observer sees open ones until a query answers them or they expire."""
     return await conclusions.list_investigation_requests(
-        access.session, access.owner_id, access.agent.id, paging, is_open=is_open
+        access.session, access.owner_id, access.agent.id, page_request, is_open=is_open
     )

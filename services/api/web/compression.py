@@ -24,11 +24,11 @@ class CompressionMiddleware:
     """
 
     def __init__(self, app: ASGIApp) -> None:
-        self._as_it_is = app
-        self._smaller = GZipMiddleware(app, minimum_size=MIN_BYTES, compresslevel=LEVEL)
+        self._uncompressed = app
+        self._compressed = GZipMiddleware(app, minimum_size=MIN_BYTES, compresslevel=LEVEL)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._smaller if _is_compressible(scope) else self._as_it_is
+        app = self._compressed if _is_compressible(scope) else self._uncompressed
         await app(scope, receive, send)
 
 

@@ -28,8 +28,8 @@ from shared.runtime.bus import Bus
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.workflow import dead_letters
-from tests.support.assistant.making import configuration, edge_type, node_type
-from tests.support.assistant.making import types as typed
+from tests.support.assistant.configuration_answers import configuration, edge_type, node_type
+from tests.support.assistant.configuration_answers import types as typed
 from tests.support.configuring import (
     NAME,
     configuration_response,

@@ -205,7 +205,7 @@ async def test_a_configuration_is_requested_at_once_and_its_interaction_can_be_r
     app = build(sandbox_settings)
 
     async def is_connected_to_nats() -> bool:
-        return bool(app.state.hints._bus.is_connected)
+        return bool(app.state.publisher._bus.is_connected)
 
     async with (
         running_services(sandbox_settings, ["assistant"]),

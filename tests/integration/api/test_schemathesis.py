@@ -31,7 +31,7 @@ from schemathesis.specs.openapi.checks import (
 from services.api.auth.middleware import BEARER, SAME_ORIGIN
 from shared.database.engine import Database
 from shared.runtime.settings import Settings
-from tests.support.api.around import ADDRESS, AgentResources, create_agent_resources
+from tests.support.api.agent_resources import ADDRESS, AgentResources, create_agent_resources
 from tests.support.api.full_agent import FullAgent, create_full_agent
 from tests.support.api.serving import serve_api
 from tests.support.api.signed_in import create_token, session_cookie_name

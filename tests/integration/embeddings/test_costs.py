@@ -101,7 +101,7 @@ async def test_a_failed_embedding_is_tried_once_a_run_and_made_up_for_later(
     embedding_case: EmbeddingCase, sandbox_control: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     errors: list[Exception] = []
-    monkeypatch.setattr("shared.runtime.providers._tell_unembedded", errors.append)
+    monkeypatch.setattr("shared.runtime.providers._log_embedding_error", errors.append)
     await fill(embedding_case.agent_graph)
     sandbox_control.faults({"kind": "status", "status": 500, "path": "/embeddings", "always": True})
     await embedding_case.embed()
@@ -142,7 +142,7 @@ async def test_a_vector_of_the_wrong_length_is_refused_with_an_explanation(
     embedding_case: EmbeddingCase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     errors: list[Exception] = []
-    monkeypatch.setattr("shared.runtime.providers._tell_unembedded", errors.append)
+    monkeypatch.setattr("shared.runtime.providers._log_embedding_error", errors.append)
     monkeypatch.setattr("shared.llm.provider.DIMENSIONS", DIMENSIONS + 1)
     await fill(embedding_case.agent_graph)
     await embedding_case.embed()

@@ -13,7 +13,7 @@ async def test_an_unavailable_embedding_server_is_called_once_a_phase(
     embedding_case: EmbeddingCase, sandbox_control: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     errors: list[Exception] = []
-    monkeypatch.setattr("shared.runtime.providers._tell_unembedded", errors.append)
+    monkeypatch.setattr("shared.runtime.providers._log_embedding_error", errors.append)
     await fill(embedding_case.agent_graph)
     sandbox_control.faults({"kind": "status", "status": 500, "path": "/embeddings", "always": True})
     sandbox_control.script(

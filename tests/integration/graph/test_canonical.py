@@ -22,7 +22,7 @@ from shared.graph import edges
 from shared.graph.conclusions import conclusions
 from shared.graph.scope import GraphScope
 from shared.graph.types import RESERVED_TYPES
-from tests.support.canonical_graph import canonical, canonical_hash
+from tests.support.canonical_graph import canonical, graph_fingerprint
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.agent_graph import EVIDENCE_INPUTS, PAGE, AgentGraph
 
@@ -33,7 +33,7 @@ Row = GraphNode | GraphEdge | GraphNodeType | GraphEdgeType | Evidence | Source
 
 async def hash_of(agent_graph: AgentGraph, scope: GraphScope | None = None) -> str:
     async with agent_graph.database.transaction() as session:
-        return await canonical_hash(session, scope or agent_graph.scope)
+        return await graph_fingerprint(session, scope or agent_graph.scope)
 
 
 async def learn(agent_graph: AgentGraph, *, backwards: bool = False) -> None:
@@ -173,7 +173,7 @@ async def test_any_change_changes_the_hash(agent_graph: AgentGraph) -> None:
                     for other in variants(original):
                         setattr(row, column, other)
                         await session.flush()
-                        changed_hash = await canonical_hash(session, agent_graph.scope)
+                        changed_hash = await graph_fingerprint(session, agent_graph.scope)
                         assert changed_hash not in hashes, (table, column, other)
                         hashes.add(changed_hash)
                     setattr(row, column, original)

@@ -18,7 +18,7 @@ from tests.support.graph.mutations import MUTATIONS, Mutation, name_of
 from tests.support.graph.page_evidence import said
 from tests.support.graph.random_rows import Chance
 from tests.support.graph.retraction_graph import RetractionGraph
-from tests.support.graph.verifying import COUNTRIES, breaks, grow
+from tests.support.graph.verification import COUNTRIES, breaks, grow
 from tests.support.seeds import repeatable
 
 ROUNDS: Final = 12

@@ -6,11 +6,11 @@ from typing import Final
 import pytest
 
 from shared.graph.scope import GraphScope
-from tests.support.canonical_graph import canonical_hash
+from tests.support.canonical_graph import graph_fingerprint
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.graph_with_evidence import EvidenceGraph
 from tests.support.graph.transfer import exported, imported
-from tests.support.graph.verifying import breaks
+from tests.support.graph.verification import breaks
 from tests.support.graph.walking import Walk
 from tests.support.seeds import repeatable
 
@@ -36,8 +36,8 @@ async def test_every_step_leaves_an_intact_graph(
                 )
                 await assert_intact(agent_graph, scope, actions)
                 async with agent_graph.database.snapshot() as session:
-                    before = await canonical_hash(session, agent_graph.scope)
-                    assert await canonical_hash(session, scope) == before, actions
+                    before = await graph_fingerprint(session, agent_graph.scope)
+                    assert await graph_fingerprint(session, scope) == before, actions
 
 
 async def assert_intact(agent_graph: AgentGraph, scope: GraphScope, actions: list[str]) -> None:

@@ -13,7 +13,7 @@ from shared.graph.projection import reproject_node
 from shared.graph.provenance import integrity
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.upsert import UpsertResult
-from tests.support.canonical_graph import canonical_hash
+from tests.support.canonical_graph import graph_fingerprint
 from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
 
 YEARS = (2022, 2023, 2024)
@@ -94,7 +94,7 @@ async def test_the_order_of_arrival_does_not_matter(
     assert (await load_node(census, result)).properties == {"summary": "A state.", "population": 24}
     async with census.database.transaction() as session:
         assert await session.scalar(select(func.count()).select_from(Evidence)) == 6
-        hashes = {await canonical_hash(session, agent.scope) for agent in (census, stranger)}
+        hashes = {await graph_fingerprint(session, agent.scope) for agent in (census, stranger)}
     assert len(hashes) == 1
 
 

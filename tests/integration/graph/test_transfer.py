@@ -20,12 +20,12 @@ from shared.graph.transfer.file_reader import BadFileError, ExportedGraph
 from shared.graph.transfer.importer import import_graph
 from shared.graph.verification.verifier import verify_conclusion
 from tests.support.attack_mode import in_full
-from tests.support.canonical_graph import canonical, canonical_hash
+from tests.support.canonical_graph import canonical, graph_fingerprint
 from tests.support.factories import MISSION
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.graph_with_evidence import EvidenceGraph, prove
 from tests.support.graph.transfer import exported, imported, reseal
-from tests.support.graph.verifying import breaks, grow
+from tests.support.graph.verification import breaks, grow
 from tests.support.hostile import JSON, STRINGS
 from tests.support.seeds import repeatable
 
@@ -53,8 +53,8 @@ async def test_an_imported_graph_equals_the_original_with_its_evidence(
         scope = await imported(evidence_graph, await exported(evidence_graph))
         async with evidence_graph.agent_graph.database.snapshot() as session:
             assert await canonical(session, scope) == await canonical(session, evidence_graph.scope)
-            old = await canonical_hash(session, evidence_graph.scope)
-            assert await canonical_hash(session, scope) == old
+            old = await graph_fingerprint(session, evidence_graph.scope)
+            assert await graph_fingerprint(session, scope) == old
             assert await breaks(session, scope) == []
             advice = ids.node_id(scope.agent_id, ADVICE_TYPE, "Wait")
             report = await verify_conclusion(session, scope.owner_id, advice)

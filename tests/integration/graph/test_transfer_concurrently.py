@@ -20,7 +20,7 @@ from tests.support.graph.duplicates import Duplicates, merge_nodes
 from tests.support.graph.graph_with_evidence import EvidenceGraph, prove
 from tests.support.graph.retraction_graph import RetractionGraph
 from tests.support.graph.transfer import exported, imported, reseal
-from tests.support.graph.verifying import breaks
+from tests.support.graph.verification import breaks
 
 
 @pytest.fixture

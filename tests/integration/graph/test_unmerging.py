@@ -18,7 +18,7 @@ from tests.support.graph.duplicates import (
     undo_merge,
 )
 from tests.support.graph.page_evidence import said
-from tests.support.graph.verifying import breaks
+from tests.support.graph.verification import breaks
 
 
 async def test_an_immediate_undo_restores_the_previous_state(

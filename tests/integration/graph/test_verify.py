@@ -8,7 +8,7 @@ from sqlalchemy import delete, update
 from shared.database.tables import Evidence, GraphNode, Source
 from shared.graph.verification.verifier import check_page, verify_conclusion
 from shared.schemas.provenance import CheckedCounts, ElementFault, VerificationResponse
-from tests.support.canonical_graph import canonical_hash
+from tests.support.canonical_graph import graph_fingerprint
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.graph_with_evidence import FETCHED, EvidenceGraph, prove
 from tests.support.graph.retraction_graph import RetractionGraph
@@ -227,4 +227,4 @@ async def test_elements_of_a_pending_retraction_have_no_faults(
 
 async def load_hash(evidence_graph: EvidenceGraph) -> str:
     async with evidence_graph.agent_graph.database.snapshot() as session:
-        return await canonical_hash(session, evidence_graph.scope)
+        return await graph_fingerprint(session, evidence_graph.scope)

@@ -69,8 +69,8 @@ async def test_a_slow_receiver_does_not_delay_other_receivers(
     slow = await make_webhook(database, agent, receiver.url("/slow"))
     quick = await make_webhook(database, agent, receiver.url("/quick"))
     await make_items(database, agent, 30)
-    few_slots = notifier.model_copy(update={"slots": 4})
-    async with running_services(few_slots, NOTIFIER):
+    low_concurrency = notifier.model_copy(update={"concurrency": 4})
+    async with running_services(low_concurrency, NOTIFIER):
         await wait_until(receiver.hit(30, "/quick"), what="the quick one to have everything")
         waiting = await list_deliveries(database, slow)
         assert {delivery.status for delivery in waiting} == {DeliveryStatus.PENDING}

@@ -23,7 +23,7 @@ from tests.support.factories import make_agent
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.mutations import MUTATIONS, name_of
 from tests.support.graph.random_rows import Chance
-from tests.support.graph.verifying import breaks
+from tests.support.graph.verification import breaks
 from tests.support.running_services import ended_iteration, running_services
 from tests.support.seeds import repeatable
 

@@ -206,7 +206,7 @@ async def test_an_observe_step_is_not_retried_and_the_error_says_what_to_do(
         settings,
         Database(settings.database_url, name="o"),
         {StepKind.OBSERVE: fail_permanently},
-        slots=1,
+        concurrency=1,
     )
     async with running_service(consumer), running_services(settings, ["aggregator"]):
         await ended_iteration(database, await _agent_of(database, started.iteration), 1)

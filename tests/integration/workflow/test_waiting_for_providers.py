@@ -173,8 +173,8 @@ async def test_a_waiting_step_blocks_no_slot(
             raise unavailable_error(3600)
         return StepResult({"queries": 0, "insights": 0})
 
-    one_slot = settings.model_copy(update={"slots": 1})
-    async with running_service(observer(one_slot, work)):
+    one_at_a_time = settings.model_copy(update={"concurrency": 1})
+    async with running_service(observer(one_at_a_time, work)):
         await wait_until(lambda: is_waiting(database, waiting), what="the first to wait")
         other = await make_iteration(database, await make_agent(database, name="another"))
         await bus.publish(derived_events.iteration_step_event(other.iteration, other.observe))

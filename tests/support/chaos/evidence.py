@@ -26,7 +26,7 @@ from shared.events.topology import STREAM
 from shared.graph.scope import GraphScope
 from shared.runtime.bus import Bus
 from shared.workflow import steps
-from tests.support.canonical_graph import canonical_hash
+from tests.support.canonical_graph import graph_fingerprint
 
 StreamEvents = Sequence[tuple[Event, bytes]]
 """Events in stream order, each with its payload."""
@@ -61,7 +61,7 @@ async def load_result(session: AsyncSession, scope: GraphScope) -> Result:
     return Result(
         status=iteration.status,
         errors=tuple(iteration.errors),
-        graph=await canonical_hash(session, scope),
+        graph=await graph_fingerprint(session, scope),
         inbox=tuple(sorted((item.title, item.summary) for item in items)),
         messages=await session.scalar(messages.where(Conversation.agent_id == agent_id)) or 0,
         steps=tuple((step.kind, step.index, step.status) for step in iteration_steps),

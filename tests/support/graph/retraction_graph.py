@@ -163,7 +163,7 @@ class RetractionGraph:
                 )
             )
             return State(
-                await canonical_graph.canonical_hash(session, self.agent_graph.scope),
+                await canonical_graph.graph_fingerprint(session, self.agent_graph.scope),
                 {element_id: seal for element_id, (seal, _) in elements.items()},
                 frozenset(
                     element_id for element_id, (_, unsupported) in elements.items() if unsupported

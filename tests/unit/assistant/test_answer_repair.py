@@ -14,7 +14,7 @@ from services.assistant.answer_repair import repair_configuration, repair_types
 from shared.enums import PROMPTED_PHASES, Phase
 from shared.graph.validation import refuse_bad_schema
 from shared.llm.repair import Repairs, UnreadableError, read_json
-from tests.support.assistant.making import (
+from tests.support.assistant.configuration_answers import (
     EDGE_TYPES,
     NODE_TYPES,
     a_property,

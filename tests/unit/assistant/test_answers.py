@@ -16,7 +16,7 @@ from services.assistant.agent_schema import (
 from shared.enums import PROMPTED_PHASES
 from shared.graph.validation import refuse_bad_schema
 from shared.tools.schemas import MAX_PORTABLE_ITEMS
-from tests.support.assistant.making import (
+from tests.support.assistant.configuration_answers import (
     EDGE_TYPES,
     NODE_TYPES,
     a_property,

@@ -10,23 +10,23 @@ from bench.loop.run import CRITICAL_CALLS, ideal_makespan
 from bench.loop.scripted_model import Query, Reference, answer
 from shared.llm.messages import ChatRequest
 
-SLOTS = {"observer": 2, "researcher": 4, "analyzer": 4, "adviser": 2}
+CONCURRENCY = {"observer": 2, "researcher": 4, "analyzer": 4, "adviser": 2}
 REFERENCE = Reference(uuid4(), (uuid4(), uuid4()))
 QUERY = Query("0123456789abcdef")
 
 
 def test_one_agent_takes_its_critical_path() -> None:
-    assert ideal_makespan(1, SLOTS, 0.2) == pytest.approx(CRITICAL_CALLS * 0.2)
+    assert ideal_makespan(1, CONCURRENCY, 0.2) == pytest.approx(CRITICAL_CALLS * 0.2)
 
 
 def test_steps_wait_for_each_other_when_slots_are_scarce() -> None:
-    one_at_a_time = dict.fromkeys(SLOTS, 1)
+    one_at_a_time = dict.fromkeys(CONCURRENCY, 1)
     assert ideal_makespan(1, one_at_a_time, 1.0) == pytest.approx(1 + 3 * 5 + 2 * 2 + 1)
 
 
 def test_more_slots_are_never_slower() -> None:
     makespans = [
-        ideal_makespan(20, {**SLOTS, "researcher": 4 * factor}, 0.2) for factor in (1, 2, 4)
+        ideal_makespan(20, {**CONCURRENCY, "researcher": 4 * factor}, 0.2) for factor in (1, 2, 4)
     ]
     assert makespans == sorted(makespans, reverse=True)
     assert makespans[0] >= 20 * 3 * 5 * 0.2 / 4

@@ -9,7 +9,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api.auth.dependencies import Access, OperatorAccess, OwnedAccess
 from services.api.auth.owner import BootstrapOwner
-from services.api.http.dependencies import Paging
+from services.api.http.dependencies import PageQuery
 from services.api.http.idempotency import IdempotentRequest
 from services.api.paths import SIGN_IN
 from services.api.queries import accounts as account_queries
@@ -68,7 +68,7 @@ TOKEN_LIFETIMES: Final = {
 
 
 @router.get("/settings/tokens")
-async def list_tokens(access: OwnedAccess, page: PageResponse, paging: Paging) -> HTMLResponse:
+async def list_tokens(access: OwnedAccess, page: PageResponse, paging: PageQuery) -> HTMLResponse:
     return await _tokens_page(access, page, paging, new_token=None)
 
 
@@ -111,7 +111,7 @@ USERS: Final = "/settings/users"
 
 @router.get("/settings/users")
 async def list_users(
-    request: Request, access: OperatorAccess, page: PageResponse, paging: Paging
+    request: Request, access: OperatorAccess, page: PageResponse, paging: PageQuery
 ) -> HTMLResponse:
     return await _users_page(request, access, page, paging)
 

@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from services.api.auth.dependencies import AgentAccess, OwnedAccess, OwnedAgent
 from services.api.commands import agents as agent_commands
 from services.api.commands.agents import ChangedAgent, NewAgent, NewConfiguration
-from services.api.http.dependencies import EventAfterCommit, Paging
+from services.api.http.dependencies import EventAfterCommit, PageQuery
 from services.api.http.problem_details import ProblemError
 from services.api.paths import HOME
 from services.api.queries import agents as agent_queries
@@ -55,7 +55,7 @@ StateFilter = Annotated[AgentState | None, UNLESS_BLANK, Query()]
 async def list_agents(
     access: OwnedAccess,
     page: PageResponse,
-    paging: Paging,
+    paging: PageQuery,
     state: StateFilter = None,
     search: Annotated[str | None, Query(max_length=200)] = None,
 ) -> HTMLResponse:
@@ -92,7 +92,7 @@ async def create_agent(
     result = await agent_commands.create_agent(
         access.session, access.owner_id, form, _default_caps(request)
     )
-    afterwards.tell(result.event)
+    afterwards.publish(result.event)
     return RedirectResponse(f"/agents/{result.agent.id}", HTTPStatus.SEE_OTHER)
 
 
@@ -254,7 +254,7 @@ async def configure_agent(
     result = await agent_commands.configure_agent(
         access.session, access.owner_id, access.agent.id, NewConfiguration(**form.model_dump())
     )
-    afterwards.tell(result.event)
+    afterwards.publish(result.event)
     return RedirectResponse(f"/agents/{access.agent.id}", HTTPStatus.SEE_OTHER)
 
 

@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from services.api.auth.dependencies import AgentAccess, OwnedAgent
 from services.api.commands import conversations
 from services.api.commands.conversations import NewMemory, NewMessage
-from services.api.http.dependencies import EventAfterCommit, Paging
+from services.api.http.dependencies import EventAfterCommit, PageQuery
 from services.api.queries import conversation as reading
 from services.api.web.rendering import PageResponse
 from services.api.web.text import find_citations
@@ -33,7 +33,9 @@ TOOLS: Final[Mapping[str, str]] = {
 
 
 @router.get("/conversation")
-async def show_conversation(access: OwnedAgent, page: PageResponse, paging: Paging) -> HTMLResponse:
+async def show_conversation(
+    access: OwnedAgent, page: PageResponse, paging: PageQuery
+) -> HTMLResponse:
     """Shows the newest messages in chronological order; `next` leads to older ones."""
     messages_page = await reading.list_messages(
         access.session, access.owner_id, access.agent.id, paging
@@ -75,7 +77,7 @@ async def ask_question(
     """Redirects to the pending answer. With htmx, the page fetches the answer itself."""
     turn, step = await conversations.ask_question(access, form.content)
     if step.status == StepStatus.PENDING:
-        afterwards.tell(derived_events.agent_task_event(step))
+        afterwards.publish(derived_events.agent_task_event(step))
     if request.headers.get("hx-request") == "true":
         return Response(status_code=HTTPStatus.NO_CONTENT)
     return _to_conversation(access, f"message-{turn.answer.id}")

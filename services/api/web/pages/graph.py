@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from services.api.auth.dependencies import AgentAccess, OwnedAgent
 from services.api.commands import merges as merge_commands
 from services.api.commands.merges import NewMerge, Reason
-from services.api.http.dependencies import Paging
+from services.api.http.dependencies import PageQuery
 from services.api.http.problem_details import NotFoundError
 from services.api.queries import entity_resolution, provenance
 from services.api.queries import graph as graph_queries
@@ -215,7 +215,7 @@ class TypeKind(StrEnum):
 async def list_types(
     access: OwnedAgent,
     page: PageResponse,
-    paging: Paging,
+    paging: PageQuery,
     kind: Annotated[TypeKind, Query(alias="of")] = TypeKind.NODE,
 ) -> HTMLResponse:
     """Lists node types or edge types by name."""
@@ -241,7 +241,7 @@ async def list_types(
 
 @router.get("/duplicates")
 async def list_duplicate_candidates(
-    access: OwnedAgent, page: PageResponse, paging: Paging
+    access: OwnedAgent, page: PageResponse, paging: PageQuery
 ) -> HTMLResponse:
     duplicate_candidates_page = await entity_resolution.list_duplicate_candidates(
         access.session, access.scope, paging
@@ -262,7 +262,7 @@ async def list_duplicate_candidates(
 
 
 @router.get("/merges")
-async def list_merges(access: OwnedAgent, page: PageResponse, paging: Paging) -> HTMLResponse:
+async def list_merges(access: OwnedAgent, page: PageResponse, paging: PageQuery) -> HTMLResponse:
     merges_page = await entity_resolution.list_merges(
         access.session, access.owner_id, access.agent.id, paging
     )

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse
 
 from services.api.auth.dependencies import AgentAccess, OwnedAgent
-from services.api.http.dependencies import Paging
+from services.api.http.dependencies import PageQuery
 from services.api.http.problem_details import NotFoundError
 from services.api.queries import iterations, transcripts, usage
 from services.api.routers.iterations import Number
@@ -28,7 +28,7 @@ IterationNumber = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
 
 @router.get("/iterations")
 async def list_iterations(
-    access: OwnedAgent, page: PageResponse, paging: Paging, status: IterationStatus | None = None
+    access: OwnedAgent, page: PageResponse, paging: PageQuery, status: IterationStatus | None = None
 ) -> HTMLResponse:
     iterations_page = await iterations.list_iterations(
         access.session, access.owner_id, access.agent.id, paging, status=status

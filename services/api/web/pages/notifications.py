@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from services.api.auth.dependencies import Access, OwnedAccess
 from services.api.commands import destinations as destination_commands
 from services.api.commands.destinations import DestinationChange, NewDestination
-from services.api.http.dependencies import Paging
+from services.api.http.dependencies import PageQuery
 from services.api.http.problem_details import NotFoundError
 from services.api.queries import agents as agent_queries
 from services.api.queries import notifications
@@ -37,7 +37,7 @@ AgentFilter = Annotated[UUID | None, UNLESS_BLANK, Query()]
 async def list_inbox_items(
     access: OwnedAccess,
     page: PageResponse,
-    paging: Paging,
+    paging: PageQuery,
     agent: AgentFilter = None,
     unread: bool = False,
 ) -> HTMLResponse:
@@ -104,7 +104,7 @@ StatusFilter = Annotated[DeliveryStatus | None, UNLESS_BLANK, Query()]
 
 @router.get("/settings/destinations")
 async def list_destinations(
-    request: Request, access: OwnedAccess, page: PageResponse, paging: Paging
+    request: Request, access: OwnedAccess, page: PageResponse, paging: PageQuery
 ) -> HTMLResponse:
     settings: Settings = request.app.state.settings
     destinations_page = await notifications.list_destinations(
@@ -145,7 +145,7 @@ async def show_destination(
     access: OwnedAccess,
     page: PageResponse,
     destination: DestinationFromPath,
-    paging: Paging,
+    paging: PageQuery,
     status: StatusFilter = None,
 ) -> HTMLResponse:
     return await _destination_page(access, page, destination, paging=paging, status=status)

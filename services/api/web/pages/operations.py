@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 
 from services.api.auth.dependencies import OperatorAccess, OwnedAccess
 from services.api.diagnostics import LoadSampler, Measurements, diagnose
-from services.api.http.dependencies import Paging
+from services.api.http.dependencies import PageQuery
 from services.api.http.problem_details import NotFoundError
 from services.api.paths import PREFIX
 from services.api.queries import operations
@@ -43,7 +43,7 @@ DEAD_LETTERS: Final = "/dead-letters"
 async def list_dead_letters(
     access: OperatorAccess,
     page: PageResponse,
-    paging: Paging,
+    paging: PageQuery,
     service: Annotated[str, Query(max_length=40)] = "",
 ) -> HTMLResponse:
     dead_letters_page = await operation_routes.list_dead_letters(access, paging, service or None)

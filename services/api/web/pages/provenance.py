@@ -17,7 +17,7 @@ from services.api.commands.retractions import (
     Reason,
     RetractionWakeup,
 )
-from services.api.http.dependencies import Page, Paging
+from services.api.http.dependencies import Page, PageQuery
 from services.api.http.problem_details import NotFoundError
 from services.api.queries import provenance
 from services.api.web.presenters.provenance import build_chain, list_links, split_at_quotes
@@ -43,7 +43,7 @@ class RetractionFilter(StrEnum):
 async def list_sources(
     access: OwnedAgent,
     page: PageResponse,
-    paging: Paging,
+    paging: PageQuery,
     search: Annotated[str, Query(max_length=2_000)] = "",
     state: RetractionFilter = RetractionFilter.ALL,
 ) -> HTMLResponse:
@@ -161,7 +161,7 @@ _NODE_TYPES = {ConclusionKind.ADVICE: ADVICE_TYPE, ConclusionKind.ANALYSES: ANAL
 
 @router.get("/conclusions")
 async def list_conclusions(
-    access: OwnedAgent, page: PageResponse, paging: Paging, kind: ConclusionKind | None = None
+    access: OwnedAgent, page: PageResponse, paging: PageQuery, kind: ConclusionKind | None = None
 ) -> HTMLResponse:
     """Without `kind`: advice, or analyses where there is no advice."""
     page_kind = kind or ConclusionKind.ADVICE
