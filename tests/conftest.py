@@ -1,5 +1,6 @@
 """Real engines, embedded as in the product or in containers; a separate database for each test."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -29,6 +30,12 @@ from tests.support.sandbox_control import Sandbox
 from tests.support.sandbox_prices import SANDBOX_PRICES
 from tests.support.seeds import first_seed, seed_count
 from tests.support.waiting import wait_for
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests stay until the end; the garbage collector need not visit them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header() -> str:

@@ -7,6 +7,7 @@ from random import Random
 from typing import Final
 from uuid import UUID
 
+import pytest
 from sqlalchemy import delete, select, update
 
 from shared.database.tables import Evidence, Source
@@ -21,8 +22,8 @@ from tests.support.graph.retraction_graph import RetractionGraph
 from tests.support.graph.verification import COUNTRIES, breaks, grow
 from tests.support.seeds import repeatable
 
-ROUNDS: Final = 12
-"""Rounds of one mutation of each kind; `make test-mutations` runs more than a thousand."""
+ROUNDS: Final = [6, pytest.param(12, marks=pytest.mark.slow)]
+"""Rounds of one mutation of each kind; `make test-mutations` makes more than a thousand mutations."""
 
 
 async def load_chain(evidence_graph: EvidenceGraph, conclusion: str) -> set[UUID]:
@@ -55,8 +56,9 @@ async def is_detected(
         return bool(faults)
 
 
+@pytest.mark.parametrize("rounds", ROUNDS)
 async def test_every_mutation_is_detected_and_nothing_else(
-    agent_graph: AgentGraph, seed: int, seeds_wanted: int | None
+    agent_graph: AgentGraph, seed: int, seeds_wanted: int | None, rounds: int
 ) -> None:
     random = Random(seed)
     with repeatable(seed):
@@ -65,7 +67,7 @@ async def test_every_mutation_is_detected_and_nothing_else(
         chain, advice = await load_chain(evidence_graph, "Sell"), evidence_graph.nodes["Sell"]
         assert len(chain) > 10
         applied, detected = Counter[str](), Counter[str]()
-        for number in range(seeds_wanted or ROUNDS):
+        for number in range(seeds_wanted or rounds):
             async with agent_graph.database.snapshot() as session:
                 assert await breaks(session, evidence_graph.scope) == [], (
                     f"intact, after {number} rounds"

@@ -250,10 +250,11 @@ def test_the_answer_of_a_small_model_is_repaired() -> None:
     assert len(repairs) > 40
 
 
+@pytest.mark.parametrize("answers", [60, pytest.param(200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["types", "configuration"])
-def test_a_randomly_damaged_answer_is_repaired_or_rejected(kind: str) -> None:
+def test_a_randomly_damaged_answer_is_repaired_or_rejected(kind: str, answers: int) -> None:
     start, usable = first_seed(), 0
-    count = seed_count() or 200
+    count = seed_count() or answers
     for seed in range(start, start + count):
         with repeatable(seed):
             rng = random.Random(seed)
