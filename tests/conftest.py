@@ -36,6 +36,7 @@ def pytest_collection_finish() -> None:
     """Thousands of collected tests stay until the end; the garbage collector need not visit them again and again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_report_header() -> str:

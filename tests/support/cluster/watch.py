@@ -1,7 +1,7 @@
 """Agents with scripted plans, and the check that each step was done once."""
 
 from collections import Counter
-from itertools import count, islice
+from itertools import count
 from typing import Any, Final
 from uuid import uuid4
 
@@ -10,6 +10,9 @@ from tests.support.cluster.stack import Stack, wait_for
 
 LONG_SECONDS: Final = 7 * 24 * 3600
 """An interval longer than any test: iterations are requested."""
+
+PLANS: Final = 50
+"""More than any test has iterations, with those that are planned again after a kill."""
 
 SUBJECTS: Final = ("Northvolt", "Halden", "Orran", "lithium supply", "battery makers")
 """Subjects of tests/corpus."""
@@ -25,13 +28,22 @@ class Watch:
         self._parts = count()
 
     def plan(self, *, queries: int) -> None:
-        """Script plans with that many queries, other ones than in earlier plans, and no insight."""
-        plan = {
-            "queries": [self._query(part) for part in islice(self._parts, queries)],
-            "insights": [],
-        }
+        """Script a plan for each iteration, with that many queries and no insight.
+
+        Each plan has other queries, because an Observer drops those that it has planned before.
+        """
         self.stack.sandbox.script(
-            {"phase": "observer", "contains": self.word, "times": None, "content": plan}
+            *(
+                {
+                    "phase": "observer",
+                    "contains": self.word,
+                    "content": {
+                        "queries": [self._query(next(self._parts)) for _ in range(queries)],
+                        "insights": [],
+                    },
+                }
+                for _ in range(PLANS)
+            )
         )
 
     def five_calls_a_query(self) -> None:
