@@ -1,7 +1,7 @@
 """`python -m bench.round_trip [NODES [FILE]]`: time and memory to import, export, import again and verify a graph.
 
 Three edges per node; each node and edge has evidence. Each process (commands and API) may use at most 500 MiB, and both
-agents must have the same canonical hash. Exit code 1 otherwise. FILE stores the generated graph for the next run; to
+agents must have the same fingerprint. Exit code 1 otherwise. FILE stores the generated graph for the next run; to
 generate a million nodes takes ten minutes.
 """
 
@@ -118,13 +118,13 @@ async def _graphs_are_equal(settings: Settings) -> bool:
     try:
         hashes = set[str]()
         for name in (AGENT, IMPORTED_NAME):
-            with _print_time(f"canonical hash of {name}"):
+            with _print_time(f"fingerprint of {name}"):
                 async with database.snapshot() as session:
                     agent = (await session.scalars(select(Agent).where(Agent.name == name))).one()
                     hashes.add(
                         await graph_fingerprint(session, GraphScope(agent.owner_id, agent.id))
                     )
-        print("equal by canonical hash" if len(hashes) == 1 else "THE HASHES DIFFER")
+        print("equal by fingerprint" if len(hashes) == 1 else "THE HASHES DIFFER")
         return len(hashes) == 1
     finally:
         await database.close()

@@ -42,6 +42,10 @@ class RetrySoonError(TransientError):
         super().__init__(message, retry_in_seconds=retry_in_seconds, counts=False)
 
 
+class DeletedError(RetrySoonError):
+    """The agent or iteration was deleted meanwhile. The next attempt of a step finds the step deleted too."""
+
+
 class PermanentError(VigilError):
     """A failure that no retry can fix: a wrong key, an unknown model, a request that the server refuses.
 

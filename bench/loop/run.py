@@ -55,7 +55,7 @@ CRITICAL_CALLS: Final = sum(CALLS.values())
 def ideal_makespan(agents: int, concurrency: Mapping[str, int], call_seconds: float) -> float:
     """Ideal seconds until each agent has completed an iteration, if only calls take time.
 
-    All iterations start at once; `concurrency` are those of all replicas of a service, first come, first served.
+    All iterations start at once; `concurrency` counts all replicas of a service; first come, first served.
 
     """
     free = {service: [0.0] * concurrency[service] for service in CALLS}

@@ -1,4 +1,4 @@
-"""The notifier's loop: claims due deliveries and runs as many at a time as there are slots."""
+"""The notifier's loop: claims due deliveries and runs up to `concurrency` at a time."""
 
 import asyncio
 import time

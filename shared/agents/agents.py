@@ -16,7 +16,7 @@ from shared.database.statements import CompiledStatement
 from shared.database.tables import Agent, Iteration, Step, User
 from shared.database.text import refuse_nul
 from shared.enums import PROMPTED_PHASES, AgentStatus, IterationStatus, Phase, StepKind, StepStatus
-from shared.errors import RetrySoonError
+from shared.errors import DeletedError
 
 _AGENTS: Final = cast(Table, Agent.__table__)
 _SELECT: Final = CompiledStatement(select(_AGENTS).where(_AGENTS.c.id == bindparam("of_agent")))
@@ -53,7 +53,7 @@ async def create_agent(
 
 
 async def lock_agent(session: AsyncSession, agent_id: UUID) -> Agent:
-    """Returns the agent and locks its row until the transaction ends. Raises RetrySoonError if it was deleted."""
+    """Returns the agent and locks its row until the transaction ends. Raises DeletedError if it was deleted."""
     agent = await session.scalar(
         select(Agent)
         .where(Agent.id == agent_id)
@@ -127,19 +127,19 @@ async def delete_agent(session: AsyncSession, agent_id: UUID) -> None:
 
 
 async def get_agent(session: AsyncSession, agent_id: UUID) -> Agent:
-    """Raises RetrySoonError if the agent was deleted. The next attempt finds its step deleted too."""
+    """Raises DeletedError if the agent was deleted."""
     return _existing(await session.get(Agent, agent_id), agent_id)
 
 
 async def load_agent(session: AsyncSession, agent_id: UUID) -> Agent:
-    """Like `get`, but returns an object outside the session, for callers that do not change it."""
+    """Like `get_agent`, but returns an object outside the session, for callers that do not change it."""
     row = await _SELECT.row(session, {"of_agent": agent_id})
     return _existing(None if row is None else Agent(**row._asdict()), agent_id)
 
 
 def _existing(agent: Agent | None, agent_id: UUID) -> Agent:
     if agent is None:
-        raise RetrySoonError(f"agent {agent_id} was deleted")
+        raise DeletedError(f"agent {agent_id} was deleted")
     return agent
 
 

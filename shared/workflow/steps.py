@@ -13,7 +13,7 @@ from shared.database.statements import CompiledStatement
 from shared.database.tables import Iteration, Step
 from shared.database.text import error_text
 from shared.enums import StepKind, StepStatus
-from shared.errors import RetrySoonError
+from shared.errors import DeletedError
 from shared.workflow.iterations import IterationRow, StepRow
 from shared.workflow.leases import Lease, LeaseLostError
 
@@ -196,7 +196,7 @@ async def list_steps(
 async def load_plan(session: AsyncSession, step: Step) -> tuple[IterationRow, list[StepRow]]:
     """The iteration of `step`, and those of its steps that are part of the plan (round 0).
 
-    Raises RetrySoonError if it was deleted with its agent.
+    Raises DeletedError if it was deleted with its agent.
     """
     rows = await _ITERATION_WITH_STEPS.rows(session, {"of_iteration": step.iteration_id})
     if not rows:
@@ -213,7 +213,7 @@ def step_round(step: Step | StepRow) -> int:
 
 
 async def load_iteration(session: AsyncSession, step: Step) -> IterationRow:
-    """The iteration of `step`. Raises RetrySoonError if it was deleted with its agent."""
+    """The iteration of `step`. Raises DeletedError if it was deleted with its agent."""
     assert step.iteration_id is not None, f"a step of kind {step.kind} has no iteration"
     row = await _ITERATION.row(session, {"of_iteration": step.iteration_id})
     if row is None:
@@ -221,5 +221,5 @@ async def load_iteration(session: AsyncSession, step: Step) -> IterationRow:
     return IterationRow(*row)
 
 
-def _deleted(step: Step) -> RetrySoonError:
-    return RetrySoonError(f"iteration {step.iteration_id} was deleted")
+def _deleted(step: Step) -> DeletedError:
+    return DeletedError(f"iteration {step.iteration_id} was deleted")

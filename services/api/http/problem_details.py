@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from shared.database.pagination import InvalidCursorError
-from shared.errors import TransientError, VigilError
+from shared.errors import DeletedError, TransientError, VigilError
 from shared.runtime.logging import logger
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -182,6 +182,7 @@ def add_problem_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(ClientDisconnect, _client_disconnected)
     app.add_exception_handler(NoResultFound, _deleted_meanwhile)
+    app.add_exception_handler(DeletedError, _deleted_meanwhile)
     app.add_exception_handler(IntegrityError, _integrity_error)
     app.add_exception_handler(Exception, _unexpected)
 

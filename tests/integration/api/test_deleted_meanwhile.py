@@ -51,5 +51,4 @@ async def test_the_other_request_is_answered_as_if_it_came_later(
     assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) in {
         (404, "no-such-agent"),
         (404, "deleted-meanwhile"),
-        (503, "away"),
     }, answer.text

@@ -7,12 +7,14 @@ from psycopg.errors import ForeignKeyViolation, UniqueViolation
 from sqlalchemy.exc import IntegrityError, NoResultFound
 
 from services.api.http.problem_details import add_problem_handlers
+from shared.errors import DeletedError
 
 
 @pytest.mark.parametrize(
     ("error", "status"),
     [
         (NoResultFound(), 404),
+        (DeletedError("agent was deleted"), 404),
         (IntegrityError("insert", {}, ForeignKeyViolation()), 404),
         (IntegrityError("insert", {}, UniqueViolation()), 500),
     ],

@@ -68,8 +68,10 @@ TOKEN_LIFETIMES: Final = {
 
 
 @router.get("/settings/tokens")
-async def list_tokens(access: OwnedAccess, page: PageResponse, paging: PageQuery) -> HTMLResponse:
-    return await _tokens_page(access, page, paging, new_token=None)
+async def list_tokens(
+    access: OwnedAccess, page: PageResponse, page_request: PageQuery
+) -> HTMLResponse:
+    return await _tokens_page(access, page, page_request, new_token=None)
 
 
 @router.post("/settings/tokens")
@@ -111,9 +113,9 @@ USERS: Final = "/settings/users"
 
 @router.get("/settings/users")
 async def list_users(
-    request: Request, access: OperatorAccess, page: PageResponse, paging: PageQuery
+    request: Request, access: OperatorAccess, page: PageResponse, page_request: PageQuery
 ) -> HTMLResponse:
-    return await _users_page(request, access, page, paging)
+    return await _users_page(request, access, page, page_request)
 
 
 @router.post("/settings/users")

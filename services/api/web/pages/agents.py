@@ -55,12 +55,12 @@ StateFilter = Annotated[AgentState | None, UNLESS_BLANK, Query()]
 async def list_agents(
     access: OwnedAccess,
     page: PageResponse,
-    paging: PageQuery,
+    page_request: PageQuery,
     state: StateFilter = None,
     search: Annotated[str | None, Query(max_length=200)] = None,
 ) -> HTMLResponse:
     agents_page = await agent_queries.list_agents(
-        access.session, access.owner_id, paging, state=state, search=search
+        access.session, access.owner_id, page_request, state=state, search=search
     )
     counters_by_agent = await agent_queries.dashboard_counters(
         access.session, [agent.id for agent in agents_page.items]

@@ -34,11 +34,11 @@ TOOLS: Final[Mapping[str, str]] = {
 
 @router.get("/conversation")
 async def show_conversation(
-    access: OwnedAgent, page: PageResponse, paging: PageQuery
+    access: OwnedAgent, page: PageResponse, page_request: PageQuery
 ) -> HTMLResponse:
     """Shows the newest messages in chronological order; `next` leads to older ones."""
     messages_page = await reading.list_messages(
-        access.session, access.owner_id, access.agent.id, paging
+        access.session, access.owner_id, access.agent.id, page_request
     )
     memory_views: list[MemoryResponse] = []
     if page.part is None:
@@ -47,7 +47,7 @@ async def show_conversation(
         "conversation/show.html",
         agent=access.agent,
         next=messages_page.next,
-        is_newest=paging.cursor is None,
+        is_newest=page_request.cursor is None,
         memories=memory_views,
         memory_kinds=list(MemoryKind),
         memory_characters=memories.MAX_MEMORY_CHARS,

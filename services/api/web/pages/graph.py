@@ -215,7 +215,7 @@ class TypeKind(StrEnum):
 async def list_types(
     access: OwnedAgent,
     page: PageResponse,
-    paging: PageQuery,
+    page_request: PageQuery,
     kind: Annotated[TypeKind, Query(alias="of")] = TypeKind.NODE,
 ) -> HTMLResponse:
     """Lists node types or edge types by name."""
@@ -223,7 +223,7 @@ async def list_types(
     list_page = (
         graph_queries.list_node_types if kind is TypeKind.NODE else graph_queries.list_edge_types
     )
-    types_page = await list_page(session, scope, paging)
+    types_page = await list_page(session, scope, page_request)
     type_counts = await graph_queries.count_by_type(session, scope)
     counts = type_counts.nodes if kind is TypeKind.NODE else type_counts.edges
     return await page.answer(
@@ -241,10 +241,10 @@ async def list_types(
 
 @router.get("/duplicates")
 async def list_duplicate_candidates(
-    access: OwnedAgent, page: PageResponse, paging: PageQuery
+    access: OwnedAgent, page: PageResponse, page_request: PageQuery
 ) -> HTMLResponse:
     duplicate_candidates_page = await entity_resolution.list_duplicate_candidates(
-        access.session, access.scope, paging
+        access.session, access.scope, page_request
     )
     merges_page = await entity_resolution.list_merges(
         access.session, access.owner_id, access.agent.id, PageRequest()
@@ -254,7 +254,7 @@ async def list_duplicate_candidates(
         agent=access.agent,
         duplicates=duplicate_candidates_page.items,
         next=duplicate_candidates_page.next,
-        looked_at=paging.limit,
+        looked_at=page_request.limit,
         merges=merges_page.items,
         next_merges=merges_page.next,
         reason_characters=merge_commands.MAX_REASON_CHARS,
@@ -262,9 +262,11 @@ async def list_duplicate_candidates(
 
 
 @router.get("/merges")
-async def list_merges(access: OwnedAgent, page: PageResponse, paging: PageQuery) -> HTMLResponse:
+async def list_merges(
+    access: OwnedAgent, page: PageResponse, page_request: PageQuery
+) -> HTMLResponse:
     merges_page = await entity_resolution.list_merges(
-        access.session, access.owner_id, access.agent.id, paging
+        access.session, access.owner_id, access.agent.id, page_request
     )
     return await page.answer(
         "graph/merges.html", agent=access.agent, merges=merges_page.items, next=merges_page.next

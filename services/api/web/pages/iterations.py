@@ -28,10 +28,13 @@ IterationNumber = Annotated[int | None, Query(ge=1, le=2**31 - 1)]
 
 @router.get("/iterations")
 async def list_iterations(
-    access: OwnedAgent, page: PageResponse, paging: PageQuery, status: IterationStatus | None = None
+    access: OwnedAgent,
+    page: PageResponse,
+    page_request: PageQuery,
+    status: IterationStatus | None = None,
 ) -> HTMLResponse:
     iterations_page = await iterations.list_iterations(
-        access.session, access.owner_id, access.agent.id, paging, status=status
+        access.session, access.owner_id, access.agent.id, page_request, status=status
     )
     ids = [row.id for row in iterations_page.items]
     return await page.answer(
@@ -40,7 +43,7 @@ async def list_iterations(
         iterations=iterations_page.items,
         sums=await usage.sum_iterations(access.session, ids),
         next=iterations_page.next,
-        is_first=paging.cursor is None,
+        is_first=page_request.cursor is None,
         ended_as=status,
         statuses=list(IterationStatus),
     )

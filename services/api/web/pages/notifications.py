@@ -37,12 +37,12 @@ AgentFilter = Annotated[UUID | None, UNLESS_BLANK, Query()]
 async def list_inbox_items(
     access: OwnedAccess,
     page: PageResponse,
-    paging: PageQuery,
+    page_request: PageQuery,
     agent: AgentFilter = None,
     unread: bool = False,
 ) -> HTMLResponse:
     inbox_items_page = await notifications.list_inbox_items(
-        access.session, access.owner_id, paging, unread_only=unread, agent_id=agent
+        access.session, access.owner_id, page_request, unread_only=unread, agent_id=agent
     )
     texts = [(row.agent_id, f"{row.summary}\n{row.content}") for row in inbox_items_page.items]
     all_agents: list[AgentResponse] = []
@@ -104,11 +104,11 @@ StatusFilter = Annotated[DeliveryStatus | None, UNLESS_BLANK, Query()]
 
 @router.get("/settings/destinations")
 async def list_destinations(
-    request: Request, access: OwnedAccess, page: PageResponse, paging: PageQuery
+    request: Request, access: OwnedAccess, page: PageResponse, page_request: PageQuery
 ) -> HTMLResponse:
     settings: Settings = request.app.state.settings
     destinations_page = await notifications.list_destinations(
-        access.session, access.owner_id, paging
+        access.session, access.owner_id, page_request
     )
     return await page.answer(
         "settings/destinations.html",
@@ -145,10 +145,12 @@ async def show_destination(
     access: OwnedAccess,
     page: PageResponse,
     destination: DestinationFromPath,
-    paging: PageQuery,
+    page_request: PageQuery,
     status: StatusFilter = None,
 ) -> HTMLResponse:
-    return await _destination_page(access, page, destination, paging=paging, status=status)
+    return await _destination_page(
+        access, page, destination, page_request=page_request, status=status
+    )
 
 
 @router.post("/settings/destinations/{destination_id}/active")
@@ -195,12 +197,12 @@ async def _destination_page(
     destination: DestinationDetails,
     *,
     new_secret: NewSecret | None = None,
-    paging: PageRequest = FIRST_PAGE,
+    page_request: PageRequest = FIRST_PAGE,
     status: DeliveryStatus | None = None,
 ) -> HTMLResponse:
     """`new_secret` is shown once."""
     deliveries = await notifications.list_deliveries(
-        access.session, destination.id, paging, status=status
+        access.session, destination.id, page_request, status=status
     )
     return await page.answer(
         "settings/destination.html",

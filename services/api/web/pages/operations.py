@@ -43,10 +43,12 @@ DEAD_LETTERS: Final = "/dead-letters"
 async def list_dead_letters(
     access: OperatorAccess,
     page: PageResponse,
-    paging: PageQuery,
+    page_request: PageQuery,
     service: Annotated[str, Query(max_length=40)] = "",
 ) -> HTMLResponse:
-    dead_letters_page = await operation_routes.list_dead_letters(access, paging, service or None)
+    dead_letters_page = await operation_routes.list_dead_letters(
+        access, page_request, service or None
+    )
     return await page.answer(
         "dead_letters/list.html",
         dead_letters=dead_letters_page.items,

@@ -43,7 +43,7 @@ class RetractionFilter(StrEnum):
 async def list_sources(
     access: OwnedAgent,
     page: PageResponse,
-    paging: PageQuery,
+    page_request: PageQuery,
     search: Annotated[str, Query(max_length=2_000)] = "",
     state: RetractionFilter = RetractionFilter.ALL,
 ) -> HTMLResponse:
@@ -54,7 +54,7 @@ async def list_sources(
         results = await provenance.search_sources(session, scope, words, retracted=retracted)
         sources = Page[SourceResponse](items=results, next=None)
     else:
-        sources = await provenance.list_sources(session, scope, paging, retracted=retracted)
+        sources = await provenance.list_sources(session, scope, page_request, retracted=retracted)
     ids = [source.id for source in sources.items]
     return await page.answer(
         "sources/list.html",
@@ -161,14 +161,17 @@ _NODE_TYPES = {ConclusionKind.ADVICE: ADVICE_TYPE, ConclusionKind.ANALYSES: ANAL
 
 @router.get("/conclusions")
 async def list_conclusions(
-    access: OwnedAgent, page: PageResponse, paging: PageQuery, kind: ConclusionKind | None = None
+    access: OwnedAgent,
+    page: PageResponse,
+    page_request: PageQuery,
+    kind: ConclusionKind | None = None,
 ) -> HTMLResponse:
     """Without `kind`: advice, or analyses where there is no advice."""
     page_kind = kind or ConclusionKind.ADVICE
-    conclusions_page = await _conclusions_page(access, page_kind, paging)
+    conclusions_page = await _conclusions_page(access, page_kind, page_request)
     if kind is None and not conclusions_page.items:
         page_kind = ConclusionKind.ANALYSES
-        conclusions_page = await _conclusions_page(access, page_kind, paging)
+        conclusions_page = await _conclusions_page(access, page_kind, page_request)
     return await page.answer(
         "conclusions/list.html",
         agent=access.agent,
