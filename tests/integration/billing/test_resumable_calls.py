@@ -31,6 +31,7 @@ from shared.workflow import leases
 from shared.workflow.iterations import StartedIteration
 from shared.workflow.leases import Claimed
 from tests.support.factories import make_agent, make_iteration
+from tests.support.failpoints import arm
 from tests.support.marks import slow
 from tests.support.running_services import running_services
 from tests.support.sandbox_control import Sandbox
@@ -243,7 +244,7 @@ async def test_a_killed_worker_is_billed_as_documented(
     sandbox_control.script({"content": PLAN, "times": 2})
     started = await make_iteration(database, await make_agent(database))
     await bus.publish(derived_events.iteration_step_event(started.iteration, started.observe))
-    (tmp_path / death.point).write_text("SIGKILL")
+    arm(tmp_path, death.point)
     assert await observer_process(settings, tmp_path) == -signal.SIGKILL
     # The scheduler republishes the step as often as needed: a message may go to the killed process.
     async with running_services(settings, ["scheduler", "observer"]):

@@ -22,6 +22,7 @@ from tests.support.conversation.conversing import (
     scripted_answer,
 )
 from tests.support.conversation.talk import AnswerStream, Talk
+from tests.support.failpoints import arm
 from tests.support.running_services import running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.streams import serving
@@ -43,9 +44,7 @@ async def ask_and_kill(
     settings: Settings, directory: Path, talk: Talk, question: str, point: Failpoint, skip: int = 0
 ) -> str:
     """Asks an assistant that is killed at the failpoint; returns the answer's id."""
-    for number in range(skip):
-        (directory / f"{point}.skip{number}").touch()
-    (directory / point).write_text("SIGKILL")
+    arm(directory, point, skip=skip)
     async with assistant_process(settings, directory) as process:
         answer_id = str((await talk.says(question))["answer"]["id"])
         assert await asyncio.wait_for(process.wait(), 30) == -signal.SIGKILL

@@ -16,6 +16,7 @@ from shared.failpoints import DIRECTORY, Failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from tests.support.embeddings.embedding_case import EmbeddingCase, fill
+from tests.support.failpoints import arm
 from tests.support.running_services import running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.waiting import wait_until
@@ -55,9 +56,7 @@ async def test_a_killed_researcher_costs_at_most_its_call_in_flight(
         sandbox_control.heed_keys()
     sandbox_control.script(*SCRIPT)
     step_id = await _request_query_step(embedding_case, bus)
-    (tmp_path / point).write_text("SIGKILL")
-    for number in range(CALLS_BEFORE):
-        (tmp_path / f"{point}.skip{number}").write_text("")
+    arm(tmp_path, point, skip=CALLS_BEFORE)
     changes = {"lease_seconds": 1.0, "resend_after_seconds": 1.0}
     settings = embedding_case.settings.model_copy(update=changes)
     assert await _researcher(settings, tmp_path) == -signal.SIGKILL

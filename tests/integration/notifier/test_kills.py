@@ -21,6 +21,7 @@ from shared.database.tables import Agent
 from shared.enums import DeliveryStatus
 from shared.failpoints import DIRECTORY, Failpoint
 from shared.runtime.settings import Settings
+from tests.support.failpoints import arm
 from tests.support.notifier.rows import (
     list_deliveries,
     make_due,
@@ -87,9 +88,7 @@ async def test_a_kill_loses_no_delivery_and_repeats_only_unrecorded_ones(
 ) -> None:
     crashes, log = tmp_path / "crash", tmp_path / "notifier.log"
     crashes.mkdir()
-    for number in range(skip):
-        (crashes / f"{point}.skip{number}").touch()
-    (crashes / point).write_text("SIGKILL")
+    arm(crashes, point, skip=skip)
     await make_webhook(database, agent, receiver.url())
     await make_items(database, agent, ITEMS)
     async with notifier_process(settings, crashes, log) as first:

@@ -23,6 +23,7 @@ from shared.events.envelope import Event
 from shared.failpoints import Failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
+from tests.support.failpoints import arm
 from tests.support.joins import end_events, plan_iteration, reload_iteration
 from tests.support.running_services import running_services
 from tests.support.scheduling import GRACE_SECONDS, ago, change, overdue, republished_events
@@ -98,7 +99,7 @@ async def test_the_reconciler_publishes_the_end_after_a_kill_of_the_aggregator(
     iteration = await plan_iteration(database)
     [plan] = await end_events(database, iteration, StepKind.OBSERVE)
     await bus.publish(plan)
-    (tmp_path / Failpoint.STATE_COMMITTED).write_text("SIGKILL")
+    arm(tmp_path, Failpoint.STATE_COMMITTED)
     aggregator = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

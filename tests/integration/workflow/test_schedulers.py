@@ -27,6 +27,7 @@ from shared.failpoints import Failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from tests.support.factories import make_agent
+from tests.support.failpoints import arm
 from tests.support.processes import nothing
 from tests.support.running_services import running_services
 from tests.support.steps import observer, running_service
@@ -82,6 +83,9 @@ class Replica:
             await self._process.wait()
             self.deaths += 1
 
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
     def kill(self) -> None:
         if self._process is not None:
             with suppress(ProcessLookupError):
@@ -124,9 +128,10 @@ async def kill_at_random(
         )
         kill_point = chance.choice(KILL_POINTS)
         if kill_point is None:
-            chance.choice(replicas).kill()
+            # One that died at the last kill may not have been started again yet.
+            chance.choice([replica for replica in replicas if replica.is_running()]).kill()
         else:
-            (home / kill_point).write_text("SIGKILL")
+            arm(home, kill_point)
 
         async def has_died(number: int = number) -> bool:
             return sum(replica.deaths for replica in replicas) >= number

@@ -24,6 +24,7 @@ from shared.runtime.provision import provision
 from shared.runtime.settings import Settings
 from tests.support.chaos import service
 from tests.support.chaos.contained import PostgresContainer
+from tests.support.failpoints import arm
 from tests.support.sandbox_prices import SANDBOX_PRICES
 from tests.support.waiting import wait_until
 
@@ -72,10 +73,7 @@ class Installation:
 
     def arm(self, name: str, point: Failpoint, *, skip: int = 0, sends: str = "SIGKILL") -> None:
         """Let the replica send itself that signal at `point`, after it has passed it `skip` times."""
-        directory = self._crash_directory(name)
-        for number in range(skip):
-            (directory / f"{point}.skip{number}").touch()
-        (directory / point).write_text(sends)
+        arm(self._crash_directory(name), point, skip=skip, sends=sends)
 
     def armed(self) -> list[str]:
         """Failpoints that are armed and have not fired."""

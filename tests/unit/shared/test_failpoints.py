@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.failpoints import DIRECTORY, Failpoint, failpoint
+from tests.support.failpoints import arm
 
 PROGRAM = """
 from shared.failpoints import Failpoint, failpoint
@@ -30,24 +31,22 @@ def run(directory: Path) -> tuple[int, list[str]]:
 
 
 def test_nothing_happens_where_nothing_is_armed(tmp_path: Path) -> None:
-    (tmp_path / Failpoint.DRAINING).write_text("SIGKILL")
+    arm(tmp_path, Failpoint.DRAINING)
     assert run(tmp_path) == (0, ["0", "1", "2"])
 
 
 def test_an_armed_point_kills_once(tmp_path: Path) -> None:
-    (tmp_path / Failpoint.LEASE_TAKEN).write_text("SIGKILL")
+    arm(tmp_path, Failpoint.LEASE_TAKEN)
     assert run(tmp_path) == (-signal.SIGKILL, ["0"])
     assert run(tmp_path) == (0, ["0", "1", "2"])
 
 
 def test_so_many_pass_first(tmp_path: Path) -> None:
-    (tmp_path / Failpoint.LEASE_TAKEN).write_text("SIGKILL")
-    for number in range(2):
-        (tmp_path / f"{Failpoint.LEASE_TAKEN}.skip{number}").touch()
+    arm(tmp_path, Failpoint.LEASE_TAKEN, skip=2)
     assert run(tmp_path) == (-signal.SIGKILL, ["0", "1", "2"])
 
 
 def test_a_file_that_names_no_signal_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / Failpoint.LEASE_TAKEN).write_text("boom")
+    arm(tmp_path, Failpoint.LEASE_TAKEN, sends="boom")
     with pytest.raises(KeyError, match="boom"):
         failpoint(Failpoint.LEASE_TAKEN, {DIRECTORY: str(tmp_path)})
