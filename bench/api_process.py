@@ -4,9 +4,9 @@ import asyncio
 import os
 import signal
 import sys
-from asyncio.subprocess import Process
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final, Protocol
 
 from cli.local.ports import free_port, unreadiness
 from shared.runtime.settings import Settings
@@ -15,12 +15,24 @@ READY_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.05
 
 
+class RunningProcess(Protocol):
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def send_signal(self, signal: int, /) -> None: ...
+
+    async def wait(self) -> int: ...
+
+
 class ApiProcess:
     def __init__(self, settings: Settings, log: Path, **environment: str) -> None:
         """`environment` is added to the variables from `settings`."""
         self.log = log
         self._port = free_port()
-        self._process: Process | None = None
+        self._process: RunningProcess | None = None
         clean = {name: value for name, value in os.environ.items() if not name.startswith("VIGIL_")}
         self._environment = clean | {
             "VIGIL_DATABASE_URL": settings.database_url,
@@ -55,16 +67,19 @@ class ApiProcess:
     async def start(self) -> None:
         """Start the process and wait until it is ready. Raises TimeoutError."""
         with self.log.open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-m", "services.api"),
-                env=self._environment,
-                stdout=log,
-                stderr=log,
-                process_group=0,  # Ctrl-C stops the benchmark only
-            )
+            self._process = await self._start_process(self._environment, log)
         async with asyncio.timeout(READY_SECONDS):
             await self._ready()
+
+    async def _start_process(self, environment: Mapping[str, str], log: BinaryIO) -> RunningProcess:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "services.api"),
+            env=environment,
+            stdout=log,
+            stderr=log,
+            process_group=0,  # Ctrl-C stops the benchmark only
+        )
 
     async def _ready(self) -> None:
         while True:

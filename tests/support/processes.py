@@ -1,12 +1,12 @@
 """Services in their own processes."""
 
 import asyncio
-import sys
 
 from shared.database.tables import Step
 from shared.runtime import consumer as service_module
 from shared.runtime.step_runner import StepResult
 from shared.workflow.leases import Lease
+from tests.support.warm_processes import WarmProcess, start_python
 
 
 async def nothing(lease: Lease, step: Step) -> StepResult:
@@ -17,9 +17,8 @@ async def ready(consumer: service_module.MessageConsumer) -> bool:
     return await consumer.fault() is None
 
 
-async def observer_process(environment: dict[str, str], port: int) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
+async def observer_process(environment: dict[str, str], port: int) -> WarmProcess:
+    return await start_python(
         "-m",
         "services.observer",
         env=environment | {"VIGIL_PORT": str(port)},

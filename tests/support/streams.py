@@ -2,12 +2,12 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 from uuid import UUID, uuid4
 
 import httpx
@@ -22,6 +22,7 @@ from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from tests.support.api.signed_in import create_token
 from tests.support.waiting import wait_until
+from tests.support.warm_processes import WarmProcess, start_python
 
 GAP, END = "gap", "end"
 
@@ -57,6 +58,9 @@ class OwnersApi(ApiProcess):
     def __init__(self, settings: Settings, log: Path, token: str) -> None:
         super().__init__(settings, log)
         self.token = token
+
+    async def _start_process(self, environment: Mapping[str, str], log: BinaryIO) -> WarmProcess:
+        return await start_python("-m", "services.api", env=environment, stdout=log, stderr=log)
 
 
 def auth_headers(api: Reachable) -> dict[str, str]:

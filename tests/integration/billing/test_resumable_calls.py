@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -36,6 +35,7 @@ from tests.support.marks import slow
 from tests.support.running_services import running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.waiting import wait_until
+from tests.support.warm_processes import start_python
 
 NEVER_SECONDS = 3600.0
 QUESTION = "Who makes batteries in Europe?"
@@ -271,8 +271,8 @@ def is_completed(database: Database, started: StartedIteration) -> Callable[[], 
 
 async def observer_process(settings: Settings, crash_directory: Path) -> int | None:
     """Runs an observer until it ends; returns its exit code."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "services.observer", env=environment(settings, crash_directory)
+    process = await start_python(
+        "-m", "services.observer", env=environment(settings, crash_directory)
     )
     try:
         return await asyncio.wait_for(process.wait(), 30)

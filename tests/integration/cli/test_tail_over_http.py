@@ -4,8 +4,7 @@ import asyncio
 import json
 import os
 import signal
-import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -28,6 +27,7 @@ from tests.support.streams import (
     query_completed,
     serving,
 )
+from tests.support.warm_processes import WarmProcess, start_python
 
 PATIENCE_SECONDS = 30
 
@@ -38,10 +38,9 @@ async def agent_id(database: Database) -> UUID:
 
 
 @asynccontextmanager
-async def tail(api: Reachable, *arguments: str) -> AsyncIterator[Process]:
+async def tail(api: Reachable, *arguments: str) -> AsyncIterator[WarmProcess]:
     """Run the command for as long as the block runs."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
+    process = await start_python(
         *("-m", "cli", "tail", "--url", api.url, *arguments),
         env={**os.environ, "PYTHONUNBUFFERED": "1", "VIGIL_TOKEN": api.token},
         stdout=PIPE,
@@ -55,13 +54,13 @@ async def tail(api: Reachable, *arguments: str) -> AsyncIterator[Process]:
         await process.wait()
 
 
-async def read_output(process: Process, lines: int) -> list[str]:
+async def read_output(process: WarmProcess, lines: int) -> list[str]:
     assert process.stdout is not None
     async with asyncio.timeout(PATIENCE_SECONDS):
         return [(await process.stdout.readline()).decode() for _ in range(lines)]
 
 
-async def read_error(process: Process) -> str:
+async def read_error(process: WarmProcess) -> str:
     assert process.stderr is not None
     async with asyncio.timeout(PATIENCE_SECONDS):
         return (await process.stderr.readline()).decode()

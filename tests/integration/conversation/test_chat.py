@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import signal
-import sys
 
 import pytest
 
@@ -16,11 +15,11 @@ from tests.support.conversation.talk import Talk, completed
 from tests.support.running_services import running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.streams import serving
+from tests.support.warm_processes import WarmProcess, start_python
 
 
-async def start_cli(talk: Talk, *arguments: str) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
+async def start_cli(talk: Talk, *arguments: str) -> WarmProcess:
+    return await start_python(
         "-m",
         "cli",
         *arguments,

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -20,6 +19,7 @@ from tests.support.failpoints import arm
 from tests.support.running_services import running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.waiting import wait_until
+from tests.support.warm_processes import start_python
 
 LLM_CALLS = 4
 """Of the step's two phases. Acquisition makes no search, so one is made for it, and it is asked once more; construction
@@ -114,9 +114,7 @@ async def _researcher(settings: Settings, crash_directory: Path) -> int | None:
         "OPENAI_BASE_URL": str(settings.openai_base_url),
         "TAVILY_BASE_URL": str(settings.tavily_base_url),
     }
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "services.researcher", env=environment
-    )
+    process = await start_python("-m", "services.researcher", env=environment)
     try:
         return await asyncio.wait_for(process.wait(), 60)
     finally:

@@ -7,8 +7,6 @@ that checks the id (`webhook-id`, `Message-ID`) drops the repetition.
 import asyncio
 import os
 import signal
-import sys
-from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -30,6 +28,7 @@ from tests.support.notifier.rows import (
     wait_until_delivered,
 )
 from tests.support.waiting import wait_until
+from tests.support.warm_processes import WarmProcess, start_python
 from tests.support.webhook_server import HANG, WebhookReceiver, answer, ids
 
 ITEMS: Final = 3
@@ -37,7 +36,9 @@ KILL_SECONDS: Final = 30
 
 
 @asynccontextmanager
-async def notifier_process(settings: Settings, crashes: Path, log: Path) -> AsyncIterator[Process]:
+async def notifier_process(
+    settings: Settings, crashes: Path, log: Path
+) -> AsyncIterator[WarmProcess]:
     variables = {
         "VIGIL_DATABASE_URL": settings.database_url,
         "VIGIL_NATS_URL": settings.nats_url,
@@ -45,8 +46,8 @@ async def notifier_process(settings: Settings, crashes: Path, log: Path) -> Asyn
         DIRECTORY: str(crashes),
     }
     with log.open("ab") as output:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "services.notifier"),
+        process = await start_python(
+            *("-m", "services.notifier"),
             env={**os.environ, **variables},
             stdout=output,
             stderr=output,
@@ -59,7 +60,7 @@ async def notifier_process(settings: Settings, crashes: Path, log: Path) -> Asyn
         await process.wait()
 
 
-async def wait_until_killed(process: Process) -> None:
+async def wait_until_killed(process: WarmProcess) -> None:
     async with asyncio.timeout(KILL_SECONDS):
         assert await process.wait() == -signal.SIGKILL
 

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -29,6 +28,7 @@ from tests.support.running_services import running_services
 from tests.support.scheduling import GRACE_SECONDS, ago, change, overdue, republished_events
 from tests.support.steps import published_subjects
 from tests.support.waiting import wait_until
+from tests.support.warm_processes import start_python
 
 END_SUBJECTS = ("iteration.completed", "iteration.failed")
 
@@ -100,8 +100,7 @@ async def test_the_reconciler_publishes_the_end_after_a_kill_of_the_aggregator(
     [plan] = await end_events(database, iteration, StepKind.OBSERVE)
     await bus.publish(plan)
     arm(tmp_path, Failpoint.STATE_COMMITTED)
-    aggregator = await asyncio.create_subprocess_exec(
-        sys.executable,
+    aggregator = await start_python(
         "-m",
         "services.aggregator",
         env={

@@ -1,10 +1,7 @@
 """A real API process under attack, started with the default action for SIGPIPE, as a forked child can be."""
 
 import os
-import resource
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,14 +9,16 @@ from typing import Final
 
 from cli.local.ports import free_port, unreadiness
 from tests.support.waiting import wait_for
+from tests.support.warm_processes import WarmProcess, start_blocking
 
 API: Final = "from services.api.app import serve; serve()"
 SANDBOX: Final = "from sandbox.__main__ import main; main()"
+STOP_SECONDS: Final = 60
 _DEFAULT_SIGPIPE: Final = "import signal; signal.signal(signal.SIGPIPE, signal.SIG_DFL); "
 
 
 class AttackedProcess:
-    def __init__(self, process: "subprocess.Popen[bytes]", port: int, log: Path) -> None:
+    def __init__(self, process: WarmProcess, port: int, log: Path) -> None:
         self.process = process
         self.port = port
         self._log = log
@@ -60,19 +59,16 @@ def attacked_process(
     base_environment = {
         name: value for name, value in os.environ.items() if not name.startswith("VIGIL_")
     }
-    command = [sys.executable, "-c", _DEFAULT_SIGPIPE + program, *arguments]
     with (
         log.open("wb") as file,
-        subprocess.Popen(
-            command,
-            env={**base_environment, "VIGIL_PORT": str(port), **environment},
-            stdout=file,
-            stderr=file,
-            preexec_fn=None
-            if files is None
-            else lambda: resource.setrlimit(resource.RLIMIT_NOFILE, files),
-        ) as process,
+        open(os.devnull, "rb") as nothing,
     ):
+        process = start_blocking(
+            ["-c", _DEFAULT_SIGPIPE + program, *arguments],
+            {**base_environment, "VIGIL_PORT": str(port), **environment},
+            fds=(nothing.fileno(), file.fileno(), file.fileno()),
+            open_files=files,
+        )
         try:
 
             def is_ready() -> bool | None:
@@ -82,4 +78,6 @@ def attacked_process(
             wait_for(is_ready, f"the process at port {port} to be ready")
             yield AttackedProcess(process, port, log)
         finally:
-            process.terminate()
+            if process.poll() is None:
+                process.terminate()
+                process.wait_blocking(STOP_SECONDS)

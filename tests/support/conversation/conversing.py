@@ -3,8 +3,6 @@
 import asyncio
 import os
 import signal
-import sys
-from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +15,7 @@ from shared.database.tables import Call, Interaction, Step
 from shared.enums import Phase, StepKind
 from shared.failpoints import DIRECTORY
 from shared.runtime.settings import Settings
+from tests.support.warm_processes import WarmProcess, start_python
 
 PHASE = "conversation"
 LONG_ANSWER = " ".join(f"word{number}" for number in range(120))
@@ -35,7 +34,9 @@ def tool_call(tool: str, /, **arguments: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def assistant_process(settings: Settings, crash_directory: Path) -> AsyncIterator[Process]:
+async def assistant_process(
+    settings: Settings, crash_directory: Path
+) -> AsyncIterator[WarmProcess]:
     """An assistant in its own process, killed at the end of the block if it still runs."""
     environment = {
         **os.environ,
@@ -48,12 +49,8 @@ async def assistant_process(settings: Settings, crash_directory: Path) -> AsyncI
         "OPENAI_BASE_URL": str(settings.openai_base_url),
         "TAVILY_BASE_URL": str(settings.tavily_base_url),
     }
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "services.assistant",
-        env=environment,
-        stdout=asyncio.subprocess.DEVNULL,
+    process = await start_python(
+        "-m", "services.assistant", env=environment, stdout=asyncio.subprocess.DEVNULL
     )
     try:
         yield process

@@ -18,7 +18,7 @@ from cli.local.members import SANDBOX_PACE
 from cli.local.ports import free_port
 from tests.support.paths import CORPUS
 from tests.support.waiting import wait_for
-from tests.support.warm_cli import run_vigil
+from tests.support.warm_processes import run_vigil
 
 MISSION = "Watch battery makers and their lithium supply"
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from cli.main import COMMANDS as ENTRIES
 from cli.main import LazyCommands, build_app
-from tests.support.warm_cli import run_vigil
+from tests.support.warm_processes import run_vigil
 
 HEAVY = {
     *("sqlalchemy", "httpx", "nats", "faststream", "openai", "fastapi", "psycopg", "alembic"),
