@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 ARGS ?=
 # Libraries that the pages of the web UI load in a browser.
 WINDOW := services/api/web/vendor
+# The tests start hundreds of interpreters: without bytecode each would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help

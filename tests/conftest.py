@@ -31,12 +31,15 @@ from tests.support.sandbox_prices import SANDBOX_PRICES
 from tests.support.seeds import first_seed, seed_count
 from tests.support.waiting import wait_for
 
+gc.disable()  # until the tests are collected
+
 
 def pytest_collection_finish() -> None:
     """Thousands of collected tests stay until the end; the garbage collector need not visit them again and again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 def pytest_report_header() -> str:

@@ -5,3 +5,4 @@ import gc
 # Imported modules are not garbage: if the collector skips them, their memory pages stay shared.
 gc.collect()
 gc.freeze()
+gc.enable()

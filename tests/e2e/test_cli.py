@@ -13,6 +13,7 @@ import pytest
 from tests.support.e2e.installation import MISSION, Installation, installed
 from tests.support.paths import CORPUS
 from tests.support.waiting import wait_for
+from tests.support.webhook_server import Hit, receiving
 
 INTERRUPTED = 130
 DEMO_KEYS = {
@@ -41,6 +42,14 @@ def test_up_prints_addresses_and_directories(vigil: Installation) -> None:
         str(vigil.data.root),
     ):
         assert words in vigil.output
+
+
+def test_by_default_a_webhook_to_loopback_is_refused(vigil: Installation) -> None:
+    hits: list[Hit] = []
+    with receiving(hits) as url:
+        result = vigil.vigil("destination", "add", f"{url}/hook")
+        assert (result.returncode, "is not allowed" in result.stderr) == (1, True)
+    assert hits == []
 
 
 def test_doctor_finds_nothing_wrong(vigil: Installation) -> None:
@@ -196,7 +205,7 @@ def test_demo_completes_and_leaves_no_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "file", [pytest.param("postgres.unfinished", marks=pytest.mark.slow), "logs/observer.log"]
+    "file", ["postgres.unfinished", pytest.param("logs/observer.log", marks=pytest.mark.slow)]
 )
 def test_demo_interrupted_during_start_leaves_no_files(tmp_path: Path, file: str) -> None:
     """`file` is what the start has created when Ctrl-C is pressed."""

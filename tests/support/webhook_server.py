@@ -6,9 +6,11 @@ import hashlib
 import hmac
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 HANG = "hang"
@@ -131,3 +133,23 @@ async def open_receiver(tls: ssl.SSLContext | None = None) -> AsyncIterator[Webh
 
 def ids(hits: Iterable[Hit]) -> set[str]:
     return {hit.id for hit in hits}
+
+
+@contextmanager
+def receiving(hits: list[Hit]) -> Iterator[str]:
+    """A receiver that answers 204 to every path but `/broken`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            hits.append(Hit(self.path, headers, body))
+            self.send_response(500 if self.path == "/broken" else 204)
+            self.end_headers()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
