@@ -39,7 +39,7 @@ test: check test-fast test-browser-short test-chaos-short test-cluster-short  ##
 
 # In the order of the files: by default those with the fewest tests come last, and these are the longest ones.
 test-fast: $(VENV)/.installed-dev
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-all: $(VENV)/.installed-dev  ## test-fast with the tests that take long or repeat others with more seeds (20 minutes)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not cluster and not chaos and not browser" $(ARGS)
@@ -63,7 +63,7 @@ test-browser: $(VENV)/.installed-dev  ## test the web UI in Chromium, with pictu
 	@$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
 
 test-chaos-short: $(VENV)/.installed-dev
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "chaos and not slow" tests/chaos $(ARGS)
+	@$(BIN)/python -m pytest -n 4 --dist loadfile -m "chaos and not slow" tests/chaos $(ARGS)
 
 test-chaos: $(VENV)/.installed-dev  ## kill services at every failpoint and at random, then write docs/guarantees.md (30 minutes)
 	@rm -f build/figures.json
