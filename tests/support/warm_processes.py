@@ -34,6 +34,7 @@ from cli.local.processes import signal_at_parents_death
 
 _MAX_MESSAGE_BYTES: Final = 1_000_000
 _POLL_SECONDS: Final = 0.01
+_MAX_WAIT_SECONDS: Final = 120.0
 
 
 class WarmProcess:
@@ -62,12 +63,14 @@ class WarmProcess:
         return self._exit_code
 
     async def wait(self) -> int:
-        while (exit_code := self.poll()) is None:  # noqa: ASYNC110  # nothing could set an event
-            await asyncio.sleep(_POLL_SECONDS)
+        """Returns the exit code. Raises TimeoutError if the program does not end."""
+        async with asyncio.timeout(_MAX_WAIT_SECONDS):
+            while (exit_code := self.poll()) is None:  # noqa: ASYNC110  # nothing could set an event
+                await asyncio.sleep(_POLL_SECONDS)
         return exit_code
 
-    def wait_blocking(self, timeout_seconds: float) -> int:
-        """Raises TimeoutError."""
+    def wait_blocking(self, timeout_seconds: float = _MAX_WAIT_SECONDS) -> int:
+        """The same without asyncio."""
         deadline = time.monotonic() + timeout_seconds
         while (exit_code := self.poll()) is None:
             if time.monotonic() > deadline:
@@ -280,6 +283,10 @@ def _run(
         os.dup2(source, target)
         os.close(source)
     os.setpgid(0, 0)  # a signal from the keyboard concerns the tests only
+    # Whatever the tests were started with: a background job, for example, ignores SIGINT.
+    for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     os.chdir(directory)
     if open_files is not None:
         resource.setrlimit(resource.RLIMIT_NOFILE, open_files)
