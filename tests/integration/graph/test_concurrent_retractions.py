@@ -20,7 +20,7 @@ from tests.support.waiting import wait_until
 FALSE, TRUE = "https://false.example", "https://true.example"
 NODES: Final = 40
 WRITERS: Final = 4
-ROUNDS: Final = 12
+ROUNDS: Final = [6, pytest.param(12, marks=pytest.mark.slow)]
 
 
 @pytest.fixture
@@ -157,16 +157,18 @@ async def test_concurrent_retractions_of_one_page_are_one(
     assert len(set(retraction_ids)) == 1
 
 
+@pytest.mark.parametrize("rounds", ROUNDS)
 async def test_a_retraction_applies_despite_concurrent_writes(
-    retraction_graph: RetractionGraph, other_replica: Database, seed: int
+    retraction_graph: RetractionGraph, other_replica: Database, seed: int, rounds: int
 ) -> None:
     nodes = await _add_nodes(retraction_graph)
     writers = [
-        _write(retraction_graph, nodes, number, Random(seed + number)) for number in range(WRITERS)
+        _write(retraction_graph, nodes, number, rounds, Random(seed + number))
+        for number in range(WRITERS)
     ]
 
     async def retract_and_restore() -> UUID:
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             retraction_id = await retraction_graph.ask_retract(FALSE)
             await asyncio.gather(
                 retraction_graph.work_off(at_once=7),
@@ -188,10 +190,10 @@ async def test_a_retraction_applies_despite_concurrent_writes(
 
 
 async def _write(
-    retraction_graph: RetractionGraph, nodes: list[UUID], number: int, chance: Random
+    retraction_graph: RetractionGraph, nodes: list[UUID], number: int, rounds: int, chance: Random
 ) -> UUID:
     """Write the claims of two pages to random nodes, as Researchers do that read the pages earlier."""
-    for round_ in range(ROUNDS):
+    for round_ in range(rounds):
         node = chance.choice(nodes)
         for url, capital in ((FALSE, "Atlantis"), (f"https://{number}.example", "Accra")):
             await retraction_graph.says(url, {"capital": capital}, node_id=node, day=10 + round_)

@@ -22,7 +22,7 @@ from tests.support.graph.retraction_graph import RetractionGraph
 from tests.support.graph.verification import COUNTRIES, breaks, grow
 from tests.support.seeds import repeatable
 
-ROUNDS: Final = [6, pytest.param(12, marks=pytest.mark.slow)]
+ROUNDS: Final = [3, pytest.param(12, marks=pytest.mark.slow)]
 """Rounds of one mutation of each kind; `make test-mutations` makes more than a thousand mutations."""
 
 
