@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 ARGS ?=
 # Libraries that the pages of the web UI load in a browser.
 WINDOW := services/api/web/vendor
-# The tests start hundreds of interpreters: without bytecode each would compile every module again.
+# Without bytecode each process of the tests would compile every module, and rewrite every test, again.
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 

@@ -1,8 +1,8 @@
 """Starts Python programs of this project as forks of a server that has imported them, which saves each the imports.
 
 Each is a real process with its own environment, files, signals and exit code. What depends on the start of the
-interpreter (imports, a changed clock, the installed script) needs an interpreter of its own. The server and the programs
-end with the process that started the server.
+interpreter (imports, a changed clock, `vigil up`, the installed script) needs an interpreter of its own. The server and
+the programs end with the process that started the server.
 """
 
 import asyncio
@@ -35,6 +35,7 @@ from cli.local.processes import signal_at_parents_death
 _MAX_MESSAGE_BYTES: Final = 1_000_000
 _POLL_SECONDS: Final = 0.01
 _MAX_WAIT_SECONDS: Final = 120.0
+_FLUSH_FAILED: Final = 120  # the interpreter's exit code if it cannot write all output
 
 
 class WarmProcess:
@@ -309,9 +310,11 @@ def _run(
     except BaseException:  # noqa: BLE001  # printed as the interpreter does
         traceback.print_exc()
         exit_code = 1
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):
-            stream.flush()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        exit_code = _FLUSH_FAILED
     os._exit(exit_code)
 
 

@@ -72,6 +72,14 @@ STUBBORN = """
 """
 
 
+COLLECTING = """
+    import gc
+    print("collects garbage:", gc.isenabled(), flush=True)
+    import signal
+    signal.pause()
+"""
+
+
 def log_contains(log: Path, word: str) -> Callable[[], bool]:
     return lambda: log.exists() and word in log.read_text()
 
@@ -85,6 +93,12 @@ def wait_for_events(pool: ProcessPool, count: int) -> list[Died | Restarted]:
 
     eventually(enough)
     return events
+
+
+def test_services_collect_garbage(spawn: Spawn) -> None:
+    """The forkserver does not, while it imports what services share."""
+    log = spawn("observer", COLLECTING)
+    eventually(log_contains(log, "collects garbage: True"))
 
 
 def test_a_service_has_its_own_log_name_group_and_environment(

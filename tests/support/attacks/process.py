@@ -13,7 +13,6 @@ from tests.support.warm_processes import WarmProcess, start_blocking
 
 API: Final = "from services.api.app import serve; serve()"
 SANDBOX: Final = "from sandbox.__main__ import main; main()"
-STOP_SECONDS: Final = 60
 _DEFAULT_SIGPIPE: Final = "import signal; signal.signal(signal.SIGPIPE, signal.SIG_DFL); "
 
 
@@ -80,4 +79,4 @@ def attacked_process(
         finally:
             if process.poll() is None:
                 process.terminate()
-                process.wait_blocking(STOP_SECONDS)
+                process.wait_blocking()

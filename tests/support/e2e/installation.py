@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from cli.local.members import SANDBOX_PACE
 from cli.local.ports import free_port
 from tests.support.paths import CORPUS
 from tests.support.waiting import wait_for
-from tests.support.warm_processes import WarmProcess, run_vigil, start_blocking
+from tests.support.warm_processes import run_vigil
 
 MISSION = "Watch battery makers and their lithium supply"
 
@@ -41,7 +42,7 @@ class Installation:
             "XDG_CONFIG_HOME": str(home / "config"),
             **(environment or {}),
         }
-        self._process: WarmProcess | None = None
+        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def output(self) -> str:
@@ -73,18 +74,20 @@ class Installation:
 
         wait_for(ready, "vigil up to be ready")
 
-    def begin(self, *arguments: str) -> WarmProcess:
+    def begin(self, *arguments: str) -> subprocess.Popen[bytes]:
         """Start a command and return at once; its output is in `output`."""
-        with open(os.devnull, "rb") as nothing, self._output_file.open("ab") as output:
-            fds = nothing.fileno(), output.fileno(), output.fileno()
-            self._process = start_blocking(["-m", "cli", *arguments], self._environment, fds=fds)
+        command = [sys.executable, "-m", "cli", *arguments]
+        with self._output_file.open("ab") as output:
+            self._process = subprocess.Popen(
+                command, stdout=output, stderr=output, env=self._environment
+            )
         return self._process
 
     def end(self, stop_signal: signal.Signals = signal.SIGINT) -> int:
         """Stop it; return its exit code."""
         assert self._process is not None
         self._process.send_signal(stop_signal)
-        return self._process.wait_blocking(60)
+        return self._process.wait(60)
 
     def end_if_running(self) -> None:
         if self._process is not None and self._process.poll() is None:
