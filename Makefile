@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help setup bench demo up cluster cluster-down tail test test-all test-fast test-attacks test-browser test-browser-short test-chaos test-chaos-short test-cluster \
-	test-cluster-short test-mutations bench-makespan bench-api bench-events bench-window bench-graph bench-round-trip bench-soak check format lock asyncapi clean
+	test-cluster-short test-mutations test-simulation bench-makespan bench-api bench-events bench-window bench-graph bench-round-trip bench-soak check format lock asyncapi clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ test-chaos: $(VENV)/.installed-dev  ## kill services at every failpoint and at r
 
 test-mutations: $(VENV)/.installed-dev  ## change a finished graph in over 1,000 ways: `vigil verify` must find each change and nothing else (1 minute)
 	@VIGIL_TEST_SEEDS=41 $(BIN)/python -m pytest -s tests/integration/graph/test_mutations.py $(ARGS)
+
+test-simulation: $(VENV)/.installed-dev  ## simulate a million joins of the loop's protocol with crashes, lost commits and messages (20 minutes)
+	@$(BIN)/python -m tests.support.simulation --joins 1000000 --steps 100000000 $(ARGS)
 
 test-cluster-short: $(VENV)/.installed-dev
 	@if docker compose version >/dev/null 2>&1 && docker info >/dev/null 2>&1; then \
