@@ -8,7 +8,13 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.aggregator.reducer import DeadlinePassed, PlanCompleted, StepEnded, StepOutcome, Tick
-from services.aggregator.transitions import IterationRows, apply_tick, step_outcome
+from services.aggregator.transitions import (
+    IterationRows,
+    apply_tick,
+    changes_nothing,
+    look,
+    step_outcome,
+)
 from shared import derived_events
 from shared.database.engine import Database
 from shared.enums import Stage, StepKind
@@ -36,6 +42,11 @@ class Aggregate:
         if isinstance(event, events.PlanProduced) and event.queries:
             # The Observer has requested these queries already, in the commit that inserted them.
             return []
+        seen = await look(self._database, event.iteration_id)
+        if seen is None:
+            return []
+        if not _is_ended(seen) and changes_nothing(seen, _tick(event, seen)):
+            return _requests_after(seen, event)
         async with self._database.transaction() as session:
             rows = await apply_tick(session, event.iteration_id, partial(_tick, event))
             return [] if rows is None else await _implied_events(session, rows, event)
@@ -68,6 +79,10 @@ def _tick(event: events.IterationStepEvent, rows: IterationRows) -> Tick:
     return StepEnded(step.id, outcome)
 
 
+def _is_ended(rows: IterationRows) -> bool:
+    return rows.iteration.stage == Stage.ENDED
+
+
 def _is_after_end(event: Event, iteration: IterationRow) -> bool:
     """Whether `event` is about a step that was retried after the iteration had ended."""
     return iteration.ended_at is not None and event.occurred_at > iteration.ended_at
@@ -81,9 +96,14 @@ async def _implied_events(
     session: AsyncSession, rows: IterationRows, event: Event
 ) -> Sequence[Event]:
     """The events that the state implies after `event`. For a redelivered event they are the same."""
+    if not _is_ended(rows):
+        return _requests_after(rows, event)
+    return [] if _is_after_end(event, rows.iteration) else [await _end_event(session, rows)]
+
+
+def _requests_after(rows: IterationRows, event: Event) -> Sequence[Event]:
+    """The requests that the state of a running iteration implies after `event`."""
     iteration = rows.iteration
-    if iteration.stage == Stage.ENDED:
-        return [] if _is_after_end(event, iteration) else [await _end_event(session, rows)]
     if iteration.stage == Stage.ADVISING:
         is_earlier = not isinstance(event, events.AdviceCompleted | events.AdviceFailed)
         advise_steps = [row for row in rows.steps if row.kind == StepKind.ADVISE]

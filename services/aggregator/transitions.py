@@ -26,6 +26,7 @@ from services.aggregator.reducer import (
     join,
 )
 from shared.billing import reservations
+from shared.database.engine import Database
 from shared.database.tables import InvestigationRequest
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 from shared.failpoints import Failpoint, failpoint
@@ -62,6 +63,22 @@ async def load_rows(session: AsyncSession, iteration: IterationRow) -> Iteration
     if not work.feedback_rounds:
         return IterationRows(iteration, work)
     return IterationRows(iteration, work, await investigations.list_requests(session, iteration.id))
+
+
+async def look(database: Database, iteration_id: UUID) -> IterationRows | None:
+    """Loads the rows without a lock and without requests; None if the iteration is gone."""
+    found = await iterations.look(database, iteration_id)
+    return None if found is None else IterationRows(*found)
+
+
+def changes_nothing(rows: IterationRows, tick: Tick) -> bool:
+    """Whether the join has nothing to do: usually, because other steps of the stage have not ended.
+
+    Rows that were read without a lock suffice. If a step has ended since, its own event leads to the next look.
+    """
+    state = build_state(rows)
+    next_state, commands = join(state, tick)
+    return not commands and next_state.stage == state.stage
 
 
 def build_state(rows: IterationRows) -> State:

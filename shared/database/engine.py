@@ -1,13 +1,14 @@
-"""The connection pool of a process, its transactions, and URL helpers."""
+"""The connection pools of a process, its transactions and reads, and URL helpers."""
 
 import asyncio
 import select
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import psycopg
+from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import Engine, QueuePool, event, make_url, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError, InterfaceError, InvalidatePoolError, OperationalError
@@ -15,7 +16,10 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
+from shared.database.statements import BoundQuery, fetch_rows
 from shared.errors import RetrySoonError
+
+T = TypeVar("T")
 
 PING_AFTER_IDLE_SECONDS: Final = 5.0
 _IDLE_SINCE: Final = "vigil_resting_since"
@@ -57,6 +61,8 @@ def _is_quiet(connection: Any) -> bool:
     return not poller.poll(0)
 
 
+READ_CONNECTIONS = 3
+"""Connections for reads outside of transactions, which take a fraction of a millisecond each."""
 CONNECT_TIMEOUT_SECONDS = 5
 STATEMENT_TIMEOUT_SECONDS = 30
 # A worker that hangs in the middle of a transaction must not hold its row locks forever.
@@ -80,19 +86,28 @@ class Database:
             "statement_timeout": f"{STATEMENT_TIMEOUT_SECONDS}s",
             "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_TIMEOUT_SECONDS}s",
         }
+        options = {
+            "connect_timeout": CONNECT_TIMEOUT_SECONDS,
+            **KEEPALIVE_OPTIONS,
+            "application_name": f"vigil-{name}",
+            "options": " ".join(f"-c {key}={value}" for key, value in settings.items()),
+        }
         self._engine = create_async_engine(
             driver_url(url),
             pool_size=pool_size,
             max_overflow=pool_size,
-            connect_args={
-                "connect_timeout": CONNECT_TIMEOUT_SECONDS,
-                **KEEPALIVE_OPTIONS,
-                "application_name": f"vigil-{name}",
-                "options": " ".join(f"-c {key}={value}" for key, value in settings.items()),
-            },
+            connect_args=options,
         )
         ping_stale_connections(self._engine.sync_engine)
         self._sessions = async_sessionmaker(self._engine, expire_on_commit=False)
+        self._readers = AsyncConnectionPool(
+            with_login(url, role=None, password=None),
+            kwargs={**options, "autocommit": True},
+            min_size=0,
+            max_size=READ_CONNECTIONS,
+            timeout=CONNECT_TIMEOUT_SECONDS,
+            open=False,
+        )
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncSession]:
@@ -129,6 +144,27 @@ class Database:
             )
             yield session
 
+    async def read(self, query: BoundQuery[T]) -> T:
+        """Run one statement that only reads, outside of a transaction: one round trip, without SQLAlchemy.
+
+        Raises RetrySoonError if PostgreSQL is unavailable.
+        """
+        if self._readers.closed:
+            await self._readers.open()
+        for tries_left in reversed(range(READ_CONNECTIONS + 1)):
+            try:
+                async with self._readers.connection() as connection:
+                    try:
+                        cursor = await query.statement.send(connection, query.params)
+                        return query.read(await fetch_rows(cursor))
+                    except psycopg.OperationalError:
+                        # A restart of PostgreSQL leaves dead connections; the pool discards each when it is used.
+                        if not tries_left or not connection.broken:
+                            raise
+            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+                raise RetrySoonError(f"PostgreSQL: {_first_line(error)}") from error
+        raise AssertionError("the last try returns or raises")
+
     async def ping(self) -> None:
         """Raises RetrySoonError unless PostgreSQL answers."""
         async with self.transaction() as session:
@@ -141,6 +177,7 @@ class Database:
         return {"busy": pool.checkedout(), "idle": pool.checkedin()}
 
     async def close(self) -> None:
+        await self._readers.close()
         await self._engine.dispose()
 
 

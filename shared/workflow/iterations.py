@@ -11,6 +11,7 @@ from sqlalchemy import ARRAY, Table, Uuid, any_, bindparam, func, insert, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
+from shared.database.engine import Database
 from shared.database.statements import BoundQuery, CompiledStatement
 from shared.database.tables import Agent, Iteration, Step
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
@@ -57,6 +58,13 @@ class IterationSteps(NamedTuple):
 _STEPS: Final = cast(Table, Step.__table__)
 _AGENTS: Final = cast(Table, Agent.__table__)
 _STEP_COLUMNS: Final = [_STEPS.c[name] for name in StepRow._fields]
+_JOIN_SETTINGS: Final = (
+    _AGENTS.c.feedback_rounds,
+    func.coalesce(_AGENTS.c.suspended_until > func.statement_timestamp(), False).label(
+        "is_suspended"
+    ),
+    func.clock_timestamp().label("now"),
+)
 _IS_LISTED: Final = _STEPS.c.id == any_(bindparam("step_ids", type_=ARRAY(Uuid())))
 
 _ITERATIONS: Final = cast(Table, Iteration.__table__)
@@ -67,16 +75,23 @@ _LOCK: Final = CompiledStatement(
     .with_for_update(key_share=True)
 )
 _LOAD_STEPS: Final = CompiledStatement(
-    select(
-        *_STEP_COLUMNS,
-        _AGENTS.c.feedback_rounds,
-        func.coalesce(_AGENTS.c.suspended_until > func.statement_timestamp(), False).label(
-            "is_suspended"
-        ),
-        func.clock_timestamp().label("now"),
-    )
+    select(*_STEP_COLUMNS, *_JOIN_SETTINGS)
     .select_from(_AGENTS.outerjoin(_STEPS, _STEPS.c.iteration_id == bindparam("of_iteration")))
     .where(_AGENTS.c.id == bindparam("of_agent"))
+    .order_by(_STEPS.c.kind, _STEPS.c.index)
+)
+_LOOK: Final = CompiledStatement(
+    select(
+        *(_ITERATIONS.c[name].label(f"iteration_{name}") for name in IterationRow._fields),
+        *_STEP_COLUMNS,
+        *_JOIN_SETTINGS,
+    )
+    .select_from(
+        _ITERATIONS.join(_AGENTS, _AGENTS.c.id == _ITERATIONS.c.agent_id).outerjoin(
+            _STEPS, _STEPS.c.iteration_id == _ITERATIONS.c.id
+        )
+    )
+    .where(_ITERATIONS.c.id == bindparam("of_iteration"))
     .order_by(_STEPS.c.kind, _STEPS.c.index)
 )
 _REQUEST: Final = CompiledStatement(
@@ -133,10 +148,26 @@ async def load_steps(session: AsyncSession, iteration: IterationRow) -> Iteratio
     It is a separate statement, because a statement that waits for a lock sees all other rows as before the wait.
     """
     params = {"of_iteration": iteration.id, "of_agent": iteration.agent_id}
-    rows = await _LOAD_STEPS.rows(session, params)
+    return _iteration_steps(await _LOAD_STEPS.rows(session, params), 0)
+
+
+async def look(
+    database: Database, iteration_id: UUID
+) -> tuple[IterationRow, IterationSteps] | None:
+    """Loads the same in one statement, without a lock; None if the iteration is gone."""
+    rows = await database.read(BoundQuery(_LOOK, {"of_iteration": iteration_id}, list))
+    if not rows:
+        return None
+    width = len(IterationRow._fields)
+    return IterationRow(*rows[0][:width]), _iteration_steps(rows, width)
+
+
+def _iteration_steps(rows: Sequence[Any], first_column: int) -> IterationSteps:
+    """Reads rows that have the columns of a step from `first_column` on; all null if there is no step."""
+    columns = slice(first_column, first_column + len(StepRow._fields))
+    steps = [StepRow(*row[columns]) for row in rows if row[first_column] is not None]
     first = rows[0]
-    step_rows = [_step(row) for row in rows if row.id is not None]
-    return IterationSteps(step_rows, first.feedback_rounds, first.is_suspended, first.now)
+    return IterationSteps(steps, first.feedback_rounds, first.is_suspended, first.now)
 
 
 async def request_steps(session: AsyncSession, step_ids: Sequence[UUID]) -> list[StepRow]:

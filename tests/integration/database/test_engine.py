@@ -11,9 +11,9 @@ from sqlalchemy.exc import InvalidRequestError
 
 from shared.database import engine
 from shared.database.engine import Database
-from shared.database.statements import CompiledStatement, transaction_cache
+from shared.database.statements import BoundQuery, CompiledStatement, transaction_cache
 from shared.database.tables import GraphNodeType, User
-from shared.errors import TransientError
+from shared.errors import RetrySoonError, TransientError
 from tests.support.factories import make_agent
 
 
@@ -154,3 +154,42 @@ async def test_a_lost_connection_is_a_transient_error(pool: Database) -> None:
             await CompiledStatement("select pg_terminate_backend(pg_backend_pid())").rows(session)
     async with pool.transaction() as session:
         assert (await session.execute(text("select 1"))).scalar_one() == 1
+
+
+_BACKEND = BoundQuery(
+    CompiledStatement("select pg_backend_pid()"), {}, lambda rows: int(rows[0].pg_backend_pid)
+)
+
+
+async def _read_at_once(pool: Database, reads: int) -> set[int]:
+    """Reads concurrently; returns the pids of the backends."""
+    return set(await asyncio.gather(*(pool.read(_BACKEND) for _ in range(reads))))
+
+
+async def test_a_read_survives_connections_closed_by_the_server(
+    pool: Database, database_url: str
+) -> None:
+    closed_pids = await _read_at_once(pool, 20)
+    assert 0 < len(closed_pids) <= engine.READ_CONNECTIONS
+    with psycopg.connect(database_url, autocommit=True) as operator:
+        for pid in closed_pids:
+            operator.execute("select pg_terminate_backend(%s, 5000)", [pid])
+    pids = await _read_at_once(pool, 20)
+    assert pids
+    assert not pids & closed_pids
+
+
+async def test_a_read_holds_no_transaction_open(pool: Database, database_url: str) -> None:
+    pid = await pool.read(_BACKEND)
+    with psycopg.connect(database_url, autocommit=True) as operator:
+        state = operator.execute("select state from pg_stat_activity where pid = %s", [pid])
+        assert state.fetchone() == ("idle",)
+
+
+async def test_a_read_of_an_unavailable_server_is_a_transient_error() -> None:
+    nowhere = Database("postgresql://vigil@127.0.0.1:1/vigil", name="nowhere")
+    try:
+        with pytest.raises(RetrySoonError, match="PostgreSQL"):
+            await nowhere.read(_BACKEND)
+    finally:
+        await nowhere.close()

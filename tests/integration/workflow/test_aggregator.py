@@ -15,7 +15,7 @@ from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 from shared.errors import TransientError
 from shared.events.models import IterationFailed, QueryCompleted
 from shared.runtime.bus import Bus
-from shared.workflow import leases, steps
+from shared.workflow import iterations, leases, steps
 from shared.workflow.leases import Claimed, LeaseLostError
 from tests.support.joins import end_events, plan_iteration, reload_iteration, subjects
 
@@ -38,6 +38,21 @@ async def test_twenty_steps_that_end_together_join_once(database: Database) -> N
     ids = {event.event_id for events in event_lists for event in events}
     assert len(ids) == 1, "repeated publishing makes one request"
     assert (await reload_iteration(database, iteration)).stage == Stage.ANALYZING
+
+
+async def test_an_end_that_changes_nothing_waits_for_no_lock(database: Database) -> None:
+    iteration = await plan_iteration(database, queries=2, insights=1)
+    async with database.transaction() as session:
+        [first, _] = await steps.list_steps(session, iteration.id, StepKind.QUERY)
+        claim = await leases.claim(session, first.id, "worker")
+        assert isinstance(claim, Claimed)
+        ended = await steps.end(session, claim.lease, {"nodes": 1, "edges": 0})
+        [end_event] = await derived_events.events_after_step(session, ended)
+    async with database.transaction() as other_session:
+        assert await iterations.lock_iteration(other_session, iteration.id)
+        async with asyncio.timeout(10):
+            assert list(await Aggregate(database)(end_event)) == []
+    assert (await reload_iteration(database, iteration)).stage == Stage.RESEARCHING
 
 
 async def test_a_plan_with_queries_causes_no_event(database: Database) -> None:

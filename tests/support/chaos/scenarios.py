@@ -14,10 +14,12 @@ from shared.events.envelope import Event
 from shared.failpoints import Failpoint
 from shared.workflow import steps
 from tests.support.chaos.figures import Figures
-from tests.support.chaos.mission import INSIGHTS, QUERIES, Mission, SlowMission
+from tests.support.chaos.mission import Mission, SlowMission
 from tests.support.chaos.scenario_run import ScenarioRun, ScenarioRunner
 
 DUPLICATES: Final = 8
+TRANSITIONS: Final = 3
+"""Of an iteration by the aggregator: to insights, to advice, to the end."""
 """More than the frozen replica can have fetched."""
 
 
@@ -115,9 +117,7 @@ async def joined_by_two_aggregators(runner: ScenarioRunner, seed: int) -> Trial:
     publishes its events before the second wakes.
     """
     installation = runner.installation
-    installation.arm(
-        "aggregator", Failpoint.STATE_WRITTEN, skip=QUERIES + INSIGHTS, sends="SIGSTOP"
-    )
+    installation.arm("aggregator", Failpoint.STATE_WRITTEN, skip=TRANSITIONS - 1, sends="SIGSTOP")
     installation.arm("aggregator-2", Failpoint.STATE_COMMITTED, sends="SIGSTOP")
     since = await runner.next_sequence()
     agent = await runner.begin(seed)
