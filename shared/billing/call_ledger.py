@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any, Final, Protocol, cast
 from uuid import UUID
 
+import orjson
 from sqlalchemy import Table, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -69,9 +70,12 @@ class CallRequest:
     @cached_property
     def canonical(self) -> bytes:
         """The request as canonical JSON."""
-        return json.dumps(
-            [self.kind, self.content], sort_keys=True, separators=(",", ":"), ensure_ascii=False
-        ).encode()
+        content = [self.kind, self.content]
+        try:
+            return orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+        except orjson.JSONEncodeError:
+            # It accepts neither integers of more than 64 bits nor lone surrogates.
+            return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
     @cached_property
     def hash(self) -> str:

@@ -7,9 +7,12 @@ accepted. Any other raises AnswerError with the beginning of the answer and, if 
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Self
+
+import orjson
 
 from shared.database.text import storable
 from shared.errors import TransientError
@@ -102,6 +105,9 @@ class AnswerTimeoutError(AnswerError):
 
 def read_json(text: str) -> Any:
     """Parses JSON. Raises ValueError if it is invalid or nested too deeply."""
+    with suppress(orjson.JSONDecodeError):
+        return orjson.loads(text)
+    # Servers also send what is not quite JSON: control characters in texts, NaN.
     try:
         return json.loads(text, strict=False, parse_int=_bounded_int)
     except RecursionError:

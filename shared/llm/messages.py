@@ -1,10 +1,13 @@
 """Chat requests, answers and message sections."""
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final
+
+import orjson
 
 from shared.billing.call_ledger import CallRequest
 from shared.database.text import storable
@@ -118,6 +121,15 @@ class ChatRequest:
         if self.is_correction:
             summary["asks_again"] = True
         return CallRequest(CallKind.LLM, self.body, summary, self.model)
+
+
+def encode_json(content: Any) -> bytes:
+    """Encodes `content` as JSON, many times as fast as the standard library where that is possible."""
+    try:
+        return orjson.dumps(content)
+    except orjson.JSONEncodeError:
+        # It accepts neither integers of more than 64 bits nor lone surrogates.
+        return json.dumps(content, separators=(",", ":")).encode()
 
 
 def assistant_message(content: str | None, calls: Sequence[ToolCall]) -> Message:

@@ -8,14 +8,15 @@ from collections.abc import (
     Callable,
     Mapping,
 )
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, Literal, TypeVar
 
+import aiohttp
 import httpx2
 import openai
-from openai import AsyncAPIResponse, AsyncOpenAI
+from openai import AsyncOpenAI
+from openai._constants import RAW_RESPONSE_HEADER
 
 from shared.database.text import error_text
 from shared.errors import PermanentError, TransientError, VigilError, unbilled
@@ -26,6 +27,7 @@ from shared.llm.answers import (
     FailureKind,
     read_json,
 )
+from shared.llm.messages import encode_json
 from shared.llm.streamed import Received
 from shared.retry_after import retry_after_seconds
 from shared.tls import tls_context
@@ -33,7 +35,9 @@ from shared.urls import strip_secrets
 
 T = TypeVar("T")
 
-NEVER_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+NEVER_SENT: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+"""Errors before a connection was there. The SDK's transport reports every lost connection as one that timed out while it
+was made, also after the request was sent: only the cause tells them apart."""
 REFUSED_REQUEST: Final = "llm_request"
 """Error code of a request that the server refuses for its content, not for the key or the model."""
 QUICK_TRIES = 3
@@ -150,7 +154,8 @@ class ModelServer:
             # Some proxies buffer a compressed stream before they forward it.
             default_headers={"Accept-Encoding": "identity"},
             # A redirected POST would be sent again, possibly in an endless loop.
-            http_client=openai.DefaultAsyncHttpxClient(
+            # Of the SDK's two transports the one that takes less than half the processor time.
+            http_client=openai.DefaultAioHttpClient(
                 verify=tls_context(),
                 follow_redirects=False,
                 event_hooks={"response": [_bound_body]},
@@ -200,6 +205,9 @@ class ModelServer:
                 f"the answer of {self.name} broke off: {error or type(error).__name__}",
                 kind=FailureKind.CUT_OFF,
             ) from error
+        except aiohttp.ClientError as error:
+            # The SDK's transport passes on what it does not know, such as a response that is no HTTP.
+            raise AnswerError(f"{self.name} did not answer with HTTP: {error}") from error
         except (openai.APIError, ValueError, RecursionError) as error:
             raise AnswerError(f"the answer of {self.name} is not readable: {error}") from error
 
@@ -226,26 +234,32 @@ class ModelServer:
 
     async def pieces(
         self,
-        opening: AbstractAsyncContextManager[AsyncAPIResponse[Any]],
-        model: str,
+        path: str,
+        body: dict[str, Any],
         patience: Patience,
         received: Received,
+        *,
+        headers: Mapping[str, str],
     ) -> AsyncGenerator[bytes, None]:
-        """Streams the body of a response, up to MAX_BODY_BYTES. Raises like `translate_errors`, and AnswerTimeoutError.
+        """Posts `body` and streams the body of the response, up to MAX_BODY_BYTES.
 
-        `received` describes what was received, for the message of a timeout.
+        Raises like `translate_errors`, and AnswerTimeoutError. `received` describes what was received, for the message of
+        a timeout.
         """
+        model: str = body["model"]
         patience.received = received.progress
         self._waiting.add(patience)
+        response: httpx2.Response | None = None
         try:
             # The SDK's own timeout only covers sending the request here.
             limit = f"{self.limits.silence:g} s (VIGIL_LLM_SILENCE_SECONDS)"
-            call = self.translate_errors(opening.__aenter__(), model, limit=limit)
+            opening = self._post_unread(path, body, headers)
+            call = self.translate_errors(opening, model, limit=limit)
             response = await patience.wait_for(call)
-            body = aiter(response.iter_bytes())
+            pieces = aiter(response.aiter_bytes())
             byte_count = 0
             while (
-                piece := await patience.wait_for(self.translate_errors(anext(body, None), model))
+                piece := await patience.wait_for(self.translate_errors(anext(pieces, None), model))
             ) is not None:
                 byte_count += len(piece)
                 if byte_count > MAX_BODY_BYTES:
@@ -259,20 +273,44 @@ class ModelServer:
                         waiting_patience.server_answers()
         finally:
             self._waiting.discard(patience)
-            await opening.__aexit__(None, None, None)
+            if response is not None:
+                await response.aclose()
+
+    async def _post_unread(
+        self, path: str, body: dict[str, Any], headers: Mapping[str, str]
+    ) -> httpx2.Response:
+        """Posts `body` with the SDK, but without its models: they take longer than the exchange itself."""
+        timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS, write=self.limits.silence)
+        return await self.client.post(
+            path,
+            cast_to=httpx2.Response,
+            content=encode_json(body),
+            options={
+                "headers": {
+                    RAW_RESPONSE_HEADER: "stream",
+                    "Content-Type": "application/json",
+                    **headers,
+                },
+                "timeout": timeout,
+            },
+        )
 
     def _connection_error(self, error: openai.APIConnectionError, limit: str | None) -> VigilError:
         cause = error.__cause__
         if isinstance(cause, _BodyTooLongError):
             return AnswerError(f"the answer of {self.name} is too long: {cause}")
-        if isinstance(cause, httpx2.TimeoutException) and not isinstance(cause, NEVER_SENT):
+        was_sent = cause is None or not isinstance(cause.__cause__, NEVER_SENT)
+        if isinstance(cause, httpx2.TimeoutException) and isinstance(
+            cause.__cause__, aiohttp.SocketTimeoutError
+        ):
             limit = limit or f"{self.limits.whole:g} s (VIGIL_LLM_TIMEOUT_SECONDS)"
             return AnswerTimeoutError(
                 f"{self.name} was given up: it did not answer in {limit}; received so far: nothing"
             )
-        reason = f"{error} ({cause})" if cause and str(cause) else str(error)
+        # The SDK calls every lost connection a timeout.
+        reason = str(cause) if cause and str(cause) else str(error)
         unanswered = TransientError(f"no answer from {self.name}: {reason}", counts=False)
-        return unbilled(unanswered) if isinstance(cause, NEVER_SENT) else unanswered
+        return unanswered if was_sent else unbilled(unanswered)
 
     def _status_error(
         self, error: openai.APIStatusError, model: str

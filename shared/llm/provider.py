@@ -15,8 +15,6 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-import httpx2
-
 from shared.billing.embedding_cache import EmbeddingRequest, Vector
 from shared.billing.resumable_call import ResumableCall
 from shared.database.tables.graph import DIMENSIONS
@@ -27,7 +25,6 @@ from shared.llm.answers import (
 )
 from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.model_server import (
-    CONNECT_SECONDS,
     REFUSED_REQUEST,
     ModelServer,
     Patience,
@@ -99,7 +96,7 @@ class ChatProvider:
         while True:
             body = self._body(request)
             try:
-                return await self._complete_once(request.model, body, in_flight, on_delta)
+                return await self._complete_once(body, in_flight, on_delta)
             except VigilError as error:
                 parameter = self._refused_parameter(body, error)
                 if parameter is None:
@@ -110,21 +107,22 @@ class ChatProvider:
                 )
 
     async def _complete_once(
-        self, model: str, body: dict[str, Any], in_flight: ResumableCall, on_delta: OnDelta | None
+        self, body: dict[str, Any], in_flight: ResumableCall, on_delta: OnDelta | None
     ) -> ChatAnswer:
         server = self._server
-        limits = server.limits
         async with in_flight.attempt():
             received = Received(server.name)
-            patience = Patience(server.name, limits, streams=_STREAM in body)
-            opening = server.client.chat.completions.with_streaming_response.create(
-                **body,
-                timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS, write=limits.silence),
-                extra_headers={IDEMPOTENCY_KEY: in_flight.key},
+            patience = Patience(server.name, server.limits, streams=_STREAM in body)
+            body_pieces = server.pieces(
+                "/chat/completions",
+                body,
+                patience,
+                received,
+                headers={IDEMPOTENCY_KEY: in_flight.key},
             )
             progress = _Progress(in_flight)
             try:
-                async with aclosing(server.pieces(opening, model, patience, received)) as pieces:
+                async with aclosing(body_pieces) as pieces:
                     async for piece in pieces:
                         has_grown = received.take(piece)
                         patience.has_begun = received.characters > 0

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Any
 
 from shared.billing.resumable_call import ResumableCall
@@ -41,6 +42,9 @@ class Connection:
     async def send(self, piece: bytes) -> None:
         self._writer.write(piece)
         await self._writer.drain()
+
+    def close(self) -> None:
+        self._writer.close()
 
     def reset(self) -> None:
         """Abort the connection instead of closing it."""
@@ -92,7 +96,8 @@ def fixed_response(body: bytes, status: int = 200, kind: str = "", **headers: st
     async def respond(connection: Connection) -> None:
         response_headers = {name.replace("_", "-"): value for name, value in headers.items()}
         await connection.head(status, response_headers, kind)
-        await connection.send(body)
+        if status != HTTPStatus.NOT_MODIFIED:  # which has no body
+            await connection.send(body)
 
     return respond
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
@@ -146,13 +147,29 @@ async def test_an_unreachable_server_is_unbilled_and_does_not_count_as_an_attemp
     assert (error.value.counts, error.value.unbilled) == (False, True)
 
 
-async def test_a_connection_reset_before_any_response_does_not_count_as_an_attempt() -> None:
+@pytest.mark.parametrize("end", [Connection.reset, Connection.close])
+async def test_a_connection_lost_before_any_response_does_not_count_as_an_attempt(
+    end: Callable[[Connection], None],
+) -> None:
+    """The request was received, so it may be billed."""
+
     async def respond(connection: Connection) -> None:
-        connection.reset()
+        end(connection)
 
     error = await complete_error(respond)
     assert isinstance(error, TransientError)
     assert (error.counts, error.unbilled) == (False, False)
+
+
+async def test_a_response_that_is_no_http_is_an_explained_error() -> None:
+    async def respond(connection: Connection) -> None:
+        await connection.send(b"SMTP is spoken here\r\n\r\n")
+        connection.close()
+
+    error = await complete_error(respond)
+    assert isinstance(error, TransientError)
+    assert not error.unbilled
+    assert "did not answer with HTTP" in str(error)
 
 
 @pytest.mark.parametrize("stream", ["auto", "never"])
