@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.loop import report
-from bench.loop.run import DATABASE, Environment, measure
+from bench.loop.environment import DATABASE, Environment
+from bench.loop.run import measure
 from bench.support import provision, running_engines
 from shared.runtime.settings import Settings
 
@@ -29,7 +30,7 @@ def main() -> int:
     ):
         settings = Settings(database_url=postgres.url(DATABASE), nats_url=nats.url)
         provision(settings)
-        place = Environment(settings, Path(home), DATABASE, postgres, nats)
+        place = Environment(settings, Path(home), postgres, nats)
         figures = asyncio.run(
             measure(place, iterations=arguments.iterations, load_seconds=arguments.seconds)
         )

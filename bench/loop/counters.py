@@ -1,19 +1,15 @@
 """Counters of the engines and processes: the difference of two snapshots is the usage of a run."""
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
-from typing import Any, Final
+from typing import Any
 
 import psycopg
 from psycopg.rows import dict_row
 
 from bench.loop.service_pool import ServicePool, cpu_seconds
-
-FLUSH_SECONDS: Final = 11.0
-"""After this time PostgreSQL's idle sessions have reported their counts."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +17,6 @@ class Snapshot:
     """Counters at one moment. Times are processor seconds."""
 
     wal_at: str
-    transactions: int
     messages: int
     seconds: Mapping[str, float]
 
@@ -31,7 +26,6 @@ class Usage:
     """Usage between two snapshots, or of one iteration after `per`."""
 
     commits: float
-    transactions: float
     wal_bytes: float
     messages: float
     seconds: Mapping[str, float]
@@ -39,7 +33,6 @@ class Usage:
     def per(self, iterations: int) -> "Usage":
         return Usage(
             self.commits / iterations,
-            self.transactions / iterations,
             self.wal_bytes / iterations,
             self.messages / iterations,
             {name: value / iterations for name, value in self.seconds.items()},
@@ -49,7 +42,6 @@ class Usage:
     def mean(cls, usages: "Sequence[Usage]") -> "Usage":
         return cls(
             mean(usage.commits for usage in usages),
-            mean(usage.transactions for usage in usages),
             mean(usage.wal_bytes for usage in usages),
             mean(usage.messages for usage in usages),
             {name: mean(usage.seconds[name] for usage in usages) for name in usages[0].seconds},
@@ -66,15 +58,13 @@ class Meter:
     def __init__(
         self,
         dsn: str,
-        database: str,
         postgres_pid: int,
         nats_pid: int | None,
         pool: ServicePool | None,
     ) -> None:
-        """`dsn` is of a superuser, in another database than the measured `database`."""
+        """`dsn` is of a superuser, in another database than the measured one."""
         self._connection = psycopg.connect(dsn, autocommit=True, row_factory=dict_row)
         self._connection.execute("create extension if not exists pg_walinspect")
-        self._database = database
         self._postgres_pid = postgres_pid
         self._nats_pid = nats_pid
         self._pool = pool
@@ -87,10 +77,10 @@ class Meter:
         if self._nats_pid is not None:
             seconds["nats"] = cpu_seconds(self._nats_pid)
         wal_at = self._fetch_one("select pg_current_wal_insert_lsn() as it")["it"]
-        return Snapshot(wal_at, self._transactions(), messages, seconds)
+        return Snapshot(wal_at, messages, seconds)
 
     def usage_between(self, before: Snapshot, after: Snapshot) -> Usage:
-        """The usage between two snapshots. Call `wait_for_counts` first, for the count of transactions."""
+        """The usage between two snapshots."""
         commits = self._fetch_one(
             "select coalesce(sum(count), 0) as it from pg_get_wal_stats(%s, %s, true)"
             " where \"resource_manager/record_type\" like 'Transaction/COMMIT%%'",
@@ -100,24 +90,13 @@ class Meter:
         wal = self._fetch_one("select pg_wal_lsn_diff(%s, %s) as it", after.wal_at, before.wal_at)
         return Usage(
             float(commits["it"]),
-            float(self._transactions() - before.transactions),
             float(wal["it"]),
             float(after.messages - before.messages),
             {name: value - before.seconds.get(name, 0.0) for name, value in after.seconds.items()},
         )
 
-    def wait_for_counts(self) -> None:
-        """Wait until all transactions are counted."""
-        time.sleep(FLUSH_SECONDS)
-
     def close(self) -> None:
         self._connection.close()
-
-    def _transactions(self) -> int:
-        row = self._fetch_one(
-            "select xact_commit as it from pg_stat_database where datname = %s", self._database
-        )
-        return int(row["it"])
 
     def _fetch_one(self, query: str, *params: Any) -> dict[str, Any]:
         row = self._connection.execute(query.encode(), params).fetchone()

@@ -1,7 +1,8 @@
 """The floor: the reference iteration by hand in one asyncio process, without a bus and with one guarantee only.
 
 Each answer is stored with its rows in one statement and commit before the next step uses it: 22 commits. There is no
-takeover after a crash, no validation, and no graph query.
+takeover after a crash, no validation, and no graph query. The second floor asks model and search with the shipped clients,
+and its tables have indexes for searches and evidence as Vigil's.
 """
 
 import asyncio
@@ -16,6 +17,10 @@ from psycopg.types.json import Jsonb
 
 from bench.loop import scripted_model
 from bench.loop.scripted_model import Json, Query, Reference
+from shared.llm.messages import ChatRequest
+from shared.llm.model_server import Limits, ModelServer
+from shared.llm.provider import ChatProvider
+from shared.web_search.client import SearchClient
 
 CONNECTIONS: Final = 16
 
@@ -38,6 +43,21 @@ create table floor.edges (
 );
 create table floor.evidence (id uuid primary key, element_id uuid not null, source_url text not null, quote text not null);
 """
+_INDEXES: Final = """
+create index on floor.nodes using gin (to_tsvector('simple', name), to_tsvector('simple', properties::text));
+create index on floor.nodes (agent_id, name);
+create index on floor.edges (source_id, target_id);
+create index on floor.evidence (element_id);
+create index on floor.evidence (source_url);
+create unique index on floor.sources (agent_id, url);
+"""
+_TOOLS: Final = tuple(
+    {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+    for name in ("addGraphNode", "addGraphEdge")
+)
+_CONTEXT: Final = "Something is known already. " * 400
+"""As long as the graph context of an agent."""
+_SYSTEM_PROMPT: Final = {"role": "system", "content": "You know who supplies whom. " * 40}
 _ROWS: Final = ("sources", "nodes", "edges", "evidence")
 _START: Final = b"insert into floor.iterations (id, agent_id) values (%s, %s)"
 _JOURNAL: Final = (
@@ -52,27 +72,69 @@ _JOURNAL: Final = (
 ).encode()
 
 
+class Clients:
+    """The shipped clients of model and search."""
+
+    def __init__(self, url: str) -> None:
+        server = ModelServer(api_key="bench", base_url=f"{url}/v1", limits=Limits(), stream="never")
+        self._provider = ChatProvider(server)
+        self._search = SearchClient(api_key="bench", base_url=url, timeout_seconds=10.0)
+
+    async def ask(self, reference: Reference, key: str) -> None:
+        """Ask for an answer as long as those of the script."""
+        prompt = f"{reference.mission} key={key} {_CONTEXT}"
+        request = ChatRequest(
+            "m", (_SYSTEM_PROMPT, {"role": "user", "content": prompt}), _TOOLS, None, 1000
+        )
+        await self._provider.complete(request, _UnrecordedCall())  # type: ignore[arg-type]
+
+    async def search(self, key: str) -> None:
+        await self._search.search(f"key={key}", max_results=5, topic=None, time_range=None)
+
+    async def close(self) -> None:
+        await self._provider.close()
+        await self._search.close()
+
+
+class _UnrecordedCall:
+    """A call that nobody resumes."""
+
+    key = "floor"
+    report_progress = None
+
+    @asynccontextmanager
+    async def attempt(self) -> AsyncIterator[None]:
+        yield
+
+
 class Floor:
-    def __init__(self, connections: "asyncio.Queue[AsyncConnection[Any]]", delay: float) -> None:
+    def __init__(
+        self, connections: "asyncio.Queue[AsyncConnection[Any]]", clients: Clients | None
+    ) -> None:
         self._connections = connections
-        self._delay_seconds = delay
+        self.clients = clients
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, url: str, delay_seconds: float = 0.0) -> "AsyncIterator[Floor]":
-        """Connect; creates the schema `floor` in the database if it does not exist."""
+    async def open(cls, url: str, providers_url: str | None = None) -> "AsyncIterator[Floor]":
+        """Connect, and make the schema `floor` in the database anew; the second floor if there are providers."""
         connections: asyncio.Queue[AsyncConnection[Any]] = asyncio.Queue()
         open_connections = [
             await AsyncConnection.connect(url, autocommit=True) for _ in range(CONNECTIONS)
         ]
         for connection in open_connections:
             connections.put_nowait(connection)
-        result = await open_connections[0].execute("select to_regnamespace('floor')")
-        if (await result.fetchone()) == (None,):
-            await open_connections[0].execute(_SCHEMA)
+        await open_connections[0].execute("drop schema if exists floor cascade")
+        await open_connections[0].execute(_SCHEMA)
+        clients = None
+        if providers_url is not None:
+            await open_connections[0].execute(_INDEXES)
+            clients = Clients(providers_url)
         try:
-            yield cls(connections, delay_seconds)
+            yield cls(connections, clients)
         finally:
+            if clients is not None:
+                await clients.close()
             for connection in open_connections:
                 await connection.close()
 
@@ -84,10 +146,6 @@ class Floor:
         await self.commit(_START, (iteration.id, agent_id))
         await iteration.run()
         return time.perf_counter() - began
-
-    async def wait_for_answer(self) -> None:
-        if self._delay_seconds:
-            await asyncio.sleep(self._delay_seconds)
 
     async def commit(self, statement: bytes, params: Any) -> None:
         connection = await self._connections.get()
@@ -127,7 +185,12 @@ class _Iteration:
         await self._record_answer("concluded", "That is all there is to it.")
 
     async def _record_answer(self, place: str, answer: Any, **rows: list[Json]) -> None:
-        await self._floor.wait_for_answer()
+        if self._floor.clients is not None:
+            key = uuid4().hex[:16]
+            if place == "search":
+                await self._floor.clients.search(key)
+            else:
+                await self._floor.clients.ask(self._reference, key)
         rows_by_table = {table: Jsonb(rows.get(table, [])) for table in _ROWS}
         columns = {"id": uuid4(), "iteration_id": self.id, "place": place, "answer": Jsonb(answer)}
         await self._floor.commit(_JOURNAL, rows_by_table | columns)

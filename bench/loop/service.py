@@ -1,18 +1,27 @@
-"""`python -m bench.loop.service NAME DELAY_SECONDS`: a shipped service with the scripted model and search."""
+"""`python -m bench.loop.service NAME PROVIDERS`: a shipped service.
+
+PROVIDERS is `http` for the shipped clients, or the seconds after which the scripted model and search answer in the process.
+"""
 
 import importlib
+import os
 import sys
+from pathlib import Path
 from typing import Final
 
+from bench.loop.trips import TRIPS_FILE, count_trips
 from shared.runtime.process import run
 
 MODEL_CALLERS: Final = ("observer", "researcher", "analyzer", "adviser")
 
 
 def main() -> None:
-    name, delay = sys.argv[1], float(sys.argv[2])
+    name, providers_mode = sys.argv[1:]
+    if (file := os.environ.get(TRIPS_FILE)) is not None:
+        count_trips(Path(file))
     build = importlib.import_module(f"services.{name}.app").build
-    providers = _providers(name, delay) if name in MODEL_CALLERS else {}
+    is_scripted = name in MODEL_CALLERS and providers_mode != "http"
+    providers = _providers(name, float(providers_mode)) if is_scripted else {}
     run(name, lambda settings: build(settings, **providers))
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 import psutil
 
+from bench.loop.trips import TRIPS_FILE
 from cli.local.members import CONSUMER_SERVICES
 from cli.local.ports import free_port, unreadiness
 from shared.runtime.settings import Settings
@@ -29,18 +30,25 @@ class ServicePool:
         home: Path,
         *,
         delay_seconds: float = 0.0,
+        providers_url: str | None = None,
         researchers: int = 1,
+        counts_trips: bool = False,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Each answer of the model or the search takes `delay_seconds`."""
+        """Model and search answer in the process, after `delay_seconds`, or over HTTP at `providers_url`.
+
+        With `counts_trips`, the processes count their round trips to PostgreSQL: see `trips`.
+        """
         self._home = home
-        self._delay_seconds = delay_seconds
+        self._providers = "http" if providers_url else str(delay_seconds)
+        self._counts_trips = counts_trips
         self._names = [*CONSUMER_SERVICES, *["researcher"] * (researchers - 1)]
         clean = {name: value for name, value in os.environ.items() if not name.startswith("VIGIL_")}
         self._environment = clean | {
             "VIGIL_DATABASE_URL": settings.database_url,
             "VIGIL_NATS_URL": settings.nats_url,
             "VIGIL_LOG_LEVEL": "WARNING",
+            **(_provider_settings(providers_url) if providers_url else {}),
             **(environment or {}),
         }
         self._processes: list[tuple[str, psutil.Popen]] = []
@@ -81,8 +89,8 @@ class ServicePool:
         port = free_port()
         with (self._home / f"{name}.log").open("ab") as log:
             process = psutil.Popen(
-                [sys.executable, "-m", "bench.loop.service", name, str(self._delay_seconds)],
-                env=self._environment | {"VIGIL_PORT": str(port)},
+                [sys.executable, "-m", "bench.loop.service", name, self._providers],
+                env=self._environment | {"VIGIL_PORT": str(port)} | self._trips_settings(),
                 stdout=log,
                 stderr=log,
                 # Ctrl-C stops the benchmark, which then stops the processes in order.
@@ -90,6 +98,11 @@ class ServicePool:
             )
         self._processes.append((name, process))
         return port
+
+    def _trips_settings(self) -> dict[str, str]:
+        if not self._counts_trips:
+            return {}
+        return {TRIPS_FILE: str(self._home / f"{len(self._processes)}.trips")}
 
     def _wait_for(self, port: int) -> None:
         deadline = time.monotonic() + READY_SECONDS
@@ -112,6 +125,17 @@ class ServicePool:
             except (psutil.TimeoutExpired, subprocess.TimeoutExpired):
                 process.kill()
                 process.wait()
+
+
+def _provider_settings(url: str) -> dict[str, str]:
+    return {
+        "OPENAI_BASE_URL": f"{url}/v1",
+        "OPENAI_API_KEY": "bench",
+        "TAVILY_BASE_URL": url,
+        "TAVILY_API_KEY": "bench",
+        # As the clients of others ask by default.
+        "VIGIL_MODEL_STREAM": "never",
+    }
 
 
 def cpu_seconds(pid: int) -> float:

@@ -14,8 +14,8 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+from bench.loop.environment import DATABASE, Environment
 from bench.loop.report import machine
-from bench.loop.run import DATABASE, Environment
 from bench.soak import report
 from bench.soak.judging import faults
 from bench.soak.run import soak
@@ -36,7 +36,7 @@ def main() -> int:
     ):
         settings = Settings(database_url=postgres.url(DATABASE), nats_url=nats.url)
         provision(settings)
-        place = Environment(settings, Path(home), DATABASE, postgres, nats)
+        place = Environment(settings, Path(home), postgres, nats)
         try:
             asyncio.run(soak(place, run, arguments.sample))
         finally:  # also after an error, the samples are written

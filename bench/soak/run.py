@@ -14,7 +14,8 @@ import psycopg
 from nats.errors import Error as NatsError
 
 from bench.api_process import ApiProcess
-from bench.loop.run import Driver, Environment
+from bench.loop.driver import Driver
+from bench.loop.environment import Environment
 from bench.loop.service_pool import ServicePool, log_warnings
 from bench.soak.report import progress
 from bench.soak.sampling import Run, Sample, Sampler

@@ -85,10 +85,8 @@ class Interaction(Base):
     )
 
     id: Mapped[Id]
-    agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"))
-    iteration_id: Mapped[UUID | None] = mapped_column(
-        ForeignKey("iterations.id", ondelete="CASCADE"), index=True
-    )
+    agent_id: Mapped[UUID]
+    iteration_id: Mapped[UUID | None] = mapped_column(index=True)
     step_id: Mapped[UUID | None] = mapped_column(ForeignKey("steps.id", ondelete="CASCADE"))
     phase: Mapped[str]
     model: Mapped[str]
@@ -109,12 +107,12 @@ class Call(Base):
     """The call ledger: a row is written before a call is sent, when the provider assigns an id, and when it is
     answered.
 
-    Unique by step and hash of the request, so that a finished call is never paid for twice, whatever the order.
+    The id is derived from the step and the hash of the request, so that a finished call is never paid for twice, whatever
+    the order.
     """
 
     __tablename__ = "calls"
     __table_args__ = (
-        UniqueConstraint("step_id", "request_hash"),
         one_of("kind", CallKind),
         # An embedding does not depend on the step: what one step has paid for, the agent's other steps reuse.
         Index(
@@ -143,11 +141,9 @@ class Call(Base):
     )
 
     id: Mapped[Id]
-    agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"))
-    iteration_id: Mapped[UUID | None] = mapped_column(
-        ForeignKey("iterations.id", ondelete="CASCADE"), index=True
-    )
-    step_id: Mapped[UUID] = mapped_column(ForeignKey("steps.id", ondelete="CASCADE"))
+    agent_id: Mapped[UUID]
+    iteration_id: Mapped[UUID | None] = mapped_column(index=True)
+    step_id: Mapped[UUID] = mapped_column(index=True)
     interaction_id: Mapped[UUID] = mapped_column(
         ForeignKey("llm_interactions.id", ondelete="CASCADE"), index=True
     )

@@ -101,13 +101,9 @@ class GraphNode(Base):
     """Integrity hash, see `shared.graph.provenance.integrity`; None for rows without evidence."""
     unsupported_since: Mapped[datetime | None]
     """Since when all of its evidence is from retracted sources; None also if it has no evidence."""
-    iteration_id: Mapped[UUID | None] = mapped_column(
-        ForeignKey("iterations.id", ondelete="SET NULL"), index=True
-    )
+    iteration_id: Mapped[UUID | None] = mapped_column(index=True)
     """The iteration that created it."""
-    step_id: Mapped[UUID | None] = mapped_column(
-        ForeignKey("steps.id", ondelete="SET NULL"), index=True
-    )
+    step_id: Mapped[UUID | None]
     created_at: Mapped[Created]
     updated_at: Mapped[Created]
 
@@ -136,12 +132,8 @@ class GraphEdge(Base):
     """As in GraphNode."""
     unsupported_since: Mapped[datetime | None]
     """As in GraphNode."""
-    iteration_id: Mapped[UUID | None] = mapped_column(
-        ForeignKey("iterations.id", ondelete="SET NULL"), index=True
-    )
-    step_id: Mapped[UUID | None] = mapped_column(
-        ForeignKey("steps.id", ondelete="SET NULL"), index=True
-    )
+    iteration_id: Mapped[UUID | None] = mapped_column(index=True)
+    step_id: Mapped[UUID | None]
     created_at: Mapped[Created]
     updated_at: Mapped[Created]
 
@@ -207,9 +199,7 @@ class GraphName(Base):
         Index("graph_names_sorted_words_key_idx", "agent_id", "type", "sorted_words_key"),
     )
 
-    agent_id: Mapped[UUID] = mapped_column(
-        ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
-    )
+    agent_id: Mapped[UUID] = mapped_column(primary_key=True)
     type: Mapped[str] = mapped_column(primary_key=True)
     key: Mapped[str] = mapped_column(_BY_BYTES, primary_key=True)
     """Normalized name, see `shared.graph.entity_resolution.normalization`."""
@@ -224,9 +214,7 @@ class GraphName(Base):
         ForeignKey("graph_nodes.id", ondelete="CASCADE", deferrable=True, initially="DEFERRED"),
         index=True,
     )
-    step_id: Mapped[UUID | None] = mapped_column(
-        ForeignKey("steps.id", ondelete="SET NULL"), index=True
-    )
+    step_id: Mapped[UUID | None]
     created_at: Mapped[Created]
 
 

@@ -30,9 +30,7 @@ class Source(Base):
     text: Mapped[str]
     """The extracted text, which may be less than the whole page."""
     seal: Mapped[bytes] = mapped_column(LargeBinary)
-    step_id: Mapped[UUID | None] = mapped_column(
-        ForeignKey("steps.id", ondelete="SET NULL"), index=True
-    )
+    step_id: Mapped[UUID | None]
     """The step that fetched it first."""
     retracted_at: Mapped[datetime | None]
     retraction_reason: Mapped[str | None]
@@ -51,7 +49,7 @@ class Evidence(Base):
     )
 
     id: Mapped[Id]
-    agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"), index=True)
+    agent_id: Mapped[UUID] = mapped_column(index=True)
     node_id: Mapped[UUID | None] = mapped_column(ForeignKey("graph_nodes.id", ondelete="CASCADE"))
     edge_id: Mapped[UUID | None] = mapped_column(ForeignKey("graph_edges.id", ondelete="CASCADE"))
     source_id: Mapped[UUID] = mapped_column(ForeignKey("sources.id", ondelete="CASCADE"))
@@ -72,9 +70,7 @@ class Evidence(Base):
     """
     learned_at: Mapped[datetime]
     seal: Mapped[bytes] = mapped_column(LargeBinary)
-    step_id: Mapped[UUID | None] = mapped_column(
-        ForeignKey("steps.id", ondelete="SET NULL"), index=True
-    )
+    step_id: Mapped[UUID | None] = mapped_column(index=True)
 
 
 class Retraction(Base):

@@ -56,7 +56,7 @@ class SliceHolder:
         while True:
             is_new = not self.slice_id
             slice_id = self.slice_id or self._next_id()
-            extend = partial(self._extend, slice_id=slice_id, needed=needed, is_new=is_new)
+            extend = partial(self._extend, slice_id=slice_id, day=day, needed=needed, is_new=is_new)
             locks: list[Key] = [("slice", slice_id), ("installation", day)]
             outcome: Outcome = yield from self._database.execute(
                 [Statement(extend, locks)], self._process
@@ -110,18 +110,18 @@ class SliceHolder:
         return self._worker * 1000 + self._count
 
     def _extend(
-        self, transaction: Transaction, slice_id: int, needed: int, *, is_new: bool
+        self, transaction: Transaction, slice_id: int, day: int, needed: int, *, is_new: bool
     ) -> "Grant":
         """Add what is needed, as far as the cap allows."""
-        day_key: Key = ("installation", self.day)
+        day_key: Key = ("installation", day)
         installation: InstallationDay = transaction.read(day_key) or InstallationDay(0, 0)
         part: Slice | None = transaction.read(("slice", slice_id))
         if part is None:
             if not is_new and self._breakage is not Breakage.SLICE_ID_USED_AGAIN:
                 return Grant(False)
-            part = Slice(self._worker, self.day, 0, 0, 0, 0.0)
-            known: tuple[int, ...] = transaction.read(("slices", self.day)) or ()
-            transaction.write(("slices", self.day), (*known, slice_id))
+            part = Slice(self._worker, day, 0, 0, 0, 0.0)
+            known: tuple[int, ...] = transaction.read(("slices", day)) or ()
+            transaction.write(("slices", day), (*known, slice_id))
         cap: int = transaction.read(("cap", INSTALLATION))
         room = max(cap - installation.granted - installation.spent, 0)
         granted = min(max(needed - part.free, SLICE), room)

@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 
 from bench.loop import scripted_model
-from bench.loop.run import CRITICAL_CALLS, ideal_makespan
+from bench.loop.makespan import CRITICAL_CALLS, ideal_makespan
 from bench.loop.scripted_model import Query, Reference, answer
 from shared.llm.messages import ChatRequest
 

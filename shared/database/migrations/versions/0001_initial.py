@@ -730,15 +730,6 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(
             ["agent_id"], ["agents.id"], name=op.f("graph_nodes_agent_id_fkey"), ondelete="CASCADE"
         ),
-        sa.ForeignKeyConstraint(
-            ["iteration_id"],
-            ["iterations.id"],
-            name=op.f("graph_nodes_iteration_id_fkey"),
-            ondelete="SET NULL",
-        ),
-        sa.ForeignKeyConstraint(
-            ["step_id"], ["steps.id"], name=op.f("graph_nodes_step_id_fkey"), ondelete="SET NULL"
-        ),
         sa.PrimaryKeyConstraint("id", name=op.f("graph_nodes_pkey")),
         sa.UniqueConstraint(
             "agent_id", "type", "name", name=op.f("graph_nodes_agent_id_type_name_key")
@@ -779,7 +770,6 @@ def upgrade() -> None:
         postgresql_ops={"name": "gin_trgm_ops"},
         postgresql_with={"fastupdate": "on", "gin_pending_list_limit": "64"},
     )
-    op.create_index(op.f("graph_nodes_step_id_idx"), "graph_nodes", ["step_id"], unique=False)
     op.create_table(
         "investigation_requests",
         sa.Column("id", sa.Uuid(), nullable=False),
@@ -887,18 +877,6 @@ def upgrade() -> None:
             name=op.f("llm_interactions_phase_check"),
         ),
         sa.ForeignKeyConstraint(
-            ["agent_id"],
-            ["agents.id"],
-            name=op.f("llm_interactions_agent_id_fkey"),
-            ondelete="CASCADE",
-        ),
-        sa.ForeignKeyConstraint(
-            ["iteration_id"],
-            ["iterations.id"],
-            name=op.f("llm_interactions_iteration_id_fkey"),
-            ondelete="CASCADE",
-        ),
-        sa.ForeignKeyConstraint(
             ["step_id"],
             ["steps.id"],
             name=op.f("llm_interactions_step_id_fkey"),
@@ -968,9 +946,6 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(
             ["agent_id"], ["agents.id"], name=op.f("sources_agent_id_fkey"), ondelete="CASCADE"
         ),
-        sa.ForeignKeyConstraint(
-            ["step_id"], ["steps.id"], name=op.f("sources_step_id_fkey"), ondelete="SET NULL"
-        ),
         sa.PrimaryKeyConstraint("id", name=op.f("sources_pkey")),
         sa.UniqueConstraint(
             "agent_id", "url", "sha256", name=op.f("sources_agent_id_url_sha256_key")
@@ -979,7 +954,6 @@ def upgrade() -> None:
     op.create_index(
         "sources_agent_fetched_idx", "sources", ["agent_id", "fetched_at"], unique=False
     )
-    op.create_index(op.f("sources_step_id_idx"), "sources", ["step_id"], unique=False)
     op.create_table(
         "calls",
         sa.Column("id", sa.Uuid(), nullable=False),
@@ -1018,25 +992,12 @@ def upgrade() -> None:
         sa.Column("answered_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint("kind in ('llm', 'search')", name=op.f("calls_kind_check")),
         sa.ForeignKeyConstraint(
-            ["agent_id"], ["agents.id"], name=op.f("calls_agent_id_fkey"), ondelete="CASCADE"
-        ),
-        sa.ForeignKeyConstraint(
             ["interaction_id"],
             ["llm_interactions.id"],
             name=op.f("calls_interaction_id_fkey"),
             ondelete="CASCADE",
         ),
-        sa.ForeignKeyConstraint(
-            ["iteration_id"],
-            ["iterations.id"],
-            name=op.f("calls_iteration_id_fkey"),
-            ondelete="CASCADE",
-        ),
-        sa.ForeignKeyConstraint(
-            ["step_id"], ["steps.id"], name=op.f("calls_step_id_fkey"), ondelete="CASCADE"
-        ),
         sa.PrimaryKeyConstraint("id", name=op.f("calls_pkey")),
-        sa.UniqueConstraint("step_id", "request_hash", name=op.f("calls_step_id_request_hash_key")),
     )
     op.create_index(
         "calls_costs_idx",
@@ -1063,6 +1024,7 @@ def upgrade() -> None:
     )
     op.create_index(op.f("calls_interaction_id_idx"), "calls", ["interaction_id"], unique=False)
     op.create_index(op.f("calls_iteration_id_idx"), "calls", ["iteration_id"], unique=False)
+    op.create_index(op.f("calls_step_id_idx"), "calls", ["step_id"], unique=False)
     op.create_index(
         "calls_reserved_idx",
         "calls",
@@ -1156,19 +1118,10 @@ def upgrade() -> None:
             ["agent_id"], ["agents.id"], name=op.f("graph_edges_agent_id_fkey"), ondelete="CASCADE"
         ),
         sa.ForeignKeyConstraint(
-            ["iteration_id"],
-            ["iterations.id"],
-            name=op.f("graph_edges_iteration_id_fkey"),
-            ondelete="SET NULL",
-        ),
-        sa.ForeignKeyConstraint(
             ["source_id"],
             ["graph_nodes.id"],
             name=op.f("graph_edges_source_id_fkey"),
             ondelete="CASCADE",
-        ),
-        sa.ForeignKeyConstraint(
-            ["step_id"], ["steps.id"], name=op.f("graph_edges_step_id_fkey"), ondelete="SET NULL"
         ),
         sa.ForeignKeyConstraint(
             ["target_id"],
@@ -1201,7 +1154,6 @@ def upgrade() -> None:
     op.create_index(
         "graph_edges_source_updated_idx", "graph_edges", ["source_id", "updated_at"], unique=False
     )
-    op.create_index(op.f("graph_edges_step_id_idx"), "graph_edges", ["step_id"], unique=False)
     op.create_index(
         "graph_edges_target_updated_idx", "graph_edges", ["target_id", "updated_at"], unique=False
     )
@@ -1222,18 +1174,12 @@ def upgrade() -> None:
             nullable=False,
         ),
         sa.ForeignKeyConstraint(
-            ["agent_id"], ["agents.id"], name=op.f("graph_names_agent_id_fkey"), ondelete="CASCADE"
-        ),
-        sa.ForeignKeyConstraint(
             ["node_id"],
             ["graph_nodes.id"],
             name=op.f("graph_names_node_id_fkey"),
             ondelete="CASCADE",
             initially="DEFERRED",
             deferrable=True,
-        ),
-        sa.ForeignKeyConstraint(
-            ["step_id"], ["steps.id"], name=op.f("graph_names_step_id_fkey"), ondelete="SET NULL"
         ),
         sa.PrimaryKeyConstraint("agent_id", "type", "key", name=op.f("graph_names_pkey")),
     )
@@ -1244,7 +1190,6 @@ def upgrade() -> None:
         "graph_names_sorted_words_key_idx", "graph_names", ["agent_id", "type", "sorted_words_key"], unique=False
     )
     op.create_index(op.f("graph_names_node_id_idx"), "graph_names", ["node_id"], unique=False)
-    op.create_index(op.f("graph_names_step_id_idx"), "graph_names", ["step_id"], unique=False)
     op.create_table(
         "inbox_items",
         sa.Column("id", sa.Uuid(), nullable=False),
@@ -1457,9 +1402,6 @@ def upgrade() -> None:
             "num_nonnulls(node_id, edge_id) = 1", name=op.f("evidence_of_one_thing_check")
         ),
         sa.ForeignKeyConstraint(
-            ["agent_id"], ["agents.id"], name=op.f("evidence_agent_id_fkey"), ondelete="CASCADE"
-        ),
-        sa.ForeignKeyConstraint(
             ["edge_id"], ["graph_edges.id"], name=op.f("evidence_edge_id_fkey"), ondelete="CASCADE"
         ),
         sa.ForeignKeyConstraint(
@@ -1467,9 +1409,6 @@ def upgrade() -> None:
         ),
         sa.ForeignKeyConstraint(
             ["source_id"], ["sources.id"], name=op.f("evidence_source_id_fkey"), ondelete="CASCADE"
-        ),
-        sa.ForeignKeyConstraint(
-            ["step_id"], ["steps.id"], name=op.f("evidence_step_id_fkey"), ondelete="SET NULL"
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("evidence_pkey")),
     )
@@ -1548,13 +1487,11 @@ def downgrade() -> None:
     op.drop_index("inbox_items_owner_idx", table_name="inbox_items")
     op.drop_index(op.f("inbox_items_agent_id_idx"), table_name="inbox_items")
     op.drop_table("inbox_items")
-    op.drop_index(op.f("graph_names_step_id_idx"), table_name="graph_names")
     op.drop_index(op.f("graph_names_node_id_idx"), table_name="graph_names")
     op.drop_index("graph_names_sorted_words_key_idx", table_name="graph_names")
     op.drop_index("graph_names_reversed_key_idx", table_name="graph_names")
     op.drop_table("graph_names")
     op.drop_index("graph_edges_target_updated_idx", table_name="graph_edges")
-    op.drop_index(op.f("graph_edges_step_id_idx"), table_name="graph_edges")
     op.drop_index("graph_edges_source_updated_idx", table_name="graph_edges")
     op.drop_index(op.f("graph_edges_iteration_id_idx"), table_name="graph_edges")
     op.drop_index("graph_edges_ends_idx", table_name="graph_edges")
@@ -1575,6 +1512,7 @@ def downgrade() -> None:
         table_name="calls",
         postgresql_where=sa.text("reserved_on is not null"),
     )
+    op.drop_index(op.f("calls_step_id_idx"), table_name="calls")
     op.drop_index(op.f("calls_iteration_id_idx"), table_name="calls")
     op.drop_index(op.f("calls_interaction_id_idx"), table_name="calls")
     op.drop_index(
@@ -1595,7 +1533,6 @@ def downgrade() -> None:
         ],
     )
     op.drop_table("calls")
-    op.drop_index(op.f("sources_step_id_idx"), table_name="sources")
     op.drop_index("sources_agent_fetched_idx", table_name="sources")
     op.drop_table("sources")
     op.drop_index(op.f("memories_message_id_idx"), table_name="memories")
@@ -1623,7 +1560,6 @@ def downgrade() -> None:
     )
     op.drop_index("investigation_requests_agent_idx", table_name="investigation_requests")
     op.drop_table("investigation_requests")
-    op.drop_index(op.f("graph_nodes_step_id_idx"), table_name="graph_nodes")
     op.drop_index(
         "graph_nodes_search_idx",
         table_name="graph_nodes",

@@ -1,0 +1,48 @@
+"""Counts the round trips of a process to PostgreSQL: how often it waited for the server to send something.
+
+Driving psycopg from here costs time, so trips are counted in a run of their own.
+"""
+
+import mmap
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from psycopg import AsyncConnection
+from psycopg.waiting import Ready, Wait
+
+T = TypeVar("T")
+
+TRIPS_FILE: Final = "BENCH_TRIPS_FILE"
+"""Environment variable: the file in which a service counts its round trips."""
+_SIZE: Final = 8
+_Steps = Generator[Wait, Ready | int, T]
+
+
+def count_trips(file: Path) -> None:
+    """Count from now on, in `file`, which others can read meanwhile: see `trips_in`."""
+    file.write_bytes(bytes(_SIZE))
+    with file.open("r+b") as opened:
+        counter = memoryview(mmap.mmap(opened.fileno(), _SIZE)).cast("Q")
+    original_wait = AsyncConnection.wait
+
+    def counted(steps: _Steps[T]) -> _Steps[T]:
+        try:
+            state = next(steps)
+            while True:
+                ready = yield state
+                counter[0] += bool(ready & Ready.R)
+                state = steps.send(ready)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    async def wait(self: AsyncConnection[Any], gen: _Steps[T], *args: Any, **options: Any) -> T:
+        return await original_wait(self, counted(gen), *args, **options)
+
+    AsyncConnection.wait = wait  # type: ignore[method-assign]
+
+
+def trips_in(directory: Path) -> int:
+    """The round trips so far of all processes that count in this directory."""
+    return sum(int.from_bytes(file.read_bytes(), "little") for file in directory.glob("*.trips"))
