@@ -132,38 +132,27 @@ def _as_mib(size: float) -> str:
 LIMITS: Final = """\
 ## What limits them
 
-Examined on 2026-11-23 with py-spy (holders of the interpreter lock), pg_stat_statements, pg_walinspect and a log of
-all statements, on the reference iteration.
+Examined on 2026-11-25 with pg_stat_statements, pg_walinspect, a count of round trips and profiles of the clients.
 
-- **Commits.** The loop makes 35: 7 leases, 18 answers, 3 searches, 6 joins, and the start. The rest is the
-  scheduler's record of ended iterations, one every two seconds, and PostgreSQL's own maintenance. See [decision
-  0021](decisions/0021-one-commit-between-two-calls.md).
-- **Processor time.** Services take two thirds of it, nine tenths of that in Python and not in the kernel. In a
-  researcher, psycopg takes two fifths (half of that sends statements, which wakes a server process), Vigil's code a
-  fifth, SQLAlchemy and asyncio a tenth each, JSON a twentieth. An iteration has 304 statements, about 75 of which
-  share another one's round trip, and 36 commits. A transaction of one statement takes 0.95 ms of the client's
-  processor time, 0.4 in psycopg alone; each further statement 0.15 ms. By these figures statements and transactions
-  are a third of the total. The rest is spread over the code between them and over eight processes that share two
-  cores; the shares were not measured.
-
-  Tried without a measurable effect: fewer waits (40 fewer at the end of answers changed the processor time by
-  nothing, the duration of a single iteration slightly), uvloop, a Unix socket in place of TCP, no garbage collection.
-  What remains: look up and write the tools of an answer together (24 statements fewer), and transactions without
-  SQLAlchemy's session where nothing is mapped. Together they might save a tenth. The goal is a ninth of the measured
-  value. The graph survey is made four times, for the plan, the queries, the insights and the advice: see [decision
-  0022](decisions/0022-a-survey-is-shared-by-its-hash.md).
-- **Waiting.** All workers lock the row with the installation's spending of the day, and the workers of an agent take
-  turns to write with their tools. With 32 agents the steps of an iteration wait 0.12 s for the row and 0.06 s for
-  their turn. While two cores are busy this costs nothing. With many more cores the row would be the limit: 28 of an
-  iteration's commits hold it. Next step: use that row only where the installation has a budget.
-- **WAL.** Conversations take a quarter, the words of nodes in the search index a sixth, the calls a sixth: each row
-  is written twice (opened with its reservation, closed with its cost) and in six indexes. The second write cannot
-  stay on the row's page, because an answer changes a column of the costs index, and ends an entry of the reservations
-  index. Next step: identify a call by its id alone; its step and hash fill the largest index.
-- **Efficiency and hops** follow from processor time: it keeps two cores busy.
-- **Memory.** A service that calls no provider holds about 90 MiB (RSS): Python with asyncio 20, psycopg 12,
-  SQLAlchemy 20 and the tables 6, FastStream with NATS 13, of which rich is 3, pydantic 5. The OpenAI library adds 14,
-  Tavily's 8; only the services that search load it. On one machine `vigil up` shares most of it between the services.
+- **Round trips and transactions.** An iteration waits about 315 times for PostgreSQL: for each of its 385 statements
+  that does not share another one's trip, for each `begin`, `commit` and savepoint. A transaction of one statement
+  takes 0.35 ms of the client's processor time, a read of one statement outside of a transaction and without
+  SQLAlchemy 0.07 ms. Sending `begin` together with the first statement changes nothing in the processor time. Next
+  step: one write for each answer, as [decision 0025](decisions/0025-simulate-the-protocol.md) says.
+- **Waiting for locks.** With 32 agents the statements of an iteration wait about 0.3 s for the row with the
+  installation's spending of the day, and 0.08 s for their agent's turn to write with tools. While two cores are busy
+  this costs little. Next steps: slices of the installation's budget, and the graph's head in place of a turn.
+- **WAL.** The words of nodes in the search index take a quarter, phase runs and contexts a quarter, calls a fifth:
+  each call is written twice (opened with its reservation, closed with its cost). Next steps: a call is written once,
+  with its answer; a context as the difference to an earlier one.
+- **Foreign keys.** 177 checks, 383 before [decision 0026](decisions/0026-fewer-foreign-keys.md).
+- **The model's client.** An answer over HTTP takes 0.9 ms of the client's processor time, 2.0 ms with the SDK's own
+  models and its other transport. An answer that is streamed in 60 events, one by one, takes about 8 ms: each event
+  wakes the process.
+- **Memory.** A service that calls no provider holds about 100 MiB (RSS): Python with asyncio 20, psycopg 12,
+  SQLAlchemy 20 and the tables 6, FastStream with NATS 13, pydantic 5. The OpenAI library with aiohttp adds 20,
+  Tavily's 8; only the services that search load it. On one machine `vigil up` shares most of it between the
+  services.
 """
 _LIBRARIES = ("faststream", "nats-py", "psycopg", "sqlalchemy", "pydantic")
 
