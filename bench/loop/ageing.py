@@ -1,4 +1,4 @@
-"""One agent's life: what an iteration costs as its graph and its history grow."""
+"""What an iteration costs as the agent's graph and history grow."""
 
 import statistics
 from dataclasses import dataclass
@@ -8,8 +8,7 @@ from bench.loop.driver import Driver
 from bench.loop.environment import Environment
 from bench.loop.service_pool import ServicePool
 
-LIFE: Final = 500
-"""Iterations."""
+ITERATIONS: Final = 500
 WINDOW: Final = 20
 """Iterations that are measured together, ending at a multiple of EVERY, and at WINDOW."""
 EVERY: Final = 50
@@ -36,7 +35,7 @@ async def measure_ageing(place: Environment) -> list[Age]:
             for _ in range(WARM_UP_ITERATIONS):
                 await driver.run(other)
             meter = place.meter(pool)
-            ends = [WINDOW, *range(EVERY, LIFE + 1, EVERY)]
+            ends = [WINDOW, *range(EVERY, ITERATIONS + 1, EVERY)]
             done = 0
             for end in ends:
                 while done < end - WINDOW:

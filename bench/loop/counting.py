@@ -38,10 +38,11 @@ with blocks as (
   ) as block
   group by relfilenode
 )
-select coalesce(indexed.relname, relation.relname) as name, sum(blocks.bytes)::float as bytes
+select coalesce(parent.relname, owner.relname) as name, sum(blocks.bytes)::float as bytes
 from blocks join pg_class as relation on pg_relation_filenode(relation.oid) = blocks.relfilenode
 left join pg_index on pg_index.indexrelid = relation.oid
-left join pg_class as indexed on indexed.oid = pg_index.indrelid
+join pg_class as owner on owner.oid = coalesce(pg_index.indrelid, relation.oid)
+left join pg_class as parent on parent.reltoastrelid = owner.oid
 group by 1 order by 2 desc
 """
 _WAITING: Final = (
@@ -58,7 +59,7 @@ class Counts:
     checks: float
     lock_wait_seconds: float
     wal_bytes: Mapping[str, float]
-    """By table, with its indexes and without images of whole pages, which follow a checkpoint."""
+    """By table, with its indexes and long values, and without images of whole pages, which follow a checkpoint."""
 
 
 @dataclass(frozen=True)

@@ -113,7 +113,7 @@ class Driver:
     async def hop_seconds(self, iteration_ids: Sequence[UUID]) -> list[float]:
         """Seconds from the commit that requests a step to its start, for each step.
 
-        Raises RuntimeError if a query has not written what the script says.
+        Raises RuntimeError if a query has not written what the script plans.
         """
         async with self._database.transaction() as session:
             steps = list(
@@ -125,7 +125,7 @@ class Driver:
         }
         for step in steps:
             if step.kind == StepKind.QUERY and step.result != expected:
-                raise RuntimeError(f"a query did not what the script says: {step.result}")
+                raise RuntimeError(f"a query did not follow the script: {step.result}")
         return [
             (step.started_at - step.requested_at).total_seconds()
             for step in steps
@@ -202,4 +202,4 @@ def _check_completed(event: Event) -> None:
         raise RuntimeError(f"an iteration failed: {event.model_dump_json()}")
     counts = (event.queries, event.insights, event.analyses, event.advice)
     if counts != (scripted_model.QUERIES, scripted_model.INSIGHTS, scripted_model.INSIGHTS, 0):
-        raise RuntimeError(f"an iteration did not what the script says: {event.model_dump_json()}")
+        raise RuntimeError(f"an iteration did not follow the script: {event.model_dump_json()}")

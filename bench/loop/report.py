@@ -29,8 +29,8 @@ MIN_EFFICIENCY: Final = {1: 0.95, 20: 0.90}
 """By number of agents."""
 MAX_IDLE_BYTES: Final = 85 * 1024**2
 SHOWN_WAL_BYTES: Final = 500.0
-MAX_TIMES_YOUNG: Final = 1.1
-"""What the last iteration of an agent's life may cost, compared with the 20th."""
+MAX_GROWTH: Final = 1.1
+"""What the 500th iteration of an agent may cost, compared with the 20th."""
 
 
 @dataclass(frozen=True)
@@ -116,11 +116,11 @@ def _further_goals(figures: Figures) -> Iterator[Goal]:
         MAX_IDLE_BYTES,
         _as_mib,
     )
-    young, old = figures.ages[0], figures.ages[-1]
+    first, last = figures.ages[0], figures.ages[-1]
     yield _at_most(
-        f"processor time of iteration {old.iterations} of an agent as a multiple of {young.iterations}",
-        old.cpu_seconds / young.cpu_seconds,
-        MAX_TIMES_YOUNG,
+        f"processor time of iteration {last.iterations} of an agent as a multiple of {first.iterations}",
+        last.cpu_seconds / first.cpu_seconds,
+        MAX_GROWTH,
         "{:.2f}".format,
     )
 
@@ -138,7 +138,7 @@ Examined on 2026-11-25 with pg_stat_statements, pg_walinspect, a count of round 
   that does not share another one's trip, for each `begin`, `commit` and savepoint. A transaction of one statement
   takes 0.35 ms of the client's processor time, a read of one statement outside of a transaction and without
   SQLAlchemy 0.07 ms. Sending `begin` together with the first statement changes nothing in the processor time. Next
-  step: one write for each answer, as [decision 0025](decisions/0025-simulate-the-protocol.md) says.
+  step: one write for each answer: see [decision 0025](decisions/0025-simulate-the-protocol.md).
 - **Waiting for locks.** With 32 agents the statements of an iteration wait about 0.3 s for the row with the
   installation's spending of the day, and 0.08 s for their agent's turn to write with tools. While two cores are busy
   this costs little. Next steps: slices of the installation's budget, and the graph's head in place of a turn.
@@ -268,7 +268,7 @@ def _counts(figures: Figures) -> Iterator[str]:
 
 
 def _ages(figures: Figures) -> Iterator[str]:
-    yield "## In the life of an agent"
+    yield "## As an agent's graph and history grow"
     yield ""
     yield "| iterations | processor time | duration (p50) |"
     yield "|---|---|---|"

@@ -1,4 +1,4 @@
-"""Runs iterations and measures them: the loop, and the floors beside it."""
+"""Runs iterations and measures them: the loop, and the floors to compare it with."""
 
 import asyncio
 import statistics
@@ -69,7 +69,7 @@ async def measure(place: Environment, *, iterations: int, load_seconds: float) -
                     place, pool, driver, floor, agents, iterations, load_seconds
                 )
             load_bytes = pool.resident_bytes
-        _say("model and search over HTTP")
+        _report_progress("model and search over HTTP")
         with _providers() as url:
             pool = ServicePool(place.settings, place.home, providers_url=url)
             with pool.running():
@@ -77,11 +77,11 @@ async def measure(place: Environment, *, iterations: int, load_seconds: float) -
                     (http_loop, http_base), _ = await _measure_sides(
                         place, pool, driver, floor, agents, iterations, load_seconds
                     )
-    _say("makespans")
+    _report_progress("makespans")
     makespans = [await measure_makespan(place, *case) for case in MAKESPANS]
-    _say("the life of an agent")
+    _report_progress("an agent of 500 iterations")
     ages = await measure_ageing(place)
-    _say("what PostgreSQL does")
+    _report_progress("what PostgreSQL does")
     counted = await count(place, agents)
     return Figures(
         loop,
@@ -99,7 +99,7 @@ async def measure(place: Environment, *, iterations: int, load_seconds: float) -
     )
 
 
-def _say(what: str) -> None:
+def _report_progress(what: str) -> None:
     print(f"measuring: {what}", file=sys.stderr, flush=True)
 
 

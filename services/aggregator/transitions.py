@@ -66,7 +66,7 @@ async def load_rows(session: AsyncSession, iteration: IterationRow) -> Iteration
 
 
 async def look(database: Database, iteration_id: UUID) -> IterationRows | None:
-    """Loads the rows without a lock and without requests; None if the iteration is gone."""
+    """Loads the rows without a lock and without requests; None if the iteration was deleted."""
     found = await iterations.look(database, iteration_id)
     return None if found is None else IterationRows(*found)
 
@@ -180,7 +180,7 @@ async def apply_tick(
 ) -> IterationRows | None:
     """Applies the tick that `tick_of` derives from the rows. Raises what `tick_of` raises.
 
-    Returns the rows afterwards, with the iteration locked; None if it is gone.
+    Returns the rows afterwards, with the iteration locked; None if it was deleted.
     """
     iteration = await iterations.lock_iteration(session, iteration_id)
     if iteration is None:

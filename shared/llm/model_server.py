@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 NEVER_SENT: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 """Errors before a connection was there. The SDK's transport reports every lost connection as one that timed out while it
-was made, also after the request was sent: only the cause tells them apart."""
+was made, also after the request was sent: only the cause distinguishes them."""
 REFUSED_REQUEST: Final = "llm_request"
 """Error code of a request that the server refuses for its content, not for the key or the model."""
 QUICK_TRIES = 3

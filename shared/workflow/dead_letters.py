@@ -87,7 +87,7 @@ async def list_retry_requests(session: AsyncSession, limit: int) -> Sequence[UUI
 
 
 async def get_retry_request(session: AsyncSession, letter_id: UUID) -> DeadLetter | None:
-    """The dead letter, or None if it is gone or has no open retry request."""
+    """The dead letter, or None if it was deleted or has no open retry request."""
     return await session.scalar(
         select(DeadLetter).where(DeadLetter.id == letter_id, is_retry_requested())
     )

@@ -137,7 +137,7 @@ _END: Final = CompiledStatement(
 
 
 async def lock_iteration(session: AsyncSession, iteration_id: UUID) -> IterationRow | None:
-    """Locks the iteration's row until the transaction ends, so that joins are serialized. None if it is gone."""
+    """Locks the iteration's row until the transaction ends, so that joins are serialized. None if it was deleted."""
     row = await _LOCK.row(session, {"of_iteration": iteration_id})
     return None if row is None else IterationRow(*row)
 
@@ -154,7 +154,7 @@ async def load_steps(session: AsyncSession, iteration: IterationRow) -> Iteratio
 async def look(
     database: Database, iteration_id: UUID
 ) -> tuple[IterationRow, IterationSteps] | None:
-    """Loads the same in one statement, without a lock; None if the iteration is gone."""
+    """Loads the same in one statement, without a lock; None if the iteration was deleted."""
     rows = await database.read(BoundQuery(_LOOK, {"of_iteration": iteration_id}, list))
     if not rows:
         return None

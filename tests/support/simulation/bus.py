@@ -8,7 +8,7 @@ from tests.support.simulation.statistics import Statistics
 
 WORK, ENDED = "work", "ended"
 ACK_WAIT_SECONDS: Final = 20.0
-LOSS, DOUBLING = 1 / 100, 1 / 50
+LOSS, DUPLICATION = 1 / 100, 1 / 50
 
 
 class Message:
@@ -35,8 +35,8 @@ class Bus:
             self._statistics.lost_messages += 1
             return
         self._offer(Message(queue, content))
-        if chance > 1 - DOUBLING:
-            self._statistics.doubled_messages += 1
+        if chance > 1 - DUPLICATION:
+            self._statistics.duplicated_messages += 1
             self._offer(Message(queue, content))
 
     def pull(self, queue: str) -> Task[Message]:

@@ -173,7 +173,7 @@ class Database:
             self._commit(transaction)
             outcome.results = transaction.results
         self._release(backend)
-        # The client hears of it a moment later; until then its connection may be lost.
+        # The client receives it a moment later; until then its connection may be lost.
         yield None
         if not outcome.is_over:
             self._end(outcome)

@@ -94,7 +94,7 @@ class Checker:
         before: Mapping[Key, Any],
         rows: Mapping[Key, Any],
     ) -> None:
-        """Each commit that changes a graph advances its head by one and says in the journal what it changed."""
+        """Each commit that changes a graph advances its head by one and lists in the journal what it changed."""
         old: Head = before.get(("head", agent)) or Head(0, 0)
         if head is None or head.seq != old.seq + 1:
             raise ViolationError(f"the graph of agent {agent} was changed without its head")

@@ -1,4 +1,4 @@
-"""Slices of the installation's daily budget: leased by a worker, extended, shrunk, and returned when the worker is gone.
+"""Slices of the installation's daily budget: leased by a worker, extended, shrunk, and returned when the worker has ended.
 
 All transactions lock slices before the day of the installation.
 """
@@ -133,7 +133,7 @@ class SliceHolder:
         return Grant(True, changed.free)
 
     def _return_lapsed(self, day: int) -> Task[None]:
-        """Return what workers that are gone have not used."""
+        """Return what workers that have ended have not used."""
         known: tuple[int, ...] = self._database.read(("slices", day)) or ()
         keys: list[Key] = [
             ("slice", slice_id)

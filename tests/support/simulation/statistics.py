@@ -31,7 +31,7 @@ class Statistics:
     cut_connections: int = 0
     database_restarts: int = 0
     lost_messages: int = 0
-    doubled_messages: int = 0
+    duplicated_messages: int = 0
     redelivered_messages: int = 0
 
     def add(self, other: Self) -> None:
