@@ -6,7 +6,7 @@ from typing import Self
 
 @dataclass
 class Statistics:
-    worlds: int = 0
+    installations: int = 0
     steps: int = 0
     joins: int = 0
     iterations: int = 0

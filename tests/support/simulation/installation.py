@@ -40,10 +40,10 @@ AGENT_CAPS: Final = (150, 400)
 INSTALLATION_CAPS: Final = (400, 1600)
 
 
-class World:
+class SimulatedInstallation:
     def __init__(self, seed: int, breakage: Breakage | None = None) -> None:
         self._seed = seed
-        self.statistics = Statistics(worlds=1)
+        self.statistics = Statistics(installations=1)
         self._scheduler = scheduler = Scheduler(seed, breakage)
         self._random = scheduler.random
         self._database = Database(scheduler)
