@@ -307,8 +307,10 @@ class ModelServer:
             return AnswerTimeoutError(
                 f"{self.name} was given up: it did not answer in {limit}; received so far: nothing"
             )
-        # The SDK calls every lost connection a timeout.
+        # The SDK calls every lost connection a timeout, and aiohttp may describe one by what it has received.
         reason = str(cause) if cause and str(cause) else str(error)
+        if cause is not None and isinstance(cause.__cause__, aiohttp.ServerDisconnectedError):
+            reason = "it closed the connection"
         unanswered = TransientError(f"no answer from {self.name}: {reason}", counts=False)
         return unanswered if was_sent else unbilled(unanswered)
 

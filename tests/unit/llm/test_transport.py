@@ -161,6 +161,17 @@ async def test_a_connection_lost_before_any_response_does_not_count_as_an_attemp
     assert (error.counts, error.unbilled) == (False, False)
 
 
+async def test_a_connection_closed_within_the_response_head_is_an_explained_error() -> None:
+    async def respond(connection: Connection) -> None:
+        await connection.send(b"HTTP/1.1 200 OK\r\nContent-Ty")
+        connection.close()
+
+    error = await complete_error(respond)
+    assert isinstance(error, TransientError)
+    assert (error.counts, error.unbilled) == (False, False)
+    assert str(error).endswith("it closed the connection")
+
+
 async def test_a_response_that_is_no_http_is_an_explained_error() -> None:
     async def respond(connection: Connection) -> None:
         await connection.send(b"SMTP is spoken here\r\n\r\n")
