@@ -18,6 +18,8 @@ from shared.events.envelope import Event
 from shared.workflow import steps as step_store
 from shared.workflow.iterations import IterationRow, StepRow
 
+FOLLOW_FROM_ROW: Final = frozenset({StepKind.QUERY, StepKind.INSIGHT, StepKind.ADVISE})
+"""The kinds of steps for which `events_after_iteration_step` needs nothing but the step's row."""
 _COST: Final = CompiledStatement(
     select(func.sum(Call.cost_usd)).where(Call.iteration_id == bindparam("of_iteration"))
 )
@@ -75,14 +77,19 @@ async def events_after_step(session: AsyncSession, step: Step) -> Sequence[Event
     """Returns the events that follow from the end of `step`."""
     if step.iteration_id is None:
         return [_events_after_agent_task(step), *await _next_answer_request(session, step)]
+    if step.kind == StepKind.OBSERVE and step.status != StepStatus.FAILED:
+        return await _events_after_plan(session, step)
+    return events_after_iteration_step(step)
+
+
+def events_after_iteration_step(step: Step) -> Sequence[Event]:
+    """Does the same for a step of an iteration that made no plan."""
     fields = _step_fields(step) | {"occurred_at": step.ended_at}
     has_failed = step.status == StepStatus.FAILED
     result = step.result or {}
     match StepKind(step.kind):
         case StepKind.OBSERVE:
-            if has_failed:
-                return [events.PlanFailed.of(**fields, error=step.error)]
-            return await _events_after_plan(session, step, fields)
+            return [events.PlanFailed.of(**fields, error=step.error)]
         case StepKind.QUERY:
             if has_failed:
                 return [events.QueryFailed.of(**fields, error=step.error)]
@@ -159,10 +166,9 @@ async def iteration_ended_event(
     )
 
 
-async def _events_after_plan(
-    session: AsyncSession, observe: Step, fields: dict[str, Any]
-) -> Sequence[Event]:
+async def _events_after_plan(session: AsyncSession, observe: Step) -> Sequence[Event]:
     iteration, plan = await step_store.load_plan(session, observe)
+    fields = _step_fields(observe) | {"occurred_at": observe.ended_at}
     queries = [step for step in plan if step.kind == StepKind.QUERY]
     insights = sum(step.kind == StepKind.INSIGHT for step in plan)
     produced = events.PlanProduced.of(**fields, queries=len(queries), insights=insights)

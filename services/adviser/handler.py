@@ -14,7 +14,7 @@ from shared.graph.tools import advice_generation
 from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.step_runner import StepResult
-from shared.workflow.leases import Lease, leased_transaction
+from shared.workflow.leases import Lease
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Advise:
 
     async def __call__(self, lease: Lease, step: Step) -> StepResult:
         analysis_ids = [UUID(analysis_id) for analysis_id in step.input["analysis_ids"]]
-        async with leased_transaction(self.model.database, lease) as session:
-            agent = await agents.load_agent(session, lease.agent_id)
+        async with self.model.database.connection() as connection:
+            agent = await agents.load_agent(connection, lease.agent_id)
             scope = GraphScope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
-            analyses = await context.describe_analyses(session, scope, analysis_ids)
+            analyses = await context.describe_analyses(connection, scope, analysis_ids)
             graph_context = await context.build_survey(
-                session, scope, token_budget=self.context_tokens
+                connection, scope, token_budget=self.context_tokens
             )
         message = user_message(agent.mission, analyses, graph_context)
         run = PhaseRun(self.model, lease, agent, Phase.ADVICE_GENERATION, message)

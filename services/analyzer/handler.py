@@ -20,7 +20,7 @@ from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.step_runner import StepResult
 from shared.workflow import investigations
-from shared.workflow.leases import Lease, leased_transaction
+from shared.workflow.leases import Lease
 
 
 @dataclass(frozen=True)
@@ -34,22 +34,21 @@ class Analyze:
     async def __call__(self, lease: Lease, step: Step) -> StepResult:
         """Builds the context when every query of the iteration has ended, so it includes their results."""
         insight = Insight(**step.input)
-        async with leased_transaction(self.model.database, lease) as session:
-            agent = await agents.load_agent(session, lease.agent_id)
+        async with self.model.database.connection() as connection:
+            agent = await agents.load_agent(connection, lease.agent_id)
             scope = GraphScope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
-            nodes = await context.describe_nodes(session, scope, insight.relevant_node_ids)
-            graph_context = await self.shared.of(
-                session, scope, step, token_budget=self.context_tokens
-            )
+            nodes = await context.describe_nodes(connection, scope, insight.relevant_node_ids)
+            survey = await self.shared.of(connection, scope, step, token_budget=self.context_tokens)
         objectives = [item["objective"] for item in step.input.get("answered", [])]
-        message = user_message(agent.mission, insight, nodes, graph_context, objectives)
+        message = user_message(agent.mission, insight, nodes, survey.text, objectives)
         run = PhaseRun(
             self.model,
             lease,
             agent,
             Phase.ANALYSIS_GENERATION,
             message,
-            context=graph_context,
+            context=survey.text,
+            context_read_at=survey.read_at,
         )
         loop = ToolLoop(run, analysis_generation(scope, self.validators, self.embedding_search))
         answer = await loop.run()
@@ -59,9 +58,10 @@ class Analyze:
         missing_objectives = list(
             dict.fromkeys([*(item["objective"] for item in requests), *missing])
         )
+        lines = parse_missing_lines(answer)
         return StepResult(
             {"analyses": analyses, "missing": missing_objectives, **run.repair_summary},
-            partial(_store_requests, lease, insight, parse_missing_lines(answer)),
+            partial(_store_requests, lease, insight, lines) if lines else None,
         )
 
 

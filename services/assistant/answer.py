@@ -263,7 +263,7 @@ class AnswerHandler:
             )
             await conversations.complete_answer(session, situation.answer_id, message_citations)
 
-        await run.record(write)
+        await run.record_in_session(write)
         return loop
 
     async def _writer(self, lease: Lease, answer_id: UUID) -> AnswerWriter:

@@ -89,7 +89,7 @@ class ConfigureHandler:
             result["built_in"] = list(new.built_in)
 
         async def write(session: AsyncSession) -> None:
-            run.complete(session)
+            run.complete()
             locked_agent = await agents.lock_agent(session, lease.agent_id)
             if step.id == configuration.newest_step_id(locked_agent):
                 await _write_configuration(session, locked_agent, new)

@@ -30,7 +30,7 @@ from shared.llm.structured_output import (
 )
 from shared.runtime.step_runner import StepResult
 from shared.workflow import investigations, iterations, steps
-from shared.workflow.leases import Lease, leased_transaction
+from shared.workflow.leases import Lease
 
 PLAN = "observer_plan"
 MAX_MEMORIES_TOKENS = 1_000
@@ -44,16 +44,16 @@ class Observe:
 
     async def __call__(self, lease: Lease, step: Step) -> StepResult:
         """Requests a plan; its steps are inserted in the transaction that ends the observe step."""
-        async with leased_transaction(self.model.database, lease) as session:
-            agent = await agents.load_agent(session, lease.agent_id)
+        async with self.model.database.connection() as connection:
+            agent = await agents.load_agent(connection, lease.agent_id)
             scope = GraphScope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
-            await system_types.ensure_system_types(session, agent.id)
+            await system_types.ensure_system_types(connection, agent.id)
             graph_context = await context.build_survey(
-                session, scope, token_budget=self.context_tokens
+                connection, scope, token_budget=self.context_tokens
             )
-            owner_memories = await memories.list_active(session, agent.id)
-            iteration = await steps.load_iteration(session, step)
-            past = await load_history(session, scope, iteration)
+            owner_memories = await memories.list_active(connection, agent.id)
+            iteration = await steps.load_iteration(connection, step)
+            past = await load_history(connection, scope, iteration)
         memory_lines = truncate_to_budget(
             memories.format_lines(owner_memories), MAX_MEMORIES_TOKENS
         )
@@ -62,7 +62,7 @@ class Observe:
         plan = await self._plan(run, scope, past, agent.mission)
 
         async def write(session: AsyncSession) -> None:
-            run.complete(session)
+            run.complete()
             await iterations.plan_steps(
                 session,
                 iteration,
@@ -119,8 +119,8 @@ class Observe:
     async def _resolve(
         self, run: PhaseRun, scope: GraphScope, past: PlanHistory, plan: ObserverPlan
     ) -> ResolvedPlan:
-        async with run.transaction() as session:
-            return await resolve_plan(session, scope, past, plan)
+        async with self.model.database.connection() as connection:
+            return await resolve_plan(connection, scope, past, plan)
 
 
 def _follow_up(request: ChatRequest, message: str) -> ChatRequest:

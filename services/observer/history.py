@@ -7,10 +7,9 @@ from typing import Final
 from uuid import UUID
 
 from sqlalchemy import DateTime, Integer, bindparam, select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.observer.deduplication import CoveringAnalysis
-from shared.database.statements import ANY_OF_IDS, CompiledStatement, Row, uuid_array
+from shared.database.statements import ANY_OF_IDS, CompiledStatement, Executor, Row, uuid_array
 from shared.database.tables import GraphEdge, GraphNode, Iteration, Step
 from shared.enums import ANALYSIS_TYPE, StepKind, StepStatus
 from shared.graph.conclusions import citations
@@ -101,7 +100,7 @@ class PlanHistory:
 
 
 async def load_history(
-    session: AsyncSession, scope: GraphScope, iteration: IterationRow
+    session: Executor, scope: GraphScope, iteration: IterationRow
 ) -> PlanHistory:
     requests = await investigations.list_open_requests(scope.agent_id).answer(session)
     return PlanHistory(
@@ -113,7 +112,7 @@ async def load_history(
 
 
 async def _list_answered_queries(
-    session: AsyncSession, scope: GraphScope, iteration: IterationRow
+    session: Executor, scope: GraphScope, iteration: IterationRow
 ) -> Sequence[AnsweredQuery]:
     params = {"number": iteration.number, "since": iteration.started_at - MAX_AGE}
     return [
@@ -124,7 +123,7 @@ async def _list_answered_queries(
 
 
 async def _analyses(
-    session: AsyncSession, scope: GraphScope, iteration: IterationRow
+    session: Executor, scope: GraphScope, iteration: IterationRow
 ) -> Sequence[CoveringAnalysis]:
     today = iteration.started_at.astimezone(UTC).date()
     current = [
@@ -154,7 +153,7 @@ def _full_text(analysis: Row) -> str:
 
 
 async def _cited_nodes(
-    session: AsyncSession, scope: GraphScope, texts: Mapping[UUID, str]
+    session: Executor, scope: GraphScope, texts: Mapping[UUID, str]
 ) -> dict[UUID, frozenset[UUID]]:
     """The nodes that each text cites, including the ends of the edges that it cites."""
     parsed = {analysis_id: citations.parse_citations(text) for analysis_id, text in texts.items()}
@@ -170,7 +169,7 @@ async def _cited_nodes(
 
 
 async def _ends(
-    session: AsyncSession, scope: GraphScope, edge_ids: Collection[UUID]
+    session: Executor, scope: GraphScope, edge_ids: Collection[UUID]
 ) -> dict[UUID, tuple[UUID, UUID]]:
     if not edge_ids:
         return {}
@@ -179,7 +178,7 @@ async def _ends(
 
 
 async def _updated_at(
-    session: AsyncSession, scope: GraphScope, node_ids: Collection[UUID]
+    session: Executor, scope: GraphScope, node_ids: Collection[UUID]
 ) -> dict[UUID, datetime]:
     if not node_ids:
         return {}

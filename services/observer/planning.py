@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from services.observer.deduplication import Repeat, repeated_insight, repeated_query
 from services.observer.history import PlanHistory
 from services.observer.prompts import ObserverPlan, PlannedQuery
+from shared.database.statements import Executor
 from shared.graph import context
 from shared.graph.context.history import request_id_in
 from shared.graph.scope import GraphScope
@@ -52,7 +51,7 @@ class ResolvedPlan:
 
 
 async def resolve_plan(
-    session: AsyncSession,
+    session: Executor,
     scope: GraphScope,
     past: PlanHistory,
     plan: ObserverPlan,

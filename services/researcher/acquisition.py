@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from services.researcher.prompts import acquisition_message
 from services.researcher.query_context import QueryContext
+from shared.database.engine import Database
+from shared.database.statements import BoundQuery
 from shared.enums import Phase
 from shared.errors import PermanentError
 from shared.events.models import Query
 from shared.graph.provenance.claims import parse_published
-from shared.graph.provenance.sources import store_pages
+from shared.graph.provenance.sources import page_storing
 from shared.graph.scope import GraphScope
 from shared.graph.validation import one_line
 from shared.llm.messages import section_content
@@ -138,7 +138,7 @@ async def acquire(model: Model, search: SearchClient, query_context: QueryContex
     If the model does not search, code does; if it writes no document, one is assembled from the pages.
     """
     message = acquisition_message(
-        query_context.agent.mission, query_context.query, query_context.graph_context
+        query_context.agent.mission, query_context.query, query_context.survey.text
     )
     run = PhaseRun(
         model,
@@ -146,9 +146,10 @@ async def acquire(model: Model, search: SearchClient, query_context: QueryContex
         query_context.agent,
         Phase.KNOWLEDGE_ACQUISITION,
         message,
-        context=query_context.graph_context,
+        context=query_context.survey.text,
+        context_read_at=query_context.survey.read_at,
     )
-    store_results = partial(_store_pages, query_context.scope)
+    store_results = partial(_page_storing, model.database, query_context.scope)
     loop = ToolLoop(
         run,
         knowledge_acquisition(search, store_results),
@@ -219,5 +220,8 @@ def _pages(loop: ToolLoop) -> list[Json]:
     ]
 
 
-async def _store_pages(scope: GraphScope, session: AsyncSession, answer: Json) -> None:
-    await store_pages(session, scope, answer)
+async def _page_storing(
+    database: Database, scope: GraphScope, answer: Json
+) -> Sequence[BoundQuery[None]]:
+    async with database.connection() as connection:
+        return await page_storing(connection, scope, answer)

@@ -43,7 +43,7 @@ async def construct(
         query_context.query,
         acquired.document,
         acquired.sources,
-        query_context.graph_context,
+        query_context.survey.text,
     )
     run = PhaseRun(
         model,
@@ -51,7 +51,8 @@ async def construct(
         query_context.agent,
         Phase.GRAPH_CONSTRUCTION,
         message,
-        context=query_context.graph_context,
+        context=query_context.survey.text,
+        context_read_at=query_context.survey.read_at,
     )
     loop = ToolLoop(
         run, tools, must_act=True, fallback=SentenceFacts.of(query_context, acquired.sentences)
@@ -100,7 +101,7 @@ async def _sweep(
     if sweep_result is not None and await _embed(
         embeddings, sweep_result.batches, sweep_result.store
     ):
-        await embeddings.run.record(sweep_result.end)
+        await embeddings.run.record_in_session(sweep_result.end)
 
 
 async def _embed(

@@ -9,6 +9,7 @@ from services.researcher.acquisition import acquire
 from services.researcher.construction import construct, embed_nodes
 from services.researcher.query_context import QueryContext
 from shared.agents import agents
+from shared.database.statements import Executor
 from shared.database.tables import Step
 from shared.enums import Phase
 from shared.events.models import Query
@@ -23,7 +24,7 @@ from shared.runtime.step_runner import StepResult
 from shared.tools import Json
 from shared.web_search.client import SearchClient
 from shared.workflow import investigations
-from shared.workflow.leases import Lease, leased_transaction
+from shared.workflow.leases import Lease
 
 
 @dataclass(frozen=True)
@@ -66,14 +67,12 @@ class Research:
         return StepResult(result, answer_requests if has_answered else None)
 
     async def _load_context(self, lease: Lease, step: Step) -> QueryContext:
-        async with leased_transaction(self.model.database, lease) as session:
-            agent = await agents.load_agent(session, lease.agent_id)
+        async with self.model.database.connection() as connection:
+            agent = await agents.load_agent(connection, lease.agent_id)
             scope = GraphScope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
-            graph_context = await self.shared.of(
-                session, scope, step, token_budget=self.context_tokens
-            )
-            node_types = await _own_node_types(session, scope)
-        return QueryContext(lease, agent, scope, Query(**step.input), graph_context, node_types)
+            survey = await self.shared.of(connection, scope, step, token_budget=self.context_tokens)
+            node_types = await _own_node_types(connection, scope)
+        return QueryContext(lease, agent, scope, Query(**step.input), survey, node_types)
 
 
 def _result(nodes: int, edges: int, *, repairs: int) -> Json:
@@ -81,7 +80,7 @@ def _result(nodes: int, edges: int, *, repairs: int) -> Json:
     return {**counts, "repairs": repairs} if repairs else counts
 
 
-async def _own_node_types(session: AsyncSession, scope: GraphScope) -> list[str]:
+async def _own_node_types(session: Executor, scope: GraphScope) -> list[str]:
     """The names of the types that configuration or the owner created."""
     return [
         node_type.name

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from shared.database.tables import Agent
 from shared.events.models import Query
+from shared.graph.context import Survey
 from shared.graph.scope import GraphScope
 from shared.workflow.leases import Lease
 
@@ -15,6 +16,6 @@ class QueryContext:
     agent: Agent
     scope: GraphScope
     query: Query
-    graph_context: str
+    survey: Survey
     node_types: Sequence[str] = ()
     """Names of the agent's node types that no researcher created, so that they are the same when the step is resumed."""

@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
-from shared.database.statements import CompiledStatement
+from shared.database.statements import CompiledStatement, Executor
 from shared.database.tables import Memory
 from shared.enums import MemoryKind
 from shared.errors import VigilError
@@ -83,7 +83,7 @@ async def forget(session: AsyncSession, agent_id: UUID, memory_id: UUID) -> bool
     return forgotten_id is not None
 
 
-async def list_active(session: AsyncSession, agent_id: UUID) -> Sequence[MemoryContent]:
+async def list_active(session: Executor, agent_id: UUID) -> Sequence[MemoryContent]:
     """Returns the active memories, newest first."""
     return [MemoryContent(*row) for row in await _ACTIVE.rows(session, {"of_agent": agent_id})]
 

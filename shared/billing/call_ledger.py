@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,9 +20,9 @@ from shared.billing import reservations
 from shared.billing.reservations import Attempt
 from shared.database import ids
 from shared.database.engine import Database
-from shared.database.statements import BoundQuery, CompiledStatement, RoundTrip
+from shared.database.statements import BoundQuery, CompiledStatement, Executor, RoundTrip
 from shared.database.tables import Call
-from shared.database.unit_of_work import Write
+from shared.database.unit_of_work import FollowUp
 from shared.enums import CallKind, Phase
 from shared.errors import TransientError
 
@@ -120,7 +120,7 @@ def new_row(step: StepIds, interaction_id: UUID, phase: Phase, request: CallRequ
     }
 
 
-async def open_call(session: AsyncSession, row: NewRow) -> Call:
+async def open_call(session: Executor, row: NewRow) -> Call:
     """Inserts the call, or loads it if it exists. A call that has `answered_at` must not be sent again."""
     record = await _OPEN.row(session, row) or await _SELECT.row(session, {"of_call": row["id"]})
     return Call(**record._asdict())
@@ -145,7 +145,7 @@ async def report_progress(database: Database, call_id: UUID, received_chars: int
             await _PROGRESS.run(session, {"of_call": call_id, "received_chars": received_chars})
 
 
-async def answer_call(session: AsyncSession, call_id: UUID, answer: CallAnswer) -> None:
+async def answer_call(session: Executor, call_id: UUID, answer: CallAnswer) -> None:
     """Records the first answer. A later answer to the same call has no effect."""
     params = {
         "of_call": call_id,
@@ -168,7 +168,7 @@ OpenedCalls = tuple[Sequence[Call], Sequence[Attempt]]
 
 def open_calls(
     trip: RoundTrip, agent_id: UUID, rows: Sequence[NewRow], max_costs: MaxCosts
-) -> Write[OpenedCalls]:
+) -> Callable[[Executor], Awaitable[OpenedCalls]]:
     """Inserts the missing calls, and reserves the maximum cost of one attempt for all that were never sent.
 
     If a cap does not allow it, nothing is reserved. Only the worker that holds the step's lease may call this, because no
@@ -179,7 +179,7 @@ def open_calls(
     query = BoundQuery(_OPEN_PAID, {**params, "rows": json.dumps(priced_rows, default=str)}, list)
     inserted = trip.ask(query)
 
-    async def finish(session: AsyncSession) -> OpenedCalls:
+    async def finish(session: Executor) -> OpenedCalls:
         if not inserted.value:
             return await _open_each(session, agent_id, rows, max_costs)
         day = await reservations.check_reserved(session, params, inserted.value[0])
@@ -196,7 +196,7 @@ def open_calls(
 
 def answer_paid_call(
     trip: RoundTrip, attempt: Attempt, answer: CallAnswer, *, is_billed: bool
-) -> Write[None]:
+) -> FollowUp:
     """Records the first answer and books the attempt's cost, or releases the reservation if it was not billed.
 
     A later answer to the same call has no effect, and neither has an attempt that was settled before.
@@ -215,7 +215,7 @@ def answer_paid_call(
     }
     is_settled = trip.ask(BoundQuery(_ANSWER_PAID, params, bool))
 
-    async def finish(session: AsyncSession) -> None:
+    async def finish(session: Executor) -> None:
         if not is_settled.value:
             # One of the two was done before, so do each on its own.
             await answer_call(session, attempt.call_id, answer)
@@ -239,7 +239,7 @@ class Failure:
 
 
 async def fail_attempt(
-    session: AsyncSession, attempt: Attempt, epoch: int, failure: Failure
+    session: Executor, attempt: Attempt, epoch: int, failure: Failure
 ) -> dict[str, Any] | None:
     """Records a failed attempt and books its cost. The call may be sent again.
 
@@ -264,7 +264,7 @@ def was_never_sent(call: Call) -> bool:
 
 
 async def _open_each(
-    session: AsyncSession, agent_id: UUID, rows: Sequence[NewRow], max_costs: MaxCosts
+    session: Executor, agent_id: UUID, rows: Sequence[NewRow], max_costs: MaxCosts
 ) -> OpenedCalls:
     calls = [await open_call(session, row) for row in rows]
     unsent = {call.id: max_costs[call.id] for call in calls if was_never_sent(call)}

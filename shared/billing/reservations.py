@@ -15,7 +15,7 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import BoundQuery, CompiledStatement, Row
+from shared.database.statements import BoundQuery, CompiledStatement, Executor, Row
 
 # The limit tells PostgreSQL that the table has one row. Otherwise it assumes 1,510, finds the generic plan too expensive
 # and plans the statement again for every execution.
@@ -119,7 +119,7 @@ class Reserved:
 
 
 async def reserve(
-    session: AsyncSession,
+    session: Executor,
     agent_id: UUID,
     max_costs: Mapping[UUID, Decimal],
     *,
@@ -154,7 +154,7 @@ def reservation_params(
     }
 
 
-async def check_reserved(session: AsyncSession, params: ReserveParams, row: Row) -> date | None:
+async def check_reserved(session: Executor, params: ReserveParams, row: Row) -> date | None:
     """Returns the day of the reservation from the first result row of RESERVE_CTES; None if a cap did not allow it.
 
     If only the installation's cap did not allow it, releases what was reserved for the agent.
@@ -162,11 +162,11 @@ async def check_reserved(session: AsyncSession, params: ReserveParams, row: Row)
     agent_day: date | None = row.agent_day
     installation_day: date | None = row.installation_day
     if agent_day is not None and installation_day is None:
-        await session.execute(_UNDO_AGENT_RESERVATION, {**params, "day": agent_day})
+        await _UNDO_AGENT_RESERVATION.run(session, {**params, "day": agent_day})
     return installation_day
 
 
-async def settle(session: AsyncSession, attempt: Attempt, cost_usd: Decimal | None) -> None:
+async def settle(session: Executor, attempt: Attempt, cost_usd: Decimal | None) -> None:
     """Books an answered call as spent: its cost, or the reserved maximum if the cost is unknown (None).
 
     Does nothing if the attempt was settled or written off before.
@@ -174,12 +174,12 @@ async def settle(session: AsyncSession, attempt: Attempt, cost_usd: Decimal | No
     await close(session, settled_params(attempt, cost_usd))
 
 
-async def release(session: AsyncSession, attempt: Attempt) -> None:
+async def release(session: Executor, attempt: Attempt) -> None:
     """Releases the reservation of a call that certainly was not billed."""
     await close(session, released_params(attempt))
 
 
-async def close(session: AsyncSession, closing: SettleParams) -> None:
+async def close(session: Executor, closing: SettleParams) -> None:
     """Settles or releases an attempt; see `settled_params` and `released_params`."""
     await settle_query(closing).answer(session)
 
@@ -210,14 +210,31 @@ def released_params(attempt: Attempt) -> SettleParams:
     return _settle_params(attempt, spent_usd=_ZERO, spent_calls=0, assumed_usd=_ZERO)
 
 
-async def write_off_call(session: AsyncSession, call_id: UUID) -> None:
+async def write_off_call(session: Executor, call_id: UUID) -> None:
     """Books the reserved maximum of a call as spent, because its actual cost may never be known."""
-    await _write_off(session, _WRITE_OFF_CALL, call_id)
+    await spend(
+        session, await BoundQuery(_WRITE_OFF_CALL, {"which": call_id}, list).answer(session)
+    )
 
 
-async def write_off_step(session: AsyncSession, step_id: UUID) -> None:
+async def write_off_step(session: Executor, step_id: UUID) -> None:
     """Does the same for every call of a step that has ended, so that nothing stays reserved for it."""
-    await _write_off(session, _WRITE_OFF_STEP, step_id)
+    await spend(session, await step_write_off(step_id).answer(session))
+
+
+def step_write_off(step_id: UUID) -> BoundQuery[Sequence[Row]]:
+    """Closes the reservations of a step's calls. `spend` books the rows that it returns."""
+    return BoundQuery(_WRITE_OFF_STEP, {"which": step_id}, list)
+
+
+async def spend(session: Executor, written_off: Sequence[Row]) -> None:
+    """Books the reservations that were written off as spent."""
+    reserved: defaultdict[tuple[date, UUID], Reserved] = defaultdict(Reserved)
+    for row in written_off:
+        reserved[row.day, row.agent_id] = reserved[row.day, row.agent_id].plus_call(row.usd)
+    for (day, agent_id), amount in sorted(reserved.items()):
+        for scope in (agent_id, INSTALLATION):
+            await _spend_reserved(session, scope, day, amount)
 
 
 async def load_reserved(session: AsyncSession, agent_id: UUID) -> Mapping[date, Reserved]:
@@ -252,20 +269,9 @@ def _settle_params(
     }
 
 
-async def _write_off(session: AsyncSession, statement: CompiledStatement, row_id: UUID) -> None:
-    reserved: defaultdict[tuple[date, UUID], Reserved] = defaultdict(Reserved)
-    for row in await statement.rows(session, {"which": row_id}):
-        reserved[row.day, row.agent_id] = reserved[row.day, row.agent_id].plus_call(row.usd)
-    for (day, agent_id), amount in sorted(reserved.items()):
-        for scope in (agent_id, INSTALLATION):
-            await _spend_reserved(session, scope, day, amount)
-
-
-async def _spend_reserved(
-    session: AsyncSession, scope: UUID, day: date, reserved: Reserved
-) -> None:
+async def _spend_reserved(session: Executor, scope: UUID, day: date, reserved: Reserved) -> None:
     params = {"scope": scope, "day": day, "usd": reserved.usd, "calls": reserved.calls}
-    await session.execute(_SPEND_RESERVED, params)
+    await _SPEND_RESERVED.run(session, params)
 
 
 _RESERVE: Final = CompiledStatement(f"""
@@ -285,7 +291,7 @@ from (values (1)) as one
 left join of_agent on true left join of_installation on true left join sent on true
 """)
 
-_UNDO_AGENT_RESERVATION: Final = text("""
+_UNDO_AGENT_RESERVATION: Final = CompiledStatement("""
 update budget_days
 set reserved_usd = reserved_usd - :usd, reserved_calls = reserved_calls - :calls
 where scope = :agent and day = :day
@@ -302,7 +308,7 @@ with closed as (
 select id from closed
 """)
 
-_SPEND_RESERVED: Final = text("""
+_SPEND_RESERVED: Final = CompiledStatement("""
 update budget_days
 set spent_usd = spent_usd + :usd, spent_calls = spent_calls + :calls,
   reserved_usd = reserved_usd - :usd, reserved_calls = reserved_calls - :calls

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
 import psycopg
+from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 from sqlalchemy import Engine, QueuePool, event, make_url, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -16,7 +17,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
-from shared.database.statements import BoundQuery, fetch_rows
+from shared.database.statements import BoundQuery, RoundTrip
 from shared.errors import RetrySoonError
 
 T = TypeVar("T")
@@ -54,15 +55,17 @@ def ping_stale_connections(engine: Engine) -> None:
 def _is_quiet(connection: Any) -> bool:
     """Whether the server has sent nothing unread; False if the connection is closed."""
     driver = connection.driver_connection
-    if driver.closed:
-        return False
+    return not driver.closed and not _is_readable(driver.fileno())
+
+
+def _is_readable(fileno: int) -> bool:
     poller = select.poll()
-    poller.register(driver.fileno(), select.POLLIN | select.POLLPRI)
-    return not poller.poll(0)
+    poller.register(fileno, select.POLLIN | select.POLLPRI)
+    return bool(poller.poll(0))
 
 
-READ_CONNECTIONS = 3
-"""Connections for reads outside of transactions, which take a fraction of a millisecond each."""
+DIRECT_CONNECTIONS = 4
+"""Connections without SQLAlchemy, which are needed for a few milliseconds at a time."""
 CONNECT_TIMEOUT_SECONDS = 5
 STATEMENT_TIMEOUT_SECONDS = 30
 # A worker that hangs in the middle of a transaction must not hold its row locks forever.
@@ -100,12 +103,13 @@ class Database:
         )
         ping_stale_connections(self._engine.sync_engine)
         self._sessions = async_sessionmaker(self._engine, expire_on_commit=False)
-        self._readers = AsyncConnectionPool(
+        self._direct = AsyncConnectionPool(
             with_login(url, role=None, password=None),
             kwargs={**options, "autocommit": True},
             min_size=0,
-            max_size=READ_CONNECTIONS,
+            max_size=DIRECT_CONNECTIONS,
             timeout=CONNECT_TIMEOUT_SECONDS,
+            check=_discard_unless_quiet,
             open=False,
         )
 
@@ -144,26 +148,42 @@ class Database:
             )
             yield session
 
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[AsyncConnection[Any]]:
+        """A connection without SQLAlchemy and outside of a transaction, for compiled statements.
+
+        Raises RetrySoonError if PostgreSQL is unavailable.
+        """
+        if self._direct.closed:
+            await self._direct.open()
+        try:
+            async with self._direct.connection() as connection:
+                yield connection
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            raise RetrySoonError(f"PostgreSQL: {_first_line(error)}") from error
+
     async def read(self, query: BoundQuery[T]) -> T:
         """Run one statement that only reads, outside of a transaction: one round trip, without SQLAlchemy.
 
         Raises RetrySoonError if PostgreSQL is unavailable.
         """
-        if self._readers.closed:
-            await self._readers.open()
-        for tries_left in reversed(range(READ_CONNECTIONS + 1)):
+        async with self.connection() as connection:
+            return await query.answer(connection)
+
+    @asynccontextmanager
+    async def writing(self, trip: RoundTrip) -> AsyncIterator[AsyncConnection[Any]]:
+        """Make `trip` in a transaction without SQLAlchemy, which commits when the block ends and rolls back when it raises.
+
+        Takes two round trips. Raises like `connection`.
+        """
+        async with self.connection() as connection:
             try:
-                async with self._readers.connection() as connection:
-                    try:
-                        cursor = await query.statement.send(connection, query.params)
-                        return query.read(await fetch_rows(cursor))
-                    except psycopg.OperationalError:
-                        # A restart of PostgreSQL leaves dead connections; the pool discards each when it is used.
-                        if not tries_left or not connection.broken:
-                            raise
-            except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-                raise RetrySoonError(f"PostgreSQL: {_first_line(error)}") from error
-        raise AssertionError("the last try returns or raises")
+                await trip.make(connection, begins=True)
+                yield connection
+                await connection.execute("commit")
+            except BaseException:
+                await connection.rollback()
+                raise
 
     async def ping(self) -> None:
         """Raises RetrySoonError unless PostgreSQL answers."""
@@ -177,8 +197,15 @@ class Database:
         return {"busy": pool.checkedout(), "idle": pool.checkedin()}
 
     async def close(self) -> None:
-        await self._readers.close()
+        await self._direct.close()
         await self._engine.dispose()
+
+
+async def _discard_unless_quiet(connection: AsyncConnection[Any]) -> None:
+    """A check of the pool, which discards a connection that fails it: a restart of PostgreSQL leaves dead ones."""
+    if _is_readable(connection.fileno()):
+        await connection.close()
+        raise psycopg.OperationalError("the server has closed the connection")
 
 
 def driver_url(url: str) -> str:

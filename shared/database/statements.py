@@ -1,8 +1,8 @@
 """Compiled statements, and several of them in one round trip.
 
 SQLAlchemy takes about 0.4 ms of CPU to run what PostgreSQL answers in a tenth of that. The statements here are written
-with SQLAlchemy and run in the session's transaction, but they are compiled once, and neither they nor their rows pass
-through SQLAlchemy again.
+with SQLAlchemy, but they are compiled once, and neither they nor their rows pass through SQLAlchemy again. They run in
+the transaction of a session, or on a connection of psycopg.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,6 +45,8 @@ def _innermost(session: AsyncSession) -> SessionTransaction | None:
 
 Row = Any
 """A row as a named tuple, in column order."""
+Executor = AsyncSession | AsyncConnection[Any]
+"""What a compiled statement runs on."""
 
 _DIALECT: Final[Dialect] = PGDialectAsync_psycopg()  # type: ignore[no-untyped-call]
 
@@ -60,41 +62,38 @@ class CompiledStatement:
         self._statement = text(statement) if isinstance(statement, str) else statement
         self._columns = list(columns) or None
 
-    async def rows(
-        self, session: AsyncSession, params: Mapping[str, Any] | None = None
-    ) -> list[Row]:
+    async def rows(self, session: Executor, params: Mapping[str, Any] | None = None) -> list[Row]:
         """All rows; an empty list if the statement returns none."""
         return await fetch_rows(await self._execute(session, params or {}))
 
     async def tuples(
-        self, session: AsyncSession, params: Mapping[str, Any] | None = None
+        self, session: Executor, params: Mapping[str, Any] | None = None
     ) -> list[tuple[Any, ...]]:
         """Like `rows`, as plain tuples: several times as fast to build, for very many rows."""
         cursor = await self._execute(session, params or {}, tuple_row)
         return await cursor.fetchall()
 
-    async def row(self, session: AsyncSession, params: Mapping[str, Any] | None = None) -> Row:
+    async def row(self, session: Executor, params: Mapping[str, Any] | None = None) -> Row:
         """The first row, or None."""
         cursor = await self._execute(session, params or {})
         return await cursor.fetchone()
 
-    async def value(self, session: AsyncSession, params: Mapping[str, Any] | None = None) -> Any:
+    async def value(self, session: Executor, params: Mapping[str, Any] | None = None) -> Any:
         """The first column of the first row, or None."""
         row = await self.row(session, params)
         return None if row is None else row[0]
 
-    async def run(self, session: AsyncSession, params: Mapping[str, Any] | None = None) -> int:
+    async def run(self, session: Executor, params: Mapping[str, Any] | None = None) -> int:
         """Runs the statement; returns the number of rows that it changed."""
         cursor = await self._execute(session, params or {})
         return cursor.rowcount
 
     async def _execute(
         self,
-        session: AsyncSession,
+        session: Executor,
         params: Mapping[str, Any],
         row_factory: AsyncRowFactory[Row] = namedtuple_row,
     ) -> AsyncCursor[Row]:
-        await flush(session)
         return await self.send(await driver_connection(session), params, row_factory)
 
     async def send(
@@ -161,8 +160,11 @@ async def flush(session: AsyncSession) -> None:
         await session.flush()
 
 
-async def driver_connection(session: AsyncSession) -> AsyncConnection[Any]:
-    """The psycopg connection of the session, cached per transaction and savepoint."""
+async def driver_connection(session: Executor) -> AsyncConnection[Any]:
+    """The psycopg connection. That of a session, which is flushed, is cached per transaction and savepoint."""
+    if isinstance(session, AsyncConnection):
+        return session
+    await flush(session)
     driver = transaction_cache(session).get(AsyncConnection)
     if driver is None:
         connection = await (await session.connection()).get_raw_connection()
@@ -184,7 +186,7 @@ class BoundQuery(Generic[T]):
     params: Mapping[str, Any]
     read: Callable[[list[Row]], T]
 
-    async def answer(self, session: AsyncSession) -> T:
+    async def answer(self, session: Executor) -> T:
         """Runs the statement alone and parses its rows."""
         return self.read(await self.statement.rows(session, self.params))
 
@@ -197,7 +199,7 @@ class PendingResult(Generic[T]):
 
 @dataclass(frozen=True)
 class RoundTrip:
-    """Independent statements that are sent together, since waiting for each takes longer than running it."""
+    """Statements that do not need each other's results, sent together: waiting for each takes longer than running it."""
 
     _queries: list[tuple[BoundQuery[Any], PendingResult[Any]]] = field(default_factory=list)
 
@@ -206,17 +208,22 @@ class RoundTrip:
         self._queries.append((query, answer))
         return answer
 
-    async def make(self, session: AsyncSession) -> None:
-        """Runs the statements in the order in which they were added. Raises the psycopg error of the first that fails."""
-        match self._queries:
-            case []:
-                return
-            case [(query, answer)]:
-                answer.value = await query.answer(session)
-                return
-        await flush(session)
+    async def make(self, session: Executor, *, begins: bool = False) -> None:
+        """Runs the statements in the order in which they were added. Raises the psycopg error of the first that fails,
+        and what the `read` of a query raises.
+
+        `begins`: a transaction begins in the same round trip.
+        """
+        if len(self._queries) == 1 and not begins:
+            [(query, answer)] = self._queries
+            answer.value = await query.answer(session)
+            return
+        if not self._queries:
+            return
         driver = await driver_connection(session)
         async with driver.pipeline():
+            if begins:
+                await driver.execute("begin")
             cursors = [
                 await query.statement.send(driver, query.params) for query, _ in self._queries
             ]

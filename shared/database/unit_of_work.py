@@ -1,113 +1,161 @@
 """Groups all writes of a step between two external calls into one commit.
 
 Commits are expensive, and a worker needs one only before something that cannot be undone: a paid call or an event.
-Until then its writes wait in one transaction: the response that was paid for, what follows from it, and the record of
-the next call.
+Until then its writes wait: the response that was paid for, what follows from it, and the record of the next call. Those
+that need no results of earlier statements are deferred, and need no session: they are sent together.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.engine import Database
-from shared.database.statements import RoundTrip, flush
+from shared.database.statements import BoundQuery, Executor, RoundTrip, flush
 from shared.errors import TransientError
 
 T = TypeVar("T")
 Write = Callable[[AsyncSession], Awaitable[T]]
-DeferredWrite = Callable[[AsyncSession, RoundTrip], Write[None] | None]
-"""Adds its statements to the round trip, and returns what must run after it, if anything."""
+FollowUp = Callable[[Executor], Awaitable[None]]
+DeferredWrite = Callable[[RoundTrip], FollowUp | None]
+"""Adds its statements to the round trip, and returns what must run after it, if anything, in the same transaction."""
 
 SAVE_RETRY_SECONDS = 0.5
 
 
-class UnitOfWork:
-    """One transaction at a time, begun on first use and ended by `commit`.
+@dataclass
+class Changes:
+    """What the next commit writes in addition to what its session has written."""
 
-    Concurrent users wait for each other. Any error inside rolls back what is not committed, except for what `commit_durably`
-    wrote, which is then committed before the error is raised.
+    deferred: list[DeferredWrite] = field(default_factory=list)
+    of_writer: dict[Any, Any] = field(default_factory=dict)
+    """What the deferred write of each writer will write."""
+    on_commit: list[Callable[[], None]] = field(default_factory=list)
+
+
+class UnitOfWork:
+    """One transaction at a time, ended by `commit`. It has a session only if one is used.
+
+    Concurrent users wait for each other. Any error inside rolls back what is not committed, except for what `save` and
+    `commit_durably` wrote, which is then committed before the error is raised.
     """
 
-    def __init__(self, database: Database, begin: Write[None], *, waits: bool = True) -> None:
-        """Each transaction starts with `begin`, which raises if writing is not allowed any more.
+    def __init__(
+        self,
+        database: Database,
+        fence: BoundQuery[Any],
+        *,
+        claim: BoundQuery[Any] | None = None,
+        waits: bool = True,
+    ) -> None:
+        """Each transaction starts with `fence`, whose `read` raises if writing is not allowed any more.
 
-        Unless it `waits`, every `transaction` is committed at its end.
+        The first one that is committed starts with `claim` instead, if given. Unless the unit `waits`, everything is
+        committed at once.
         """
         self._database = database
-        self._begin = begin
+        self._fence = fence
+        self._claim = claim
         self._waits = waits
         self._lock = asyncio.Lock()
         self._stack: AsyncExitStack | None = None
         self._session: AsyncSession | None = None
         self._durable_writes: list[Write[Any]] = []
-        self._deferred: list[DeferredWrite] = []
+        self._changes = Changes()
         self._after_commit: list[Callable[[], None]] = []
-        self._on_commit: list[Callable[[], None]] = []
         self._external_calls = 0
-
-    def begin_with(self, begin: Write[None]) -> None:
-        """Replaces `begin`, from the next commit on."""
-        self.after_commit(lambda: setattr(self, "_begin", begin))
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncSession]:
-        """The open transaction, or a new one. Raises what `begin` raises, and TransientError."""
+        """The open transaction, or a new one. Raises what the fence raises, and TransientError."""
         async with self._lock:
             try:
                 session = await self._open()
                 yield session
                 await flush(session)
-                if self._external_calls or not self._waits:
+                if self._commits_at_once:
                     await self._commit()
             except BaseException as error:
                 await self._roll_back(error)
                 raise
 
-    async def commit_durably(self, write: Write[T]) -> T:
-        """Runs `write` so that it is committed even if the rest is rolled back; returns its result.
+    async def save(
+        self, write: Callable[[], None], prepare: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """Calls `write`, which defers writes, and has them committed even if others are rolled back.
 
-        For responses that were paid for. Waits for PostgreSQL while it is unavailable, since giving up would mean to
-        pay again. `write` may run more than once. Call it only when nothing else is waiting to be committed.
+        For responses that were paid for. `prepare` reads what `write` needs. Waits for PostgreSQL while it is unavailable,
+        since giving up would mean to pay again. Both may be called more than once.
         """
-        while True:
-            try:
-                return await self._write_durably(write)
-            except asyncio.CancelledError:
-                # Cancelled just as the response arrived: without it, the next worker would pay again.
-                await self._write_durably(write)
-                raise
-            except TransientError as error:
-                if error.counts or error.is_final:
-                    raise
-                await asyncio.sleep(SAVE_RETRY_SECONDS)
+
+        async def add() -> None:
+            if prepare is not None:
+                await prepare()
+            async with self._lock:
+                write()
+                self._durable_writes.append(_without_session(write))
+
+        await self._until_done(add)
+        await self._until_done(self.commit_unless_waiting)
+
+    async def commit_durably(self, write: Callable[[AsyncSession], Awaitable[T]]) -> T:
+        """Does the same for a write that needs a session; returns its result.
+
+        Call it only when nothing else is waiting to be committed.
+        """
+
+        async def write_durably() -> T:
+            async with self.transaction() as session:
+                result = await write(session)
+            if self._session is not None:
+                self._durable_writes.append(write)
+            return result
+
+        return await self._until_done(write_durably)
+
+    @property
+    def changes(self) -> Changes:
+        """What the next commit writes. A rollback discards it."""
+        return self._changes
 
     def defer(self, write: DeferredWrite) -> None:
         """Runs `write` right before the commit, in one round trip with all others: rows with much contention are locked
         only briefly.
         """
-        self._deferred.append(write)
+        self._changes.deferred.append(write)
 
     async def flush_deferred(self) -> None:
         """Runs the deferred writes now, for a caller that writes the very end of the transaction itself."""
         assert self._session is not None
-        await self._flush_deferred(self._session)
+        await _write_deferred(self._changes, self._session)
 
     def after_commit(self, call: Callable[[], None]) -> None:
         """Calls `call` when everything written so far is committed: at once, if nothing is waiting."""
-        if self._session is None:
+        if self._is_clean:
             call()
         else:
             self._after_commit.append(call)
 
     def on_commit(self, call: Callable[[], None]) -> None:
         """Calls `call` when the current transaction is committed; never, if it is rolled back."""
-        self._on_commit.append(call)
+        self._changes.on_commit.append(call)
+
+    async def commit_claim(self) -> bool:
+        """Commits the claim, if no commit has yet. Returns False if one has.
+
+        If a session is open, its transaction has claimed already.
+        """
+        if self._claim is None:
+            return False
+        if self._session is None:
+            await self.commit()
+        return True
 
     async def commit(self) -> None:
-        """Commits everything. Raises TransientError; what `commit_durably` wrote is committed even then."""
+        """Commits everything. Raises TransientError; what was saved durably is committed even then."""
         async with self._lock:
             try:
                 await self._commit()
@@ -115,60 +163,90 @@ class UnitOfWork:
                 await self._roll_back(error)
                 raise
 
+    async def commit_unless_waiting(self) -> None:
+        """Commits everything if everything is to be committed at once."""
+        if self._commits_at_once:
+            await self.commit()
+
     @contextmanager
     def external_call_in_progress(self) -> Iterator[None]:
-        """While an external call is in progress, each transaction is committed at once: the call may take long."""
+        """While an external call is in progress, everything is committed at once: the call may take long."""
         self._external_calls += 1
         try:
             yield
         finally:
             self._external_calls -= 1
 
-    async def _write_durably(self, write: Write[T]) -> T:
-        async with self.transaction() as session:
-            result = await write(session)
-        if self._session is not None:
-            self._durable_writes.append(write)
-        return result
+    @property
+    def _commits_at_once(self) -> bool:
+        return bool(self._external_calls) or not self._waits
+
+    @property
+    def _is_clean(self) -> bool:
+        return self._session is None and not self._changes.deferred and self._claim is None
+
+    @property
+    def _begin(self) -> BoundQuery[Any]:
+        """The first statement of a transaction."""
+        return self._claim or self._fence
+
+    async def _until_done(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Repeats `attempt` while PostgreSQL is unavailable."""
+        try:
+            while True:
+                try:
+                    return await attempt()
+                except TransientError as error:
+                    if error.counts or error.is_final:
+                        raise
+                await asyncio.sleep(SAVE_RETRY_SECONDS)
+        except asyncio.CancelledError:
+            # Cancelled just as the response arrived: without it, the next worker would pay again.
+            await attempt()
+            raise
 
     async def _open(self) -> AsyncSession:
         if self._session is None:
             stack = AsyncExitStack()
             session = await stack.enter_async_context(self._database.transaction())
             self._stack, self._session = stack, session
-            await self._begin(session)
+            await self._begin.answer(session)
         return self._session
 
     async def _commit(self) -> None:
-        if self._session is None:
+        if self._is_clean:
             return
-        assert self._stack is not None
-        await self._flush_deferred(self._session)
-        stack, self._stack, self._session = self._stack, None, None
-        await stack.aclose()
-        self._durable_writes = []
-        self._call_after_commit()
-
-    def _call_after_commit(self) -> None:
-        calls = self._on_commit + self._after_commit
-        self._on_commit, self._after_commit = [], []
-        for call in calls:
+        # Whatever is deferred from here on is for the next commit.
+        changes, self._changes = self._changes, Changes()
+        after_commit, self._after_commit = self._after_commit, []
+        try:
+            if self._session is None:
+                await self._write_alone(changes)
+            else:
+                await _write_deferred(changes, self._session)
+                assert self._stack is not None
+                stack, self._stack, self._session = self._stack, None, None
+                await stack.aclose()
+        except BaseException:
+            self._after_commit = after_commit + self._after_commit
+            raise
+        self._durable_writes, self._claim = [], None
+        for call in changes.on_commit + after_commit:
             call()
 
-    async def _flush_deferred(self, session: AsyncSession) -> None:
-        deferred_writes, self._deferred = self._deferred, []
+    async def _write_alone(self, changes: Changes) -> None:
+        """Writes what is deferred in a transaction of its own."""
         trip = RoundTrip()
-        followups = [write(session, trip) for write in deferred_writes]
-        await trip.make(session)
-        for followup in followups:
-            if followup is not None:
-                await followup(session)
+        trip.ask(self._begin)
+        followups = [write(trip) for write in changes.deferred]
+        async with self._database.writing(trip) as connection:
+            await _follow_up(followups, connection)
 
     async def _roll_back(self, error: BaseException) -> None:
         """Rolls back and commits what was kept. Raises the error as the database reports it, unless it is the same."""
         stack, self._stack, self._session = self._stack, None, None
         durable_writes, self._durable_writes = self._durable_writes, []
-        self._deferred, self._on_commit = [], []
+        self._changes = Changes()
         try:
             if stack is not None:
                 await stack.__aexit__(type(error), error, error.__traceback__)
@@ -181,15 +259,39 @@ class UnitOfWork:
         while True:
             try:
                 async with self._database.transaction() as session:
-                    await self._begin(session)
+                    await self._begin.answer(session)
                     for write in durable_writes:
                         await write(session)
-                    await self._flush_deferred(session)
+                    await _write_deferred(self._changes, session)
             except TransientError as error:
+                self._changes = Changes()
                 if error.counts or error.is_final:
                     raise
-                self._deferred, self._on_commit = [], []
                 await asyncio.sleep(SAVE_RETRY_SECONDS)
             else:
-                self._call_after_commit()
-                return
+                break
+        calls = self._changes.on_commit + self._after_commit
+        self._changes, self._after_commit, self._claim = Changes(), [], None
+        for call in calls:
+            call()
+
+
+async def _write_deferred(changes: Changes, executor: Executor) -> None:
+    deferred, changes.deferred = changes.deferred, []
+    trip = RoundTrip()
+    followups = [write(trip) for write in deferred]
+    await trip.make(executor)
+    await _follow_up(followups, executor)
+
+
+async def _follow_up(followups: Sequence[FollowUp | None], executor: Executor) -> None:
+    for followup in followups:
+        if followup is not None:
+            await followup(executor)
+
+
+def _without_session(write: Callable[[], None]) -> Write[None]:
+    async def run(_: AsyncSession) -> None:
+        write()
+
+    return run

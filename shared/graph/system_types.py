@@ -4,9 +4,7 @@ import json
 from typing import Final, get_args
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
-from shared.database.statements import CompiledStatement
+from shared.database.statements import CompiledStatement, Executor
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions.conclusions import Action, AnalysisKind
 from shared.graph.types import SYSTEM_CREATOR
@@ -118,6 +116,6 @@ _PARAMS: Final = {
 }
 
 
-async def ensure_system_types(session: AsyncSession, agent_id: UUID) -> None:
+async def ensure_system_types(session: Executor, agent_id: UUID) -> None:
     """Create the agent's system types, and bring the properties schema of existing ones up to date."""
     await _ENSURE.run(session, {"of_agent": agent_id, **_PARAMS})

@@ -5,17 +5,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
-from sqlalchemy import select
+from sqlalchemy import Table, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.locks import SHARED_WRITE_LOCK_SQL, exclusive_lock
-from shared.database.statements import CompiledStatement, transaction_cache
+from shared.database.statements import CompiledStatement, Executor, Row, transaction_cache
 from shared.database.tables import GraphEdgeType, GraphNodeType
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
-from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.scope import OWNED_AGENT_ID, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import Validators, one_line, refuse_bad_schema, refuse_unstorable
 from shared.tools import Json, ToolRefusalError
 
@@ -100,6 +100,16 @@ class EdgeType:
 
 
 _Type = TypeVar("_Type", NodeType, EdgeType)
+_NODE_TYPES: Final = CompiledStatement(
+    select(cast(Table, GraphNodeType.__table__))
+    .where(GraphNodeType.agent_id == OWNED_AGENT_ID)
+    .order_by(GraphNodeType.name)
+)
+_EDGE_TYPES: Final = CompiledStatement(
+    select(cast(Table, GraphEdgeType.__table__))
+    .where(GraphEdgeType.agent_id == OWNED_AGENT_ID)
+    .order_by(GraphEdgeType.name)
+)
 
 
 class UnknownTypeError(ToolRefusalError):
@@ -110,24 +120,14 @@ class UnknownTypeError(ToolRefusalError):
         self.suggestion = suggestion
 
 
-async def list_node_types(session: AsyncSession, scope: GraphScope) -> list[NodeType]:
+async def list_node_types(session: Executor, scope: GraphScope) -> list[NodeType]:
     """List the agent's node types by name."""
-    rows = await session.scalars(
-        select(GraphNodeType)
-        .where(GraphNodeType.agent_id == scope.owned_agent_id())
-        .order_by(GraphNodeType.name)
-    )
-    return [_node_type(row) for row in rows]
+    return [_node_type(row) for row in await _NODE_TYPES.rows(session, scope.sql_params)]
 
 
-async def list_edge_types(session: AsyncSession, scope: GraphScope) -> list[EdgeType]:
+async def list_edge_types(session: Executor, scope: GraphScope) -> list[EdgeType]:
     """List the agent's edge types by name."""
-    rows = await session.scalars(
-        select(GraphEdgeType)
-        .where(GraphEdgeType.agent_id == scope.owned_agent_id())
-        .order_by(GraphEdgeType.name)
-    )
-    return [_edge_type(row) for row in rows]
+    return [_edge_type(row) for row in await _EDGE_TYPES.rows(session, scope.sql_params)]
 
 
 async def get_node_type(session: AsyncSession, scope: GraphScope, name: str) -> NodeType:
@@ -317,7 +317,7 @@ def _unknown_type_message(type_kind: str, name: str, names: Sequence[str]) -> st
     )
 
 
-def _node_type(row: GraphNodeType) -> NodeType:
+def _node_type(row: GraphNodeType | Row) -> NodeType:
     return NodeType(
         name=row.name,
         description=row.description,
@@ -329,7 +329,7 @@ def _node_type(row: GraphNodeType) -> NodeType:
     )
 
 
-def _edge_type(row: GraphEdgeType) -> EdgeType:
+def _edge_type(row: GraphEdgeType | Row) -> EdgeType:
     return EdgeType(
         name=row.name,
         description=row.description,

@@ -95,7 +95,7 @@ class Embeddings:
             if call.answer is None:
                 await run.record_answer_now(session, call, answer)
 
-        await run.record(write)
+        await run.record_in_session(write)
 
     async def _send(self, call: Call, request: EmbeddingRequest) -> CallAnswer:
         ask = partial(self._embedder.embed, request)

@@ -13,9 +13,9 @@ from shared.billing import budgets, call_ledger, reservations
 from shared.billing.call_ledger import CallAnswer, CallRequest, Failure, NewRow
 from shared.billing.reservations import Attempt
 from shared.database.engine import Database
-from shared.database.statements import RoundTrip
+from shared.database.statements import Executor, RoundTrip
 from shared.database.tables import Call
-from shared.database.unit_of_work import UnitOfWork, Write
+from shared.database.unit_of_work import Changes, FollowUp, UnitOfWork
 from shared.errors import TransientError, VigilError
 from shared.workflow.leases import Lease
 
@@ -78,12 +78,12 @@ class PaidCalls:
         reservation = self._reservations.get(call.id)
         if reservation is None:
             self._unit.defer(
-                lambda _, __: partial(call_ledger.answer_call, call_id=call.id, answer=answer)
+                lambda _: partial(call_ledger.answer_call, call_id=call.id, answer=answer)
             )
             return
         attempt, is_billed = reservation.attempt, not reservation.is_unsent
         self._unit.defer(
-            lambda _, trip: call_ledger.answer_paid_call(trip, attempt, answer, is_billed=is_billed)
+            lambda trip: call_ledger.answer_paid_call(trip, attempt, answer, is_billed=is_billed)
         )
 
     def settle(self, call: Call, cost_usd: Decimal | None) -> None:
@@ -97,7 +97,7 @@ class PaidCalls:
             else reservations.settled_params(reservation.attempt, cost_usd)
         )
 
-        def close(_: AsyncSession, trip: RoundTrip) -> None:
+        def close(trip: RoundTrip) -> None:
             trip.ask(reservations.settle_query(closing))
 
         self._unit.defer(close)
@@ -165,15 +165,16 @@ class CallRecorder:
         self._uncommitted: set[str] = set()
         self._opened: dict[str, Call] = {}
 
-    def open_call(self, session: AsyncSession, request: CallRequest) -> None:
-        """Inserts the call's record and reserves its maximum cost in the transaction of `session`.
+    def open_call(self, request: CallRequest) -> None:
+        """Inserts the call's record and reserves its maximum cost with the next commit.
 
         If a cap does not allow all calls of the transaction, none is reserved. Then `PaidCalls.attempt` reserves each call
         before it is sent.
         """
-        requests: dict[str, CallRequest] = session.info.setdefault(self, {})
+        changes = self._unit.changes
+        requests: dict[str, CallRequest] = changes.of_writer.setdefault(self, {})
         if not requests:
-            self._unit.defer(self._write)
+            self._unit.defer(partial(self._write, changes))
         requests[request.hash] = request
         self._uncommitted.add(request.hash)
 
@@ -182,8 +183,7 @@ class CallRecorder:
         if request.hash in self._uncommitted:
             await self._unit.commit()
         while request.hash not in self._opened:
-            async with self._unit.transaction() as session:
-                self.open_call(session, request)
+            self.open_call(request)
             await self._unit.commit()
         return self._opened[request.hash]
 
@@ -198,8 +198,8 @@ class CallRecorder:
         await call_ledger.answer_call(session, call.id, answer)
         self._paid_calls.settle(call, answer.cost_usd)
 
-    def _write(self, session: AsyncSession, trip: RoundTrip) -> Write[None]:
-        requests: dict[str, CallRequest] = session.info.pop(self)
+    def _write(self, changes: Changes, trip: RoundTrip) -> FollowUp:
+        requests: dict[str, CallRequest] = changes.of_writer.pop(self)
         self._uncommitted -= requests.keys()
         rows = {key: self._new_row(request) for key, request in requests.items()}
         max_costs = {
@@ -209,12 +209,12 @@ class CallRecorder:
             trip, self._agent_id, list(rows.values()), max_costs
         )
 
-        async def note(session: AsyncSession) -> None:
+        async def note(session: Executor) -> None:
             calls, attempts = await finish_opening(session)
             reserved = {attempt.call_id: attempt for attempt in attempts}
             for call in calls:
                 self._paid_calls.register(call, max_costs[call.id], reserved.get(call.id))
             calls_by_request = dict(zip(requests, calls, strict=True))
-            self._unit.on_commit(partial(self._opened.update, calls_by_request))
+            changes.on_commit.append(partial(self._opened.update, calls_by_request))
 
         return note

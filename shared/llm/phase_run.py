@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -15,10 +16,10 @@ from shared.billing import call_ledger
 from shared.billing.call_ledger import CallAnswer, CallRequest, Failure, NewRow
 from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
-from shared.database.statements import RoundTrip
+from shared.database.statements import BoundQuery, RoundTrip
 from shared.database.tables import Agent, Call, Interaction
 from shared.database.text import error_text
-from shared.database.unit_of_work import UnitOfWork
+from shared.database.unit_of_work import Changes, UnitOfWork
 from shared.enums import Phase
 from shared.errors import PermanentError, VigilError
 from shared.failpoints import Failpoint, failpoint
@@ -31,8 +32,8 @@ from shared.llm.provider import Embedder, Provider
 from shared.llm.repair import Repairs
 from shared.tools import Json
 from shared.workflow import leases
-from shared.workflow.leases import Lease, lock_leased_step
-from shared.workflow.steps import end_wait
+from shared.workflow.leases import Lease
+from shared.workflow.steps import wait_ending
 
 T = TypeVar("T")
 
@@ -95,10 +96,12 @@ class PhaseRun:
         *,
         system_prompt: str | None = None,
         context: str = "",
+        context_read_at: datetime | None = None,
     ) -> None:
         """Without a `system_prompt`, uses the agent's prompt for `phase`.
 
-        `context` is the part of the message that other runs share. It is stored once for all of them.
+        `context` is the part of the message that other runs share. It is stored once for all of them; for
+        `context_read_at` see `NewInteraction`.
         """
         self._model = model
         self.lease = lease
@@ -107,13 +110,12 @@ class PhaseRun:
         self._user_message = user_message
         self._system_prompt = system_prompt
         self._context = context
+        self._context_read_at = context_read_at
         self._interaction: Interaction | None = None
         self._has_been_answered = False
         self.repair_count = 0
         """Repairs that this run, and the runs that it resumes, recorded."""
-        self._unit = lease.unit or UnitOfWork(
-            model.database, partial(lock_leased_step, lease=lease), waits=False
-        )
+        self._unit = lease.unit or UnitOfWork(model.database, leases.fence(lease), waits=False)
         self._paid_calls = PaidCalls(model.database, lease, self._unit)
         self._recorder = CallRecorder(
             lease, self._unit, self._paid_calls, self._new_row, self._max_cost_usd
@@ -151,32 +153,37 @@ class PhaseRun:
         `must_act` the model must call a tool, if the settings allow to demand that.
         """
         tool_choice = {"tool_choice": "required"} if must_act and self._model.requires_tools else {}
-        async with self.transaction() as session:
-            self._interaction = await phase_run_store.open_or_resume(
-                session,
-                self.lease,
-                self.phase,
-                model=agents.model_name(self._agent, self.phase, self._model.default_name),
-                system_prompt=self._system_prompt or agents.system_prompt(self._agent, self.phase),
-                request={
-                    "messages": [{"role": "user", "content": self._user_message}],
-                    "tools": [tool["function"]["name"] for tool in tools],
-                    **tool_choice,
-                },
-                context=self._context,
-            )
-            request = ChatRequest(
-                self._interaction.model,
-                (
-                    {"role": "system", "content": self._interaction.system_prompt},
-                    *self._interaction.request["messages"],
-                ),
-                tuple(tools),
-                response_format,
-                self._model.max_output_tokens[self.phase],
-                tool_choice=self.tool_choice,
-            )
-            self.open_call(session, request.as_call())
+        interaction = phase_run_store.NewInteraction(
+            self.lease,
+            self.phase,
+            model=agents.model_name(self._agent, self.phase, self._model.default_name),
+            system_prompt=self._system_prompt or agents.system_prompt(self._agent, self.phase),
+            request={
+                "messages": [{"role": "user", "content": self._user_message}],
+                "tools": [tool["function"]["name"] for tool in tools],
+                **tool_choice,
+            },
+            context=self._context,
+            context_read_at=self._context_read_at,
+        )
+        if self.lease.unit is not None and self.lease.is_first:
+            self._interaction = interaction.record
+            self._unit.defer(interaction.write)
+        else:
+            async with self.transaction() as session:
+                self._interaction = await phase_run_store.open_or_resume(session, interaction)
+        request = ChatRequest(
+            self._interaction.model,
+            (
+                {"role": "system", "content": self._interaction.system_prompt},
+                *self._interaction.request["messages"],
+            ),
+            tuple(tools),
+            response_format,
+            self._model.max_output_tokens[self.phase],
+            tool_choice=self.tool_choice,
+        )
+        self.open_call(request.as_call())
         return request
 
     def fresh_request(self, message: str, response_format: dict[str, Any]) -> ChatRequest:
@@ -199,14 +206,11 @@ class PhaseRun:
 
     async def record_repairs(self, subject: str, repairs: Repairs, *, key: str) -> None:
         """Records the repairs of an answer. `key` identifies the answer."""
-        if repairs:
-            async with self.transaction() as session:
-                self.add_repairs(session, subject, repairs, key=key)
+        self.add_repairs(subject, repairs, key=key)
+        await self.commit_unless_waiting()
 
-    def add_repairs(
-        self, session: AsyncSession, subject: str, repairs: Repairs, *, key: str
-    ) -> None:
-        """Like `record_repairs`, within a transaction."""
+    def add_repairs(self, subject: str, repairs: Repairs, *, key: str) -> None:
+        """Does the same with the next commit."""
         if repairs:
             self.repair_count += len(repairs)
             event = {
@@ -215,7 +219,7 @@ class PhaseRun:
                 "subject": subject,
                 "repairs": repairs.all_notes,
             }
-            self.add_event(session, event)
+            self.add_event(event)
 
     @property
     def repair_summary(self) -> Json:
@@ -279,41 +283,68 @@ class PhaseRun:
         self._has_been_answered = True
         return answer
 
-    async def record(self, write: Callable[[AsyncSession], Awaitable[T]]) -> T:
-        """Writes a paid result, even if the worker is cancelled; see `UnitOfWork.commit_durably`."""
+    async def record(
+        self, write: Callable[[], None], prepare: Callable[[], Awaitable[None]] | None = None
+    ) -> None:
+        """Writes a paid result, even if the worker is cancelled; see `UnitOfWork.save`."""
+
+        def write_all() -> None:
+            self._note_recorded()
+            if self.lease.is_after_wait and self._has_been_answered:
+                self.defer(wait_ending(self.lease))
+            write()
+
+        await self._unit.save(write_all, prepare)
+
+    async def record_in_session(self, write: Callable[[AsyncSession], Awaitable[T]]) -> T:
+        """Does the same for a write that needs a session; see `UnitOfWork.commit_durably`."""
 
         async def write_all(session: AsyncSession) -> T:
-            self._unit.after_commit(partial(failpoint, Failpoint.CALL_RECORDED))
+            self._note_recorded()
             if self.lease.is_after_wait and self._has_been_answered:
-                await end_wait(session, self.lease)
+                await wait_ending(self.lease).answer(session)
             return await write(session)
 
         return await self._unit.commit_durably(write_all)
 
-    def add_event(self, session: AsyncSession, event: Json) -> None:
+    def _note_recorded(self) -> None:
+        self._unit.after_commit(partial(failpoint, Failpoint.CALL_RECORDED))
+
+    async def commit_unless_waiting(self) -> None:
+        """See `UnitOfWork.commit_unless_waiting`."""
+        await self._unit.commit_unless_waiting()
+
+    def add_event(self, event: Json) -> None:
         """Adds `event` to the interaction. The row is large, so it is written once, at the end of the transaction."""
-        self._pending_changes(session).events.append(event)
+        self._pending_changes().events.append(event)
 
-    def complete(self, session: AsyncSession) -> None:
+    def complete(self) -> None:
         """Marks the run as complete at the end of the transaction."""
-        self._pending_changes(session).is_complete = True
+        self._pending_changes().is_complete = True
 
-    def _pending_changes(self, session: AsyncSession) -> "_RunChanges":
-        if self not in session.info:
-            session.info[self] = _RunChanges()
-            self._unit.defer(self._write_changes)
-        changes: _RunChanges = session.info[self]
-        return changes
+    def _pending_changes(self) -> "_RunChanges":
+        changes = self._unit.changes
+        if self not in changes.of_writer:
+            changes.of_writer[self] = _RunChanges()
+            self._unit.defer(partial(self._write_changes, changes))
+        run_changes: _RunChanges = changes.of_writer[self]
+        return run_changes
 
-    def _write_changes(self, session: AsyncSession, trip: RoundTrip) -> None:
-        changes: _RunChanges = session.info.pop(self)
+    def _write_changes(self, changes: Changes, trip: RoundTrip) -> None:
+        run_changes: _RunChanges = changes.of_writer.pop(self)
         trip.ask(
-            phase_run_store.append_events(self.interaction, changes.events, changes.is_complete)
+            phase_run_store.append_events(
+                self.interaction, run_changes.events, run_changes.is_complete
+            )
         )
 
-    def open_call(self, session: AsyncSession, request: CallRequest) -> None:
+    def defer(self, query: BoundQuery[Any]) -> None:
+        """Runs the query with the next commit; its result is not needed."""
+        self._unit.defer(partial(_ask, query))
+
+    def open_call(self, request: CallRequest) -> None:
         """See `CallRecorder.open_call`."""
-        self._recorder.open_call(session, request)
+        self._recorder.open_call(request)
 
     async def get_call(self, request: CallRequest) -> Call:
         """Returns the call's committed record. Afterwards no write of this run is uncommitted."""
@@ -353,7 +384,7 @@ class PhaseRun:
         """Returns `call` in the form that the provider needs."""
 
         async def record_reference(reference: str) -> None:
-            await self.record(
+            await self.record_in_session(
                 lambda session: call_ledger.record_reference(session, call.id, reference)
             )
 
@@ -445,13 +476,13 @@ class PhaseRun:
     ) -> None:
         call_answer = self._call_answer(request, answer)
 
-        async def write(session: AsyncSession) -> None:
-            self.add_event(session, {"type": "answer", "call_id": str(call.id)})
+        def write() -> None:
+            self.add_event({"type": "answer", "call_id": str(call.id)})
             if is_last:
-                self.complete(session)
+                self.complete()
             self._recorder.record_answer(call, call_answer)
             for paid_call in paid_calls:
-                self.open_call(session, paid_call)
+                self.open_call(paid_call)
 
         await self.record(write)
 
@@ -481,3 +512,7 @@ def _restore_answer(call: Call) -> ChatAnswer:
     return ChatAnswer(
         call.answer["message"], call.answer["finish_reason"], call.input_tokens, call.output_tokens
     )
+
+
+def _ask(query: BoundQuery[Any], trip: RoundTrip) -> None:
+    trip.ask(query)

@@ -1,17 +1,30 @@
 """Stores phase runs and the contexts that they share."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final, cast
 from uuid import UUID
 
-from sqlalchemy import CTE, Table, Text, and_, bindparam, exists, func, literal, select, tuple_
+from sqlalchemy import (
+    CTE,
+    DateTime,
+    Table,
+    Text,
+    and_,
+    bindparam,
+    exists,
+    func,
+    literal,
+    select,
+    tuple_,
+)
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
-from shared.database.statements import BoundQuery, CompiledStatement
+from shared.database.statements import BoundQuery, CompiledStatement, RoundTrip
 from shared.database.tables import Context, Interaction, Step
 from shared.enums import Phase
 from shared.workflow.leases import Lease
@@ -36,8 +49,10 @@ def context_cte(run: CTE) -> CTE:
                 run.c.agent_id,
                 run.c.context_sha256,
                 bindparam("context", type_=Text),
-                # The start of the transaction that read the graph, so that concurrent changes are newer than it.
-                func.transaction_timestamp(),
+                func.coalesce(
+                    bindparam("context_read_at", type_=DateTime(timezone=True)),
+                    func.transaction_timestamp(),
+                ),
             ).where(run.c.context_sha256.is_not(None)),
         )
         .on_conflict_do_nothing(index_elements=[_CONTEXTS.c.agent_id, _CONTEXTS.c.sha256])
@@ -119,7 +134,12 @@ _INSERT_OR_RESTART: Final = _INSERT.on_conflict_do_update(
         ),
     ),
 ).returning(_TABLE)
+_INSERT_FIRST: Final = CompiledStatement(_INSERT.returning(_TABLE.c.id))
 _BEGIN: Final = CompiledStatement(_INSERT_OR_RESTART)
+_FIRST_WITH_CONTEXT: Final = _INSERT.returning(_TABLE).cte("run")
+_INSERT_FIRST_WITH_CONTEXT: Final = CompiledStatement(
+    select(_FIRST_WITH_CONTEXT.c.id).add_cte(context_cte(_FIRST_WITH_CONTEXT))
+)
 _WITH_CONTEXT: Final = _INSERT_OR_RESTART.cte("run")
 # A separate statement: services without shared contexts have no right to write them, not even unused in a statement.
 _BEGIN_WITH_CONTEXT: Final = CompiledStatement(
@@ -140,51 +160,76 @@ _APPEND_EVENTS: Final = CompiledStatement(
 )
 
 
-async def open_or_resume(
-    session: AsyncSession,
-    lease: Lease,
-    phase: Phase,
-    *,
-    model: str,
-    system_prompt: str,
-    request: dict[str, Any],
-    context: str = "",
-) -> Interaction:
-    """Creates the step's interaction in `phase`, or returns the existing one with its original request.
+class NewInteraction:
+    """A phase of a step that is about to begin.
+
+    If the request contains `context`, that text is stored once for all runs. Changes of the graph after `context_read_at`,
+    by default the beginning of the transaction, are not in it.
+    """
+
+    def __init__(
+        self,
+        lease: Lease,
+        phase: Phase,
+        *,
+        model: str,
+        system_prompt: str,
+        request: _Json,
+        context: str = "",
+        context_read_at: datetime | None = None,
+    ) -> None:
+        short, digest = split_context(request, context)
+        self.lease = lease
+        self.id = ids.interaction_id(lease.step_id, phase)
+        self.request = request
+        self.has_context = digest is not None
+        self.params: Mapping[str, Any] = {
+            "id": self.id,
+            "agent_id": lease.agent_id,
+            "iteration_id": lease.iteration_id,
+            "step_id": lease.step_id,
+            "phase": phase,
+            "model": model,
+            "system_prompt": system_prompt,
+            "request": short,
+            "context_sha256": digest,
+            "context": context,
+            "context_read_at": context_read_at,
+        }
+
+    @property
+    def record(self) -> Interaction:
+        """The interaction with its complete request."""
+        columns = {name: self.params[name] for name in _COLUMNS}
+        return Interaction(**{**columns, "request": self.request, "events": []})
+
+    def write(self, trip: RoundTrip) -> None:
+        """Creates the interaction of a step that no worker has had before."""
+        statement = _INSERT_FIRST_WITH_CONTEXT if self.has_context else _INSERT_FIRST
+        trip.ask(BoundQuery(statement, self.params, lambda _: None))
+
+
+async def open_or_resume(session: AsyncSession, interaction: NewInteraction) -> Interaction:
+    """Creates the interaction, or returns the existing one with its original request.
 
     An interaction without an answer is overwritten if the user requested a retry of the step since: the model name or the
     prompt may have been corrected. After a crash it is not overwritten, because its call may be in flight.
-
-    If the request contains `context`, that text is stored once for all runs. The returned interaction has its complete
-    request.
     """
-    short, digest = split_context(request, context)
-    row = {
-        "id": ids.interaction_id(lease.step_id, phase),
-        "agent_id": lease.agent_id,
-        "iteration_id": lease.iteration_id,
-        "step_id": lease.step_id,
-        "phase": phase,
-        "model": model,
-        "system_prompt": system_prompt,
-        "request": short,
-        "context_sha256": digest,
-    }
+    lease = interaction.lease
     params = {
-        **row,
-        "context": context,
+        **interaction.params,
         "of_step": lease.step_id,
         "epoch_before": lease.epoch - 1,
     }
-    begin = _BEGIN if digest is None else _BEGIN_WITH_CONTEXT
+    begin = _BEGIN_WITH_CONTEXT if interaction.has_context else _BEGIN
     record = await begin.row(session, params)
     if record is None:
-        return await _load_existing(session, lease, phase)
-    return Interaction(**{**record._asdict(), "request": request})
+        return await _load_existing(session, interaction.id)
+    return Interaction(**{**record._asdict(), "request": interaction.request})
 
 
-async def _load_existing(session: AsyncSession, lease: Lease, phase: Phase) -> Interaction:
-    row = await _SELECT.row(session, {"id": ids.interaction_id(lease.step_id, phase)})
+async def _load_existing(session: AsyncSession, interaction_id: UUID) -> Interaction:
+    row = await _SELECT.row(session, {"id": interaction_id})
     interaction = Interaction(**row._asdict())
     interaction.request = (await load_requests(session, [interaction]))[interaction.id]
     return interaction

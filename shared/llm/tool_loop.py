@@ -16,6 +16,7 @@ from shared.billing.call_ledger import CallRequest
 from shared.billing.embedding_cache import EmbeddingRequest
 from shared.billing.resumable_call import ResumableCall
 from shared.database import locks
+from shared.database.statements import BoundQuery
 from shared.enums import CallKind
 from shared.failpoints import Failpoint, failpoint
 from shared.llm.embeddings import Embeddings
@@ -358,8 +359,8 @@ class ToolLoop:
         if applied := [use for use in fresh if use.request is None]:
             await self._apply(applied, following)
         elif following() is None and not self._needs_fallback():
-            async with self._run.transaction() as session:
-                self._run.complete(session)
+            self._run.complete()
+            await self._run.commit_unless_waiting()
         next_request = following()
         self._last_calls = calls
         self._refused |= {_name_and_arguments(use) for use in uses if self._is_refused(use)}
@@ -464,15 +465,21 @@ class ToolLoop:
         if result is None:
             result = await self._run.send(call, partial(_call_paid_tool, uses[0]))
 
-        async def write(session: AsyncSession) -> None:
+        storing: list[BoundQuery[None]] = []
+
+        async def prepare() -> None:
+            storing[:] = await _storing(uses[0], result)
+
+        def write() -> None:
             for use in unrecorded:
-                self._record(session, use, {"call_id": str(call.id)})
-            await _store_result(session, uses[0], result)
+                self._record(use, {"call_id": str(call.id)})
+            for query in storing:
+                self._run.defer(query)
             self._run.record_search(call, request, result)
 
         unrecorded = [use for use in uses if use.key not in self._recorded]
         if unrecorded:
-            await self._run.record(write)
+            await self._run.record(write, prepare)
         self._results |= {use.key: result for use in uses}
 
     async def _apply(
@@ -484,14 +491,14 @@ class ToolLoop:
                 await locks.tool_write_lock(session, self._run.lease.agent_id)
             for use, effect in zip(uses, await self._effects(session, uses), strict=True):
                 result = self._mark_repeated(use, effect)
-                self._record(session, use, {"result": result})
-                self._run.add_repairs(session, use.call.name, _interpretations(result), key=use.key)
+                self._record(use, {"result": result})
+                self._run.add_repairs(use.call.name, _interpretations(result), key=use.key)
                 failpoint(Failpoint.TOOL_APPLIED)
                 self._results[use.key] = result
             if (request := following()) is not None:
-                self._run.open_call(session, request.as_call())
+                self._run.open_call(request.as_call())
             elif not self._needs_fallback():
-                self._run.complete(session)
+                self._run.complete()
 
     def _mark_repeated(self, use: _ToolUse, result: Json) -> Json:
         """Tells the model if the identical call was refused before. A weak model would repeat it endlessly."""
@@ -507,11 +514,11 @@ class ToolLoop:
                     return [await _effect(session, use) for use in uses]
         return [await _effect_or_refusal(session, use) for use in uses]
 
-    def _record(self, session: AsyncSession, use: _ToolUse, outcome: Json) -> None:
+    def _record(self, use: _ToolUse, outcome: Json) -> None:
         event = {"type": "tool_result", "key": use.key, "name": use.call.name, **outcome}
         if not use.is_written:
             event["arguments"] = use.call.arguments
-        self._run.add_event(session, event)
+        self._run.add_event(event)
 
     def _remember(self, events: Sequence[Json]) -> None:
         """Restores the results of an interrupted run. Paid results are in the ledger, where `_pay` finds them."""
@@ -568,9 +575,11 @@ def _name_and_arguments(use: _ToolUse) -> tuple[str, str]:
     return use.call.name, use.call.arguments
 
 
-async def _store_result(session: AsyncSession, use: _ToolUse, result: Json) -> None:
-    if isinstance(use.tool, PaidTool) and use.tool.store is not None and "error" not in result:
-        await use.tool.store(session, result)
+async def _storing(use: _ToolUse, result: Json) -> Sequence[BoundQuery[None]]:
+    """What stores the result of a paid call."""
+    if not isinstance(use.tool, PaidTool) or use.tool.store is None or "error" in result:
+        return ()
+    return await use.tool.store(result)
 
 
 async def _send_paid_call(use: _ToolUse, in_flight: ResumableCall) -> Json:

@@ -9,14 +9,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NoReturn
+from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared import derived_events
+from shared.billing import reservations
 from shared.billing.budgets import BudgetUsedUpError
 from shared.database.engine import Database
+from shared.database.statements import Executor, RoundTrip
 from shared.database.tables import Step
-from shared.database.unit_of_work import UnitOfWork
+from shared.database.unit_of_work import FollowUp, UnitOfWork
 from shared.enums import StepKind
 from shared.errors import PermanentError, RetrySoonError, TransientError
 from shared.events.codec import encode
@@ -85,11 +88,12 @@ class StepRunner:
         self._handlers = dict(works)
         self._on_failure = dict(on_failure)
         self._streams_progress = streams_progress
+        self._running: set[UUID] = set()
+        """Steps of this process, whose claims may not be committed yet."""
 
     async def __call__(self, event: Event) -> Sequence[Event]:
         assert isinstance(event, StepEvent)
-        claim = await self._claim_step(event)
-        match claim:
+        match await self._look(event):
             case leases.WrongKind(kind):
                 raise PermanentError(
                     "wrong_service",
@@ -108,44 +112,50 @@ class StepRunner:
                     retry_in_seconds=seconds_left,
                     counts=False,
                 )
-            case leases.Claimed(lease, step):
-                return await self._run(event, lease, step)
+            case leases.RetryRequested():
+                async with self._database.transaction() as session:
+                    await leases.reopen(session, event.step_id)
+                return await self(event)
+            case leases.Claimable(lease, step, waited_seconds):
+                if step.id in self._running:
+                    raise TransientError(
+                        f"step is leased by {self._worker}",
+                        retry_in_seconds=self._lease_seconds,
+                        counts=False,
+                    )
+                self._running.add(step.id)
+                try:
+                    lease = await self._claim(lease, waited_seconds)
+                    return await self._run(event, lease, step)
+                finally:
+                    self._running.remove(step.id)
 
-    async def _claim_step(self, event: StepEvent) -> leases.Claim:
-        """Claims the step. The claim is committed with the first writes of its worker.
-
-        If that transaction is rolled back, the next one repeats the claim. The claim of a step that was requested long
-        ago is committed at once, so that it is counted: earlier workers may have died before they wrote anything.
-        """
-        claims: list[leases.Claim] = []
-
-        async def claim_step(session: AsyncSession) -> None:
-            claims.append(await self._claim(session, event))
-            first_claim, last_claim = claims[0], claims[-1]
-            if isinstance(first_claim, leases.Claimed) and not first_claim.is_same(last_claim):
-                raise LeaseLostError(first_claim.lease)
-
-        unit = UnitOfWork(self._database, claim_step, waits=not self._streams_progress)
-        async with unit.transaction():
-            claim = claims[0]
-        if not isinstance(claim, leases.Claimed):
-            await unit.commit()
-            return claim
-        lease = replace(claim.lease, unit=unit)
-        unit.begin_with(partial(leases.lock_leased_step, lease=lease))
-        unit.after_commit(partial(failpoint, Failpoint.LEASE_TAKEN))
-        if claim.waited_seconds > self._lease_seconds:
-            await unit.commit()
-        return leases.Claimed(lease, claim.step)
-
-    async def _claim(self, session: AsyncSession, event: StepEvent) -> leases.Claim:
-        return await leases.claim(
-            session,
-            event.step_id,
-            self._worker,
-            seconds=self._lease_seconds,
-            kinds=self._handlers.keys(),
+    async def _look(self, event: StepEvent) -> leases.Look:
+        return await self._database.read(
+            leases.look(
+                event.step_id,
+                self._worker,
+                seconds=self._lease_seconds,
+                kinds=self._handlers.keys(),
+            )
         )
+
+    async def _claim(self, lease: Lease, waited_seconds: float) -> Lease:
+        """Claims the step with the first writes of its worker.
+
+        If they are rolled back, the next ones repeat the claim. The claim of a step that was requested long ago is
+        committed at once, so that it is counted: earlier workers may have died before they wrote anything.
+        """
+        unit = UnitOfWork(
+            self._database,
+            leases.fence(lease),
+            claim=leases.claim(lease),
+            waits=not self._streams_progress,
+        )
+        unit.after_commit(partial(failpoint, Failpoint.LEASE_TAKEN))
+        if waited_seconds > self._lease_seconds or self._streams_progress:
+            await unit.commit()
+        return replace(lease, unit=unit)
 
     async def _end_events(self, step: Step) -> Sequence[Event]:
         async with self._database.transaction() as session:
@@ -160,7 +170,7 @@ class StepRunner:
                 )
             handler = self._handlers[StepKind(step.kind)]
             outcome = await leases.run_while_renewing(self._database, lease, handler(lease, step))
-            return await self._end(lease, outcome)
+            return await self._end(lease, step, outcome)
         except LeaseLostError:
             raise
         except asyncio.CancelledError:
@@ -180,7 +190,10 @@ class StepRunner:
             log.exception("unexpected error")
             return await self._retry_or_fail(event, lease, step, TransientError(repr(error)))
 
-    async def _end(self, lease: Lease, outcome: StepResult) -> Sequence[Event]:
+    async def _end(self, lease: Lease, step: Step, outcome: StepResult) -> Sequence[Event]:
+        has_events = StepKind(step.kind) in derived_events.FOLLOW_FROM_ROW
+        if outcome.write is None and has_events and lease.unit is not None:
+            return await self._end_without_session(lease, lease.unit, outcome.result)
         async with self._final_transaction(lease) as session:
             if outcome.write is not None:
                 await outcome.write(session)
@@ -188,6 +201,27 @@ class StepRunner:
             events = await derived_events.events_after_step(session, ended_step)
             failpoint(Failpoint.STATE_WRITTEN)
             return events
+
+    async def _end_without_session(
+        self, lease: Lease, unit: UnitOfWork, result: dict[str, Any]
+    ) -> Sequence[Event]:
+        """Ends a step whose events follow from its row alone."""
+        ended_steps: list[Step] = []
+
+        def end(trip: RoundTrip) -> FollowUp:
+            ended = trip.ask(steps.ending(lease, result))
+            written_off = trip.ask(reservations.step_write_off(lease.step_id))
+
+            async def settle(executor: Executor) -> None:
+                ended_steps.append(ended.value)
+                await reservations.spend(executor, written_off.value)
+                failpoint(Failpoint.STATE_WRITTEN)
+
+            return settle
+
+        unit.defer(end)
+        await unit.commit()
+        return derived_events.events_after_iteration_step(ended_steps[-1])
 
     @asynccontextmanager
     async def _final_transaction(self, lease: Lease) -> AsyncIterator[AsyncSession]:

@@ -14,13 +14,15 @@ from pydantic.alias_generators import to_camel
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing.embedding_cache import EmbeddingRequest
+from shared.database.statements import BoundQuery
 from shared.errors import VigilError
 from shared.tools.schemas import portable_schema
 
 Json = dict[str, Any]
 INTERPRETATIONS_KEY: Final = "understood"
 """Key in a tool's result: how it interpreted ambiguous arguments, one sentence each."""
-Store = Callable[[AsyncSession, Json], Awaitable[None]]
+Store = Callable[[Json], Awaitable[Sequence[BoundQuery[None]]]]
+"""Returns the queries that store parts of an answer."""
 
 
 class Arguments(BaseModel):
@@ -68,7 +70,7 @@ class PaidTool(Generic[A]):
     operation: str = ""
     """The key of its price in the price list. If it is not listed, the fallback price applies."""
     store: Store | None = None
-    """Stores parts of an answer in the transaction that records the answer. May run more than once."""
+    """Its queries run in the transaction that records the answer. It may be called more than once."""
 
 
 @dataclass(frozen=True)

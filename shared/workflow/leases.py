@@ -1,32 +1,19 @@
 """Step leases. A lease is a claim that expires; its epoch is the fencing token that rejects a worker that lost it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Collection
+from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Final, TypeVar, cast
+from functools import partial
+from typing import Final, TypeVar, cast
 from uuid import UUID
 
-from sqlalchemy import (
-    ARRAY,
-    ColumnElement,
-    Interval,
-    Table,
-    Text,
-    and_,
-    any_,
-    bindparam,
-    func,
-    or_,
-    select,
-    true,
-    update,
-)
+from sqlalchemy import ColumnElement, Interval, Table, and_, bindparam, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.engine import Database
-from shared.database.statements import CompiledStatement
+from shared.database.statements import BoundQuery, CompiledStatement, Row
 from shared.database.tables import Step
 from shared.database.unit_of_work import UnitOfWork
 from shared.enums import StepKind, StepStatus
@@ -65,6 +52,11 @@ class Lease:
     is_after_wait: bool = field(default=False, compare=False)
     """Whether the step waited for an unavailable provider, and none has answered since."""
 
+    @property
+    def is_first(self) -> bool:
+        """Whether no worker has had the step before."""
+        return self.epoch == 1
+
 
 _STEPS: Final = cast(Table, Step.__table__)
 _STEP_ID: Final = _STEPS.c.id == bindparam("of_step")
@@ -74,10 +66,12 @@ _LOCK_STEP: Final = CompiledStatement(
     .where(_STEP_ID, _STEPS.c.status == StepStatus.RUNNING)
     .with_for_update(key_share=True)
 )
-_CLAIM_UPDATE: Final = (
+_LOOK: Final = CompiledStatement(select(_STEPS, _NOW.label("now")).where(_STEP_ID))
+_CLAIM: Final = CompiledStatement(
     update(_STEPS)
     .where(
         _STEP_ID,
+        _STEPS.c.epoch == bindparam("epoch_before"),
         or_(
             (_STEPS.c.status == StepStatus.PENDING)
             & (func.coalesce(_STEPS.c.retry_at, _NOW) <= _NOW),
@@ -91,30 +85,28 @@ _CLAIM_UPDATE: Final = (
         lease_until=_NOW + bindparam("seconds", type_=Interval),
         started_at=func.coalesce(_STEPS.c.started_at, _NOW),
     )
-    .returning(_STEPS)
+    .returning(_STEPS.c.epoch)
 )
-_CLAIM: Final = CompiledStatement(_CLAIM_UPDATE)
-_CLAIM_OF_KINDS: Final = CompiledStatement(
-    _CLAIM_UPDATE.where(_STEPS.c.kind == any_(bindparam("kinds", type_=ARRAY(Text))))
+_RENEW: Final = CompiledStatement(
+    update(_STEPS)
+    .where(
+        _STEP_ID,
+        _STEPS.c.epoch == bindparam("of_epoch"),
+        _STEPS.c.status == StepStatus.RUNNING,
+    )
+    .values(lease_until=_NOW + bindparam("seconds", type_=Interval))
+    .returning(_STEPS.c.epoch)
 )
 
 
 @dataclass(frozen=True)
-class Claimed:
+class Claimable:
+    """The step, and the lease that `claim` takes."""
+
     lease: Lease
     step: Step
-
-    @property
-    def waited_seconds(self) -> float:
-        """Time since the step was first requested, by the database's clock."""
-        requested_at, until = self.step.first_requested_at, self.step.lease_until
-        if requested_at is None or until is None:
-            return 0.0
-        return (until - requested_at).total_seconds() - self.lease.seconds
-
-    def is_same(self, other_claim: "Claim") -> bool:
-        """Whether `other_claim` is the same claim, repeated after a rollback."""
-        return isinstance(other_claim, Claimed) and other_claim.lease == self.lease
+    waited_seconds: float
+    """Since the step was first requested, by the database's clock."""
 
 
 @dataclass(frozen=True)
@@ -142,68 +134,75 @@ class WrongKind:
     kind: str
 
 
-Claim = Claimed | AlreadyEnded | Unavailable | NotFound | WrongKind
+@dataclass(frozen=True)
+class RetryRequested:
+    """The step has failed, and a user has requested a retry since: see `reopen`."""
 
 
-async def claim(
-    session: AsyncSession,
+Look = Claimable | AlreadyEnded | Unavailable | NotFound | WrongKind | RetryRequested
+
+
+def look(
     step_id: UUID,
     owner: str,
     *,
     seconds: float = LEASE_SECONDS,
     kinds: Collection[StepKind] | None = None,
-) -> Claim:
-    """Tries to lease a step for `owner` and `seconds`.
+) -> BoundQuery[Look]:
+    """Whether `owner` can claim the step for `seconds`. Nothing is written.
 
-    A step can be claimed if it is pending and not in backoff, if its lease has expired, or if it failed and a user
-    requested a retry. Whether its iteration has ended makes no difference. A step of a kind not in `kinds` is left
-    alone.
+    A step can be claimed if it is pending and not in backoff, or if its lease has expired. Whether its iteration has
+    ended makes no difference. A step of a kind not in `kinds` is left alone.
     """
-    step = await _claim_step(session, step_id, kinds, owner, seconds)
-    if step is None and await _reopen(session, step_id, kinds):
-        step = await _claim_step(session, step_id, kinds, owner, seconds)
-    if step is not None:
+
+    def read(rows: Sequence[Row]) -> Look:
+        if not rows:
+            return NotFound()
+        *columns, now = rows[0]
+        step = Step(**dict(zip(_STEPS.c.keys(), columns, strict=True)))
+        if kinds is not None and step.kind not in kinds:
+            return WrongKind(step.kind)
+        if step.status in (StepStatus.COMPLETED, StepStatus.FAILED):
+            return RetryRequested() if _is_retry_requested(step) else AlreadyEnded(step)
+        free_at = step.lease_until if step.status == StepStatus.RUNNING else step.retry_at
+        if step.status == StepStatus.PLANNED or (free_at is not None and free_at > now):
+            return Unavailable(
+                step.lease_owner, 0.0 if free_at is None else (free_at - now).total_seconds()
+            )
         lease = Lease(
             step.id,
             step.iteration_id,
             step.agent_id,
-            step.epoch,
+            step.epoch + 1,
             owner=owner,
             seconds=seconds,
             is_after_wait=step.waiting_since is not None,
         )
-        return Claimed(lease, step)
-    return await _rejection(session, step_id, kinds)
+        waited = now - (step.first_requested_at or now)
+        return Claimable(lease, step, waited.total_seconds())
+
+    return BoundQuery(_LOOK, {"of_step": step_id}, read)
 
 
-async def _claim_step(
-    session: AsyncSession,
-    step_id: UUID,
-    kinds: Collection[StepKind] | None,
-    owner: str,
-    seconds: float,
-) -> Step | None:
-    statement = _CLAIM if kinds is None else _CLAIM_OF_KINDS
-    params: dict[str, Any] = {
-        "of_step": step_id,
-        "owner": owner,
-        "seconds": timedelta(seconds=seconds),
+def claim(lease: Lease) -> BoundQuery[None]:
+    """Takes the lease that `look` has offered. Its `read` raises LeaseLostError if another worker was faster."""
+    params = {
+        "of_step": lease.step_id,
+        "epoch_before": lease.epoch - 1,
+        "owner": lease.owner,
+        "seconds": timedelta(seconds=lease.seconds),
     }
-    if kinds is not None:
-        params["kinds"] = [str(kind) for kind in kinds]
-    row = await statement.row(session, params)
-    return None if row is None else Step(**row._asdict())
+    return BoundQuery(_CLAIM, params, partial(_check_epoch, lease))
 
 
-async def _reopen(session: AsyncSession, step_id: UUID, kinds: Collection[StepKind] | None) -> bool:
+async def reopen(session: AsyncSession, step_id: UUID) -> None:
     """Makes a failed step pending and resets it, if a retry was requested since it failed.
 
     Done here and not by the API, because only the service that owns a step's kind may write its status.
     """
-    is_own_kind = true() if kinds is None else Step.kind.in_(kinds)
-    reopened_id = await session.scalar(
+    await session.execute(
         update(Step)
-        .where(Step.id == step_id, is_own_kind, is_retry_requested())
+        .where(Step.id == step_id, is_retry_requested())
         .values(
             status=StepStatus.PENDING,
             attempts=0,
@@ -213,10 +212,14 @@ async def _reopen(session: AsyncSession, step_id: UUID, kinds: Collection[StepKi
             ended_at=None,
             retried_epoch=Step.epoch,
         )
-        .returning(Step.id)
         .execution_options(synchronize_session=False)
     )
-    return reopened_id is not None
+
+
+def _is_retry_requested(step: Step) -> bool:
+    if step.status != StepStatus.FAILED or not (step.retry_requested_at and step.ended_at):
+        return False
+    return step.retry_requested_at > step.ended_at
 
 
 def is_retry_requested() -> ColumnElement[bool]:
@@ -224,35 +227,21 @@ def is_retry_requested() -> ColumnElement[bool]:
     return and_(Step.status == StepStatus.FAILED, Step.retry_requested_at > Step.ended_at)
 
 
-async def _rejection(
-    session: AsyncSession, step_id: UUID, kinds: Collection[StepKind] | None
-) -> Claim:
-    step = await session.get(Step, step_id)
-    if step is None:
-        return NotFound()
-    if kinds is not None and step.kind not in kinds:
-        return WrongKind(step.kind)
-    if step.status in (StepStatus.COMPLETED, StepStatus.FAILED):
-        return AlreadyEnded(step)
-    free_at = func.coalesce(Step.lease_until, Step.retry_at)
-    seconds_left = await session.scalar(
-        select(func.extract("epoch", free_at - func.clock_timestamp())).where(Step.id == step_id)
-    )
-    return Unavailable(step.lease_owner, max(float(seconds_left or 0), 0.0))
-
-
 async def retried_epoch(session: AsyncSession, step_id: UUID) -> int:
     """The step's epoch at the last manual retry request; 0 if there was none."""
     return await session.scalar(select(Step.retried_epoch).where(Step.id == step_id)) or 0
 
 
-async def lock_leased_step(session: AsyncSession, lease: Lease) -> None:
-    """Locks the step's row for this transaction. Raises LeaseLostError.
+def fence(lease: Lease) -> BoundQuery[None]:
+    """Locks the step's row for the transaction. Its `read` raises LeaseLostError.
 
     The lock does not block inserts that reference the step, which a merge may do for running steps.
     """
-    epoch = await _LOCK_STEP.value(session, {"of_step": lease.step_id})
-    if epoch != lease.epoch:
+    return BoundQuery(_LOCK_STEP, {"of_step": lease.step_id}, partial(_check_epoch, lease))
+
+
+def _check_epoch(lease: Lease, rows: Sequence[Row]) -> None:
+    if not rows or rows[0].epoch != lease.epoch:
         raise LeaseLostError(lease)
 
 
@@ -267,24 +256,18 @@ async def leased_transaction(database: Database, lease: Lease) -> AsyncIterator[
             yield session
         return
     async with database.transaction() as session:
-        await lock_leased_step(session, lease)
+        await fence(lease).answer(session)
         yield session
 
 
-async def renew(session: AsyncSession, lease: Lease) -> None:
-    """Extends the lease. Raises LeaseLostError. An expired lease that no other worker claimed is still valid."""
-    renewed_id = await session.scalar(
-        update(Step)
-        .where(
-            Step.id == lease.step_id,
-            Step.epoch == lease.epoch,
-            Step.status == StepStatus.RUNNING,
-        )
-        .values(lease_until=func.clock_timestamp() + timedelta(seconds=lease.seconds))
-        .returning(Step.id)
-    )
-    if renewed_id is None:
-        raise LeaseLostError(lease)
+def renewal(lease: Lease) -> BoundQuery[None]:
+    """Extends the lease. Its `read` raises LeaseLostError. An expired lease that no other worker claimed is still valid."""
+    params = {
+        "of_step": lease.step_id,
+        "of_epoch": lease.epoch,
+        "seconds": timedelta(seconds=lease.seconds),
+    }
+    return BoundQuery(_RENEW, params, partial(_check_epoch, lease))
 
 
 async def run_while_renewing(database: Database, lease: Lease, work: Awaitable[T]) -> T:
@@ -304,8 +287,8 @@ async def _renew_forever(database: Database, lease: Lease) -> None:
     while True:
         await asyncio.sleep(lease.seconds / RENEWALS_PER_LEASE)
         try:
-            async with database.transaction() as session:
-                await renew(session, lease)
+            if lease.unit is None or not await lease.unit.commit_claim():
+                await database.read(renewal(lease))
         except LeaseLostError:
             raise
         except TransientError:

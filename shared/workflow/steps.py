@@ -1,5 +1,6 @@
 """Steps: end, fail, release, wait for a provider, and queries by iteration."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, cast
@@ -9,7 +10,7 @@ from sqlalchemy import Table, bindparam, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing import reservations
-from shared.database.statements import CompiledStatement
+from shared.database.statements import BoundQuery, CompiledStatement, Executor, Row
 from shared.database.tables import Iteration, Step
 from shared.database.text import error_text
 from shared.enums import StepKind, StepStatus
@@ -75,14 +76,23 @@ class Pauses:
     jitter: float = 0.2
 
 
+def ending(lease: Lease, result: dict[str, Any]) -> BoundQuery[Step]:
+    """Completes the step with `result`. Its `read` returns the step, and raises LeaseLostError."""
+
+    def read(rows: Sequence[Row]) -> Step:
+        if not rows:
+            raise LeaseLostError(lease)
+        return Step(**rows[0]._asdict())
+
+    params = {"of_step": lease.step_id, "of_epoch": lease.epoch, "result": result}
+    return BoundQuery(_END, params, read)
+
+
 async def end(session: AsyncSession, lease: Lease, result: dict[str, Any]) -> Step:
     """Completes the step with `result`; the last write of its transaction. Raises LeaseLostError."""
-    params = {"of_step": lease.step_id, "of_epoch": lease.epoch, "result": result}
-    row = await _END.row(session, params)
-    if row is None:
-        raise LeaseLostError(lease)
+    step = await ending(lease, result).answer(session)
     await _settle_reservations(session, lease)
-    return Step(**row._asdict())
+    return step
 
 
 async def fail(session: AsyncSession, lease: Lease, error: str, *, attempts: int) -> Step:
@@ -154,9 +164,10 @@ async def wait(
     return float(seconds)
 
 
-async def end_wait(session: AsyncSession, lease: Lease) -> None:
+def wait_ending(lease: Lease) -> BoundQuery[None]:
     """Ends the wait: the provider has answered."""
-    await _END_WAIT.run(session, {"of_step": lease.step_id, "of_epoch": lease.epoch})
+    params = {"of_step": lease.step_id, "of_epoch": lease.epoch}
+    return BoundQuery(_END_WAIT, params, lambda _: None)
 
 
 async def _settle_reservations(session: AsyncSession, lease: Lease) -> None:
@@ -193,7 +204,7 @@ async def list_steps(
     return list(await session.scalars(query.execution_options(populate_existing=True)))
 
 
-async def load_plan(session: AsyncSession, step: Step) -> tuple[IterationRow, list[StepRow]]:
+async def load_plan(session: Executor, step: Step) -> tuple[IterationRow, list[StepRow]]:
     """The iteration of `step`, and those of its steps that are part of the plan (round 0).
 
     Raises DeletedError if it was deleted with its agent.
@@ -212,7 +223,7 @@ def step_round(step: Step | StepRow) -> int:
     return number
 
 
-async def load_iteration(session: AsyncSession, step: Step) -> IterationRow:
+async def load_iteration(session: Executor, step: Step) -> IterationRow:
     """The iteration of `step`. Raises DeletedError if it was deleted with its agent."""
     assert step.iteration_id is not None, f"a step of kind {step.kind} has no iteration"
     row = await _ITERATION.row(session, {"of_iteration": step.iteration_id})

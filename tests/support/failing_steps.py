@@ -16,7 +16,8 @@ from shared.runtime.consumer import MessageConsumer
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import StepHandler, StepResult, step_consumer
 from shared.workflow import dead_letters, iterations, leases, steps
-from shared.workflow.leases import Claimed
+from tests.support import claims
+from tests.support.claims import Claim, Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.steps import running_service, status_is
 from tests.support.stored_dead_letters import rows
@@ -47,7 +48,7 @@ async def planned(database: Database) -> tuple[Iteration, Step]:
     """A running iteration with one requested query."""
     start = await make_iteration(database, await make_agent(database))
     async with database.transaction() as session:
-        claim = await leases.claim(session, start.observe.id, "observer")
+        claim = await claims.claim(session, start.observe.id, "observer")
         assert isinstance(claim, Claimed)
         iteration = await session.get_one(Iteration, start.iteration.id)
         await iterations.plan_steps(session, iteration, queries=[QUERY], insights=[])
@@ -88,9 +89,9 @@ async def request_retry(database: Database) -> None:
         await dead_letters.request_retry(session, dead_letter)
 
 
-async def claim_step(database: Database, step: Step) -> leases.Claim:
+async def claim_step(database: Database, step: Step) -> Claim:
     async with database.transaction() as session:
-        return await leases.claim(session, step.id, "worker")
+        return await claims.claim(session, step.id, "worker")
 
 
 def ago(seconds: float) -> Any:

@@ -5,8 +5,9 @@ from shared.database.engine import Database
 from shared.database.tables import Iteration
 from shared.enums import StepKind
 from shared.events.envelope import Event
-from shared.workflow import iterations, leases, steps
-from shared.workflow.leases import Claimed
+from shared.workflow import iterations, steps
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 
 QUERY = {"objective": "a", "reasoning": "b", "search_hints": []}
@@ -19,7 +20,7 @@ async def plan_iteration(database: Database, *, queries: int = 0, insights: int 
     """An iteration whose Observer has just ended its step with a plan of that size."""
     start = await make_iteration(database, await make_agent(database))
     async with database.transaction() as session:
-        claim = await leases.claim(session, start.observe.id, "observer")
+        claim = await claims.claim(session, start.observe.id, "observer")
         assert isinstance(claim, Claimed)
         iteration = await session.get_one(Iteration, start.iteration.id)
         await iterations.plan_steps(

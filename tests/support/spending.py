@@ -16,9 +16,11 @@ from shared.database.engine import Database
 from shared.database.tables import Agent, BudgetDay, Call
 from shared.enums import CallKind, Phase
 from shared.llm import phase_run_store
-from shared.workflow import leases
-from shared.workflow.leases import Claimed, Lease
+from shared.llm.phase_run_store import NewInteraction
+from shared.workflow.leases import Lease
 from tests.support import budget_audit as audit
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 
 TODAY = date(2026, 3, 1)
@@ -60,16 +62,17 @@ class Spender:
         agent = await make_agent(database, name=name)
         start = await make_iteration(database, agent)
         async with database.transaction() as session:
-            claim = await leases.claim(session, start.observe.id, "test")
+            claim = await claims.claim(session, start.observe.id, "test")
         assert isinstance(claim, Claimed)
         return cls(database, agent, claim.lease)
 
     async def call(self, name: str = "a") -> UUID:
         """Record a call that is not sent yet; return its id."""
         async with self.database.transaction() as session:
-            interaction = await phase_run_store.open_or_resume(
-                session, self.lease, Phase.OBSERVER, model="m", system_prompt="", request={}
+            new_run = NewInteraction(
+                self.lease, Phase.OBSERVER, model="m", system_prompt="", request={}
             )
+            interaction = await phase_run_store.open_or_resume(session, new_run)
             request = CallRequest(CallKind.LLM, {"name": name}, {}, "m")
             row = call_ledger.new_row(
                 self.lease,

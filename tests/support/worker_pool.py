@@ -23,7 +23,9 @@ from shared.runtime.settings import Settings
 from shared.web_search.client import SearchClient
 from shared.web_search.tools import knowledge_acquisition
 from shared.workflow import iterations, leases, steps
-from shared.workflow.leases import Claimed, Lease, LeaseLostError
+from shared.workflow.leases import Lease, LeaseLostError
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.sandbox_control import Sandbox
 
@@ -99,7 +101,7 @@ class WorkerPool:
             step_id = self.chance.choice(step_ids)
             async with equipment.database.transaction() as session:
                 seconds = LAPSING_SECONDS if self.chance.random() < 0.2 else LEASE_SECONDS
-                claim = await leases.claim(session, step_id, "worker", seconds=seconds)
+                claim = await claims.claim(session, step_id, "worker", seconds=seconds)
             if not isinstance(claim, Claimed):
                 await asyncio.sleep(LOOK_AGAIN_SECONDS)
                 continue

@@ -1,12 +1,12 @@
 """One survey for all steps that start on the same graph."""
 
 import asyncio
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
-from shared.database.statements import CompiledStatement
+from shared.database.statements import CompiledStatement, Executor, Row
 from shared.database.tables import Step
 from shared.graph.context.survey import build_survey
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
@@ -19,7 +19,9 @@ _StepGroup = tuple[UUID | None, str, int]
 # counts.
 _STORED_SURVEY: Final = CompiledStatement(
     f"""
-    select contexts.text
+    select clock_timestamp() as now, stored.text, stored.created_at
+    from (values (1)) as once left join lateral (
+    select contexts.text, contexts.created_at
     from llm_interactions runs
     join steps on steps.id = runs.step_id
     join contexts on contexts.agent_id = runs.agent_id and contexts.sha256 = runs.context_sha256
@@ -39,8 +41,17 @@ _STORED_SURVEY: Final = CompiledStatement(
       )
     order by contexts.created_at desc
     limit 1
+    ) as stored on true
     """
 )
+
+
+@dataclass(frozen=True)
+class Survey:
+    text: str
+    """For `<graph_context>`."""
+    read_at: datetime
+    """Later changes of the graph are not in the text. By the database's clock."""
 
 
 class SharedSurvey:
@@ -52,31 +63,34 @@ class SharedSurvey:
     """
 
     def __init__(self) -> None:
-        self._pending: dict[_StepGroup, asyncio.Future[str | None]] = {}
+        self._pending: dict[_StepGroup, asyncio.Future[Survey | None]] = {}
 
     async def of(
-        self, session: AsyncSession, scope: GraphScope, step: Step, *, token_budget: int
-    ) -> str:
-        """The text for `<graph_context>` of `step`; see `build_survey`."""
+        self, executor: Executor, scope: GraphScope, step: Step, *, token_budget: int
+    ) -> Survey:
+        """The survey of `step`; see `build_survey`."""
         group = (step.iteration_id, step.kind, steps.step_round(step))
         while (pending := self._pending.get(group)) is not None:
             # Several steps wait for it: the cancellation of one must not cancel it for the others.
-            if (survey := await asyncio.shield(pending)) is not None:
-                return survey
+            if (ready := await asyncio.shield(pending)) is not None:
+                return ready
         future = self._pending[group] = asyncio.get_running_loop().create_future()
-        text: str | None = None
+        survey: Survey | None = None
         try:
-            text = await _load_stored(session, scope, group)
-            if text is None:
-                text = await build_survey(session, scope, token_budget=token_budget)
-            return text
+            row = await _load_stored(executor, scope, group)
+            if row.text is None:
+                text = await build_survey(executor, scope, token_budget=token_budget)
+                survey = Survey(text, row.now)
+            else:
+                survey = Survey(row.text, row.created_at)
+            return survey
         finally:
             # None if it failed: then the next waiting step builds it.
             del self._pending[group]
-            future.set_result(text)
+            future.set_result(survey)
 
 
-async def _load_stored(session: AsyncSession, scope: GraphScope, group: _StepGroup) -> str | None:
+async def _load_stored(executor: Executor, scope: GraphScope, group: _StepGroup) -> Row:
     iteration_id, kind, round_number = group
     params = {
         **scope.sql_params,
@@ -84,5 +98,4 @@ async def _load_stored(session: AsyncSession, scope: GraphScope, group: _StepGro
         "of_kind": kind,
         "of_round": round_number,
     }
-    text: str | None = await _STORED_SURVEY.value(session, params)
-    return text
+    return await _STORED_SURVEY.row(executor, params)

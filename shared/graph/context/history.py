@@ -7,9 +7,15 @@ from typing import Final
 from uuid import UUID
 
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import ANY_OF_IDS, BoundQuery, CompiledStatement, Row, uuid_array
+from shared.database.statements import (
+    ANY_OF_IDS,
+    BoundQuery,
+    CompiledStatement,
+    Executor,
+    Row,
+    uuid_array,
+)
 from shared.database.tables import GraphNode, Iteration, Step
 from shared.database.tables.graph import NAME_IN_SMALL
 from shared.enums import ANALYSIS_TYPE, StepKind, StepStatus
@@ -112,7 +118,7 @@ order by updated_at desc, id
 
 
 async def resolve_references(
-    session: AsyncSession, scope: GraphScope, references: Sequence[str]
+    session: Executor, scope: GraphScope, references: Sequence[str]
 ) -> tuple[list[UUID], list[str]]:
     """Resolve references to node ids, each once and in order; returns the ids and the references without a match.
 
@@ -157,7 +163,7 @@ def _normalize_name(text: str) -> str:
 
 
 async def _current_node_ids(
-    session: AsyncSession, scope: GraphScope, ids: Collection[UUID]
+    session: Executor, scope: GraphScope, ids: Collection[UUID]
 ) -> dict[UUID, UUID]:
     """The current id of each given id that belongs to a node, following merges."""
     existing = await _existing_ids(session, scope, ids)
@@ -168,9 +174,7 @@ async def _current_node_ids(
     }
 
 
-async def _existing_ids(
-    session: AsyncSession, scope: GraphScope, ids: Collection[UUID]
-) -> set[UUID]:
+async def _existing_ids(session: Executor, scope: GraphScope, ids: Collection[UUID]) -> set[UUID]:
     if not ids:
         return set()
     rows = await _EXISTING_NODES.rows(session, {**scope.sql_params, "ids": uuid_array(ids)})
@@ -178,7 +182,7 @@ async def _existing_ids(
 
 
 async def _nodes_by_name(
-    session: AsyncSession, scope: GraphScope, names: Sequence[str]
+    session: Executor, scope: GraphScope, names: Sequence[str]
 ) -> dict[str, list[UUID]]:
     """Ids by lower-case name, the most recently updated first."""
     if not names:
@@ -198,7 +202,7 @@ _TOKEN_BUDGET = 6_000
 _ANALYSIS_PROPERTIES = ("type", "summary", "content", "confidence", "horizon")
 
 
-async def describe_nodes(session: AsyncSession, scope: GraphScope, ids: Sequence[UUID]) -> str:
+async def describe_nodes(session: Executor, scope: GraphScope, ids: Sequence[UUID]) -> str:
     """The lines for `<relevant_nodes>`: the nodes in full, their edges, and the neighbours shortened.
 
     Ids that are not nodes of this agent are skipped. Empty if none is left.
@@ -218,7 +222,7 @@ async def describe_nodes(session: AsyncSession, scope: GraphScope, ids: Sequence
     return truncate_to_budget(lines, _TOKEN_BUDGET)
 
 
-async def describe_analyses(session: AsyncSession, scope: GraphScope, ids: Sequence[UUID]) -> str:
+async def describe_analyses(session: Executor, scope: GraphScope, ids: Sequence[UUID]) -> str:
     """The lines for `<analyses>`, in the order of `ids`; ids that are not analyses of this agent are skipped."""
     nodes = await _load_nodes(session, scope, ids)
     analyses = [node for node in nodes if node.type == ANALYSIS_TYPE]
@@ -233,9 +237,7 @@ def _pick(keys: Sequence[str], properties: Json) -> Json:
     return {key: properties[key] for key in keys if key in properties}
 
 
-async def _load_nodes(
-    session: AsyncSession, scope: GraphScope, ids: Sequence[UUID]
-) -> list[NodeFacts]:
+async def _load_nodes(session: Executor, scope: GraphScope, ids: Sequence[UUID]) -> list[NodeFacts]:
     """At most MAX_NODES nodes in the order of `ids`."""
     nodes_by_id = await recent.nodes_by_ids(session, scope, ids)
     return [nodes_by_id[node_id] for node_id in dict.fromkeys(ids) if node_id in nodes_by_id][
@@ -244,7 +246,7 @@ async def _load_nodes(
 
 
 async def _neighbours(
-    session: AsyncSession, scope: GraphScope, ids: Sequence[UUID], edges: Sequence[EdgeFacts]
+    session: Executor, scope: GraphScope, ids: Sequence[UUID], edges: Sequence[EdgeFacts]
 ) -> list[NodeFacts]:
     """The nodes at the other ends of `edges`."""
     ends = dict.fromkeys(end for edge in edges for end in (edge.source_id, edge.target_id))

@@ -25,10 +25,9 @@ from sqlalchemy import (
     true,
 )
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
-from shared.database.statements import BoundQuery, CompiledStatement, Row
+from shared.database.statements import BoundQuery, CompiledStatement, Executor, Row
 from shared.database.tables import GraphEdge, GraphNode
 from shared.graph.scope import OWNED_AGENT_ID, GraphScope, is_supported
 from shared.graph.types import RESERVED_TYPES
@@ -82,7 +81,7 @@ def _nodes(rows: Sequence[Row]) -> list[NodeFacts]:
 
 
 async def nodes_by_ids(
-    session: AsyncSession, scope: GraphScope, ids: Sequence[UUID]
+    session: Executor, scope: GraphScope, ids: Sequence[UUID]
 ) -> dict[UUID, NodeFacts]:
     """The agent's nodes of these ids."""
     nodes = _nodes(await _nodes_by_ids().rows(session, {**scope.sql_params, "ids": list(ids)}))
@@ -139,7 +138,7 @@ def _edges(rows: Sequence[Row]) -> list[EdgeFacts]:
 
 
 async def edges_by_ids(
-    session: AsyncSession, scope: GraphScope, ids: Sequence[UUID]
+    session: Executor, scope: GraphScope, ids: Sequence[UUID]
 ) -> list[EdgeFacts]:
     """The agent's edges of these ids, the most recently updated first."""
     return _edges(await _edges_by_ids().rows(session, {**scope.sql_params, "ids": list(ids)}))

@@ -17,10 +17,9 @@ from sqlalchemy import (
     true,
     union_all,
 )
-from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
-from shared.database.statements import BoundQuery, CompiledStatement, RoundTrip
+from shared.database.statements import BoundQuery, CompiledStatement, Executor, RoundTrip
 from shared.database.tables import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.context import history, recent
@@ -188,9 +187,7 @@ _ADVICE = 10
 _QUERY_ITERATIONS = 3
 
 
-async def build_survey(
-    session: AsyncSession, scope: GraphScope, *, token_budget: int = 6_000
-) -> str:
+async def build_survey(session: Executor, scope: GraphScope, *, token_budget: int = 6_000) -> str:
     """Build the text for `<graph_context>` with a fixed number of bounded queries, however large the graph."""
     trip = RoundTrip()
     clock = trip.ask(CLOCK)

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from functools import cache
 from typing import Final
 from uuid import UUID
 
@@ -10,48 +11,53 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
-from shared.database.statements import CompiledStatement, uuid_array
-from shared.database.tables import Agent, GraphEdge, GraphMove, GraphNode
-from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
+from shared.database.statements import ANY_OF_IDS, CompiledStatement, Executor, uuid_array
+from shared.database.tables import GraphEdge, GraphMove, GraphNode
+from shared.graph.scope import OWNED_AGENT_ID, OWNED_AGENT_ID_SQL, GraphScope
 
 MAX_CHAIN_LENGTH: Final = 64
 """Merges in a row, each of which moved what the previous one had kept."""
 
 
 async def current_ids_of_agent(
-    session: AsyncSession, owner_id: UUID, agent_id: UUID, ids: Iterable[UUID]
+    session: Executor, owner_id: UUID, agent_id: UUID, ids: Iterable[UUID]
 ) -> dict[UUID, UUID]:
     """The current id by old id, of those that were merged; other ids are left out."""
     id_set = set(ids)
     if not id_set:
         return {}
-    agent = (
-        select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id).scalar_subquery()
-    )
+    scope = GraphScope(owner_id, agent_id)
+    rows = await _chain().rows(session, {**scope.sql_params, "ids": uuid_array(id_set)})
+    return {row.original_id: row.kept_id for row in rows}
+
+
+@cache
+def _chain() -> CompiledStatement:
     chain = (
         select(
             GraphMove.merged_id.label("original_id"), GraphMove.kept_id, literal(1).label("length")
         )
         .where(
-            GraphMove.agent_id == agent, GraphMove.merged_id.in_(id_set), _is_merged_away(GraphMove)
+            GraphMove.agent_id == OWNED_AGENT_ID,
+            GraphMove.merged_id == ANY_OF_IDS,
+            _is_merged_away(GraphMove),
         )
         .cte("chain", recursive=True)
     )
     next_move = aliased(GraphMove)
     chain = chain.union_all(
         select(chain.c.original_id, next_move.kept_id, chain.c.length + 1).where(
-            next_move.agent_id == agent,
+            next_move.agent_id == OWNED_AGENT_ID,
             next_move.merged_id == chain.c.kept_id,
             _is_merged_away(next_move),
             chain.c.length < MAX_CHAIN_LENGTH,
         )
     )
-    rows = await session.execute(
+    return CompiledStatement(
         select(chain.c.original_id, chain.c.kept_id)
         .ext(distinct_on(chain.c.original_id))
         .order_by(chain.c.original_id, chain.c.length.desc())
     )
-    return {row.original_id: row.kept_id for row in rows}
 
 
 async def earlier_ids(session: AsyncSession, ids: Collection[UUID]) -> dict[UUID, list[UUID]]:
@@ -98,7 +104,7 @@ _HAS_REDIRECT: Final = CompiledStatement(f"select {HAS_REDIRECT_SQL}")
 
 
 async def current_ids(
-    session: AsyncSession, scope: GraphScope, ids: Iterable[UUID]
+    session: Executor, scope: GraphScope, ids: Iterable[UUID]
 ) -> dict[UUID, UUID]:
     """The current id by old id, of those that were merged; other ids are left out."""
     id_set = set(ids)
@@ -111,7 +117,7 @@ async def current_ids(
 
 
 async def resolve_redirects(
-    session: AsyncSession, scope: GraphScope, ids: Sequence[UUID]
+    session: Executor, scope: GraphScope, ids: Sequence[UUID]
 ) -> list[UUID]:
     """Resolve ids to their current ids, in the same order."""
     current = await current_ids(session, scope, ids)

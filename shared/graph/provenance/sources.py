@@ -13,7 +13,13 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
-from shared.database.statements import CompiledStatement, expand_values, transaction_cache
+from shared.database.statements import (
+    BoundQuery,
+    CompiledStatement,
+    Executor,
+    expand_values,
+    transaction_cache,
+)
 from shared.database.tables import Source
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import parse_published
@@ -101,23 +107,32 @@ class _FetchedPage:
     text: str
 
 
-async def store_pages(session: AsyncSession, scope: GraphScope, answer: Json) -> None:
-    """Store the pages of a search or extract result, each once; existing versions are not changed.
+async def page_storing(
+    executor: Executor, scope: GraphScope, answer: Json
+) -> Sequence[BoundQuery[None]]:
+    """The query that stores the pages of a search or extract result, if any. Existing versions are not changed.
 
     An extract has no publication dates: such a page takes the date of its newest version that has one.
     """
-    transaction_cache(session).pop((_PAGES_AT_SQL, scope), None)
     pages = [
         page for result in answer.get("results", ()) if (page := _parse_result(result)) is not None
     ]
     if not pages:
-        return
+        return ()
     now, dates = await _load_dates(
-        session, scope, [page.url for page in pages if not page.published]
+        executor, scope, [page.url for page in pages if not page.published]
     )
     rows = {row["id"]: row for row in (_source_row(scope, page, dates, now) for page in pages)}
     rows_json = json.dumps(list(rows.values()), default=str)
-    await _STORE.run(session, {**scope.sql_params, "of_step": scope.step_id, "rows": rows_json})
+    params = {**scope.sql_params, "of_step": scope.step_id, "rows": rows_json}
+    return (BoundQuery(_STORE, params, lambda _: None),)
+
+
+async def store_pages(session: AsyncSession, scope: GraphScope, answer: Json) -> None:
+    """Store the pages of an answer at once; see `page_storing`."""
+    transaction_cache(session).pop((_PAGES_AT_SQL, scope), None)
+    for query in await page_storing(session, scope, answer):
+        await query.answer(session)
 
 
 async def find_pages(
@@ -198,7 +213,7 @@ async def _load_pages(
 
 
 async def _load_dates(
-    session: AsyncSession, scope: GraphScope, urls: Sequence[str]
+    session: Executor, scope: GraphScope, urls: Sequence[str]
 ) -> tuple[datetime, Mapping[str, datetime]]:
     """The current time, and the known publication date by URL from earlier versions."""
     rows = await _PUBLISHED_DATES.rows(session, {**scope.sql_params, "urls": urls})

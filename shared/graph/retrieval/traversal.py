@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import CompiledStatement, uuid_array
+from shared.database.statements import CompiledStatement, Executor, uuid_array
 from shared.graph.scope import IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 
 MIN_EDGES_PER_NODE: Final = 5
@@ -26,7 +26,7 @@ class Link(NamedTuple):
 
 
 async def incident_edges(
-    session: AsyncSession, scope: GraphScope, ids: Collection[UUID], limit: int
+    session: Executor, scope: GraphScope, ids: Collection[UUID], limit: int
 ) -> list[Link]:
     """At most `limit` edges that start or end at `ids`, the most recently updated first, shared among the nodes."""
     if not ids:
@@ -62,7 +62,7 @@ async def edges_between_either_way(
 
 
 async def _links(
-    session: AsyncSession,
+    session: Executor,
     scope: GraphScope,
     statement: CompiledStatement,
     limit: int,

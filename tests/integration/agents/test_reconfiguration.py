@@ -12,7 +12,8 @@ from shared.runtime.bus import Bus
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.workflow import leases
-from shared.workflow.leases import Claimed
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.configuring import (
     NAME,
     configuration_response,
@@ -107,7 +108,7 @@ async def test_a_superseded_configuration_changes_nothing_even_if_it_ends_later(
     agent = await make_agent(database, name="My watch")
     first = await order_again(database, agent.id, mission="Watch what nobody wants any more")
     async with database.transaction() as session:
-        claim = await leases.claim(session, first.correlation_id, "test")
+        claim = await claims.claim(session, first.correlation_id, "test")
     assert isinstance(claim, Claimed)
     outcome = await ConfigureHandler(create_model(sandbox_settings, database))(
         claim.lease, claim.step

@@ -9,7 +9,7 @@ from shared.database.engine import Database
 from shared.enums import AccessScope
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.workflow import leases
+from tests.support import claims
 from tests.support.api.clients import create_anonymous_client
 from tests.support.api.serving import serve_api
 from tests.support.api.signed_in import create_token
@@ -23,7 +23,7 @@ async def test_queues_and_leases_are_shown_for_each_service(
     rows = await make_iteration(database, await make_agent(database))
     await bus.publish(derived_events.iteration_step_event(rows.iteration, rows.observe))
     async with database.transaction() as session:
-        await leases.claim(session, rows.observe.id, "machine:1")
+        await claims.claim(session, rows.observe.id, "machine:1")
     headers = {"authorization": f"Bearer {await create_token(settings)}"}
 
     async def loads() -> dict[str, dict[str, object]] | None:

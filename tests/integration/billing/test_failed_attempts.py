@@ -28,8 +28,9 @@ from shared.llm.pricing import read_prices
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
-from shared.workflow import leases, steps
-from shared.workflow.leases import Claimed
+from shared.workflow import steps
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.model_server import (
     Connection,
     ModelStandIn,
@@ -84,7 +85,7 @@ class Worker:
         """Another worker takes the step over."""
         async with self.spender.database.transaction() as session:
             await steps.release(session, self.spender.lease, "", attempts=0, rest_seconds=0)
-            claim = await leases.claim(session, self.spender.lease.step_id, "another")
+            claim = await claims.claim(session, self.spender.lease.step_id, "another")
         assert isinstance(claim, Claimed)
         self.spender = replace(self.spender, lease=claim.lease)
 

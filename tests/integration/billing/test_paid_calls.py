@@ -10,12 +10,14 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.billing import call_ledger, reservations
 from shared.billing.call_ledger import CallAnswer, CallRequest, MaxCosts, NewRow, OpenedCalls
 from shared.database.engine import Database
-from shared.database.statements import RoundTrip
+from shared.database.statements import Executor, RoundTrip
 from shared.database.unit_of_work import UnitOfWork
 from shared.enums import CallKind, Phase
 from shared.errors import TransientError
 from shared.llm import phase_run_store
 from shared.llm.paid_calls import CallRecorder, PaidCalls
+from shared.llm.phase_run_store import NewInteraction
+from tests.support.fences import EVERYONE
 from tests.support.spending import (
     NOTHING,
     Amount,
@@ -79,9 +81,10 @@ class Clerk:
 async def clerk(database: Database) -> Clerk:
     spender = await Spender.of(database)
     async with database.transaction() as session:
-        interaction = await phase_run_store.open_or_resume(
-            session, spender.lease, Phase.OBSERVER, model="m", system_prompt="", request={}
+        new_run = NewInteraction(
+            spender.lease, Phase.OBSERVER, model="m", system_prompt="", request={}
         )
+        interaction = await phase_run_store.open_or_resume(session, new_run)
     return Clerk(spender, interaction.id)
 
 
@@ -211,27 +214,22 @@ async def test_a_response_of_unknown_cost_counts_at_its_maximum_cost(clerk: Cler
     assert (row.cost_usd, row.assumed_usd) == (None, usd("0.50"))
 
 
-async def _begin(_: AsyncSession) -> None:
-    """Every caller may write."""
-
-
 async def test_a_reservation_of_a_rolled_back_commit_pays_for_nothing(
     clerk: Clerk, database: Database
 ) -> None:
     """The second attempt needs its own reservation, which a cap may refuse."""
-    unit = UnitOfWork(database, _begin)
+    unit = UnitOfWork(database, EVERYONE)
     paid_calls = PaidCalls(database, clerk.spender.lease, unit)
     recorder = CallRecorder(
         clerk.spender.lease, unit, paid_calls, clerk.row_of, lambda _: usd("0.50")
     )
     request = CallRequest(CallKind.LLM, {"name": "a"}, {}, "m")
 
-    async def fail(_: AsyncSession) -> None:
+    async def fail(_: Executor) -> None:
         raise TransientError("lost at the very end", counts=False)
 
-    async with unit.transaction() as session:
-        recorder.open_call(session, request)
-        unit.defer(lambda *_: fail)
+    recorder.open_call(request)
+    unit.defer(lambda _: fail)
     with pytest.raises(TransientError, match="very end"):
         await unit.commit()
     await clerk.spender.cap("0.10")

@@ -1,27 +1,30 @@
 """A paid response is stored, whatever fails in between."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 from sqlalchemy import func, select, update
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.engine import Database
+from shared.database.statements import BoundQuery, CompiledStatement
 from shared.database.tables import Agent, Call, Source, Step
 from shared.database.text import storable
 from shared.enums import Phase
 from shared.errors import TransientError
-from shared.graph.provenance.sources import store_pages
+from shared.graph.provenance.sources import page_storing
 from shared.graph.scope import GraphScope
 from shared.llm.phase_run import PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.tools import Arguments, Json, PaidTool, StateTool, Tool
-from shared.workflow import leases
-from shared.workflow.leases import Claimed, Lease
+from shared.workflow.leases import Lease
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.sandbox_control import Sandbox
 
@@ -31,7 +34,7 @@ async def phase(sandbox_settings: Settings, database: Database) -> "PhaseMaker":
     agent = await make_agent(database)
     started = await make_iteration(database, agent)
     async with database.transaction() as session:
-        claim = await leases.claim(session, started.observe.id, "test")
+        claim = await claims.claim(session, started.observe.id, "test")
     assert isinstance(claim, Claimed)
     return PhaseMaker(sandbox_settings, database, claim.lease, agent)
 
@@ -146,9 +149,13 @@ async def test_the_pages_of_a_response_are_stored_with_it_and_once(
         async with database.transaction() as session:
             return list(await session.scalars(select(Source.text)))
 
-    async def store(session: AsyncSession, answer: Json) -> None:
+    async def store(answer: Json) -> Sequence[BoundQuery[None]]:
         pages = [{"url": answer["url"], "content": answer["title"]}]
-        await store_pages(session, scope, {"results": pages})
+        async with database.connection() as connection:
+            queries = await page_storing(connection, scope, {"results": pages})
+        return [*queries, BoundQuery(CompiledStatement("select 1"), {}, kill)]
+
+    def kill(_: object) -> None:
         if killed:
             raise TransientError("killed amid the transaction")
 
@@ -194,6 +201,7 @@ async def test_a_response_that_arrives_while_postgres_is_down_is_stored(
     sandbox_control.script({"content": "done"})
     failures = iter([True, True])
     response_received, transaction = asyncio.Event(), database.transaction
+    writing = database.writing
     complete = phase.model.provider.complete
 
     async def complete_and_signal(request: Any, in_flight: Any, on_delta: Any) -> Any:
@@ -201,13 +209,14 @@ async def test_a_response_that_arrives_while_postgres_is_down_is_stored(
         response_received.set()
         return answer
 
-    def transaction_unless_away() -> Any:
+    def unless_away(begin: Any) -> Any:
         if response_received.is_set() and next(failures, False):
             raise TransientError("PostgreSQL: away", counts=False)
-        return transaction()
+        return begin()
 
     monkeypatch.setattr(phase.model.provider, "complete", complete_and_signal)
-    monkeypatch.setattr(database, "transaction", transaction_unless_away)
+    monkeypatch.setattr(database, "transaction", lambda: unless_away(transaction))
+    monkeypatch.setattr(database, "writing", lambda trip: unless_away(partial(writing, trip)))
     assert await phase.loop().run() == "done"
     assert sandbox_control.billed()["llm"] == 1
     assert next(failures, None) is None, "PostgreSQL was down"

@@ -26,9 +26,9 @@ from shared.runtime.bus import Bus
 from shared.runtime.providers import create_model, create_search_client
 from shared.runtime.settings import Settings
 from shared.web_search.tools import knowledge_acquisition
-from shared.workflow import leases
 from shared.workflow.iterations import StartedIteration
-from shared.workflow.leases import Claimed
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.failpoints import arm
 from tests.support.marks import slow
@@ -58,7 +58,7 @@ class Team:
     async def run_worker(self) -> str:
         """The final text, where another worker runs the step."""
         async with self.database.transaction() as session:
-            claim = await leases.claim(session, self.step.id, "another", seconds=0)
+            claim = await claims.claim(session, self.step.id, "another", seconds=0)
         assert isinstance(claim, Claimed)
         model, search = (
             create_model(self.settings, self.database),

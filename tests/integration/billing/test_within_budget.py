@@ -19,8 +19,9 @@ from shared.llm.tool_loop import MAX_TOOL_ROUNDS, ToolLoop
 from shared.runtime.providers import create_model, create_search_client
 from shared.runtime.settings import Settings
 from shared.web_search.tools import knowledge_acquisition
-from shared.workflow import leases, steps
-from shared.workflow.leases import Claimed
+from shared.workflow import steps
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.sandbox_control import Sandbox
 from tests.support.spending import (
     LedgerDay,
@@ -73,7 +74,7 @@ class Payer:
         """Another worker takes the step over."""
         async with self.database.transaction() as session:
             await steps.release(session, self.spender.lease, "", attempts=0, rest_seconds=0)
-            claim = await leases.claim(session, self.spender.lease.step_id, "another")
+            claim = await claims.claim(session, self.spender.lease.step_id, "another")
         assert isinstance(claim, Claimed)
         self.spender = replace(self.spender, lease=claim.lease)
 

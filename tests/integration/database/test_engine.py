@@ -170,7 +170,7 @@ async def test_a_read_survives_connections_closed_by_the_server(
     pool: Database, database_url: str
 ) -> None:
     closed_pids = await _read_at_once(pool, 20)
-    assert 0 < len(closed_pids) <= engine.READ_CONNECTIONS
+    assert 0 < len(closed_pids) <= engine.DIRECT_CONNECTIONS
     with psycopg.connect(database_url, autocommit=True) as operator:
         for pid in closed_pids:
             operator.execute("select pg_terminate_backend(%s, 5000)", [pid])

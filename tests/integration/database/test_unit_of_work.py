@@ -2,21 +2,24 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import partial
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import bindparam, func, select, text
+from sqlalchemy import bindparam, func, insert, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.engine import Database
-from shared.database.statements import CompiledStatement
+from shared.database.statements import BoundQuery, CompiledStatement, Executor, RoundTrip
 from shared.database.tables import User
-from shared.database.unit_of_work import UnitOfWork
-from shared.errors import TransientError
+from shared.database.unit_of_work import DeferredWrite, UnitOfWork
+from shared.errors import RetrySoonError, TransientError
+from tests.support.fences import EVERYONE
 from tests.support.lock_probe import SLOW_COMMIT, slow_commits
 from tests.support.waiting import wait_until
 
+_INSERT = CompiledStatement(insert(User), columns=["id", "name"])
 _COUNT = CompiledStatement(
     select(func.count()).select_from(User).where(User.name == bindparam("called"))
 )
@@ -36,11 +39,7 @@ async def workers(database_url: str) -> AsyncIterator[Database]:
 
 @pytest.fixture
 def unit(workers: Database) -> UnitOfWork:
-    return UnitOfWork(workers, _begin)
-
-
-async def _begin(_: AsyncSession) -> None:
-    """Every caller may write."""
+    return UnitOfWork(workers, EVERYONE)
 
 
 async def _write(session: AsyncSession, name: str) -> str:
@@ -92,7 +91,7 @@ async def test_writes_during_an_external_call_are_committed_at_once(
 async def test_a_unit_that_does_not_wait_commits_each_transaction(
     workers: Database, database: Database
 ) -> None:
-    unit = UnitOfWork(workers, _begin, waits=False)
+    unit = UnitOfWork(workers, EVERYONE, waits=False)
     async with unit.transaction() as session:
         await _write(session, "at once")
     assert await _is_committed(database, "at once")
@@ -150,7 +149,7 @@ async def test_a_durable_write_survives_a_cancelled_worker(
 async def test_a_durable_commit_completes_though_it_is_cancelled(
     workers: Database, database: Database, waits: bool
 ) -> None:
-    unit = UnitOfWork(workers, _begin, waits=waits)
+    unit = UnitOfWork(workers, EVERYONE, waits=waits)
     within = asyncio.Event()
 
     async def write(session: AsyncSession) -> None:
@@ -172,7 +171,7 @@ async def test_a_durable_commit_completes_though_it_is_cancelled(
 async def test_a_cancelled_durable_commit_is_repeated_when_it_fails(
     workers: Database, database: Database
 ) -> None:
-    unit = UnitOfWork(workers, _begin, waits=False)
+    unit = UnitOfWork(workers, EVERYONE, waits=False)
 
     async def committing() -> bool:
         async with database.transaction() as session:
@@ -196,11 +195,11 @@ async def test_a_worker_that_may_no_longer_write_stores_nothing(
 ) -> None:
     may_write = [True]
 
-    async def begin(_: AsyncSession) -> None:
+    def check(_: object) -> None:
         if not may_write[0]:
             raise NoMoreError("the step is another's", counts=False)
 
-    unit = UnitOfWork(workers, begin)
+    unit = UnitOfWork(workers, replace(EVERYONE, read=check))
     await unit.commit_durably(partial(_write, name="paid for"))
     may_write[0] = False
     with pytest.raises(NoMoreError):
@@ -215,12 +214,12 @@ async def test_deferred_writes_run_once_before_the_commit(
 ) -> None:
     order: list[str] = []
 
-    async def write_last(session: AsyncSession) -> None:
+    async def write_last(executor: Executor) -> None:
         order.append("last")
-        await _write(session, "last")
+        await _INSERT.run(executor, {"id": uuid4(), "name": "last"})
 
     async with unit.transaction() as session:
-        unit.defer(lambda *_: write_last)
+        unit.defer(lambda _: write_last)
         order.append("within")
         await _write(session, "within")
     unit.after_commit(lambda: order.append("committed"))
@@ -234,11 +233,11 @@ async def test_deferred_writes_run_once_before_the_commit(
 async def test_deferred_writes_are_dropped_on_rollback(unit: UnitOfWork) -> None:
     order: list[str] = []
 
-    async def write_last(_: AsyncSession) -> None:
+    async def write_last(_: Executor) -> None:
         order.append("last")
 
     async with unit.transaction():
-        unit.defer(lambda *_: write_last)
+        unit.defer(lambda _: write_last)
     with pytest.raises(RuntimeError):
         await _fail(unit, "half done", RuntimeError("a fault"))
     await unit.commit()
@@ -258,25 +257,103 @@ async def test_commit_callbacks_are_not_called_after_a_rollback(unit: UnitOfWork
     assert calls == ["committed"]
 
 
-async def test_a_new_begin_function_takes_effect_after_the_commit(workers: Database) -> None:
+def _noting(begins: list[str], name: str) -> BoundQuery[None]:
+    return replace(EVERYONE, read=lambda _: begins.append(name))
+
+
+async def test_the_fence_replaces_the_claim_after_the_first_commit(workers: Database) -> None:
     begins: list[str] = []
-
-    async def first(_: AsyncSession) -> None:
-        begins.append("first")
-
-    async def second(_: AsyncSession) -> None:
-        begins.append("second")
-
-    unit = UnitOfWork(workers, first)
-    async with unit.transaction():
-        unit.begin_with(second)
+    unit = UnitOfWork(workers, _noting(begins, "fence"), claim=_noting(begins, "claim"))
     with pytest.raises(RuntimeError):
         await _fail(unit, "half done", RuntimeError("a fault"))
     for _ in range(2):
         async with unit.transaction():
             pass
         await unit.commit()
-    assert begins == ["first", "first", "second"]
+    assert begins == ["claim", "claim", "fence"]
+
+
+async def test_a_claim_can_be_committed_alone_and_once(workers: Database) -> None:
+    begins: list[str] = []
+    unit = UnitOfWork(workers, _noting(begins, "fence"), claim=_noting(begins, "claim"))
+    unit.after_commit(lambda: begins.append("committed"))
+    assert [await unit.commit_claim() for _ in range(2)] == [True, False]
+    await unit.commit()
+    assert begins == ["claim", "committed"]
+
+
+def _inserting(name: str) -> DeferredWrite:
+    def write(trip: RoundTrip) -> None:
+        trip.ask(BoundQuery(_INSERT, {"id": uuid4(), "name": name}, lambda _: None))
+
+    return write
+
+
+async def test_deferred_writes_need_no_session(unit: UnitOfWork, database: Database) -> None:
+    unit.defer(_inserting("first"))
+    unit.defer(_inserting("second"))
+    assert not await _is_committed(database, "first")
+    await unit.commit()
+    assert await _is_committed(database, "first")
+    assert await _is_committed(database, "second")
+
+
+async def test_a_failed_write_without_a_session_writes_nothing_but_what_was_saved(
+    unit: UnitOfWork, database: Database
+) -> None:
+    async def fail(_: Executor) -> None:
+        raise RuntimeError("a fault")
+
+    await unit.save(lambda: unit.defer(_inserting("paid for")))
+    unit.defer(_inserting("followed from it"))
+    unit.defer(lambda _: fail)
+    with pytest.raises(RuntimeError, match="a fault"):
+        await unit.commit()
+    assert await _is_committed(database, "paid for")
+    assert not await _is_committed(database, "followed from it")
+    await unit.commit()
+    assert not await _is_committed(database, "followed from it")
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_what_was_paid_for_is_saved_when_postgresql_is_back(
+    unit: UnitOfWork, database: Database, is_cancelled: bool
+) -> None:
+    """What a write needs is read again until that succeeds, also for a cancelled worker."""
+    attempts = asyncio.Queue[None]()
+    is_away = True
+
+    async def prepare() -> None:
+        attempts.put_nowait(None)
+        if is_away:
+            raise RetrySoonError("PostgreSQL: it is away")
+
+    saving = asyncio.create_task(unit.save(lambda: unit.defer(_inserting("paid for")), prepare))
+    await attempts.get()
+    is_away = False
+    if is_cancelled:
+        saving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await saving
+    else:
+        await saving
+    await unit.commit()
+    assert await _is_committed(database, "paid for")
+
+
+async def test_a_write_deferred_during_a_commit_is_for_the_next_one(
+    unit: UnitOfWork, database: Database
+) -> None:
+    async def defer_another(_: Executor) -> None:
+        unit.defer(_inserting("second"))
+
+    unit.defer(_inserting("first"))
+    unit.defer(lambda _: defer_another)
+    await unit.commit()
+    assert await _is_committed(database, "first")
+    assert not await _is_committed(database, "second")
+    await unit.commit()
+    assert await _is_committed(database, "second")
 
 
 async def test_concurrent_transactions_of_a_unit_take_turns(

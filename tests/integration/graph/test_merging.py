@@ -17,6 +17,8 @@ from shared.graph.entity_resolution.redirects import current_ids
 from shared.graph.retrieval import query
 from shared.tools import ToolRefusalError
 from shared.workflow import leases
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.forecast_terms import ANALYSIS_TERMS
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.duplicates import (
@@ -191,8 +193,8 @@ async def test_nodes_of_a_running_step_are_merged_while_it_writes(agent_graph: A
     async with agent_graph.database.transaction() as session:
         await session.execute(update(Step).values(status=StepStatus.PENDING))
         step = (await session.scalars(select(Step))).one()
-        claim = await leases.claim(session, step.id, "worker")
-    assert isinstance(claim, leases.Claimed)
+        claim = await claims.claim(session, step.id, "worker")
+    assert isinstance(claim, Claimed)
     step_agent_graph = replace(agent_graph, scope=replace(agent_graph.scope, step_id=step.id))
     kept_id, merged_id = (
         await step_agent_graph.node("Ivory Coast"),

@@ -21,8 +21,10 @@ from shared.graph.validation import Validators
 from shared.llm.phase_run import Model, PhaseRun
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
-from shared.workflow import iterations, leases
-from shared.workflow.leases import Claimed, Lease
+from shared.workflow import iterations
+from shared.workflow.leases import Lease
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
 
@@ -79,7 +81,7 @@ class Plan:
     async def survey_for(self, shared: context.SharedSurvey, step: Step) -> str:
         async with self.database.transaction() as session:
             scope = replace(self.scope, step_id=step.id)
-            return await shared.of(session, scope, step, token_budget=1_000)
+            return (await shared.of(session, scope, step, token_budget=1_000)).text
 
     async def start_run(self, shared: context.SharedSurvey, step: Step) -> str:
         """Return the step's survey, and store it with its run's first request."""
@@ -115,7 +117,7 @@ async def plan(database: Database, sandbox_settings: Settings) -> Plan:
     steps = {}
     for step_id in ids:
         async with database.transaction() as session:
-            claim = await leases.claim(session, step_id, "test", seconds=600)
+            claim = await claims.claim(session, step_id, "test", seconds=600)
         assert isinstance(claim, Claimed)
         steps[claim.step.kind, claim.step.index] = claim.step
     return Plan(database, create_model(sandbox_settings, database), agent, result.iteration, steps)
@@ -160,7 +162,7 @@ async def test_another_owner_does_not_get_the_survey(plan: Plan, builder: Counti
         survey = await context.SharedSurvey().of(
             session, scope, plan.queries[1], token_budget=1_000
         )
-    assert survey == "survey 2"
+    assert survey.text == "survey 2"
 
 
 @pytest.mark.parametrize("table", ["graph_nodes", "graph_edges"])
@@ -206,9 +208,13 @@ async def test_a_cancelled_step_does_not_cancel_the_survey_for_others(
 ) -> None:
     shared = context.SharedSurvey()
     builder.may_end.clear()
+
+    async def survey_text(session: AsyncSession, step: Step) -> str:
+        return (await shared.of(session, plan.scope, step, token_budget=1_000)).text
+
     async with plan.database.transaction() as first, plan.database.transaction() as second:
         tasks = [
-            asyncio.create_task(shared.of(session, plan.scope, step, token_budget=1_000))
+            asyncio.create_task(survey_text(session, step))
             for session, step in zip((first, second, second), plan.queries, strict=False)
         ]
         await builder.has_begun.wait()

@@ -21,8 +21,9 @@ from shared.runtime.settings import Settings
 from shared.schemas import base
 from shared.schemas.base import RepairEvent
 from shared.tools import Arguments, Json, PaidTool, StateTool, Tool, ToolRefusalError
-from shared.workflow import leases
-from shared.workflow.leases import Claimed, Lease
+from shared.workflow.leases import Lease
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.sandbox_control import Sandbox
 from tests.support.sandbox_prices import SANDBOX_PRICES
@@ -52,7 +53,7 @@ async def agent(database: Database) -> Agent:
 async def lease(database: Database, agent: Agent) -> Lease:
     started = await make_iteration(database, agent)
     async with database.transaction() as session:
-        claim = await leases.claim(session, started.observe.id, "test")
+        claim = await claims.claim(session, started.observe.id, "test")
     assert isinstance(claim, Claimed)
     return claim.lease
 
@@ -142,10 +143,8 @@ async def test_a_repair_is_listed_among_the_events_of_its_run(
     sandbox_control.script(scripted(content='{"answer": 42}'))
     run = phase_run(model, lease, agent)
     await request_structured(run, Answer, name="shape")
-    async with run.transaction() as session:
-        run.add_event(
-            session, {"type": "repair", "subject": "plan", "repairs": ["One query dropped."]}
-        )
+    async with run.transaction():
+        run.add_event({"type": "repair", "subject": "plan", "repairs": ["One query dropped."]})
     async with database.transaction() as session:
         events = await transcripts.list_events(
             session, agent.owner_id, run.interaction.id, base.PageRequest(limit=9)

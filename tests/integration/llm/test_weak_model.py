@@ -38,13 +38,15 @@ from shared.runtime.settings import Settings
 from shared.runtime.step_runner import StepResult
 from shared.web_search.client import SearchClient
 from shared.workflow import leases
-from shared.workflow.leases import Claimed
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.factories import MISSION, make_agent, make_iteration
 from tests.support.injection.corpus import HostilePage
 from tests.support.injection.victim import Victim, make_victim
 from tests.support.injection.web import Web
 from tests.support.sandbox.server import running_app
 from tests.support.sandbox_control import Sandbox
+from tests.support.surveys import EMPTY_SURVEY
 
 SENTENCE = "Ghana signed a lithium lease with Atlantic Lithium in October 2023."
 PAGE = HostilePage("found", "en", "none", "Ewoyaa", SENTENCE, ())
@@ -95,7 +97,7 @@ class ModelCase:
     async def situation(self) -> QueryContext:
         lease, _ = await self.victim.step(StepKind.QUERY, QUERY.model_dump(mode="json"))
         return QueryContext(
-            lease, self.victim.agent, self.victim.scope, QUERY, "An empty graph.", ("Country",)
+            lease, self.victim.agent, self.victim.scope, QUERY, EMPTY_SURVEY, ("Country",)
         )
 
     async def construct(self, situation: QueryContext, acquired: Acquired = ACQUIRED) -> Any:
@@ -106,7 +108,7 @@ class ModelCase:
     async def final_text(self) -> str:
         """The text of a tool loop that needs one, with the tools of graph construction."""
         situation = await self.situation()
-        message = construction_message(MISSION, QUERY, SENTENCE, "", "An empty graph.")
+        message = construction_message(MISSION, QUERY, SENTENCE, "", EMPTY_SURVEY.text)
         phase = Phase.GRAPH_CONSTRUCTION
         run = PhaseRun(self.model, situation.lease, situation.agent, phase, message)
         return await ToolLoop(run, graph_construction(situation.scope)).run()
@@ -465,7 +467,7 @@ async def _observed(model: Model, database: Database) -> tuple[StepResult, list[
     async with database.transaction() as session:
         observe = await session.scalar(select(Step.id).where(Step.kind == StepKind.OBSERVE))
         assert observe is not None
-        claim = await leases.claim(session, observe, "test", seconds=600)
+        claim = await claims.claim(session, observe, "test", seconds=600)
     assert isinstance(claim, Claimed)
     outcome = await Observe(model, 4_000)(claim.lease, claim.step)
     async with leases.leased_transaction(database, claim.lease) as session:

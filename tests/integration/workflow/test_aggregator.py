@@ -16,7 +16,9 @@ from shared.errors import TransientError
 from shared.events.models import IterationFailed, QueryCompleted
 from shared.runtime.bus import Bus
 from shared.workflow import iterations, leases, steps
-from shared.workflow.leases import Claimed, LeaseLostError
+from shared.workflow.leases import LeaseLostError
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.joins import end_events, plan_iteration, reload_iteration, subjects
 
 
@@ -24,7 +26,7 @@ async def end(database: Database, iteration: Iteration, kind: StepKind, **result
     """Ends every step of that kind with `result`, in the state only."""
     async with database.transaction() as session:
         for step in await steps.list_steps(session, iteration.id, kind):
-            claim = await leases.claim(session, step.id, "worker")
+            claim = await claims.claim(session, step.id, "worker")
             assert isinstance(claim, Claimed)
             await steps.end(session, claim.lease, dict(result))
 
@@ -44,7 +46,7 @@ async def test_an_end_that_changes_nothing_waits_for_no_lock(database: Database)
     iteration = await plan_iteration(database, queries=2, insights=1)
     async with database.transaction() as session:
         [first, _] = await steps.list_steps(session, iteration.id, StepKind.QUERY)
-        claim = await leases.claim(session, first.id, "worker")
+        claim = await claims.claim(session, first.id, "worker")
         assert isinstance(claim, Claimed)
         ended = await steps.end(session, claim.lease, {"nodes": 1, "edges": 0})
         [end_event] = await derived_events.events_after_step(session, ended)
@@ -114,7 +116,7 @@ async def test_the_deadline_ends_the_iteration_and_revokes_its_leases(
     iteration = await plan_iteration(database, queries=1)
     async with database.transaction() as session:
         [query] = await steps.list_steps(session, iteration.id, StepKind.QUERY)
-        claim = await leases.claim(session, query.id, "slow worker")
+        claim = await claims.claim(session, query.id, "slow worker")
         assert isinstance(claim, Claimed)
         await session.execute(update(Iteration).values(deadline_at=Iteration.started_at))
     await Deadlines(database, bus, Aggregate(database), 0.0).end_stalled()

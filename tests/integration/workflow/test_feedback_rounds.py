@@ -20,9 +20,10 @@ from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 from shared.events.envelope import Event
 from shared.events.models import StepEvent
 from shared.runtime.bus import Bus
-from shared.workflow import investigations, leases, steps
+from shared.workflow import investigations, steps
 from shared.workflow.investigations import MissingData
-from shared.workflow.leases import Claimed
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.joins import end_events, plan_iteration, reload_iteration, subjects
 
 ANALYSIS = "00000000-0000-0000-0000-000000000001"
@@ -58,7 +59,7 @@ class Loop:
     ) -> Event:
         """Ends the step with `result`; returns its event, which the aggregator has not received."""
         async with self.database.transaction() as session:
-            claim = await leases.claim(session, step.id, "worker")
+            claim = await claims.claim(session, step.id, "worker")
             assert isinstance(claim, Claimed)
             for objective in missing_objectives:
                 missing_data = MissingData(objective, "It is lacking.", (objective,))

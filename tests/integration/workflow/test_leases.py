@@ -13,12 +13,13 @@ from shared.workflow import leases, steps
 from shared.workflow.leases import (
     LEASE_SECONDS,
     AlreadyEnded,
-    Claimed,
     Lease,
     LeaseLostError,
     NotFound,
     Unavailable,
 )
+from tests.support import claims
+from tests.support.claims import Claim, Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.lock_probe import SLOW_COMMIT, slow_commits
 from tests.support.waiting import wait_until
@@ -30,9 +31,9 @@ async def new_step(database: Database) -> Step:
 
 async def claim(
     database: Database, step: Step, owner: str = "worker", seconds: float = LEASE_SECONDS
-) -> leases.Claim:
+) -> Claim:
     async with database.transaction() as session:
-        return await leases.claim(session, step.id, owner, seconds=seconds)
+        return await claims.claim(session, step.id, owner, seconds=seconds)
 
 
 async def claim_lease(
@@ -68,7 +69,7 @@ async def test_a_lapsed_lease_is_taken_over_and_its_old_holder_cannot_write(
         async with leases.leased_transaction(database, old):
             pass
     for write in (
-        lambda session: leases.renew(session, old),
+        leases.renewal(old).answer,
         lambda session: steps.end(session, old, {}),
         lambda session: steps.fail(session, old, "x", attempts=1),
         lambda session: steps.release(session, old, "x", attempts=1, rest_seconds=0),
@@ -88,7 +89,7 @@ async def test_a_lapsed_lease_that_was_not_taken_over_can_be_renewed(database: D
     lease = await claim_lease(database, step)
     await lapse(database, step)
     async with database.transaction() as session:
-        await leases.renew(session, lease)
+        await leases.renewal(lease).answer(session)
     assert isinstance(await claim(database, step), Unavailable)
 
 
@@ -104,7 +105,7 @@ async def test_a_step_in_backoff_is_not_claimed_before_its_time(database: Databa
 
 async def test_a_missing_step_is_not_found(database: Database) -> None:
     async with database.transaction() as session:
-        assert isinstance(await leases.claim(session, uuid4(), "worker"), NotFound)
+        assert isinstance(await claims.claim(session, uuid4(), "worker"), NotFound)
 
 
 async def test_work_is_cancelled_when_its_lease_is_lost(database: Database) -> None:

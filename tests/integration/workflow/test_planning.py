@@ -12,9 +12,11 @@ from shared.database.engine import Database
 from shared.database.tables import InvestigationRequest, Iteration, Step
 from shared.enums import Stage, StepKind, StepStatus
 from shared.errors import TransientError
-from shared.workflow import investigations, iterations, leases, steps
+from shared.workflow import investigations, iterations, steps
 from shared.workflow.investigations import MissingData
 from shared.workflow.iterations import StartedIteration
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.lock_probe import has_lock_waiter
 from tests.support.waiting import wait_until
@@ -120,8 +122,8 @@ async def test_an_agent_can_be_deleted_while_its_plan_is_written(
             await agents.delete_agent(session, started.observe.agent_id)
 
     async with database.transaction() as session:
-        claim = await leases.claim(session, started.observe.id, "worker")
-        assert isinstance(claim, leases.Claimed)
+        claim = await claims.claim(session, started.observe.id, "worker")
+        assert isinstance(claim, Claimed)
         deleting = asyncio.create_task(delete())
         await wait_until(
             lambda: has_lock_waiter(database), what="the deleter to wait for the worker"

@@ -14,8 +14,10 @@ from shared.database.tables import Call, Iteration, Step
 from shared.enums import IterationStatus
 from shared.runtime.bus import Bus
 from shared.workflow import iterations, leases, steps
-from shared.workflow.leases import Claimed, Lease
+from shared.workflow.leases import Lease
 from shared.workflow.steps import Pauses
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.spending import Spender
 
 PATIENCE_SECONDS = 1800.0
@@ -117,9 +119,9 @@ async def test_the_deadline_passes_if_the_returned_provider_brings_no_progress(
     async with database.transaction() as session:
         await steps.wait(session, spender.lease, "connection refused", pauses=Pauses())
         await session.execute(update(Step).values(retry_at=None))
-        claim = await leases.claim(session, spender.lease.step_id, "another")
+        claim = await claims.claim(session, spender.lease.step_id, "another")
         assert isinstance(claim, Claimed)
-        await steps.end_wait(session, claim.lease)
+        await steps.wait_ending(claim.lease).answer(session)
     iteration = await check_deadline(database, bus, spender)
     assert iteration.status == IterationStatus.FAILED
     await assert_lease_lost(database, claim.lease)

@@ -20,7 +20,8 @@ from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import MAX_CLAIMS
 from shared.workflow import dead_letters, steps
-from shared.workflow.leases import AlreadyEnded, Claimed
+from shared.workflow.leases import AlreadyEnded
+from tests.support.claims import Claimed
 from tests.support.failing_steps import (
     ago,
     change,

@@ -10,8 +10,9 @@ from shared.database.engine import Database
 from shared.database.tables import Agent, Iteration, Step
 from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.events.models import IterationStarted, QueryCompleted
-from shared.workflow import iterations, leases, steps
-from shared.workflow.leases import Claimed
+from shared.workflow import iterations, steps
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.scheduling import GRACE_SECONDS, ago, change, republished_events
 
@@ -102,7 +103,7 @@ async def test_a_lost_request_is_republished_with_a_new_id_and_growing_delay(
 async def test_only_a_step_with_a_lapsed_lease_is_republished(database: Database) -> None:
     started = await make_iteration(database, await make_agent(database))
     async with database.transaction() as session:
-        assert isinstance(await leases.claim(session, started.observe.id, "worker"), Claimed)
+        assert isinstance(await claims.claim(session, started.observe.id, "worker"), Claimed)
     await change(database, started.observe, requested_at=ago(3600))
     assert await republished_events(database) == [], "its lease runs"
     await change(database, started.observe, lease_until=ago(1))

@@ -27,9 +27,11 @@ from shared.runtime import step_runner as work_module
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import StepResult
-from shared.workflow import leases, steps
-from shared.workflow.leases import Claimed, Lease
+from shared.workflow import steps
+from shared.workflow.leases import Lease
 from shared.workflow.steps import Pauses
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.marks import slow
 from tests.support.mission import Mission
@@ -100,7 +102,7 @@ async def claim_new_step(database: Database) -> Lease:
 async def claim_step(database: Database, step: Step) -> Lease:
     async with database.transaction() as session:
         await session.execute(update(Step).where(Step.id == step.id).values(retry_at=None))
-        claim = await leases.claim(session, step.id, "worker")
+        claim = await claims.claim(session, step.id, "worker")
     assert isinstance(claim, Claimed)
     return claim.lease
 

@@ -22,8 +22,8 @@ from shared.llm.phase_run import Model
 from shared.runtime.providers import create_model, create_search_client
 from shared.runtime.settings import Settings
 from shared.web_search.client import SearchClient
-from shared.workflow import leases
-from shared.workflow.leases import Claimed
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.injection.corpus import HostilePage, pages
 from tests.support.injection.victim import Victim, make_victim, prompt_of
 from tests.support.injection.web import Web
@@ -159,7 +159,7 @@ async def test_a_conversation_reads_no_page_and_stores_nothing_of_it(
     async with scene.victim.database.transaction() as session:
         step = await conversations.add_question(session, scene.victim.agent.id, "What is new?")
         assert isinstance(step, Step)
-        claim = await leases.claim(session, step.id, "test", seconds=600)
+        claim = await claims.claim(session, step.id, "test", seconds=600)
     assert isinstance(claim, Claimed)
     await AnswerHandler(scene.model, scene.search, CONTEXT_TOKENS, CONTEXT_TOKENS)(
         claim.lease, step

@@ -9,9 +9,10 @@ from shared.billing import call_ledger
 from shared.database.engine import Database
 from shared.database.tables import Agent, Call, Iteration, Step
 from shared.runtime.connections import create_database
-from shared.workflow import iterations, leases, steps
-from shared.workflow.leases import Claimed
+from shared.workflow import iterations, steps
 from shared.workflow.steps import Pauses
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.secured_installation import SecuredInstallation
 from tests.support.spending import Spender
 
@@ -28,9 +29,9 @@ async def test_services_may_store_waits_and_defer_deadlines(
         async with observer.transaction() as session:
             await steps.wait(session, spender.lease, "away", pauses=Pauses(0.0, 0.0))
         async with observer.transaction() as session:
-            claim = await leases.claim(session, spender.lease.step_id, "observer")
+            claim = await claims.claim(session, spender.lease.step_id, "observer")
             assert isinstance(claim, Claimed)
-            await steps.end_wait(session, claim.lease)
+            await steps.wait_ending(claim.lease).answer(session)
         async with owner_database.transaction() as session:
             assert (await session.get_one(Call, attempt.call_id)).received_chars == 7
             day_ago = func.clock_timestamp() - timedelta(days=1)

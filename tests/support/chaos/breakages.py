@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID, uuid4
 
-from sqlalchemy import func, select, update
+from sqlalchemy import bindparam, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.database.statements import BoundQuery, CompiledStatement
 from shared.database.tables import Call, Iteration, Step
 from shared.enums import StepStatus
 from shared.events.envelope import Event
@@ -35,8 +36,8 @@ def _epochs_off() -> None:
     """A worker that once had a lease may always write."""
     from shared.workflow import leases, steps
 
-    async def accept_any_lease(session: AsyncSession, lease: Lease) -> None:
-        return None
+    def accept_any_lease(lease: Lease) -> BoundQuery[None]:
+        return BoundQuery(CompiledStatement("select 1"), {}, lambda _: None)
 
     async def release(session: AsyncSession, lease: Lease, **values: Any) -> Step:
         update_step = update(Step).where(Step.id == lease.step_id)
@@ -45,16 +46,28 @@ def _epochs_off() -> None:
         assert step is not None
         return step
 
-    async def end(session: AsyncSession, lease: Lease, result: dict[str, Any]) -> Step:
-        ended_at = func.clock_timestamp()
-        ended = await release(
-            session, lease, status=StepStatus.COMPLETED, result=result, ended_at=ended_at
+    def ending(lease: Lease, result: dict[str, Any]) -> BoundQuery[Step]:
+        columns = Step.__table__.c
+        end = (
+            update(Step.__table__)  # type: ignore[arg-type]
+            .where(columns.id == bindparam("of_step"))
+            .values(
+                lease_owner=None,
+                lease_until=None,
+                status=StepStatus.COMPLETED,
+                ended_at=func.clock_timestamp(),
+            )
+            .returning(Step.__table__)
         )
-        await steps._settle_reservations(session, lease)
-        return ended
+        params = {"of_step": lease.step_id, "result": result}
+        return BoundQuery(
+            CompiledStatement(end, columns=["result"]),
+            params,
+            lambda rows: Step(**rows[0]._asdict()),
+        )
 
-    leases.lock_leased_step = leases.renew = accept_any_lease
-    steps._release, steps.end = release, end
+    leases.fence = leases.renewal = accept_any_lease
+    steps._release, steps.ending = release, ending
 
 
 def _publish_before_commit() -> None:

@@ -17,8 +17,9 @@ from shared.llm.tool_loop import ToolLoop
 from shared.runtime.providers import create_model, embedding_search_settings
 from shared.runtime.settings import Settings
 from shared.tools import Json
-from shared.workflow import leases
-from shared.workflow.leases import Claimed, Lease
+from shared.workflow.leases import Lease
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.factories import make_iteration
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.sandbox_control import Sandbox
@@ -124,7 +125,7 @@ class EmbeddingCase:
 
 async def _claim(agent_graph: AgentGraph, step_id: UUID) -> Lease:
     async with agent_graph.database.transaction() as session:
-        claim = await leases.claim(session, step_id, "test")
+        claim = await claims.claim(session, step_id, "test")
     assert isinstance(claim, Claimed)
     return claim.lease
 

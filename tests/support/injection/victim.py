@@ -16,8 +16,9 @@ from shared.graph import system_types, types
 from shared.graph.conclusions import conclusions
 from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
-from shared.workflow import leases
-from shared.workflow.leases import Claimed, Lease
+from shared.workflow.leases import Lease
+from tests.support import claims
+from tests.support.claims import Claimed
 from tests.support.factories import PROMPTS, make_agent, make_iteration
 from tests.support.forecast_terms import ANALYSIS_TERMS
 from tests.support.graph.agent_graph import COUNTRY_SCHEMA
@@ -65,7 +66,7 @@ class Victim:
             )
             session.add(step)
             await session.flush()
-            claim = await leases.claim(session, step.id, "test", seconds=600)
+            claim = await claims.claim(session, step.id, "test", seconds=600)
         assert isinstance(claim, Claimed)
         return claim.lease, step
 

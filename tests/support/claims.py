@@ -1,0 +1,54 @@
+"""Claims a step as a worker does, at once."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.database.tables import Step
+from shared.enums import StepKind, StepStatus
+from shared.workflow import leases
+from shared.workflow.leases import (
+    LEASE_SECONDS,
+    AlreadyEnded,
+    Lease,
+    LeaseLostError,
+    NotFound,
+    Unavailable,
+    WrongKind,
+)
+
+
+@dataclass(frozen=True)
+class Claimed:
+    lease: Lease
+    step: Step
+
+
+Claim = Claimed | AlreadyEnded | Unavailable | NotFound | WrongKind
+
+
+async def claim(
+    session: AsyncSession,
+    step_id: UUID,
+    owner: str,
+    *,
+    seconds: float = LEASE_SECONDS,
+    kinds: Collection[StepKind] | None = None,
+) -> Claim:
+    """Claim the step for `owner`, if that is possible; after a retry was requested too."""
+    while True:
+        look = await leases.look(step_id, owner, seconds=seconds, kinds=kinds).answer(session)
+        match look:
+            case leases.RetryRequested():
+                await leases.reopen(session, step_id)
+            case leases.Claimable(lease, step):
+                try:
+                    await leases.claim(lease).answer(session)
+                except LeaseLostError:
+                    continue
+                step.status, step.epoch = StepStatus.RUNNING, lease.epoch
+                return Claimed(lease, step)
+            case rejection:
+                return rejection
