@@ -154,13 +154,18 @@ class Database:
 
         Raises RetrySoonError if PostgreSQL is unavailable.
         """
+        cancellations = _pending_cancellations()
         if self._direct.closed:
             await self._direct.open()
         try:
             async with self._direct.connection() as connection:
+                # `asyncio.wait_for` of Python 3.11, with which the pool waits, loses a cancellation that comes just when a
+                # connection is free.
+                if _pending_cancellations() > cancellations:
+                    raise asyncio.CancelledError
                 yield connection
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            raise RetrySoonError(f"PostgreSQL: {_first_line(error)}") from error
+            raise _unavailable(_first_line(error), cancellations) from error
 
     async def read(self, query: BoundQuery[T]) -> T:
         """Run one statement that only reads, outside of a transaction: one round trip, without SQLAlchemy.

@@ -10,7 +10,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import CompiledStatement
+from shared.database.statements import BoundQuery, CompiledStatement
 
 SHARED_WRITE_LOCK_SQL: Final = (
     "pg_advisory_xact_lock_shared(hashtextextended('graph ' || cast(:of_agent as text), 0))"
@@ -20,6 +20,17 @@ SHARED_WRITE_LOCK_SQL: Final = (
 A statement does not see what was committed while it waited for the lock, so read what a merge moves in a later one.
 """
 _SHARED_GRAPH_LOCK: Final = CompiledStatement(f"select {SHARED_WRITE_LOCK_SQL}")
+
+
+_TOOLS_AND_SHARED_LOCK: Final = CompiledStatement(
+    "select pg_advisory_xact_lock(hashtextextended('tools ' || cast(:of_agent as text), 0)),"
+    f" {SHARED_WRITE_LOCK_SQL}"
+)
+
+
+def write_locks(agent_id: UUID) -> BoundQuery[None]:
+    """Takes the lock of `tool_write_lock`, and then that of `shared_write_lock`."""
+    return BoundQuery(_TOOLS_AND_SHARED_LOCK, {"of_agent": agent_id}, lambda _: None)
 
 
 async def shared_write_lock(session: AsyncSession, agent_id: UUID) -> None:

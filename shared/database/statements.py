@@ -8,7 +8,7 @@ the transaction of a session, or on a connection of psycopg.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from psycopg import AsyncConnection, AsyncCursor
@@ -154,8 +154,31 @@ async def fetch_rows(cursor: AsyncCursor[Row]) -> list[Row]:
     return [] if cursor.description is None else await cursor.fetchall()
 
 
+_BUFFER_KEY: Final = "buffer"
+"""Key of the buffer in `session.info`."""
+
+
+class Buffer(Protocol):
+    """Writes that wait in a session until it runs another compiled statement, which must see them."""
+
+    async def write(self, session: AsyncSession) -> None:
+        """Writes what waits, if anything. It must not wait any more when the first statement runs."""
+
+
+def set_buffer(session: AsyncSession, buffer: Buffer | None) -> None:
+    """Sets the buffer of the session; None if it has none any more."""
+    session.info[_BUFFER_KEY] = buffer
+
+
+def get_buffer(session: AsyncSession) -> Buffer | None:
+    buffer: Buffer | None = session.info.get(_BUFFER_KEY)
+    return buffer
+
+
 async def flush(session: AsyncSession) -> None:
-    """Flushes the session; much faster than its own method if nothing is pending."""
+    """Writes what waits in the session's buffer, and flushes it; much faster than its own method if nothing is pending."""
+    if (buffer := get_buffer(session)) is not None:
+        await buffer.write(session)
     if not session.sync_session._is_clean():  # the first check of flush() itself
         await session.flush()
 

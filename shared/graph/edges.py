@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, NamedTuple, cast
 from uuid import UUID
 
 from sqlalchemy import Table, bindparam, func, select, update
@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
-from shared.database.statements import CompiledStatement, Row
+from shared.database.statements import BoundQuery, CompiledStatement
 from shared.database.tables import GraphEdge
 from shared.enums import ANALYSIS_TYPE
 from shared.graph import types, upsert
@@ -176,13 +176,35 @@ async def _resolve_ends(
     return _Ends(source_id, target_id, (source.type, target.type), source.are_joined)
 
 
+class _End(NamedTuple):
+    id: UUID
+    type: str
+    are_joined: bool
+
+
+def ends_query(
+    scope: GraphScope, type_name: str, source_id: UUID, target_id: UUID
+) -> BoundQuery[Sequence[_End]]:
+    """The ends that exist, and whether an edge of the type joins them."""
+    params = {"of_type": type_name, "from_id": source_id, "to_id": target_id}
+    return BoundQuery(
+        _LOOK_UP_ENDS, {**scope.sql_params, **params}, lambda rows: [_End(*row) for row in rows]
+    )
+
+
 async def _look_up_ends(
     session: AsyncSession, scope: GraphScope, rules: EdgeRules, source_id: UUID, target_id: UUID
-) -> dict[UUID, Row]:
-    params = {"of_type": rules.type_name, "from_id": source_id, "to_id": target_id}
-    return {
-        row.id: row for row in await _LOOK_UP_ENDS.rows(session, {**scope.sql_params, **params})
-    }
+) -> dict[UUID, _End]:
+    edge = (rules.type_name, source_id, target_id)
+    buffer = upsert.element_buffer(session)
+    if buffer is None or edge not in buffer.lookups:
+        return {end.id: end for end in await ends_query(scope, *edge).answer(session)}
+    ends: dict[UUID, _End] = {end.id: end for end in buffer.lookups[edge]}
+    for node_id in {source_id, target_id} & buffer.written_nodes.keys():
+        ends[node_id] = _End(node_id, buffer.written_nodes[node_id]["type"], are_joined=False)
+    if edge in buffer.written_edges:
+        return {end.id: end._replace(are_joined=True) for end in ends.values()}
+    return ends
 
 
 def _refuse_wrong_type(
@@ -219,6 +241,9 @@ class _EdgeElement:
         return LockedElement(replace(self, id=row.id), row.properties, row.seal)
 
     async def insert(self, session: AsyncSession, change: PropertyChange, evidence: Rows) -> bool:
+        if (buffer := upsert.element_buffer(session)) is not None:
+            buffer.add_edge(self.columns(change), evidence)
+            return True
         return await upsert.write_element(
             session, upsert.INSERT_EDGE_SQL, self.columns(change), evidence
         )

@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
-from shared.database.statements import CompiledStatement
+from shared.database.statements import CompiledStatement, flush
 from shared.database.tables import GraphNode
 from shared.errors import TransientError
 from shared.graph import types, upsert
@@ -118,8 +118,10 @@ async def _write(
     node = _NodeElement(resolved.node_id, scope, type_name, resolved.name, resolution.missing_rows)
     if resolved.is_there and not resolution.missing_rows:
         return await upsert_element(session, scope, node, quotes, check, is_there=True)
-    if not resolved.is_there and len(resolution.missing_rows) <= 1:
+    buffer = upsert.element_buffer(session)
+    if not resolved.is_there and (buffer is not None or len(resolution.missing_rows) <= 1):
         return await insert_element(session, scope, node, quotes, check)
+    await flush(session)  # what waits must not be rolled back with the savepoint
     async with session.begin_nested() as savepoint:
         if not resolved.is_there:
             result = await insert_element(session, scope, node, quotes, check)
@@ -129,6 +131,8 @@ async def _write(
             result = None
         if result is None:
             await savepoint.rollback()
+    if result is not None and buffer is not None:
+        buffer.note_names(resolution.missing_rows)
     return result
 
 
@@ -172,6 +176,9 @@ class _NodeElement:
         return LockedElement(replace(self, id=row.id), row.properties, row.seal)
 
     async def insert(self, session: AsyncSession, change: PropertyChange, evidence: Rows) -> bool:
+        if (buffer := upsert.element_buffer(session)) is not None:
+            buffer.add_node(self.columns(change), evidence, self.names)
+            return True
         return await upsert.write_element(
             session, upsert.INSERT_NODE_SQL, self.columns(change), evidence, self.names
         )

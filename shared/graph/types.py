@@ -1,7 +1,7 @@
 """Node and edge types: naming rules, lookup and creation."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
@@ -12,7 +12,13 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.locks import SHARED_WRITE_LOCK_SQL, exclusive_lock
-from shared.database.statements import CompiledStatement, Executor, Row, transaction_cache
+from shared.database.statements import (
+    BoundQuery,
+    CompiledStatement,
+    Executor,
+    Row,
+    transaction_cache,
+)
 from shared.database.tables import GraphEdgeType, GraphNodeType
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.scope import OWNED_AGENT_ID, OWNED_AGENT_ID_SQL, GraphScope
@@ -351,6 +357,14 @@ _EDGE_RULES: Final = CompiledStatement(
     f"select properties_schema, source_types, target_types, {SHARED_WRITE_LOCK_SQL}"
     f" from graph_edge_types where agent_id = {OWNED_AGENT_ID_SQL} and name = :called"
 )
+_NODE_SCHEMAS: Final = CompiledStatement(
+    f"select name, properties_schema from graph_node_types"
+    f" where agent_id = {OWNED_AGENT_ID_SQL} and name = any(cast(:names as text[]))"
+)
+_RULES_OF_EDGES: Final = CompiledStatement(
+    f"select name, properties_schema, source_types, target_types"
+    f" from graph_edge_types where agent_id = {OWNED_AGENT_ID_SQL} and name = any(cast(:names as text[]))"
+)
 
 
 @dataclass(frozen=True)
@@ -359,6 +373,32 @@ class EdgeRules:
     schema: Json
     source_types: Sequence[str]
     target_types: Sequence[str]
+
+
+def node_schemas_query(scope: GraphScope, names: Iterable[str]) -> BoundQuery[dict[str, Json]]:
+    """The schemas of the types that exist, by name. The caller holds the write lock."""
+    params = {**scope.sql_params, "names": list(names)}
+    return BoundQuery(_NODE_SCHEMAS, params, lambda rows: {row[0]: row[1] for row in rows})
+
+
+def edge_rules_query(scope: GraphScope, names: Iterable[str]) -> BoundQuery[dict[str, EdgeRules]]:
+    """The rules of the types that exist, by name. The caller holds the write lock."""
+    params = {**scope.sql_params, "names": list(names)}
+    return BoundQuery(
+        _RULES_OF_EDGES, params, lambda rows: {row[0]: EdgeRules(*row) for row in rows}
+    )
+
+
+def remember_types(
+    session: AsyncSession,
+    scope: GraphScope,
+    schemas: Mapping[str, Json],
+    rules: Mapping[str, EdgeRules],
+) -> None:
+    """Saves `get_node_schema` and `get_edge_rules` the answers of the queries above."""
+    cache = transaction_cache(session)
+    cache |= {(_NODE_SCHEMA, scope.agent_id, name): schema for name, schema in schemas.items()}
+    cache |= {(_EDGE_RULES, scope.agent_id, name): rule for name, rule in rules.items()}
 
 
 async def get_node_schema(session: AsyncSession, scope: GraphScope, type_name: str) -> Json:

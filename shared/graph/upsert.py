@@ -2,16 +2,17 @@
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from uuid import UUID
 
+import psycopg
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import CompiledStatement, expand_values
-from shared.database.tables import Evidence, GraphName
+from shared.database.statements import CompiledStatement, expand_values, get_buffer, uuid_array
+from shared.database.tables import Evidence, GraphEdge, GraphName, GraphNode
 from shared.database.tables.base import Base
 from shared.errors import RetrySoonError
 from shared.graph.projection import list_claims
@@ -20,7 +21,7 @@ from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import Claim, PreviousValue, PropertyChange, apply_claims
 from shared.graph.provenance.evidence import VerifiedQuote
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
-from shared.tools import Json
+from shared.tools import BatchConflictError, Json
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -79,6 +80,19 @@ _ALL_NAMES_RESERVED_SQL: Final = (
 )
 
 
+def _insert_new_sql(table: type[Base], parameter: str) -> str:
+    """Insert the elements of a parameter, in order. They belong to the agent of the scope."""
+    name = table.__tablename__
+    columns = {*_ELEMENT_COLUMNS, *(_EDGE_COLUMNS if table is GraphEdge else {"name": ""})}
+    values = {column: f"row.{column}" for column in sorted(columns)}
+    values["agent_id"] = OWNED_AGENT_ID_SQL
+    return (
+        f"insert into {name} ({', '.join(values)}) select {', '.join(values.values())}"
+        f" from jsonb_populate_recordset(cast(null as {name}), cast(:{parameter} as jsonb)) as row"
+        f" where not {_IS_RETRACTED} on conflict do nothing returning id"
+    )
+
+
 def _write_sql(element_sql: str, preceding_ctes: str = "") -> str:
     """SQL template; `expand_values` fills in the ids of the quoted sources."""
     # Existing evidence is not changed.
@@ -103,6 +117,89 @@ INSERT_EDGE_SQL: Final = _write_sql(
 UPDATE_NODE_SQL: Final = _write_sql(_update_element_sql("graph_nodes"))
 """For a row that exists and is locked."""
 UPDATE_EDGE_SQL: Final = _write_sql(_update_element_sql("graph_edges"))
+
+
+_NOT_RETRACTED: Final = f"not {_IS_RETRACTED}"
+_WRITE_BUFFER: Final = CompiledStatement(
+    "with retracted as (select 1 from sources where id = any(cast(:sources as uuid[])) and retracted_at is not null),"
+    f" taken as ({_RESERVE_NAMES_SQL}),"
+    f" nodes as ({_insert_new_sql(GraphNode, 'nodes')}),"
+    f" edges as ({_insert_new_sql(GraphEdge, 'edges')}),"
+    f" inserted_evidence as ({_insert_json_sql(Evidence, 'evidence', _NOT_RETRACTED)} on conflict do nothing)"
+    " select (select count(*) from taken) + (select count(*) from nodes) + (select count(*) from edges) as written,"
+    f" {_IS_RETRACTED} as is_retracted"
+)
+
+
+EdgeKey = tuple[str, UUID, UUID]
+"""Type, source and target of an edge."""
+
+
+@dataclass
+class ElementBuffer:
+    """New nodes and edges of several tools, which are written in one statement, and what those tools have looked up.
+
+    The lookups were made before the first tool has run. Whoever uses one adds what was written since.
+    """
+
+    lookups: dict[Any, Any] = field(default_factory=dict)
+    written_names: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    """By type and key."""
+    written_nodes: dict[UUID, Mapping[str, Any]] = field(default_factory=dict)
+    written_edges: set[EdgeKey] = field(default_factory=set)
+    _names: list[Mapping[str, Any]] = field(default_factory=list)
+    _nodes: list[Mapping[str, Any]] = field(default_factory=list)
+    _edges: list[Mapping[str, Any]] = field(default_factory=list)
+    _evidence: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def add_node(self, node: Mapping[str, Any], evidence: Rows, names: Rows) -> None:
+        self._nodes.append(node)
+        self._evidence += evidence
+        self._names += names
+        self.written_nodes[node["id"]] = node
+        self.note_names(names)
+
+    def add_edge(self, edge: Mapping[str, Any], evidence: Rows) -> None:
+        self._edges.append(edge)
+        self._evidence += evidence
+        self.written_edges.add((edge["type"], edge["source_id"], edge["target_id"]))
+
+    def note_names(self, names: Rows) -> None:
+        """Notes names that are reserved now."""
+        self.written_names |= {(row["type"], row["key"]): row for row in names}
+
+    async def write(self, session: AsyncSession) -> None:
+        """Writes what was added since. Raises BatchConflictError if another transaction has written one of the elements
+        meanwhile, or reserved one of their names; RetrySoonError if a quoted source was retracted.
+        """
+        elements = [*self._nodes, *self._edges]
+        if not elements:
+            return
+        params = {
+            "of_agent": elements[0]["of_agent"],
+            "of_owner": elements[0]["of_owner"],
+            "sources": uuid_array({row["source_id"] for row in self._evidence}),
+            "names": _json(self._names),
+            "nodes": _json(self._nodes),
+            "edges": _json(self._edges),
+            "evidence": _json(self._evidence),
+        }
+        expected = len(self._names) + len(elements)
+        self._names, self._nodes, self._edges, self._evidence = [], [], [], []
+        try:
+            result = await _WRITE_BUFFER.row(session, params)
+        except psycopg.IntegrityError as error:
+            raise BatchConflictError(str(error)) from error
+        if result.is_retracted:
+            raise RetrySoonError("a page was retracted while it was quoted")
+        if result.written != expected:
+            raise BatchConflictError(f"{expected - result.written} rows exist already")
+
+
+def element_buffer(session: AsyncSession) -> ElementBuffer | None:
+    """The buffer of the session, if it has one."""
+    buffer = get_buffer(session)
+    return buffer if isinstance(buffer, ElementBuffer) else None
 
 
 async def write_element(

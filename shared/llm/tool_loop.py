@@ -3,19 +3,16 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, Final, Protocol, TypeGuard
 from uuid import UUID
 
 from pydantic import ValidationError
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing.call_ledger import CallRequest
 from shared.billing.embedding_cache import EmbeddingRequest
 from shared.billing.resumable_call import ResumableCall
-from shared.database import locks
 from shared.database.statements import BoundQuery
 from shared.enums import CallKind
 from shared.failpoints import Failpoint, failpoint
@@ -23,6 +20,7 @@ from shared.llm.embeddings import Embeddings
 from shared.llm.messages import ChatAnswer, ChatRequest, Message, ToolCall, assistant_message
 from shared.llm.phase_run import PhaseRun, StreamListener
 from shared.llm.repair import Repairs
+from shared.llm.state_calls import StateCall, run_state_calls
 from shared.llm.tool_calls import call_repairs, normalize_tool_calls, parse_arguments
 from shared.tools import (
     INTERPRETATIONS_KEY,
@@ -487,9 +485,9 @@ class ToolLoop:
     ) -> None:
         """Runs state tools and commits their effects, their results and the next call's record in one transaction."""
         async with self._run.transaction() as session:
-            if len(uses) > 1:
-                await locks.tool_write_lock(session, self._run.lease.agent_id)
-            for use, effect in zip(uses, await self._effects(session, uses), strict=True):
+            calls = [StateCall(use.tool, use.arguments, use.refusal) for use in uses]
+            effects = await run_state_calls(session, self._run.lease.agent_id, calls)
+            for use, effect in zip(uses, effects, strict=True):
                 result = self._mark_repeated(use, effect)
                 self._record(use, {"result": result})
                 self._run.add_repairs(use.call.name, _interpretations(result), key=use.key)
@@ -505,14 +503,6 @@ class ToolLoop:
         if "error" not in result or (use.call.name, use.call.arguments) not in self._refused:
             return result
         return {**result, "error": f"{result['error']} {_REFUSED_BEFORE}"}
-
-    async def _effects(self, session: AsyncSession, uses: Sequence[_ToolUse]) -> list[Json]:
-        """Rolls back what a tool wrote before it refused. Tries all with one savepoint first, because refusals are rare."""
-        if len(uses) > 1:
-            with suppress(ToolRefusalError):
-                async with session.begin_nested():
-                    return [await _effect(session, use) for use in uses]
-        return [await _effect_or_refusal(session, use) for use in uses]
 
     def _record(self, use: _ToolUse, outcome: Json) -> None:
         event = {"type": "tool_result", "key": use.key, "name": use.call.name, **outcome}
@@ -538,23 +528,6 @@ def _is_paid(tool: Tool | None) -> TypeGuard[PaidTool[Any] | OrderedTool[Any]]:
 def _interpretations(result: Json) -> Repairs:
     """Returns the tool's notes about how it interpreted ambiguous arguments."""
     return Repairs(list(result.get(INTERPRETATIONS_KEY, ())))
-
-
-async def _effect_or_refusal(session: AsyncSession, use: _ToolUse) -> Json:
-    try:
-        async with session.begin_nested():
-            return await _effect(session, use)
-    except ToolRefusalError as refusal:
-        return {"error": str(refusal)}
-
-
-async def _effect(session: AsyncSession, use: _ToolUse) -> Json:
-    """Raises ToolRefusalError."""
-    if use.arguments is None:
-        return {"error": use.refusal}
-    assert isinstance(use.tool, StateTool)
-    result: Json = await use.tool.run(session, use.arguments)
-    return result
 
 
 async def _wait_for_all(calls: Iterable[Awaitable[None]]) -> None:

@@ -5,6 +5,7 @@ choose those of a phase, and the tool loop in `shared.llm` runs them.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Generic, TypeVar
@@ -36,6 +37,16 @@ class Arguments(BaseModel):
 A = TypeVar("A", bound=Arguments)
 
 
+class BatchConflictError(VigilError):
+    """Tools that run together cannot be written together. They have written nothing that may be committed."""
+
+
+Batch = Callable[[AsyncSession, Sequence[Arguments]], AbstractAsyncContextManager[None]]
+"""Within it, tools with the given arguments run in order: it reads in one round trip what they need, and writes in one
+statement what they insert. Raises BatchConflictError at its end.
+"""
+
+
 class ToolRefusalError(VigilError):
     """The tool refuses the call. The model receives the message, which says what is wrong and how to correct it."""
 
@@ -53,6 +64,8 @@ class StateTool(Generic[A]):
     run: Callable[[AsyncSession, A], Awaitable[Json]]
     embedding_request: Callable[[A], EmbeddingRequest | None] = lambda _: None
     """The embedding that `run` reads from the ledger. The loop requests it before the transaction, if it can."""
+    batch: Batch | None = None
+    """Makes several calls of one answer cheaper. All tools of a loop that have a batch have the same."""
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 Nodes that were written before names were stored are found by their exact name, which is reserved then.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import select
@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.locks import shared_write_lock
-from shared.database.statements import expand_values
+from shared.database.statements import BoundQuery, expand_values
 from shared.database.tables import GraphName
 from shared.errors import TransientError
 from shared.graph import upsert
@@ -72,31 +72,36 @@ _LOOK_UP_SQL: Final = f"""
     """
 
 
-async def look_up_names(
-    session: AsyncSession,
-    scope: GraphScope,
-    main_key: Key,
-    other_keys: Iterable[Key],
-    name: str,
-    *,
-    is_compared: bool,
-) -> NameLookup:
-    """Look up the names of one request; neighbouring keys only if `is_compared`."""
-    type_name, key = main_key
+def lookup_key(request: "NameRequest") -> tuple[Any, ...]:
+    """Equal for requests with the same answer of `names_query`. Raises ToolRefusalError."""
+    return _request_keys(request).lookup_key
+
+
+def names_query(scope: GraphScope, request: "NameRequest") -> BoundQuery[NameLookup]:
+    """Looks up the names of one request; neighbouring keys only if it has a threshold. Raises ToolRefusalError."""
+    keys = _request_keys(request)
+    type_name, key = keys.main
     statement, key_params = expand_values(
-        _LOOK_UP_SQL, "key", [key, *(other_key for _, other_key in other_keys)]
+        _LOOK_UP_SQL, "key", [key, *(other for _, other in keys.all if other != key)]
     )
-    params = {**neighbour_params(scope, type_name, key), "called": name, "is_compared": is_compared}
-    rows = await statement.tuples(session, {**params, **key_params})
-    lookup = NameLookup()
-    for row_kind, row_key, node_id, node_name, is_there in rows:
-        if row_kind == "neighbour":
-            lookup.neighbours[row_key] = node_id
-        elif row_kind == "held":
-            lookup.owners[type_name, row_key] = ResolvedNode(node_id, node_name, is_there)
-        else:
-            lookup = replace(lookup, exact_match=node_id)
-    return lookup
+    params = {
+        **neighbour_params(scope, type_name, key),
+        "called": request.name,
+        "is_compared": request.duplicate_threshold is not None,
+    }
+
+    def read(rows: Sequence[Any]) -> NameLookup:
+        lookup = NameLookup()
+        for row_kind, row_key, node_id, node_name, is_there in rows:
+            if row_kind == "neighbour":
+                lookup.neighbours[row_key] = node_id
+            elif row_kind == "held":
+                lookup.owners[type_name, row_key] = ResolvedNode(node_id, node_name, is_there)
+            else:
+                lookup = replace(lookup, exact_match=node_id)
+        return lookup
+
+    return BoundQuery(statement, {**params, **key_params}, read)
 
 
 MAX_ALIASES: Final = 10
@@ -132,6 +137,16 @@ class _RequestKeys:
     @property
     def all(self) -> dict[Key, str]:
         return {**self.derived, **self.aliases, self.main: self.request.name}
+
+    @property
+    def lookup_key(self) -> tuple[Any, ...]:
+        """Equal for requests with the same answer."""
+        return (
+            *self.main,
+            self.request.name,
+            frozenset(self.all),
+            self.request.duplicate_threshold,
+        )
 
 
 @dataclass(frozen=True)
@@ -245,12 +260,20 @@ def _request_keys(request: NameRequest) -> _RequestKeys:
 
 
 async def _look_up(session: AsyncSession, scope: GraphScope, keys: _RequestKeys) -> NameLookup:
-    request = keys.request
-    other_keys = [key for key in keys.all if key != keys.main]
-    is_compared = request.duplicate_threshold is not None
-    return await look_up_names(
-        session, scope, keys.main, other_keys, request.name, is_compared=is_compared
-    )
+    buffer = upsert.element_buffer(session)
+    lookup: NameLookup | None = None if buffer is None else buffer.lookups.get(keys.lookup_key)
+    if buffer is None or lookup is None:
+        return await names_query(scope, keys.request).answer(session)
+    owners, neighbours = dict(lookup.owners), dict(lookup.neighbours)
+    exact_match = lookup.exact_match
+    for (type_name, key), row in buffer.written_names.items():
+        if (type_name, key) in keys.all:
+            owners[type_name, key] = ResolvedNode(row["node_id"], row["name"])
+        if type_name == keys.request.type_name:
+            neighbours[key] = row["node_id"]
+    if keys.main in owners or keys.request.duplicate_threshold is None:
+        neighbours = {}
+    return NameLookup(owners, exact_match, neighbours)
 
 
 async def _resolve(

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -88,7 +88,7 @@ class Page:
 
 
 @dataclass(frozen=True)
-class _CachedVersions:
+class CachedVersions:
     versions: Sequence[Page]
     at: float
     """Monotonic time of this process, in seconds."""
@@ -143,31 +143,48 @@ async def find_pages(
     URLs are compared exactly first, then without fragment and trailing slash and with the host in lower case.
     """
     unique_urls = list(dict.fromkeys(urls))
-    cache: dict[str, _CachedVersions] = transaction_cache(session).setdefault(
-        (_PAGES_AT_SQL, scope), {}
-    )
+    cache = _page_cache(session, scope)
     if missing := [url for url in unique_urls if url not in cache]:
-        new_versions = await _find_versions(session, scope, missing)
-        now = time.monotonic()
-        cache |= {url: _CachedVersions(versions, now) for url, versions in new_versions.items()}
+        cache |= await pages_query(scope, missing).answer(session)
+    if missing := [url for url in unique_urls if url not in cache]:
+        cache |= _as_cached(await _load_pages(session, scope), missing)
     return {url: cache[url].as_of_now() for url in unique_urls if url in cache}
 
 
-async def _find_versions(
-    session: AsyncSession, scope: GraphScope, requested: Sequence[str]
-) -> dict[str, list[Page]]:
+def remember_pages(
+    session: AsyncSession, scope: GraphScope, pages: Mapping[str, CachedVersions]
+) -> None:
+    """Saves `find_pages` the answer of `pages_query`."""
+    _page_cache(session, scope).update(pages)
+
+
+def pages_query(scope: GraphScope, urls: Iterable[str]) -> BoundQuery[dict[str, CachedVersions]]:
+    """Finds pages that are stored at the requested URLs, up to fragment, slash and case of the host."""
+    requested = list(dict.fromkeys(urls))
     spellings = {
         variant
         for url in requested
         for variant in (url, normalize_url(url), f"{normalize_url(url)}/")
     }
-    versions_by_url = _group_by_url(await _load_pages(session, scope, spellings), requested)
-    if len(versions_by_url) < len(requested):
-        recent_pages = await _load_pages(session, scope)
-        versions_by_url |= _group_by_url(
-            recent_pages, [url for url in requested if url not in versions_by_url]
-        )
-    return versions_by_url
+    statement, params = expand_values(_PAGES_AT_SQL, "url", list(spellings))
+    return BoundQuery(
+        statement,
+        {**scope.sql_params, **params},
+        lambda rows: _as_cached([Page(*row) for row in rows], requested),
+    )
+
+
+def _page_cache(session: AsyncSession, scope: GraphScope) -> dict[str, CachedVersions]:
+    cache: dict[str, CachedVersions] = transaction_cache(session).setdefault(
+        (_PAGES_AT_SQL, scope), {}
+    )
+    return cache
+
+
+def _as_cached(pages: Sequence[Page], requested: Sequence[str]) -> dict[str, CachedVersions]:
+    now = time.monotonic()
+    versions_by_url = _group_by_url(pages, requested)
+    return {url: CachedVersions(versions, now) for url, versions in versions_by_url.items()}
 
 
 async def list_recent_urls(session: AsyncSession, scope: GraphScope, limit: int) -> list[str]:
@@ -202,14 +219,9 @@ def _group_by_url(pages: Sequence[Page], requested: Sequence[str]) -> dict[str, 
     return {url: versions for url, versions in versions_by_url.items() if versions}
 
 
-async def _load_pages(
-    session: AsyncSession, scope: GraphScope, urls: Collection[str] | None = None
-) -> list[Page]:
-    """Versions of the pages at `urls`, or of any page without them; the most recently fetched first."""
-    statement, params = (
-        (_ALL_PAGES, {}) if urls is None else expand_values(_PAGES_AT_SQL, "url", list(urls))
-    )
-    return [Page(*row) for row in await statement.rows(session, {**scope.sql_params, **params})]
+async def _load_pages(session: AsyncSession, scope: GraphScope) -> list[Page]:
+    """Versions of any page, the most recently fetched first."""
+    return [Page(*row) for row in await _ALL_PAGES.rows(session, scope.sql_params)]
 
 
 async def _load_dates(

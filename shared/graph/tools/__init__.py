@@ -1,10 +1,12 @@
 """The graph tools that each phase offers to its model, and no others."""
 
+from dataclasses import replace
 from typing import Any
 
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import GraphScope
+from shared.graph.tools.batch import WriteBatch
 from shared.graph.tools.conclusion_tools import (
     add_agent_advice_node,
     add_agent_analysis_node,
@@ -49,14 +51,15 @@ def graph_construction(
 ) -> GraphTools:
     """Tools that write facts: types, nodes and edges. Pass the process's `validators`, so that schemas compile once."""
     validators = validators or Validators()
+    batch = WriteBatch(scope, duplicate_threshold)
     return [
         query_graph(scope, embedding_search),
         list_node_types(scope),
         list_edge_types(scope),
         create_node_type(scope, validators),
         create_edge_type(scope, validators),
-        add_graph_node(scope, validators, duplicate_threshold),
-        add_graph_edge(scope, validators),
+        replace(add_graph_node(scope, validators, duplicate_threshold), batch=batch),
+        replace(add_graph_edge(scope, validators), batch=batch),
     ]
 
 

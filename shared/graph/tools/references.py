@@ -49,6 +49,12 @@ _NODES_BY_NAME: Final = CompiledStatement(
 )
 
 
+def referenced_id(reference: str) -> UUID | None:
+    """The id that a reference contains; None if it contains none or several."""
+    ids = set(_ID.findall(reference.lower()))
+    return UUID(ids.pop()) if len(ids) == 1 else None
+
+
 async def resolve_node_id(
     session: AsyncSession,
     scope: GraphScope,
@@ -60,9 +66,8 @@ async def resolve_node_id(
 
     An id is returned as it is. Raises ToolRefusalError, which lists candidates, if a name matches no node or several.
     """
-    ids = set(_ID.findall(reference.lower()))
-    if len(ids) == 1:
-        return UUID(ids.pop())
+    if (node_id := referenced_id(reference)) is not None:
+        return node_id
     name = normalize_name(reference.strip("\"'`[] ")[:_MAX_REFERENCE_CHARS], argument)
     matches = await _find_by_name(session, scope, name)
     if len(matches) == 1:

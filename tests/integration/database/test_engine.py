@@ -1,6 +1,7 @@
 """The pool, which detects connections closed by the server, and statements that are passed to psycopg directly."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from uuid import uuid4
 
@@ -184,6 +185,23 @@ async def test_a_read_holds_no_transaction_open(pool: Database, database_url: st
     with psycopg.connect(database_url, autocommit=True) as operator:
         state = operator.execute("select state from pg_stat_activity where pid = %s", [pid])
         assert state.fetchone() == ("idle",)
+
+
+async def test_a_cancelled_read_ends_though_it_waits_for_a_connection(pool: Database) -> None:
+    chance = random.Random(7)
+
+    async def read_forever() -> None:
+        while True:
+            await pool.read(_BACKEND)
+
+    for _ in range(60):
+        reading = [asyncio.create_task(read_forever()) for _ in range(20)]
+        for task in reading:
+            for _ in range(chance.randrange(6)):
+                await asyncio.sleep(0)
+            task.cancel()
+        _, pending = await asyncio.wait(reading, timeout=10)
+        assert not pending
 
 
 async def test_a_read_of_an_unavailable_server_is_a_transient_error() -> None:

@@ -1,0 +1,276 @@
+"""The calls of one answer that write facts run together, with the results and the graph of calls that run one by one."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, Final
+
+import pytest
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.database import ids
+from shared.database.engine import Database
+from shared.database.tables import GraphName, GraphNode, Source
+from shared.errors import RetrySoonError
+from shared.graph.tools import graph_construction
+from shared.llm.state_calls import StateCall, run_state_calls
+from shared.tools import Json, StateTool
+from tests.support import canonical_graph
+from tests.support.graph.agent_graph import PAGE, AgentGraph, make_agent_graph
+from tests.support.graph.tooling import find_tool
+from tests.support.seeds import first_seed, repeatable, seed_count
+from tests.support.sql_capture import captured_statements
+
+WALKS: Final = seed_count() or 12
+ANSWERS: Final = 8
+NAMES: Final = (
+    *("Ghana", "GHANA", "Togo", "togo", "Benin", "Bénin", "Mali", "Peru", "Fiji", "Oman"),
+    *("Northern Territory", "NORTHERN TERRITORY", "Côte d'Ivoire", "Cote d’Ivoire"),
+)
+SIMILAR: Final = ("Republic of Ghana", "Togoland", "Northern Territories", "N.T.", "Ivory Coast")
+"""Names of which some may be duplicates of others."""
+QUOTES: Final = (PAGE["content"], PAGE["content"][:40])
+
+
+@dataclass(frozen=True)
+class RandomAnswers:
+    """Random answers of a model. Names repeat in other spellings; in half of the answers, some calls have a fault."""
+
+    graph: AgentGraph
+    chance: random.Random
+    node_ids: list[str] = field(default_factory=list)
+    """Countries that exist."""
+
+    def next(self) -> list[tuple[str, Json]]:
+        faults = 0.0 if self.chance.random() < 0.5 else 0.2
+        added: list[str] = []
+        return [self._call(added, faults) for _ in range(self.chance.randint(2, 7))]
+
+    def _call(self, added: list[str], faults: float) -> tuple[str, Json]:
+        if self._is(0.05):
+            return "queryGraph", {"text": self.chance.choice(NAMES)}
+        if self._is(faults / 2):
+            return "addGraphEdge", {"type": "borders"}
+        ends = sorted({*self.node_ids, *added})
+        return (
+            self._edge(ends, faults)
+            if len(ends) > 1 and self._is(0.5)
+            else self._node(added, faults)
+        )
+
+    def _node(self, added: list[str], faults: float) -> tuple[str, Json]:
+        type_name = self.chance.choice(["Country", "Country", "Region"])
+        name = self.chance.choice(SIMILAR if self._is(faults) else NAMES)
+        # It has another id if a node of this name exists in another spelling.
+        if type_name == "Country" or self._is(faults):
+            added.append(str(ids.node_id(self.graph.scope.agent_id, type_name, name)))
+        properties: Json = {"summary": self.chance.choice(["A state.", "A land."])}
+        if self._is(0.3):
+            properties["population"] = self.chance.choice([7, 8, {"value": 9}])
+        if self._is(faults):
+            properties["population"] = "many"
+        arguments: Json = {
+            "type": self._misspelled(type_name, faults),
+            "name": name,
+            "properties": properties,
+            "evidence": [self._evidence(properties, faults)],
+        }
+        if self._is(faults):
+            arguments["aliases"] = self.chance.sample(["Gold Coast", "The Interior", *SIMILAR], 1)
+        if self._is(0.1 + faults) and self.node_ids:
+            arguments["distinctFrom"] = [self.chance.choice(self.node_ids)]
+        return "addGraphNode", arguments
+
+    def _edge(self, node_ids: Sequence[str], faults: float) -> tuple[str, Json]:
+        ends = [
+            self.chance.choice(NAMES) if self._is(faults / 2) else node_id
+            for node_id in self.chance.sample(node_ids, 2)
+        ]
+        return "addGraphEdge", {
+            "type": self._misspelled("borders", faults),
+            "sourceId": ends[0],
+            "targetId": ends[1],
+            "properties": {},
+            "evidence": [self._evidence({}, faults)],
+        }
+
+    def _misspelled(self, name: str, faults: float) -> str:
+        return (
+            self.chance.choice([name.lower(), f"{name}s", "Planet"]) if self._is(faults) else name
+        )
+
+    def _evidence(self, properties: Json, faults: float) -> Json:
+        evidence: Json = {"sourceUrl": PAGE["url"], "quote": self.chance.choice(QUOTES)}
+        if self._is(faults):
+            evidence["sourceUrl"] = self.chance.choice(
+                [PAGE["url"] + "/", "https://unread.example/"]
+            )
+        if self._is(faults / 2):
+            evidence["quote"] = "No page says this at all."
+        if properties and self._is(faults):
+            evidence["properties"] = self.chance.sample(sorted(properties), 1)
+        return evidence
+
+    def _is(self, share: float) -> bool:
+        return self.chance.random() < share
+
+
+def calls_of(
+    tools: Sequence[StateTool[Any]], answer: Sequence[tuple[str, Json]]
+) -> list[StateCall]:
+    calls = []
+    for name, arguments in answer:
+        tool = find_tool(list(tools), name)
+        try:
+            calls.append(StateCall(tool, tool.arguments.model_validate(arguments)))
+        except ValueError as fault:
+            calls.append(StateCall(tool, None, f"{len(str(fault))} characters of complaint"))
+    return calls
+
+
+async def state(session: AsyncSession, graph: AgentGraph) -> Json:
+    """The graph, and the names that are reserved."""
+    names = await session.execute(
+        select(GraphName.type, GraphName.key, GraphName.name, GraphName.node_id)
+        .where(GraphName.agent_id == graph.scope.agent_id)
+        .order_by(GraphName.type, GraphName.key)
+    )
+    return {
+        **await canonical_graph.canonical(session, graph.scope),
+        "names": [tuple(row) for row in names],
+    }
+
+
+def timeless(result: Json) -> Json:
+    """The result without the time of writing, which differs."""
+    nodes = [{**node, "updatedAt": None} for node in result.get("nodes", [])]
+    return result | ({"nodes": nodes} if nodes else {})
+
+
+def without_batch(tools: Sequence[StateTool[Any]]) -> list[StateTool[Any]]:
+    return [replace(tool, batch=None) for tool in tools]
+
+
+async def walk(graph: AgentGraph, chance: random.Random) -> int:
+    """Write random answers, each one by one, then, after a rollback, together. Return how many had no refused call."""
+    together = 0
+    answers = RandomAnswers(graph, chance)
+    tools = graph_construction(graph.scope, graph.validators)
+    for _ in range(ANSWERS):
+        answer = answers.next()
+        async with graph.database.transaction() as session:
+            expected = []
+            for call in calls_of(without_batch(tools), answer):
+                expected += await run_state_calls(session, graph.scope.agent_id, [call])
+            expected_state = await state(session, graph)
+            await session.rollback()
+        async with graph.database.transaction() as session:
+            results = await run_state_calls(session, graph.scope.agent_id, calls_of(tools, answer))
+            assert list(map(timeless, results)) == list(map(timeless, expected)), answer
+            together += all("error" not in r for r in results)
+            print("T", together)
+            assert await state(session, graph) == expected_state, answer
+            countries = select(GraphNode.id).where(
+                GraphNode.type == "Country", GraphNode.agent_id == graph.scope.agent_id
+            )
+            node_ids = await session.scalars(countries.order_by(GraphNode.id))
+            answers.node_ids[:] = map(str, node_ids)
+    return together
+
+
+async def test_calls_that_run_together_do_what_they_do_one_by_one(database: Database) -> None:
+    first, together = first_seed(), 0
+    for seed in range(first, first + WALKS):
+        with repeatable(seed):
+            graph = await make_agent_graph(database, f"watcher {seed}")
+            await graph.node_type("Region")
+            together += await walk(graph, random.Random(seed))
+    assert together > 2 * WALKS, "too few answers are written together"
+
+
+def nodes_and_edges(graph: AgentGraph, names: Sequence[str]) -> list[tuple[str, Json]]:
+    """New nodes, and an edge from each to the next."""
+    evidence = [{"sourceUrl": PAGE["url"], "quote": PAGE["content"]}]
+    nodes = [
+        (
+            "addGraphNode",
+            {
+                "type": "Country",
+                "name": name,
+                "properties": {"summary": "A state."},
+                "evidence": evidence,
+            },
+        )
+        for name in names
+    ]
+    node_ids = [str(ids.node_id(graph.scope.agent_id, "Country", name)) for name in names]
+    edges = [
+        (
+            "addGraphEdge",
+            {"type": "borders", "sourceId": source, "targetId": target, "evidence": evidence},
+        )
+        for source, target in pairwise(node_ids)
+    ]
+    return [*nodes, *edges]
+
+
+async def test_the_number_of_statements_that_write_does_not_grow_with_the_calls(
+    agent_graph: AgentGraph,
+) -> None:
+    tools = graph_construction(agent_graph.scope, agent_graph.validators)
+    written = []
+    for names in (["Ghana", "Mali"], ["Peru", "Fiji", "Chad", "Oman", "Laos", "Cuba", "Iran"]):
+        calls = calls_of(tools, nodes_and_edges(agent_graph, names))
+        with captured_statements() as statements:
+            async with agent_graph.database.transaction() as session:
+                results = await run_state_calls(session, agent_graph.scope.agent_id, calls)
+        assert all(result["created"] for result in results)
+        written.append(sum("insert into" in statement for statement, _ in statements))
+    assert written == [1, 1]
+
+
+async def test_a_node_that_another_transaction_writes_meanwhile_is_updated(
+    agent_graph: AgentGraph,
+) -> None:
+    """A single call takes no lock: its node may be written between the look-up and the write."""
+    tools = graph_construction(agent_graph.scope, agent_graph.validators)
+    [add_node] = [tool for tool in tools if tool.name == "addGraphNode"]
+    node_id = ids.node_id(agent_graph.scope.agent_id, "Country", "Ghana")
+
+    async def write_meanwhile(session: AsyncSession, arguments: Any) -> Json:
+        if not others:
+            others.append(await agent_graph.node("Ghana"))
+        return await add_node.run(session, arguments)
+
+    others: list[Any] = []
+    answer = nodes_and_edges(agent_graph, ["Mali", "Ghana"])
+    calls = calls_of(
+        [replace(add_node, run=write_meanwhile), find_tool(tools, "addGraphEdge")], answer
+    )
+    async with agent_graph.database.transaction() as session:
+        results = await run_state_calls(session, agent_graph.scope.agent_id, calls)
+    assert [result["created"] for result in results] == [True, False, True]
+    assert results[1]["nodeId"] == str(node_id)
+
+
+async def test_a_page_that_is_retracted_meanwhile_supports_nothing(agent_graph: AgentGraph) -> None:
+    tools = graph_construction(agent_graph.scope, agent_graph.validators)
+    [add_node] = [tool for tool in tools if tool.name == "addGraphNode"]
+
+    async def retract_meanwhile(session: AsyncSession, arguments: Any) -> Json:
+        async with agent_graph.database.transaction() as other:
+            for source in await other.scalars(select(Source)):
+                source.retracted_at = source.fetched_at
+        return await add_node.run(session, arguments)
+
+    calls = calls_of(
+        [replace(add_node, run=retract_meanwhile), find_tool(tools, "addGraphEdge")],
+        nodes_and_edges(agent_graph, ["Mali", "Ghana"]),
+    )
+    with pytest.raises(RetrySoonError, match="retracted"):
+        async with agent_graph.database.transaction() as session:
+            await run_state_calls(session, agent_graph.scope.agent_id, calls)
+    async with agent_graph.database.transaction() as session:
+        assert (await state(session, agent_graph))["nodes"] == []
