@@ -20,7 +20,7 @@ from shared.billing import reservations
 from shared.billing.reservations import Attempt
 from shared.database import ids
 from shared.database.engine import Database
-from shared.database.statements import BoundQuery, CompiledStatement, Executor, RoundTrip
+from shared.database.statements import STRICT, BoundQuery, CompiledStatement, Executor, RoundTrip
 from shared.database.tables import Call
 from shared.database.unit_of_work import FollowUp
 from shared.enums import CallKind, Phase
@@ -147,6 +147,11 @@ async def report_progress(database: Database, call_id: UUID, received_chars: int
 
 async def answer_call(session: Executor, call_id: UUID, answer: CallAnswer) -> None:
     """Records the first answer. A later answer to the same call has no effect."""
+    await answering(call_id, answer).answer(session)
+
+
+def answering(call_id: UUID, answer: CallAnswer) -> BoundQuery[None]:
+    """Does the same."""
     params = {
         "of_call": call_id,
         "answer": answer.content,
@@ -154,7 +159,7 @@ async def answer_call(session: Executor, call_id: UUID, answer: CallAnswer) -> N
         "output_tokens": answer.output_tokens,
         "cost_usd": answer.cost_usd,
     }
-    await _ANSWER.run(session, params)
+    return BoundQuery(_ANSWER, params, lambda _: None)
 
 
 MAX_FAILURES: Final = 50
@@ -176,11 +181,13 @@ def open_calls(
     """
     priced_rows = [{**row, "usd": max_costs[row["id"]]} for row in rows]
     params = reservations.reservation_params(agent_id, max_costs)
-    query = BoundQuery(_OPEN_PAID, {**params, "rows": json.dumps(priced_rows, default=str)}, list)
+    query = BoundQuery(
+        _OPEN_PAID, {**params, "rows": json.dumps(priced_rows, default=str), STRICT: False}, list
+    )
     inserted = trip.ask(query)
 
     async def finish(session: Executor) -> OpenedCalls:
-        if not inserted.value:
+        if not inserted.value[0].is_opened:
             return await _open_each(session, agent_id, rows, max_costs)
         day = await reservations.check_reserved(session, params, inserted.value[0])
         if day is None:
@@ -212,8 +219,9 @@ def answer_paid_call(
         "input_tokens": answer.input_tokens,
         "output_tokens": answer.output_tokens,
         "cost_usd": answer.cost_usd,
+        STRICT: False,
     }
-    is_settled = trip.ask(BoundQuery(_ANSWER_PAID, params, bool))
+    is_settled = trip.ask(BoundQuery(_ANSWER_PAID, params, lambda rows: bool(rows[0].is_settled)))
 
     async def finish(session: Executor) -> None:
         if not is_settled.value:
@@ -289,8 +297,11 @@ opened as (
   left join of_installation on true
   returning id
 )
-select of_agent.day as agent_day, of_installation.day as installation_day
-from opened left join of_agent on true left join of_installation on true
+select opened.id is not null as is_opened, of_agent.day as agent_day,
+  of_installation.day as installation_day,
+  case when :strict and of_installation.day is null then roll_back() end
+from (values (1)) as once left join opened on true left join of_agent on true
+left join of_installation on true
 """)
 
 _FAIL: Final = CompiledStatement(f"""
@@ -316,5 +327,6 @@ with closed as (
   returning id
 ),
 {reservations.SETTLE_CTES}
-select id from closed
+select exists (select from closed) as is_settled,
+  case when :strict and not exists (select from closed) then roll_back() end
 """)

@@ -15,7 +15,7 @@ from uuid import UUID
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import BoundQuery, CompiledStatement, Executor, Row
+from shared.database.statements import STRICT, BoundQuery, CompiledStatement, Executor, Row
 
 # The limit tells PostgreSQL that the table has one row. Otherwise it assumes 1,510, finds the generic plan too expensive
 # and plans the statement again for every execution.
@@ -213,7 +213,8 @@ def released_params(attempt: Attempt) -> SettleParams:
 async def write_off_call(session: Executor, call_id: UUID) -> None:
     """Books the reserved maximum of a call as spent, because its actual cost may never be known."""
     await spend(
-        session, await BoundQuery(_WRITE_OFF_CALL, {"which": call_id}, list).answer(session)
+        session,
+        await BoundQuery(_WRITE_OFF_CALL, {"which": call_id, STRICT: False}, list).answer(session),
     )
 
 
@@ -224,7 +225,7 @@ async def write_off_step(session: Executor, step_id: UUID) -> None:
 
 def step_write_off(step_id: UUID) -> BoundQuery[Sequence[Row]]:
     """Closes the reservations of a step's calls. `spend` books the rows that it returns."""
-    return BoundQuery(_WRITE_OFF_STEP, {"which": step_id}, list)
+    return BoundQuery(_WRITE_OFF_STEP, {"which": step_id, STRICT: False}, list)
 
 
 async def spend(session: Executor, written_off: Sequence[Row]) -> None:
@@ -322,11 +323,14 @@ with held as (
   select id, agent_id, reserved_on, reserved_usd from calls
   where {column} = :which and reserved_on is not null
   for update
+),
+closed as (
+  update calls
+  set assumed_usd = calls.assumed_usd + held.reserved_usd, reserved_usd = null, reserved_on = null
+  from held where calls.id = held.id
+  returning held.agent_id, held.reserved_on as day, held.reserved_usd as usd
 )
-update calls
-set assumed_usd = calls.assumed_usd + held.reserved_usd, reserved_usd = null, reserved_on = null
-from held where calls.id = held.id
-returning held.agent_id, held.reserved_on as day, held.reserved_usd as usd
+select agent_id, day, usd, case when :strict then roll_back() end from closed
 """)
 
 

@@ -79,6 +79,14 @@ KEEPALIVE_OPTIONS = {
 }
 
 
+_ROLLED_BACK: Final = "VG001"
+"""SQLSTATE of the function `roll_back()`."""
+
+
+class UndoneError(Exception):
+    """A statement has forbidden to commit. Nothing was written; with its result at hand, it may be."""
+
+
 class Database:
     """A pool of connections. Create one per process and close it at the end."""
 
@@ -159,11 +167,16 @@ class Database:
             await self._direct.open()
         try:
             async with self._direct.connection() as connection:
-                # `asyncio.wait_for` of Python 3.11, with which the pool waits, loses a cancellation that comes just when a
-                # connection is free.
-                if _pending_cancellations() > cancellations:
-                    raise asyncio.CancelledError
-                yield connection
+                try:
+                    # `asyncio.wait_for` of Python 3.11, with which the pool waits, loses a cancellation that comes just
+                    # when a connection is free.
+                    _raise_if_cancelled(cancellations)
+                    yield connection
+                    _raise_if_cancelled(cancellations)
+                except asyncio.CancelledError:
+                    # It may be amid a pipeline, and would then ignore the statements of the next user.
+                    await connection.close()
+                    raise
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise _unavailable(_first_line(error), cancellations) from error
 
@@ -175,18 +188,32 @@ class Database:
         async with self.connection() as connection:
             return await query.answer(connection)
 
+    async def write(self, trip: RoundTrip) -> None:
+        """Make `trip` in a transaction without SQLAlchemy, which takes this one round trip.
+
+        Raises UndoneError if a statement forbids to commit, and otherwise like `connection`.
+        """
+        async with self.connection() as connection:
+            try:
+                await trip.make(connection, begins=True, commits=True)
+            except Exception as error:
+                await connection.rollback()
+                if isinstance(error, psycopg.Error) and error.sqlstate == _ROLLED_BACK:
+                    raise UndoneError from error
+                raise
+
     @asynccontextmanager
     async def writing(self, trip: RoundTrip) -> AsyncIterator[AsyncConnection[Any]]:
         """Make `trip` in a transaction without SQLAlchemy, which commits when the block ends and rolls back when it raises.
 
-        Takes two round trips. Raises like `connection`.
+        Takes two round trips, so that the block can use the results. Raises like `connection`.
         """
         async with self.connection() as connection:
             try:
                 await trip.make(connection, begins=True)
                 yield connection
                 await connection.execute("commit")
-            except BaseException:
+            except Exception:
                 await connection.rollback()
                 raise
 
@@ -243,6 +270,11 @@ def _unavailable(reason: str, cancellations: int) -> BaseException:
     if _pending_cancellations() > cancellations:
         return asyncio.CancelledError()
     return RetrySoonError(f"PostgreSQL: {reason}")
+
+
+def _raise_if_cancelled(cancellations: int) -> None:
+    if _pending_cancellations() > cancellations:
+        raise asyncio.CancelledError
 
 
 def _pending_cancellations() -> int:

@@ -220,6 +220,10 @@ class PendingResult(Generic[T]):
     value: T
 
 
+STRICT: Final = "strict"
+"""Parameter of statements that may forbid a commit: see `RoundTrip.make`."""
+
+
 @dataclass(frozen=True)
 class RoundTrip:
     """Statements that do not need each other's results, sent together: waiting for each takes longer than running it."""
@@ -231,25 +235,32 @@ class RoundTrip:
         self._queries.append((query, answer))
         return answer
 
-    async def make(self, session: Executor, *, begins: bool = False) -> None:
+    async def make(self, session: Executor, *, begins: bool = False, commits: bool = False) -> None:
         """Runs the statements in the order in which they were added. Raises the psycopg error of the first that fails,
         and what the `read` of a query raises.
 
-        `begins`: a transaction begins in the same round trip.
+        A transaction `begins` before them, and `commits` after them, in the same round trip. A statement with the parameter
+        STRICT must then raise an error itself if its result forbids to commit.
         """
+        if not self._queries:
+            return
         if len(self._queries) == 1 and not begins:
             [(query, answer)] = self._queries
             answer.value = await query.answer(session)
-            return
-        if not self._queries:
             return
         driver = await driver_connection(session)
         async with driver.pipeline():
             if begins:
                 await driver.execute("begin")
             cursors = [
-                await query.statement.send(driver, query.params) for query, _ in self._queries
+                await query.statement.send(
+                    driver,
+                    {**query.params, STRICT: commits} if STRICT in query.params else query.params,
+                )
+                for query, _ in self._queries
             ]
+            if commits:
+                await driver.execute("commit")
         for (query, answer), cursor in zip(self._queries, cursors, strict=True):
             answer.value = query.read(await fetch_rows(cursor))
 

@@ -7,23 +7,34 @@ that need no results of earlier statements are deferred, and need no session: th
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.engine import Database
+from shared.database.engine import Database, UndoneError
 from shared.database.statements import BoundQuery, Executor, RoundTrip, flush
 from shared.errors import TransientError
 
 T = TypeVar("T")
 Write = Callable[[AsyncSession], Awaitable[T]]
 FollowUp = Callable[[Executor], Awaitable[None]]
-DeferredWrite = Callable[[RoundTrip], FollowUp | None]
+
+
+@dataclass(frozen=True)
+class Note:
+    """A follow-up that runs no statement, unless one of its write has forbidden to commit (see `RoundTrip.make`)."""
+
+    run: FollowUp
+
+
+DeferredWrite = Callable[[RoundTrip], FollowUp | Note | None]
 """Adds its statements to the round trip, and returns what must run after it, if anything, in the same transaction."""
 
 SAVE_RETRY_SECONDS = 0.5
+_NO_EXECUTOR: Any = None
+"""For notes after a commit."""
 
 
 @dataclass
@@ -126,6 +137,14 @@ class UnitOfWork:
         only briefly.
         """
         self._changes.deferred.append(write)
+
+    def defer_query(self, query: BoundQuery[Any]) -> None:
+        """Defers a query whose result is not needed."""
+
+        def write(trip: RoundTrip) -> None:
+            trip.ask(query)
+
+        self.defer(write)
 
     async def flush_deferred(self) -> None:
         """Runs the deferred writes now, for a caller that writes the very end of the transaction itself."""
@@ -236,11 +255,20 @@ class UnitOfWork:
 
     async def _write_alone(self, changes: Changes) -> None:
         """Writes what is deferred in a transaction of its own."""
-        trip = RoundTrip()
-        trip.ask(self._begin)
-        followups = [write(trip) for write in changes.deferred]
+        trip, followups = self._trip(changes)
+        if all(isinstance(followup, Note) for followup in followups):
+            with suppress(UndoneError):
+                await self._database.write(trip)
+                await _follow_up(followups, _NO_EXECUTOR)
+                return
+            trip, followups = self._trip(changes)
         async with self._database.writing(trip) as connection:
             await _follow_up(followups, connection)
+
+    def _trip(self, changes: Changes) -> tuple[RoundTrip, Sequence[FollowUp | Note]]:
+        trip = RoundTrip()
+        trip.ask(self._begin)
+        return trip, _add_all(changes.deferred, trip)
 
     async def _roll_back(self, error: BaseException) -> None:
         """Rolls back and commits what was kept. Raises the error as the database reports it, unless it is the same."""
@@ -279,15 +307,21 @@ class UnitOfWork:
 async def _write_deferred(changes: Changes, executor: Executor) -> None:
     deferred, changes.deferred = changes.deferred, []
     trip = RoundTrip()
-    followups = [write(trip) for write in deferred]
+    followups = _add_all(deferred, trip)
+    changes.of_writer.clear()
     await trip.make(executor)
     await _follow_up(followups, executor)
 
 
-async def _follow_up(followups: Sequence[FollowUp | None], executor: Executor) -> None:
+def _add_all(writes: Sequence[DeferredWrite], trip: RoundTrip) -> Sequence[FollowUp | Note]:
+    followups = [write(trip) for write in writes]
+    return [followup for followup in followups if followup is not None]
+
+
+async def _follow_up(followups: Sequence[FollowUp | Note], executor: Executor) -> None:
     for followup in followups:
-        if followup is not None:
-            await followup(executor)
+        run = followup.run if isinstance(followup, Note) else followup
+        await run(executor)
 
 
 def _without_session(write: Callable[[], None]) -> Write[None]:

@@ -15,7 +15,7 @@ from shared.billing.reservations import Attempt
 from shared.database.engine import Database
 from shared.database.statements import Executor, RoundTrip
 from shared.database.tables import Call
-from shared.database.unit_of_work import Changes, FollowUp, UnitOfWork
+from shared.database.unit_of_work import Changes, Note, UnitOfWork
 from shared.errors import TransientError, VigilError
 from shared.workflow.leases import Lease
 
@@ -77,13 +77,13 @@ class PaidCalls:
         """Records the answer and books its cost at the end of the open transaction."""
         reservation = self._reservations.get(call.id)
         if reservation is None:
-            self._unit.defer(
-                lambda _: partial(call_ledger.answer_call, call_id=call.id, answer=answer)
-            )
+            self._unit.defer_query(call_ledger.answering(call.id, answer))
             return
         attempt, is_billed = reservation.attempt, not reservation.is_unsent
         self._unit.defer(
-            lambda trip: call_ledger.answer_paid_call(trip, attempt, answer, is_billed=is_billed)
+            lambda trip: Note(
+                call_ledger.answer_paid_call(trip, attempt, answer, is_billed=is_billed)
+            )
         )
 
     def settle(self, call: Call, cost_usd: Decimal | None) -> None:
@@ -96,11 +96,7 @@ class PaidCalls:
             if reservation.is_unsent
             else reservations.settled_params(reservation.attempt, cost_usd)
         )
-
-        def close(trip: RoundTrip) -> None:
-            trip.ask(reservations.settle_query(closing))
-
-        self._unit.defer(close)
+        self._unit.defer_query(reservations.settle_query(closing))
 
     async def record_failure(self, call: Call, epoch: int, failure: Failure) -> None:
         """Records that the last attempt of `call` failed, books its cost, and commits."""
@@ -198,8 +194,8 @@ class CallRecorder:
         await call_ledger.answer_call(session, call.id, answer)
         self._paid_calls.settle(call, answer.cost_usd)
 
-    def _write(self, changes: Changes, trip: RoundTrip) -> FollowUp:
-        requests: dict[str, CallRequest] = changes.of_writer.pop(self)
+    def _write(self, changes: Changes, trip: RoundTrip) -> Note:
+        requests: dict[str, CallRequest] = changes.of_writer[self]
         self._uncommitted -= requests.keys()
         rows = {key: self._new_row(request) for key, request in requests.items()}
         max_costs = {
@@ -217,4 +213,4 @@ class CallRecorder:
             calls_by_request = dict(zip(requests, calls, strict=True))
             changes.on_commit.append(partial(self._opened.update, calls_by_request))
 
-        return note
+        return Note(note)

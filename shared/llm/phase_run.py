@@ -289,10 +289,10 @@ class PhaseRun:
         """Writes a paid result, even if the worker is cancelled; see `UnitOfWork.save`."""
 
         def write_all() -> None:
-            self._note_recorded()
             if self.lease.is_after_wait and self._has_been_answered:
                 self.defer(wait_ending(self.lease))
             write()
+            self._note_recorded()
 
         await self._unit.save(write_all, prepare)
 
@@ -331,7 +331,7 @@ class PhaseRun:
         return run_changes
 
     def _write_changes(self, changes: Changes, trip: RoundTrip) -> None:
-        run_changes: _RunChanges = changes.of_writer.pop(self)
+        run_changes: _RunChanges = changes.of_writer[self]
         trip.ask(
             phase_run_store.append_events(
                 self.interaction, run_changes.events, run_changes.is_complete
@@ -340,7 +340,7 @@ class PhaseRun:
 
     def defer(self, query: BoundQuery[Any]) -> None:
         """Runs the query with the next commit; its result is not needed."""
-        self._unit.defer(partial(_ask, query))
+        self._unit.defer_query(query)
 
     def open_call(self, request: CallRequest) -> None:
         """See `CallRecorder.open_call`."""
@@ -512,7 +512,3 @@ def _restore_answer(call: Call) -> ChatAnswer:
     return ChatAnswer(
         call.answer["message"], call.answer["finish_reason"], call.input_tokens, call.output_tokens
     )
-
-
-def _ask(query: BoundQuery[Any], trip: RoundTrip) -> None:
-    trip.ask(query)

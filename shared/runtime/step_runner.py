@@ -19,7 +19,7 @@ from shared.billing.budgets import BudgetUsedUpError
 from shared.database.engine import Database
 from shared.database.statements import Executor, RoundTrip
 from shared.database.tables import Step
-from shared.database.unit_of_work import FollowUp, UnitOfWork
+from shared.database.unit_of_work import Note, UnitOfWork
 from shared.enums import StepKind
 from shared.errors import PermanentError, RetrySoonError, TransientError
 from shared.events.codec import encode
@@ -208,16 +208,16 @@ class StepRunner:
         """Ends a step whose events follow from its row alone."""
         ended_steps: list[Step] = []
 
-        def end(trip: RoundTrip) -> FollowUp:
+        def end(trip: RoundTrip) -> Note:
+            failpoint(Failpoint.STATE_WRITTEN)
             ended = trip.ask(steps.ending(lease, result))
             written_off = trip.ask(reservations.step_write_off(lease.step_id))
 
             async def settle(executor: Executor) -> None:
                 ended_steps.append(ended.value)
                 await reservations.spend(executor, written_off.value)
-                failpoint(Failpoint.STATE_WRITTEN)
 
-            return settle
+            return Note(settle)
 
         unit.defer(end)
         await unit.commit()

@@ -9,11 +9,11 @@ from functools import partial
 from typing import Final, TypeVar, cast
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Interval, Table, and_, bindparam, func, or_, select, update
+from sqlalchemy import ColumnElement, Interval, Table, and_, bindparam, func, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.engine import Database
-from shared.database.statements import BoundQuery, CompiledStatement, Row
+from shared.database.statements import STRICT, BoundQuery, CompiledStatement, Row
 from shared.database.tables import Step
 from shared.database.unit_of_work import UnitOfWork
 from shared.enums import StepKind, StepStatus
@@ -61,32 +61,27 @@ class Lease:
 _STEPS: Final = cast(Table, Step.__table__)
 _STEP_ID: Final = _STEPS.c.id == bindparam("of_step")
 _NOW: Final = func.clock_timestamp()
-_LOCK_STEP: Final = CompiledStatement(
-    select(_STEPS.c.epoch)
-    .where(_STEP_ID, _STEPS.c.status == StepStatus.RUNNING)
-    .with_for_update(key_share=True)
+_LOCK_STEP: Final = CompiledStatement(f"""
+with held as (
+  select epoch from steps where id = :of_step and status = '{StepStatus.RUNNING}' for no key update
 )
+select (select epoch from held) as epoch,
+  case when :strict and (select epoch from held) is distinct from :of_epoch then roll_back() end
+""")
 _LOOK: Final = CompiledStatement(select(_STEPS, _NOW.label("now")).where(_STEP_ID))
-_CLAIM: Final = CompiledStatement(
-    update(_STEPS)
-    .where(
-        _STEP_ID,
-        _STEPS.c.epoch == bindparam("epoch_before"),
-        or_(
-            (_STEPS.c.status == StepStatus.PENDING)
-            & (func.coalesce(_STEPS.c.retry_at, _NOW) <= _NOW),
-            (_STEPS.c.status == StepStatus.RUNNING) & (_STEPS.c.lease_until < _NOW),
-        ),
-    )
-    .values(
-        status=StepStatus.RUNNING,
-        epoch=_STEPS.c.epoch + 1,
-        lease_owner=bindparam("owner"),
-        lease_until=_NOW + bindparam("seconds", type_=Interval),
-        started_at=func.coalesce(_STEPS.c.started_at, _NOW),
-    )
-    .returning(_STEPS.c.epoch)
+_CLAIM: Final = CompiledStatement(f"""
+with claimed as (
+  update steps
+  set status = '{StepStatus.RUNNING}', epoch = epoch + 1, lease_owner = :owner,
+    lease_until = clock_timestamp() + :seconds, started_at = coalesce(started_at, clock_timestamp())
+  where id = :of_step and epoch = cast(:of_epoch as integer) - 1 and (
+    (status = '{StepStatus.PENDING}' and coalesce(retry_at, clock_timestamp()) <= clock_timestamp())
+    or (status = '{StepStatus.RUNNING}' and lease_until < clock_timestamp()))
+  returning epoch
 )
+select (select epoch from claimed) as epoch,
+  case when :strict and not exists (select from claimed) then roll_back() end
+""")
 _RENEW: Final = CompiledStatement(
     update(_STEPS)
     .where(
@@ -188,9 +183,10 @@ def claim(lease: Lease) -> BoundQuery[None]:
     """Takes the lease that `look` has offered. Its `read` raises LeaseLostError if another worker was faster."""
     params = {
         "of_step": lease.step_id,
-        "epoch_before": lease.epoch - 1,
+        "of_epoch": lease.epoch,
         "owner": lease.owner,
         "seconds": timedelta(seconds=lease.seconds),
+        STRICT: False,
     }
     return BoundQuery(_CLAIM, params, partial(_check_epoch, lease))
 
@@ -237,7 +233,8 @@ def fence(lease: Lease) -> BoundQuery[None]:
 
     The lock does not block inserts that reference the step, which a merge may do for running steps.
     """
-    return BoundQuery(_LOCK_STEP, {"of_step": lease.step_id}, partial(_check_epoch, lease))
+    params = {"of_step": lease.step_id, "of_epoch": lease.epoch, STRICT: False}
+    return BoundQuery(_LOCK_STEP, params, partial(_check_epoch, lease))
 
 
 def _check_epoch(lease: Lease, rows: Sequence[Row]) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import psycopg
 import pytest
 from sqlalchemy import func, select, update
 
@@ -153,11 +154,8 @@ async def test_the_pages_of_a_response_are_stored_with_it_and_once(
         pages = [{"url": answer["url"], "content": answer["title"]}]
         async with database.connection() as connection:
             queries = await page_storing(connection, scope, {"results": pages})
-        return [*queries, BoundQuery(CompiledStatement("select 1"), {}, kill)]
-
-    def kill(_: object) -> None:
-        if killed:
-            raise TransientError("killed amid the transaction")
+        fault = CompiledStatement("select 1 / cast(:divisor as integer)")
+        return [*queries, BoundQuery(fault, {"divisor": 0 if killed else 1}, lambda _: None)]
 
     scope, killed, shop = phase.scope, True, Shop()
     note, buy = shop.tools[1], PaidTool("buy", "Costs.", Item, shop.buy, store=store)
@@ -166,7 +164,7 @@ async def test_the_pages_of_a_response_are_stored_with_it_and_once(
         calls(("note", {"value": "b"})),
         {"content": "done"},
     )
-    with pytest.raises(TransientError, match="killed"):
+    with pytest.raises(psycopg.errors.DivisionByZero):
         await phase.loop(buy, note).run()
     assert await page_texts() == []
     killed, shop.failing = False, {"b"}
@@ -201,7 +199,7 @@ async def test_a_response_that_arrives_while_postgres_is_down_is_stored(
     sandbox_control.script({"content": "done"})
     failures = iter([True, True])
     response_received, transaction = asyncio.Event(), database.transaction
-    writing = database.writing
+    write = database.write
     complete = phase.model.provider.complete
 
     async def complete_and_signal(request: Any, in_flight: Any, on_delta: Any) -> Any:
@@ -216,7 +214,7 @@ async def test_a_response_that_arrives_while_postgres_is_down_is_stored(
 
     monkeypatch.setattr(phase.model.provider, "complete", complete_and_signal)
     monkeypatch.setattr(database, "transaction", lambda: unless_away(transaction))
-    monkeypatch.setattr(database, "writing", lambda trip: unless_away(partial(writing, trip)))
+    monkeypatch.setattr(database, "write", lambda trip: unless_away(partial(write, trip)))
     assert await phase.loop().run() == "done"
     assert sandbox_control.billed()["llm"] == 1
     assert next(failures, None) is None, "PostgreSQL was down"

@@ -20,6 +20,11 @@ EXTENSIONS = ("pg_trgm", "btree_gin")
 def upgrade() -> None:
     for extension in EXTENSIONS:
         op.execute(f"create extension if not exists {extension}")
+    # Ends a transaction whose statements are sent all at once, when one of them has an unusual result.
+    op.execute(
+        "create function roll_back() returns boolean language plpgsql as "
+        "$$begin raise exception 'an unusual result' using errcode = 'VG001'; end$$"
+    )
     op.create_table(
         "budget_days",
         sa.Column("scope", sa.Uuid(), nullable=False),
@@ -1649,5 +1654,6 @@ def downgrade() -> None:
     op.drop_table("users")
     op.drop_table("installation_budget")
     op.drop_table("budget_days")
+    op.execute("drop function roll_back()")
     for extension in reversed(EXTENSIONS):
         op.execute(f"drop extension if exists {extension}")
