@@ -33,7 +33,9 @@ class Advise:
                 connection, scope, token_budget=self.context_tokens
             )
         message = user_message(agent.mission, analyses, graph_context)
-        run = PhaseRun(self.model, lease, agent, Phase.ADVICE_GENERATION, message)
+        run = PhaseRun(
+            self.model, lease, agent, Phase.ADVICE_GENERATION, message, context=graph_context
+        )
         loop = ToolLoop(run, advice_generation(scope, self.embedding_search))
         reason = await loop.run()
         advice = [

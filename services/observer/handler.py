@@ -58,7 +58,7 @@ class Observe:
             memories.format_lines(owner_memories), MAX_MEMORIES_TOKENS
         )
         message = user_message(agent.mission, graph_context, memory_lines)
-        run = PhaseRun(self.model, lease, agent, Phase.OBSERVER, message)
+        run = PhaseRun(self.model, lease, agent, Phase.OBSERVER, message, context=graph_context)
         plan = await self._plan(run, scope, past, agent.mission)
 
         async def write(session: AsyncSession) -> None:

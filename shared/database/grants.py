@@ -253,7 +253,7 @@ def _steps(
 def _calls_model(*phases: Phase) -> dict[str, Grant]:
     """Calls the model in its own phases, and writes the phase runs and calls of these."""
     own_phases = RowFilter("phase", tuple(phases))
-    run_start = ("model", "system_prompt", "request", "context_sha256")
+    run_start = ("model", "system_prompt", "request", "message", "context_sha256")
     run_progress = (*run_start, "events", "completed_at")
     call_progress = (
         "sent_at",
@@ -276,8 +276,8 @@ def _calls_model(*phases: Phase) -> dict[str, Grant]:
     }
 
 
-_SHARED_CONTEXTS: Final = {"contexts": Grant(ALL, insert=ALL)}
-"""Several steps of this service use the same context."""
+_CONTEXTS: Final = {"contexts": Grant(ALL, insert=ALL)}
+"""The phases of this service are given a context."""
 _AGENT_READS: Final = {"agents": READ_ALL, "iterations": READ_ALL, **GRAPH_READS}
 """What every phase reads of its agent."""
 
@@ -344,6 +344,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "iterations": Grant(ALL, update=("observer_plan", "stage", "stage_changed_at")),
         **_steps(StepKind.OBSERVE, creates=(StepKind.QUERY, StepKind.INSIGHT)),
         **_calls_model(Phase.OBSERVER),
+        **_CONTEXTS,
         **_dead_letters("observer"),
     },
     "researcher": {
@@ -353,7 +354,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "investigation_requests": Grant(ALL, update=("answered_at", "answered_by")),
         **_steps(StepKind.QUERY),
         **_calls_model(Phase.KNOWLEDGE_ACQUISITION, Phase.GRAPH_CONSTRUCTION),
-        **_SHARED_CONTEXTS,
+        **_CONTEXTS,
         **_dead_letters("researcher"),
     },
     "aggregator": {
@@ -389,7 +390,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "investigation_requests": Grant(ALL, insert=ALL),
         **_steps(StepKind.INSIGHT),
         **_calls_model(Phase.ANALYSIS_GENERATION),
-        **_SHARED_CONTEXTS,
+        **_CONTEXTS,
         **_dead_letters("analyzer"),
     },
     "adviser": {
@@ -398,6 +399,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "conversations": Grant(ALL, insert=ALL),
         "messages": Grant(insert=ALL),
         **_steps(StepKind.ADVISE),
+        **_CONTEXTS,
         **_calls_model(Phase.ADVICE_GENERATION),
         "inbox_items": Grant(
             insert=ALL, inserts=RowFilter("kind", (InboxKind.ADVICE, InboxKind.NOTICE))

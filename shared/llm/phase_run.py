@@ -154,6 +154,7 @@ class PhaseRun:
         """
         tool_choice = {"tool_choice": "required"} if must_act and self._model.requires_tools else {}
         interaction = phase_run_store.NewInteraction(
+            self._model.database,
             self.lease,
             self.phase,
             model=agents.model_name(self._agent, self.phase, self._model.default_name),
@@ -171,7 +172,7 @@ class PhaseRun:
             self._unit.defer(interaction.write)
         else:
             async with self.transaction() as session:
-                self._interaction = await phase_run_store.open_or_resume(session, interaction)
+                self._interaction = await interaction.open_or_resume(session)
         request = ChatRequest(
             self._interaction.model,
             (

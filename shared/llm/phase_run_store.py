@@ -3,148 +3,100 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from hashlib import sha256
 from typing import Any, Final, cast
 from uuid import UUID
 
-from sqlalchemy import (
-    CTE,
-    DateTime,
-    Table,
-    Text,
-    and_,
-    bindparam,
-    exists,
-    func,
-    literal,
-    select,
-    tuple_,
-)
-from sqlalchemy.dialects.postgresql import JSONB, insert
+from sqlalchemy import Table, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.agents import contexts
+from shared.agents.contexts import StoredContext
 from shared.database import ids
-from shared.database.statements import BoundQuery, CompiledStatement, RoundTrip
-from shared.database.tables import Context, Interaction, Step
+from shared.database.engine import Database
+from shared.database.statements import (
+    STRICT,
+    BoundQuery,
+    CompiledStatement,
+    Executor,
+    RoundTrip,
+)
+from shared.database.tables import Interaction
+from shared.database.unit_of_work import Note
 from shared.enums import Phase
 from shared.workflow.leases import Lease
 
 _Json = dict[str, Any]
 
-_CONTEXTS: Final = cast(Table, Context.__table__)
-_SPLIT_KEY: Final = "context_parts"
-"""Key of a request whose context is stored separately. Such a request has no `messages`, so it cannot be misread."""
 
-
-def context_cte(run: CTE) -> CTE:
-    """Returns a CTE that inserts the parameter `context`, unless it exists, if the CTE `run` wrote a row that refers to it.
-
-    Waits for a concurrent transaction that inserts the same context.
-    """
-    return (
-        insert(_CONTEXTS)
-        .from_select(
-            ["agent_id", "sha256", "text", "created_at"],
-            select(
-                run.c.agent_id,
-                run.c.context_sha256,
-                bindparam("context", type_=Text),
-                func.coalesce(
-                    bindparam("context_read_at", type_=DateTime(timezone=True)),
-                    func.transaction_timestamp(),
-                ),
-            ).where(run.c.context_sha256.is_not(None)),
-        )
-        .on_conflict_do_nothing(index_elements=[_CONTEXTS.c.agent_id, _CONTEXTS.c.sha256])
-        .cte("kept")
-    )
-
-
-def split_context(request: _Json, context: str) -> tuple[_Json, bytes | None]:
-    """Returns `request` without `context`, and its hash; unchanged and None if its message does not contain `context`."""
-    if not context:
-        return request, None
-    (message,) = request["messages"]
-    head, separator, tail = message["content"].partition(context)
-    if not separator:
-        return request, None
-    return {**_without_messages(request), _SPLIT_KEY: [head, tail]}, sha256(
-        context.encode()
-    ).digest()
-
-
-def is_split(request: _Json) -> bool:
-    return _SPLIT_KEY in request
-
-
-def restore_request(request: _Json, context: str) -> _Json:
-    """Restores the request from the result of `split_context`."""
-    head, tail = request[_SPLIT_KEY]
-    content = f"{head}{context}{tail}"
-    return {**_without_messages(request), "messages": [{"role": "user", "content": content}]}
-
-
-def _without_messages(request: _Json) -> _Json:
-    """Returns the fields of a request besides its messages."""
-    return {key: value for key, value in request.items() if key not in ("messages", _SPLIT_KEY)}
+def restore_request(request: _Json, message: bytes | None, context: str) -> _Json:
+    """Restores a stored request from its message, which was compressed with its context."""
+    if message is None:
+        return request
+    content = contexts.decompress(message, context.encode())
+    return {**request, "messages": [{"role": "user", "content": content}]}
 
 
 async def load_requests(session: AsyncSession, runs: Iterable[Interaction]) -> dict[UUID, _Json]:
     """Returns the complete request of each run, by run id."""
     runs = list(runs)
-    texts = await _context_texts(session, [run for run in runs if is_split(run.request)])
+    keys = {
+        run.id: (run.agent_id, run.context_sha256) for run in runs if run.context_sha256 is not None
+    }
+    texts = await contexts.load_texts(session, set(keys.values()))
     return {
-        run.id: restore_request(run.request, texts[run.agent_id, run.context_sha256])
-        if is_split(run.request)
-        else run.request
+        run.id: restore_request(
+            run.request, run.message, texts[keys[run.id]] if run.id in keys else ""
+        )
         for run in runs
     }
 
 
-async def _context_texts(
-    session: AsyncSession, runs: Iterable[Interaction]
-) -> dict[tuple[UUID, bytes | None], str]:
-    keys = {(run.agent_id, run.context_sha256) for run in runs}
-    if not keys:
-        return {}
-    rows = await session.execute(
-        select(Context.agent_id, Context.sha256, Context.text).where(
-            tuple_(Context.agent_id, Context.sha256).in_(keys)
-        )
-    )
-    return {(row.agent_id, row.sha256): row.text for row in rows}
-
-
 _TABLE: Final = cast(Table, Interaction.__table__)
-_COLUMNS: Final = (
-    "id", "agent_id", "iteration_id", "step_id", "phase", "model", "system_prompt", "request",
-    "context_sha256",
-)  # fmt: skip
-_RESTARTED_COLUMNS: Final = ("model", "system_prompt", "request", "context_sha256")
-_INSERT: Final = insert(_TABLE).values({name: bindparam(name) for name in _COLUMNS})
-_INSERT_OR_RESTART: Final = _INSERT.on_conflict_do_update(
-    index_elements=[_TABLE.c.id],
-    set_={name: _INSERT.excluded[name] for name in _RESTARTED_COLUMNS},
-    where=and_(
-        _TABLE.c.events == literal([], JSONB),
-        exists().where(
-            Step.id == bindparam("of_step"),
-            Step.retried_epoch > 0,
-            Step.retried_epoch == bindparam("epoch_before"),
-        ),
-    ),
-).returning(_TABLE)
-_INSERT_FIRST: Final = CompiledStatement(_INSERT.returning(_TABLE.c.id))
-_BEGIN: Final = CompiledStatement(_INSERT_OR_RESTART)
-_FIRST_WITH_CONTEXT: Final = _INSERT.returning(_TABLE).cte("run")
-_INSERT_FIRST_WITH_CONTEXT: Final = CompiledStatement(
-    select(_FIRST_WITH_CONTEXT.c.id).add_cte(context_cte(_FIRST_WITH_CONTEXT))
+_INSERT_SQL: Final = """
+  insert into llm_interactions as known (id, agent_id, iteration_id, step_id, phase, model,
+    system_prompt, request, message, context_sha256)
+  values (:id, :agent_id, :iteration_id, :step_id, :phase, :model, :system_prompt,
+    cast(:request as jsonb), :message, :context_sha256)
+"""
+_RESTART_SQL: Final = f"""{_INSERT_SQL}
+  on conflict (id) do update
+  set model = excluded.model, system_prompt = excluded.system_prompt, request = excluded.request,
+    message = excluded.message, context_sha256 = excluded.context_sha256
+  where known.events = '[]' and exists (
+    select from steps
+    where id = :step_id and retried_epoch > 0 and retried_epoch = :epoch_before)
+"""
+
+
+def _with_context_sql(run_sql: str) -> str:
+    """Also inserts the context, unless it exists, if a row that refers to it was written.
+
+    Waits for a concurrent transaction that inserts the same context.
+    """
+    return f"""
+with run as ({run_sql} returning *),
+new_context as (
+  insert into contexts (agent_id, sha256, base_sha256, depth, data, created_at)
+  select agent_id, context_sha256, cast(:base_sha256 as bytea), cast(:depth as smallint),
+    cast(:context as bytea),
+    coalesce(cast(:context_read_at as timestamptz), transaction_timestamp())
+  from run where cast(:context as bytea) is not null
+  on conflict do nothing
+  returning sha256
 )
-_WITH_CONTEXT: Final = _INSERT_OR_RESTART.cte("run")
-# A separate statement: services without shared contexts have no right to write them, not even unused in a statement.
-_BEGIN_WITH_CONTEXT: Final = CompiledStatement(
-    select(_WITH_CONTEXT).add_cte(context_cte(_WITH_CONTEXT))
-)
+select run.*, exists (select from new_context) as has_new_context,
+  case when :strict and cast(:required_sha256 as bytea) is not null and not exists (
+    select from contexts where agent_id = :agent_id and sha256 = :required_sha256
+  ) then roll_back() end
+from run
+"""
+
+
+_INSERT: Final = CompiledStatement(f"{_INSERT_SQL} returning id")
+_INSERT_WITH_CONTEXT: Final = CompiledStatement(_with_context_sql(_INSERT_SQL))
+# Separate statements: services without contexts have no right to write them, not even unused in a statement.
+_BEGIN: Final = CompiledStatement(f"{_RESTART_SQL} returning *")
+_BEGIN_WITH_CONTEXT: Final = CompiledStatement(_with_context_sql(_RESTART_SQL))
 _SELECT: Final = CompiledStatement(select(_TABLE).where(_TABLE.c.id == bindparam("id")))
 _APPEND_EVENTS: Final = CompiledStatement(
     """
@@ -163,12 +115,13 @@ _APPEND_EVENTS: Final = CompiledStatement(
 class NewInteraction:
     """A phase of a step that is about to begin.
 
-    If the request contains `context`, that text is stored once for all runs. Changes of the graph after `context_read_at`,
-    by default the beginning of the transaction, are not in it.
+    Its message is compressed with `context`, which is stored once for all runs. Changes of the graph after
+    `context_read_at`, by default the beginning of the transaction, are not in it.
     """
 
     def __init__(
         self,
+        database: Database,
         lease: Lease,
         phase: Phase,
         *,
@@ -178,12 +131,17 @@ class NewInteraction:
         context: str = "",
         context_read_at: datetime | None = None,
     ) -> None:
-        short, digest = split_context(request, context)
+        message: bytes | None = None
+        if "messages" in request:
+            (only_message,) = request["messages"]
+            message = contexts.compress(only_message["content"], context.encode())
         self.lease = lease
         self.id = ids.interaction_id(lease.step_id, phase)
         self.request = request
-        self.has_context = digest is not None
-        self.params: Mapping[str, Any] = {
+        self._database = database
+        self._context = context
+        self._is_rewritten = False
+        self._params: Mapping[str, Any] = {
             "id": self.id,
             "agent_id": lease.agent_id,
             "iteration_id": lease.iteration_id,
@@ -191,41 +149,70 @@ class NewInteraction:
             "phase": phase,
             "model": model,
             "system_prompt": system_prompt,
-            "request": short,
-            "context_sha256": digest,
-            "context": context,
+            "request": json.dumps({key: request[key] for key in request if key != "messages"}),
+            "message": message,
+            "context_sha256": None,
             "context_read_at": context_read_at,
+            STRICT: False,
         }
 
     @property
     def record(self) -> Interaction:
         """The interaction with its complete request."""
-        columns = {name: self.params[name] for name in _COLUMNS}
-        return Interaction(**{**columns, "request": self.request, "events": []})
+        columns = ("id", "agent_id", "iteration_id", "step_id", "phase", "model", "system_prompt")
+        values = {name: self._params[name] for name in columns}
+        return Interaction(**values, request=self.request, events=[])
 
-    def write(self, trip: RoundTrip) -> None:
+    def write(self, trip: RoundTrip) -> Note | None:
         """Creates the interaction of a step that no worker has had before."""
-        statement = _INSERT_FIRST_WITH_CONTEXT if self.has_context else _INSERT_FIRST
-        trip.ask(BoundQuery(statement, self.params, lambda _: None))
+        if not self._context:
+            trip.ask(BoundQuery(_INSERT, self._params, lambda _: None))
+            return None
+        # It is written again if the context that it is a difference from has disappeared.
+        agent_id, text = self.lease.agent_id, self._context
+        stored = (
+            contexts.in_full(text)
+            if self._is_rewritten
+            else contexts.as_difference(self._database, agent_id, text)
+        )
+        self._is_rewritten = True
+        has_new_context = trip.ask(
+            BoundQuery(
+                _INSERT_WITH_CONTEXT,
+                self._params_with(stored),
+                lambda rows: bool(rows[0].has_new_context),
+            )
+        )
 
+        async def remember(_: Executor) -> None:
+            if has_new_context.value:
+                contexts.remember(self._database, agent_id, text, stored)
 
-async def open_or_resume(session: AsyncSession, interaction: NewInteraction) -> Interaction:
-    """Creates the interaction, or returns the existing one with its original request.
+        return Note(remember)
 
-    An interaction without an answer is overwritten if the user requested a retry of the step since: the model name or the
-    prompt may have been corrected. After a crash it is not overwritten, because its call may be in flight.
-    """
-    lease = interaction.lease
-    params = {
-        **interaction.params,
-        "of_step": lease.step_id,
-        "epoch_before": lease.epoch - 1,
-    }
-    begin = _BEGIN_WITH_CONTEXT if interaction.has_context else _BEGIN
-    record = await begin.row(session, params)
-    if record is None:
-        return await _load_existing(session, interaction.id)
-    return Interaction(**{**record._asdict(), "request": interaction.request})
+    async def open_or_resume(self, session: AsyncSession) -> Interaction:
+        """Creates the interaction, or returns the existing one with its original request.
+
+        An interaction without an answer is overwritten if the user requested a retry of the step since: the model name or
+        the prompt may have been corrected. After a crash it is not overwritten, because its call may be in flight.
+        """
+        params = {**self._params, "epoch_before": self.lease.epoch - 1}
+        if self._context:
+            params |= self._params_with(contexts.in_full(self._context))
+            record = await _BEGIN_WITH_CONTEXT.row(session, params)
+        else:
+            record = await _BEGIN.row(session, params)
+        return self.record if record is not None else await _load_existing(session, self.id)
+
+    def _params_with(self, stored: StoredContext) -> dict[str, Any]:
+        return {
+            **self._params,
+            "context_sha256": stored.sha256,
+            "base_sha256": stored.base_sha256,
+            "depth": stored.depth,
+            "context": stored.data,
+            "required_sha256": stored.required_sha256,
+        }
 
 
 async def _load_existing(session: AsyncSession, interaction_id: UUID) -> Interaction:

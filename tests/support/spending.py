@@ -15,7 +15,6 @@ from shared.billing.reservations import INSTALLATION, Attempt
 from shared.database.engine import Database
 from shared.database.tables import Agent, BudgetDay, Call
 from shared.enums import CallKind, Phase
-from shared.llm import phase_run_store
 from shared.llm.phase_run_store import NewInteraction
 from shared.workflow.leases import Lease
 from tests.support import budget_audit as audit
@@ -70,9 +69,9 @@ class Spender:
         """Record a call that is not sent yet; return its id."""
         async with self.database.transaction() as session:
             new_run = NewInteraction(
-                self.lease, Phase.OBSERVER, model="m", system_prompt="", request={}
+                self.database, self.lease, Phase.OBSERVER, model="m", system_prompt="", request={}
             )
-            interaction = await phase_run_store.open_or_resume(session, new_run)
+            interaction = await new_run.open_or_resume(session)
             request = CallRequest(CallKind.LLM, {"name": name}, {}, "m")
             row = call_ledger.new_row(
                 self.lease,

@@ -11,6 +11,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Numeric,
+    SmallInteger,
     UniqueConstraint,
     Uuid,
     text,
@@ -53,9 +54,7 @@ class BudgetDay(Base):
 
 
 class Context(Base):
-    """The context of a graph that phases were given, stored once per distinct text. Written by the services that share
-    it.
-    """
+    """The context of a graph that phases were given, stored once per distinct text: see `shared.agents.contexts`."""
 
     __tablename__ = "contexts"
 
@@ -63,8 +62,12 @@ class Context(Base):
         ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
     )
     sha256: Mapped[bytes] = mapped_column(primary_key=True)
-    """Of `text` in UTF-8."""
-    text: Mapped[str]
+    """Of the text in UTF-8."""
+    base_sha256: Mapped[bytes | None]
+    """The context that `data` is a difference from; None if it is complete."""
+    depth: Mapped[int] = mapped_column(SmallInteger)
+    """The number of differences that lead to the text."""
+    data: Mapped[bytes]
     created_at: Mapped[Created]
     """Later changes of the graph are not in the text."""
 
@@ -94,10 +97,12 @@ class Interaction(Base):
     request: Mapped[Json]
     """`{"messages": [...], "tools": [names]}` as first sent; a resumed run sends the same bytes again.
 
-    If the text of a context is stored separately, it is left out here: see `shared.llm.phase_run_store`.
+    Without `messages` if `message` has them: see `shared.llm.phase_run_store`.
     """
+    message: Mapped[bytes | None]
+    """The only message, compressed with the context as dictionary; None if `request` is complete."""
     context_sha256: Mapped[bytes | None]
-    """The context that `request` refers to; None if `request` is complete."""
+    """The context in `message`, if it has one."""
     events: Mapped[list[Json]] = mapped_column(JSONB, server_default="[]")
     created_at: Mapped[Created]
     completed_at: Mapped[datetime | None]

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
+from shared.agents.contexts import load_texts
 from shared.database.statements import CompiledStatement, Executor, Row
 from shared.database.tables import Step
 from shared.graph.context.survey import build_survey
@@ -19,9 +20,9 @@ _StepGroup = tuple[UUID | None, str, int]
 # counts.
 _STORED_SURVEY: Final = CompiledStatement(
     f"""
-    select clock_timestamp() as now, stored.text, stored.created_at
+    select clock_timestamp() as now, stored.agent_id, stored.sha256, stored.created_at
     from (values (1)) as once left join lateral (
-    select contexts.text, contexts.created_at
+    select contexts.agent_id, contexts.sha256, contexts.created_at
     from llm_interactions runs
     join steps on steps.id = runs.step_id
     join contexts on contexts.agent_id = runs.agent_id and contexts.sha256 = runs.context_sha256
@@ -78,11 +79,12 @@ class SharedSurvey:
         survey: Survey | None = None
         try:
             row = await _load_stored(executor, scope, group)
-            if row.text is None:
+            if row.sha256 is None:
                 text = await build_survey(executor, scope, token_budget=token_budget)
                 survey = Survey(text, row.now)
             else:
-                survey = Survey(row.text, row.created_at)
+                key = (row.agent_id, row.sha256)
+                survey = Survey((await load_texts(executor, [key]))[key], row.created_at)
             return survey
         finally:
             # None if it failed: then the next waiting step builds it.

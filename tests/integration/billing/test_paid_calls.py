@@ -14,7 +14,6 @@ from shared.database.statements import Executor, RoundTrip
 from shared.database.unit_of_work import UnitOfWork
 from shared.enums import CallKind, Phase
 from shared.errors import TransientError
-from shared.llm import phase_run_store
 from shared.llm.paid_calls import CallRecorder, PaidCalls
 from shared.llm.phase_run_store import NewInteraction
 from tests.support.fences import EVERYONE
@@ -82,9 +81,9 @@ async def clerk(database: Database) -> Clerk:
     spender = await Spender.of(database)
     async with database.transaction() as session:
         new_run = NewInteraction(
-            spender.lease, Phase.OBSERVER, model="m", system_prompt="", request={}
+            database, spender.lease, Phase.OBSERVER, model="m", system_prompt="", request={}
         )
-        interaction = await phase_run_store.open_or_resume(session, new_run)
+        interaction = await new_run.open_or_resume(session)
     return Clerk(spender, interaction.id)
 
 

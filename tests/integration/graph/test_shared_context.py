@@ -10,6 +10,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.api.queries import transcripts
+from shared.agents.contexts import load_texts
 from shared.database.engine import Database
 from shared.database.tables import Agent, Context, Interaction, Iteration, Step
 from shared.enums import Phase, StepKind
@@ -96,7 +97,9 @@ class Plan:
 
     async def stored_surveys(self) -> Sequence[str]:
         async with self.database.transaction() as session:
-            return list(await session.scalars(select(Context.text).order_by(Context.text)))
+            rows = await session.execute(select(Context.agent_id, Context.sha256))
+            keys = [(row.agent_id, row.sha256) for row in rows]
+            return sorted((await load_texts(session, keys)).values())
 
 
 @pytest.fixture

@@ -237,7 +237,9 @@ def upgrade() -> None:
         "contexts",
         sa.Column("agent_id", sa.Uuid(), nullable=False),
         sa.Column("sha256", sa.LargeBinary(), nullable=False),
-        sa.Column("text", sa.Text(), nullable=False),
+        sa.Column("base_sha256", sa.LargeBinary(), nullable=True),
+        sa.Column("depth", sa.SmallInteger(), nullable=False),
+        sa.Column("data", sa.LargeBinary(), nullable=False),
         sa.Column(
             "created_at",
             sa.DateTime(timezone=True),
@@ -866,6 +868,7 @@ def upgrade() -> None:
         sa.Column("model", sa.Text(), nullable=False),
         sa.Column("system_prompt", sa.Text(), nullable=False),
         sa.Column("request", postgresql.JSONB(astext_type=sa.Text()), nullable=False),
+        sa.Column("message", sa.LargeBinary(), nullable=True),
         sa.Column("context_sha256", sa.LargeBinary(), nullable=True),
         sa.Column(
             "events", postgresql.JSONB(astext_type=sa.Text()), server_default="[]", nullable=False
