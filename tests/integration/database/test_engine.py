@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from uuid import uuid4
 
 import psycopg
@@ -12,7 +13,12 @@ from sqlalchemy.exc import InvalidRequestError
 
 from shared.database import engine
 from shared.database.engine import Database
-from shared.database.statements import BoundQuery, CompiledStatement, transaction_cache
+from shared.database.statements import (
+    BoundQuery,
+    CompiledStatement,
+    RoundTrip,
+    transaction_cache,
+)
 from shared.database.tables import GraphNodeType, User
 from shared.errors import RetrySoonError, TransientError
 from tests.support.factories import make_agent
@@ -202,6 +208,47 @@ async def test_a_cancelled_read_ends_though_it_waits_for_a_connection(pool: Data
             task.cancel()
         _, pending = await asyncio.wait(reading, timeout=10)
         assert not pending
+
+
+async def test_a_cancelled_write_is_whole_or_absent(pool: Database) -> None:
+    """A connection that is cancelled amid a pipeline must not ignore the statements of its next user."""
+    chance = random.Random(3)
+    insert_user = CompiledStatement(insert(User), columns=["id", "name"])
+    completed: set[str] = set()
+
+    async def write(name: str) -> None:
+        trip = RoundTrip()
+        for half in ("first", "second"):
+            user = {"id": uuid4(), "name": f"{half} {name}"}
+            trip.ask(BoundQuery(insert_user, user, lambda _: None))
+        number = trip.ask(BoundQuery(CompiledStatement("select 7"), {}, lambda rows: rows[0][0]))
+        if chance.random() < 0.5:
+            await pool.write(trip)
+        else:
+            async with pool.writing(trip) as connection:
+                await _BACKEND.answer(connection)
+        assert number.value == 7
+        completed.add(name)
+
+    async def write_and_cancel(name: str) -> None:
+        writing = asyncio.create_task(write(name))
+        for _ in range(chance.randrange(60)):
+            await asyncio.sleep(0)
+        writing.cancel()
+        with suppress(asyncio.CancelledError):
+            await writing
+
+    for batch in range(40):
+        await asyncio.gather(*(write_and_cancel(f"{batch} {number}") for number in range(10)))
+    async with pool.transaction() as session:
+        names = set(await session.scalars(select(User.name)))
+    first, second = (
+        {name.removeprefix(half) for name in names if name.startswith(half)}
+        for half in ("first ", "second ")
+    )
+    assert first == second
+    assert len(completed) > 20
+    assert completed <= first
 
 
 async def test_a_read_of_an_unavailable_server_is_a_transient_error() -> None:
