@@ -24,7 +24,7 @@ FollowUp = Callable[[Executor], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Note:
-    """A follow-up that runs no statement, unless one of its write has forbidden to commit (see `RoundTrip.make`)."""
+    """A follow-up that runs statements only where a statement of its write forbids to commit: see `RoundTrip.make`."""
 
     run: FollowUp
 
@@ -163,15 +163,20 @@ class UnitOfWork:
         self._changes.on_commit.append(call)
 
     async def commit_claim(self) -> bool:
-        """Commits the claim, if no commit has yet. Returns False if one has.
+        """Commits the claim alone, if no commit has yet. Returns False if one has.
 
-        If a session is open, its transaction has claimed already.
+        If a session is open, its transaction has claimed already. What is deferred stays deferred, also after an error.
         """
-        if self._claim is None:
-            return False
-        if self._session is None:
-            await self.commit()
-        return True
+        async with self._lock:
+            if self._claim is None:
+                return False
+            if self._session is None:
+                trip = RoundTrip()
+                trip.ask(self._claim)
+                async with self._database.writing(trip):
+                    pass
+                self._claim = None
+            return True
 
     async def commit(self) -> None:
         """Commits everything. Raises TransientError; what was saved durably is committed even then."""

@@ -276,10 +276,30 @@ async def test_the_fence_replaces_the_claim_after_the_first_commit(workers: Data
 async def test_a_claim_can_be_committed_alone_and_once(workers: Database) -> None:
     begins: list[str] = []
     unit = UnitOfWork(workers, _noting(begins, "fence"), claim=_noting(begins, "claim"))
+    unit.defer_query(_noting(begins, "deferred"))
     unit.after_commit(lambda: begins.append("committed"))
     assert [await unit.commit_claim() for _ in range(2)] == [True, False]
+    assert begins == ["claim"]
     await unit.commit()
-    assert begins == ["claim", "committed"]
+    assert begins == ["claim", "fence", "deferred", "committed"]
+
+
+async def test_a_claim_that_fails_leaves_the_deferred_writes(
+    workers: Database, database: Database
+) -> None:
+    is_away = [True]
+
+    def check(_: object) -> None:
+        if is_away:
+            is_away.pop()
+            raise RetrySoonError("PostgreSQL: it is away")
+
+    unit = UnitOfWork(workers, EVERYONE, claim=replace(EVERYONE, read=check))
+    unit.defer(_inserting("deferred"))
+    with pytest.raises(RetrySoonError):
+        await unit.commit_claim()
+    await unit.commit()
+    assert await _is_committed(database, "deferred")
 
 
 def _inserting(name: str) -> DeferredWrite:
