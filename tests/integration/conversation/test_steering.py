@@ -20,6 +20,7 @@ from tests.support.conversation.conversing import (
 )
 from tests.support.conversation.talk import Talk
 from tests.support.factories import make_agent, make_owner
+from tests.support.phase_runs import first_messages
 from tests.support.running_services import ended_iteration, running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.streams import serving
@@ -40,8 +41,7 @@ async def test_a_wish_is_remembered_once_and_used_in_the_next_plan(
         await ended_iteration(database, agent, 1)
     async with database.transaction() as session:
         statement = select(Interaction).where(Interaction.phase == Phase.OBSERVER)
-        [plan] = await session.scalars(statement)
-    prompt = plan.request["messages"][0]["content"]
+        [prompt] = await first_messages(session, statement)
     assert "<memories>\n- wish: Watch cobalt prices.\n</memories>" in prompt
 
 
@@ -118,12 +118,9 @@ async def test_a_long_conversation_is_summarized_and_nothing_is_deleted(
         messages = (await talk.asked("GET", "/conversation/messages?limit=200")).json()["items"]
     async with database.transaction() as session:
         conversation = (await session.scalars(select(Conversation))).one()
-        prompts = [
-            interaction.request["messages"][0]["content"]
-            for interaction in await session.scalars(
-                select(Interaction).order_by(Interaction.created_at)
-            )
-        ]
+        prompts = await first_messages(
+            session, select(Interaction).order_by(Interaction.created_at)
+        )
     assert 0 < conversation.summarized_turns < 5
     assert "The owner said: What are you doing, for the 1. time?" in conversation.summary
     assert [
