@@ -10,7 +10,7 @@ from sqlalchemy import bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import conversations
-from shared.database.statements import CompiledStatement
+from shared.database.statements import CompiledStatement, Executor
 from shared.database.tables import Call, Iteration, Step
 from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.events import models as events
@@ -137,14 +137,9 @@ async def _next_answer_request(session: AsyncSession, step: Step) -> Sequence[Ev
 
 
 async def iteration_ended_event(
-    session: AsyncSession,
-    iteration: Iteration | IterationRow,
-    steps: Sequence[Step | StepRow] | None = None,
+    session: Executor, iteration: Iteration | IterationRow, steps: Sequence[Step | StepRow]
 ) -> Event:
-    """Returns the event of `iteration`'s end, with its counts and the known cost of its calls.
-
-    `steps` are its steps. If it is None, they are loaded.
-    """
+    """Returns the event of `iteration`'s end, with the counts of its `steps` and the known cost of its calls."""
     fields: dict[str, Any] = {
         "agent_id": iteration.agent_id,
         "iteration_id": iteration.id,
@@ -155,8 +150,6 @@ async def iteration_ended_event(
     }
     if iteration.status == IterationStatus.FAILED:
         return events.IterationFailed.of(**fields)
-    if steps is None:
-        steps = await step_store.list_steps(session, iteration.id)
     return events.IterationCompleted.of(
         **fields,
         queries=sum(step.kind == StepKind.QUERY for step in steps),

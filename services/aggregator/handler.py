@@ -5,8 +5,6 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from services.aggregator.reducer import DeadlinePassed, PlanCompleted, StepEnded, StepOutcome, Tick
 from services.aggregator.transitions import (
     IterationRows,
@@ -17,6 +15,7 @@ from services.aggregator.transitions import (
 )
 from shared import derived_events
 from shared.database.engine import Database
+from shared.database.statements import Executor
 from shared.enums import Stage, StepKind
 from shared.errors import TransientError
 from shared.events import models as events
@@ -47,13 +46,13 @@ class Aggregate:
             return []
         if not _is_ended(seen) and changes_nothing(seen, _tick(event, seen)):
             return _requests_after(seen, event)
-        async with self._database.transaction() as session:
+        async with self._database.writing() as session:
             rows = await apply_tick(session, event.iteration_id, partial(_tick, event))
             return [] if rows is None else await _implied_events(session, rows, event)
 
     async def pass_deadline(self, iteration_id: UUID, patience_seconds: float) -> Sequence[Event]:
         """Ends an iteration without progress; returns the event of its end."""
-        async with self._database.transaction() as session:
+        async with self._database.writing() as session:
             rows = await apply_tick(
                 session, iteration_id, lambda _: DeadlinePassed(patience_seconds)
             )
@@ -88,13 +87,11 @@ def _is_after_end(event: Event, iteration: IterationRow) -> bool:
     return iteration.ended_at is not None and event.occurred_at > iteration.ended_at
 
 
-async def _end_event(session: AsyncSession, rows: IterationRows) -> Event:
+async def _end_event(session: Executor, rows: IterationRows) -> Event:
     return await derived_events.iteration_ended_event(session, rows.iteration, rows.steps)
 
 
-async def _implied_events(
-    session: AsyncSession, rows: IterationRows, event: Event
-) -> Sequence[Event]:
+async def _implied_events(session: Executor, rows: IterationRows, event: Event) -> Sequence[Event]:
     """The events that the state implies after `event`. For a redelivered event they are the same."""
     if not _is_ended(rows):
         return _requests_after(rows, event)

@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from services.aggregator.reducer import (
     AbandonSteps,
     Command,
@@ -27,6 +25,7 @@ from services.aggregator.reducer import (
 )
 from shared.billing import reservations
 from shared.database.engine import Database
+from shared.database.statements import Executor
 from shared.database.tables import InvestigationRequest
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 from shared.failpoints import Failpoint, failpoint
@@ -57,12 +56,17 @@ class IterationRows:
         return tuple(row.id for row in self.steps if row.kind == kind and not steps.step_round(row))
 
 
-async def load_rows(session: AsyncSession, iteration: IterationRow) -> IterationRows:
-    work = await iterations.load_steps(session, iteration)
+async def lock_and_load(executor: Executor, iteration_id: UUID) -> IterationRows | None:
+    """Locks the iteration and loads its rows; None if it was deleted."""
+    found = await iterations.lock_and_load(executor, iteration_id)
+    if found is None:
+        return None
+    iteration, work = found
     # Most agents have no feedback rounds; then the requests are not needed.
     if not work.feedback_rounds:
         return IterationRows(iteration, work)
-    return IterationRows(iteration, work, await investigations.list_requests(session, iteration.id))
+    requests = await investigations.list_requests(iteration.id).answer(executor)
+    return IterationRows(iteration, work, requests)
 
 
 async def look(database: Database, iteration_id: UUID) -> IterationRows | None:
@@ -129,7 +133,7 @@ def step_outcome(step: StepRow, missing: MissingByStep | None = None) -> StepOut
 
 
 async def add_queries(
-    session: AsyncSession, rows: IterationRows, queries: Sequence[NewQuery]
+    session: Executor, rows: IterationRows, queries: Sequence[NewQuery]
 ) -> list[StepRow]:
     requests = {item.id: item for item in rows.requests}
     new_steps = []
@@ -151,7 +155,7 @@ async def add_queries(
 
 
 async def add_insights(
-    session: AsyncSession, rows: IterationRows, insights: Sequence[NewInsight]
+    session: Executor, rows: IterationRows, insights: Sequence[NewInsight]
 ) -> list[StepRow]:
     """Inserts repeated insights, each with the input of the original and what has been answered since."""
     requests = {item.id: item for item in rows.requests}
@@ -176,16 +180,16 @@ async def add_insights(
 
 
 async def apply_tick(
-    session: AsyncSession, iteration_id: UUID, tick_of: Callable[[IterationRows], Tick]
+    session: Executor, iteration_id: UUID, tick_of: Callable[[IterationRows], Tick]
 ) -> IterationRows | None:
     """Applies the tick that `tick_of` derives from the rows. Raises what `tick_of` raises.
 
     Returns the rows afterwards, with the iteration locked; None if it was deleted.
     """
-    iteration = await iterations.lock_iteration(session, iteration_id)
-    if iteration is None:
+    rows = await lock_and_load(session, iteration_id)
+    if rows is None:
         return None
-    rows = await load_rows(session, iteration)
+    iteration = rows.iteration
     state = build_state(rows)
     next_state, commands = join(state, tick_of(rows))
     changed_rows: list[StepRow] = []
@@ -197,9 +201,7 @@ async def apply_tick(
     return replace(rows, iteration=iteration, work=_replace_steps(rows, changed_rows))
 
 
-async def _execute(
-    session: AsyncSession, rows: IterationRows, command: Command
-) -> Sequence[StepRow]:
+async def _execute(session: Executor, rows: IterationRows, command: Command) -> Sequence[StepRow]:
     """Executes a command; returns the steps that it inserted or changed."""
     match command:
         case RequestInsights(step_ids):
@@ -225,7 +227,7 @@ async def _execute(
 
 
 async def _write_stage(
-    session: AsyncSession, rows: IterationRows, next_state: State, commands: Iterable[Command]
+    session: Executor, rows: IterationRows, next_state: State, commands: Iterable[Command]
 ) -> IterationRow:
     """Writes the iteration's new stage, once and after its steps: its end is later than theirs."""
     for command in commands:

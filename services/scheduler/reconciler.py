@@ -15,7 +15,7 @@ from shared.database.engine import Database
 from shared.database.tables import Iteration, Step
 from shared.enums import IterationStatus, StepStatus
 from shared.events.envelope import Event
-from shared.workflow import iterations
+from shared.workflow import iterations, steps
 from shared.workflow.leases import is_retry_requested
 
 ROWS_PER_QUERY = 200
@@ -220,4 +220,5 @@ async def _request_events(session: AsyncSession, step: Step) -> Sequence[Event]:
 
 
 async def _end_events(session: AsyncSession, iteration: Iteration) -> Sequence[Event]:
-    return [await derived_events.iteration_ended_event(session, iteration)]
+    its_steps = await steps.list_steps(session, iteration.id)
+    return [await derived_events.iteration_ended_event(session, iteration, its_steps)]

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg import AsyncConnection
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from sqlalchemy import Engine, QueuePool, event, make_url, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError, InterfaceError, InvalidatePoolError, OperationalError
@@ -177,6 +177,9 @@ class Database:
                     # It may be amid a pipeline, and would then ignore the statements of the next user.
                     await connection.close()
                     raise
+        except PoolTimeout as error:
+            reason = f"no connection within {CONNECT_TIMEOUT_SECONDS} s: it is not running, or all of them are busy"
+            raise _unavailable(reason, cancellations) from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise _unavailable(_first_line(error), cancellations) from error
 
@@ -203,14 +206,17 @@ class Database:
                 raise
 
     @asynccontextmanager
-    async def writing(self, trip: RoundTrip) -> AsyncIterator[AsyncConnection[Any]]:
-        """Make `trip` in a transaction without SQLAlchemy, which commits when the block ends and rolls back when it raises.
+    async def writing(self, trip: RoundTrip | None = None) -> AsyncIterator[AsyncConnection[Any]]:
+        """A transaction without SQLAlchemy, which commits when the block ends and rolls back when it raises.
 
-        Takes two round trips, so that the block can use the results. Raises like `connection`.
+        It begins in the round trip of `trip`, if given, whose results the block can use. Raises like `connection`.
         """
         async with self.connection() as connection:
             try:
-                await trip.make(connection, begins=True)
+                if trip is None:
+                    await connection.execute("begin")
+                else:
+                    await trip.make(connection, begins=True)
                 yield connection
                 await connection.execute("commit")
             except Exception:

@@ -18,6 +18,11 @@ OPEN_FOR_ITERATIONS: Final = 10
 """Requests that are open for longer are dropped: they cannot be answered, or do not matter."""
 MAX_OPEN_SHOWN: Final = 20
 _REQUESTS: Final = cast(Table, InvestigationRequest.__table__)
+_OF_ITERATION: Final = CompiledStatement(
+    select(_REQUESTS)
+    .where(_REQUESTS.c.iteration_id == bindparam("of_iteration"))
+    .order_by(_REQUESTS.c.created_at, _REQUESTS.c.id)
+)
 
 
 @dataclass(frozen=True)
@@ -70,16 +75,13 @@ async def count_requests(session: AsyncSession, step_id: UUID) -> int:
     return await session.scalar(of_step) or 0
 
 
-async def list_requests(
-    session: AsyncSession, iteration_id: UUID
-) -> Sequence[InvestigationRequest]:
+def list_requests(iteration_id: UUID) -> BoundQuery[Sequence[InvestigationRequest]]:
     """All requests of this iteration's Analyzers, in order of creation."""
-    requests = await session.scalars(
-        select(InvestigationRequest)
-        .where(InvestigationRequest.iteration_id == iteration_id)
-        .order_by(InvestigationRequest.created_at, InvestigationRequest.id)
+    return BoundQuery(
+        _OF_ITERATION,
+        {"of_iteration": iteration_id},
+        lambda rows: [InvestigationRequest(**row._asdict()) for row in rows],
     )
-    return requests.all()
 
 
 def list_open_requests(agent_id: UUID) -> BoundQuery[Sequence[OpenRequest]]:

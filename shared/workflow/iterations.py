@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.engine import Database
-from shared.database.statements import BoundQuery, CompiledStatement
+from shared.database.statements import BoundQuery, CompiledStatement, Executor, RoundTrip
 from shared.database.tables import Agent, Iteration, Step
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 
@@ -69,16 +69,10 @@ _IS_LISTED: Final = _STEPS.c.id == any_(bindparam("step_ids", type_=ARRAY(Uuid()
 
 _ITERATIONS: Final = cast(Table, Iteration.__table__)
 _LOCK: Final = CompiledStatement(
-    select(*(_ITERATIONS.c[name] for name in IterationRow._fields))
+    select(_ITERATIONS.c.id)
     .where(_ITERATIONS.c.id == bindparam("of_iteration"))
     # Not the key, which is share-locked by inserts of rows that reference the iteration.
     .with_for_update(key_share=True)
-)
-_LOAD_STEPS: Final = CompiledStatement(
-    select(*_STEP_COLUMNS, *_JOIN_SETTINGS)
-    .select_from(_AGENTS.outerjoin(_STEPS, _STEPS.c.iteration_id == bindparam("of_iteration")))
-    .where(_AGENTS.c.id == bindparam("of_agent"))
-    .order_by(_STEPS.c.kind, _STEPS.c.index)
 )
 _LOOK: Final = CompiledStatement(
     select(
@@ -136,47 +130,50 @@ _END: Final = CompiledStatement(
 )
 
 
-async def lock_iteration(session: AsyncSession, iteration_id: UUID) -> IterationRow | None:
-    """Locks the iteration's row until the transaction ends, so that joins are serialized. None if it was deleted."""
-    row = await _LOCK.row(session, {"of_iteration": iteration_id})
-    return None if row is None else IterationRow(*row)
+async def lock_and_load(
+    executor: Executor, iteration_id: UUID
+) -> tuple[IterationRow, IterationSteps] | None:
+    """Locks the iteration's row until the transaction ends, so that joins are serialized, and loads what a join needs.
 
-
-async def load_steps(session: AsyncSession, iteration: IterationRow) -> IterationSteps:
-    """Loads what the join needs. Call it with the iteration locked.
-
-    It is a separate statement, because a statement that waits for a lock sees all other rows as before the wait.
+    None if the iteration was deleted.
     """
-    params = {"of_iteration": iteration.id, "of_agent": iteration.agent_id}
-    return _iteration_steps(await _LOAD_STEPS.rows(session, params), 0)
+    trip = RoundTrip()
+    trip.ask(BoundQuery(_LOCK, {"of_iteration": iteration_id}, lambda _: None))
+    # A separate statement, because a statement that waits for a lock sees all other rows as before the wait.
+    found = trip.ask(_look(iteration_id))
+    await trip.make(executor)
+    return found.value
 
 
 async def look(
     database: Database, iteration_id: UUID
 ) -> tuple[IterationRow, IterationSteps] | None:
-    """Loads the same in one statement, without a lock; None if the iteration was deleted."""
-    rows = await database.read(BoundQuery(_LOOK, {"of_iteration": iteration_id}, list))
+    """Loads the same without a lock."""
+    return await database.read(_look(iteration_id))
+
+
+def _look(iteration_id: UUID) -> BoundQuery[tuple[IterationRow, IterationSteps] | None]:
+    return BoundQuery(_LOOK, {"of_iteration": iteration_id}, _iteration_and_steps)
+
+
+def _iteration_and_steps(rows: Sequence[Any]) -> tuple[IterationRow, IterationSteps] | None:
     if not rows:
         return None
     width = len(IterationRow._fields)
-    return IterationRow(*rows[0][:width]), _iteration_steps(rows, width)
-
-
-def _iteration_steps(rows: Sequence[Any], first_column: int) -> IterationSteps:
-    """Reads rows that have the columns of a step from `first_column` on; all null if there is no step."""
-    columns = slice(first_column, first_column + len(StepRow._fields))
-    steps = [StepRow(*row[columns]) for row in rows if row[first_column] is not None]
+    of_step = slice(width, width + len(StepRow._fields))
+    steps = [StepRow(*row[of_step]) for row in rows if row[width] is not None]
     first = rows[0]
-    return IterationSteps(steps, first.feedback_rounds, first.is_suspended, first.now)
+    settings = (first.feedback_rounds, first.is_suspended, first.now)
+    return IterationRow(*first[:width]), IterationSteps(steps, *settings)
 
 
-async def request_steps(session: AsyncSession, step_ids: Sequence[UUID]) -> list[StepRow]:
+async def request_steps(session: Executor, step_ids: Sequence[UUID]) -> list[StepRow]:
     """Makes planned steps pending. Call it before their requests are published, in the transaction that decided it."""
     return _steps(await _REQUEST.rows(session, {"step_ids": list(step_ids)}))
 
 
 async def add_step(
-    session: AsyncSession,
+    session: Executor,
     iteration: IterationRow,
     kind: StepKind,
     index: int,
@@ -197,14 +194,14 @@ async def add_step(
     return _step(await _ADD.row(session, values))
 
 
-async def abandon_steps(session: AsyncSession, step_ids: Sequence[UUID], why: str) -> list[StepRow]:
+async def abandon_steps(session: Executor, step_ids: Sequence[UUID], why: str) -> list[StepRow]:
     """Fails the steps and revokes their leases: the new epoch rejects a worker that still has one."""
     params = {"step_ids": list(step_ids), "why": why}
     return _steps(await _ABANDON.rows(session, params))
 
 
 async def set_stage(
-    session: AsyncSession, iteration: IterationRow, stage: Stage, now: datetime
+    session: Executor, iteration: IterationRow, stage: Stage, now: datetime
 ) -> IterationRow:
     changes: dict[str, Any] = {"stage": stage, "stage_changed_at": now}
     await _SET_STAGE.run(session, {"of_iteration": iteration.id, **changes})
@@ -212,7 +209,7 @@ async def set_stage(
 
 
 async def end_iteration(
-    session: AsyncSession,
+    session: Executor,
     iteration: IterationRow,
     status: IterationStatus,
     errors: Sequence[str],

@@ -51,7 +51,7 @@ async def test_an_end_that_changes_nothing_waits_for_no_lock(database: Database)
         ended = await steps.end(session, claim.lease, {"nodes": 1, "edges": 0})
         [end_event] = await derived_events.events_after_step(session, ended)
     async with database.transaction() as other_session:
-        assert await iterations.lock_iteration(other_session, iteration.id)
+        assert await iterations.lock_and_load(other_session, iteration.id)
         async with asyncio.timeout(10):
             assert list(await Aggregate(database)(end_event)) == []
     assert (await reload_iteration(database, iteration)).stage == Stage.RESEARCHING
@@ -130,5 +130,6 @@ async def test_the_deadline_ends_the_iteration_and_revokes_its_leases(
             pass
     async with database.transaction() as session:
         assert (await session.get_one(Step, query.id)).status == StepStatus.FAILED
-        event = await derived_events.iteration_ended_event(session, row)
+        its_steps = await steps.list_steps(session, row.id)
+        event = await derived_events.iteration_ended_event(session, row, its_steps)
     assert isinstance(event, IterationFailed)

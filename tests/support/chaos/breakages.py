@@ -5,13 +5,13 @@ They are applied in a service's process before it starts; the product does not k
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
-from uuid import UUID, uuid4
+from uuid import uuid4
 
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import bindparam, func, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import BoundQuery, CompiledStatement
-from shared.database.tables import Call, Iteration, Step
+from shared.database.statements import BoundQuery, CompiledStatement, Executor
+from shared.database.tables import Call, Step
 from shared.enums import StepStatus
 from shared.events.envelope import Event
 from shared.failpoints import Failpoint, failpoint
@@ -84,7 +84,7 @@ def _publish_before_commit() -> None:
         consumers.append(self)
 
     async def publish_implied_events(
-        session: AsyncSession, rows: IterationRows, event: Event
+        session: Executor, rows: IterationRows, event: Event
     ) -> Sequence[Event]:
         events = await original_implied_events(session, rows, event)
         await consumers[0].bus.publish_all(events)
@@ -99,16 +99,8 @@ def _publish_before_commit() -> None:
 def _join_lock_off() -> None:
     """Two aggregators that join the same iteration do not wait for each other."""
     from shared.workflow import iterations
-    from shared.workflow.iterations import IterationRow
 
-    columns = [getattr(Iteration, name) for name in IterationRow._fields]
-
-    async def select_without_lock(session: AsyncSession, iteration_id: UUID) -> IterationRow | None:
-        result = await session.execute(select(*columns).where(Iteration.id == iteration_id))
-        row = result.one_or_none()
-        return None if row is None else IterationRow(*row)
-
-    iterations.lock_iteration = select_without_lock
+    iterations._LOCK = CompiledStatement("select cast(:of_iteration as uuid)")  # type: ignore[misc]
 
 
 def _random_event_ids() -> None:

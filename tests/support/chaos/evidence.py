@@ -145,11 +145,13 @@ async def _event_faults(
 
 async def _implied_events(session: AsyncSession, iteration: Iteration) -> Sequence[Event]:
     implied: list[Event] = []
-    for step in await steps.list_steps(session, iteration.id):
+    its_steps = await steps.list_steps(session, iteration.id)
+    for step in its_steps:
         if step.requested_at is not None:
             implied.append(derived_events.iteration_step_event(iteration, step))
         implied += await derived_events.events_after_step(session, step)
-    return [*implied, await derived_events.iteration_ended_event(session, iteration)]
+    end = await derived_events.iteration_ended_event(session, iteration, its_steps)
+    return [*implied, end]
 
 
 async def list_events_since(bus: Bus, since: int) -> StreamEvents:
