@@ -116,7 +116,7 @@ class StepRunner:
                 async with self._database.transaction() as session:
                     await leases.reopen(session, event.step_id)
                 return await self(event)
-            case leases.Claimable(lease, step, waited_seconds):
+            case leases.Claimable(lease, step) as claimable:
                 if step.id in self._running:
                     raise TransientError(
                         f"step is leased by {self._worker}",
@@ -125,7 +125,7 @@ class StepRunner:
                     )
                 self._running.add(step.id)
                 try:
-                    lease = await self._claim(lease, waited_seconds)
+                    lease = await self._claim(claimable)
                     return await self._run(event, lease, step)
                 finally:
                     self._running.remove(step.id)
@@ -140,20 +140,21 @@ class StepRunner:
             )
         )
 
-    async def _claim(self, lease: Lease, waited_seconds: float) -> Lease:
+    async def _claim(self, claimable: leases.Claimable) -> Lease:
         """Claims the step with the first writes of its worker.
 
         If they are rolled back, the next ones repeat the claim. The claim of a step that was requested long ago is
         committed at once, so that it is counted: earlier workers may have died before they wrote anything.
         """
+        lease = claimable.lease
         unit = UnitOfWork(
             self._database,
             leases.fence(lease),
-            claim=leases.claim(lease),
+            claim=leases.claim(lease, claimable.begun_at),
             waits=not self._streams_progress,
         )
         unit.after_commit(partial(failpoint, Failpoint.LEASE_TAKEN))
-        if waited_seconds > self._lease_seconds or self._streams_progress:
+        if claimable.waited_seconds > self._lease_seconds or self._streams_progress:
             await unit.commit()
         return replace(lease, unit=unit)
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, TypeVar, cast
 from uuid import UUID
@@ -73,7 +73,7 @@ _CLAIM: Final = CompiledStatement(f"""
 with claimed as (
   update steps
   set status = '{StepStatus.RUNNING}', epoch = epoch + 1, lease_owner = :owner,
-    lease_until = clock_timestamp() + :seconds, started_at = coalesce(started_at, clock_timestamp())
+    lease_until = clock_timestamp() + :seconds, started_at = coalesce(started_at, :begun_at)
   where id = :of_step and epoch = cast(:of_epoch as integer) - 1 and (
     (status = '{StepStatus.PENDING}' and coalesce(retry_at, clock_timestamp()) <= clock_timestamp())
     or (status = '{StepStatus.RUNNING}' and lease_until < clock_timestamp()))
@@ -100,8 +100,13 @@ class Claimable:
 
     lease: Lease
     step: Step
-    waited_seconds: float
-    """Since the step was first requested, by the database's clock."""
+    begun_at: datetime
+    """When the worker has looked, by the database's clock."""
+
+    @property
+    def waited_seconds(self) -> float:
+        """Since the step was first requested."""
+        return (self.begun_at - (self.step.first_requested_at or self.begun_at)).total_seconds()
 
 
 @dataclass(frozen=True)
@@ -173,19 +178,22 @@ def look(
             seconds=seconds,
             is_after_wait=step.waiting_since is not None,
         )
-        waited = now - (step.first_requested_at or now)
-        return Claimable(lease, step, waited.total_seconds())
+        return Claimable(lease, step, now)
 
     return BoundQuery(_LOOK, {"of_step": step_id}, read)
 
 
-def claim(lease: Lease) -> BoundQuery[None]:
-    """Takes the lease that `look` has offered. Its `read` raises LeaseLostError if another worker was faster."""
+def claim(lease: Lease, begun_at: datetime) -> BoundQuery[None]:
+    """Takes the lease that `look` has offered, for a worker that began then.
+
+    Its `read` raises LeaseLostError if another worker was faster.
+    """
     params = {
         "of_step": lease.step_id,
         "of_epoch": lease.epoch,
         "owner": lease.owner,
         "seconds": timedelta(seconds=lease.seconds),
+        "begun_at": begun_at,
         STRICT: False,
     }
     return BoundQuery(_CLAIM, params, partial(_check_epoch, lease))

@@ -43,9 +43,9 @@ async def claim(
         match look:
             case leases.RetryRequested():
                 await leases.reopen(session, step_id)
-            case leases.Claimable(lease, step):
+            case leases.Claimable(lease, step, begun_at):
                 try:
-                    await leases.claim(lease).answer(session)
+                    await leases.claim(lease, begun_at).answer(session)
                 except LeaseLostError:
                     continue
                 step.status, step.epoch = StepStatus.RUNNING, lease.epoch
