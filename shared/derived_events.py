@@ -3,14 +3,14 @@
 Services publish them after a commit and again after a redelivery. The reconciler publishes them if the bus lost a message.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from sqlalchemy import bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import conversations
-from shared.database.statements import CompiledStatement, Executor
+from shared.database.statements import CompiledStatement, Executor, RoundTrip
 from shared.database.tables import Call, Iteration, Step
 from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.events import models as events
@@ -18,8 +18,6 @@ from shared.events.envelope import Event
 from shared.workflow import steps as step_store
 from shared.workflow.iterations import IterationRow, StepRow
 
-FOLLOW_FROM_ROW: Final = frozenset({StepKind.QUERY, StepKind.INSIGHT, StepKind.ADVISE})
-"""The kinds of steps for which `events_after_iteration_step` needs nothing but the step's row."""
 _COST: Final = CompiledStatement(
     select(func.sum(Call.cost_usd)).where(Call.iteration_id == bindparam("of_iteration"))
 )
@@ -77,13 +75,27 @@ async def events_after_step(session: AsyncSession, step: Step) -> Sequence[Event
     """Returns the events that follow from the end of `step`."""
     if step.iteration_id is None:
         return [_events_after_agent_task(step), *await _next_answer_request(session, step)]
-    if step.kind == StepKind.OBSERVE and step.status != StepStatus.FAILED:
-        return await _events_after_plan(session, step)
-    return events_after_iteration_step(step)
+    trip = RoundTrip()
+    derive = ask_events_after_step(trip, step)
+    await trip.make(session)
+    return derive(step)
 
 
-def events_after_iteration_step(step: Step) -> Sequence[Event]:
-    """Does the same for a step of an iteration that made no plan."""
+def ask_events_after_step(trip: RoundTrip, step: Step) -> Callable[[Step], Sequence[Event]]:
+    """Does the same for a step of an iteration, which ends in `trip`: call the result with the ended step."""
+    if step.kind != StepKind.OBSERVE:
+        return _events_after_step
+    plan = trip.ask(step_store.plan_query(step.iteration_id))
+
+    def derive(ended_step: Step) -> Sequence[Event]:
+        if ended_step.status == StepStatus.FAILED:
+            return _events_after_step(ended_step)
+        return _events_after_plan(ended_step, *plan.value)
+
+    return derive
+
+
+def _events_after_step(step: Step) -> Sequence[Event]:
     fields = _step_fields(step) | {"occurred_at": step.ended_at}
     has_failed = step.status == StepStatus.FAILED
     result = step.result or {}
@@ -159,8 +171,9 @@ async def iteration_ended_event(
     )
 
 
-async def _events_after_plan(session: AsyncSession, observe: Step) -> Sequence[Event]:
-    iteration, plan = await step_store.load_plan(session, observe)
+def _events_after_plan(
+    observe: Step, iteration: IterationRow, plan: Sequence[StepRow]
+) -> Sequence[Event]:
     fields = _step_fields(observe) | {"occurred_at": observe.ended_at}
     queries = [step for step in plan if step.kind == StepKind.QUERY]
     insights = sum(step.kind == StepKind.INSIGHT for step in plan)

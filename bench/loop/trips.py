@@ -1,4 +1,6 @@
-"""Counts the round trips of a process to PostgreSQL: how often it waited for the server to send something.
+"""Counts the round trips of a process to PostgreSQL: how often it waited for an answer of the server.
+
+The statements of a pipeline are one round trip, however many packets its answers need.
 
 Driving psycopg from here costs time, so trips are counted in a run of their own.
 """
@@ -8,7 +10,8 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, AsyncPipeline
+from psycopg.pq import PipelineStatus
 from psycopg.waiting import Ready, Wait
 
 T = TypeVar("T")
@@ -24,23 +27,34 @@ def count_trips(file: Path) -> None:
     file.write_bytes(bytes(_SIZE))
     with file.open("r+b") as opened:
         counter = memoryview(mmap.mmap(opened.fileno(), _SIZE)).cast("Q")
-    original_wait = AsyncConnection.wait
+    original_wait, original_exit = AsyncConnection.wait, AsyncPipeline.__aexit__
 
-    def counted(steps: _Steps[T]) -> _Steps[T]:
+    def noted(steps: _Steps[T], readiness: set[bool]) -> _Steps[T]:
         try:
             state = next(steps)
             while True:
                 ready = yield state
-                counter[0] += bool(ready & Ready.R)
+                readiness.add(bool(ready & Ready.R))
                 state = steps.send(ready)
         except StopIteration as end:
             result: T = end.value
             return result
 
     async def wait(self: AsyncConnection[Any], gen: _Steps[T], *args: Any, **options: Any) -> T:
-        return await original_wait(self, counted(gen), *args, **options)
+        if self.pgconn.pipeline_status != PipelineStatus.OFF:
+            return await original_wait(self, gen, *args, **options)
+        readiness: set[bool] = set()
+        try:
+            return await original_wait(self, noted(gen, readiness), *args, **options)
+        finally:
+            counter[0] += True in readiness
+
+    async def leave_pipeline(self: AsyncPipeline, *args: Any) -> None:
+        counter[0] += 1
+        await original_exit(self, *args)
 
     AsyncConnection.wait = wait  # type: ignore[method-assign]
+    AsyncPipeline.__aexit__ = leave_pipeline  # type: ignore[method-assign]
 
 
 def trips_in(directory: Path) -> int:

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from services.adviser.prompts import user_message
 from shared.agents import agents
+from shared.database.statements import RoundTrip
 from shared.database.tables import Step
 from shared.enums import Phase
 from shared.graph import context
@@ -25,16 +26,16 @@ class Advise:
 
     async def __call__(self, lease: Lease, step: Step) -> StepResult:
         analysis_ids = [UUID(analysis_id) for analysis_id in step.input["analysis_ids"]]
-        async with self.model.database.connection() as connection:
-            agent = await agents.load_agent(connection, lease.agent_id)
-            scope = GraphScope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
-            analyses = await context.describe_analyses(connection, scope, analysis_ids)
-            graph_context = await context.build_survey(
-                connection, scope, token_budget=self.context_tokens
-            )
-        message = user_message(agent.mission, analyses, graph_context)
+        scope = GraphScope(lease.user_id, lease.agent_id, lease.iteration_id, lease.step_id)
+        trip = RoundTrip()
+        loaded_agent = trip.ask(agents.agent_query(lease.agent_id))
+        analyses = trip.ask(context.analyses_query(scope, analysis_ids))
+        survey = context.ask_survey(trip, scope, token_budget=self.context_tokens)
+        await self.model.database.look_up(trip)
+        agent = loaded_agent.value
+        message = user_message(agent.mission, analyses.value, survey.value)
         run = PhaseRun(
-            self.model, lease, agent, Phase.ADVICE_GENERATION, message, context=graph_context
+            self.model, lease, agent, Phase.ADVICE_GENERATION, message, context=survey.value
         )
         loop = ToolLoop(run, advice_generation(scope, self.embedding_search))
         reason = await loop.run()

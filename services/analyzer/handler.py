@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
-
-from sqlalchemy.ext.asyncio import AsyncSession
+from uuid import UUID
 
 from services.analyzer.prompts import missing_data, parse_missing_lines, user_message
 from shared.agents import agents
+from shared.database.statements import BoundQuery, RoundTrip
 from shared.database.tables import Step
 from shared.enums import Phase
 from shared.events.models import Insight
@@ -34,11 +33,16 @@ class Analyze:
     async def __call__(self, lease: Lease, step: Step) -> StepResult:
         """Builds the context when every query of the iteration has ended, so it includes their results."""
         insight = Insight(**step.input)
+        scope = GraphScope(lease.user_id, lease.agent_id, lease.iteration_id, lease.step_id)
+        trip = RoundTrip()
+        loaded_agent = trip.ask(agents.agent_query(lease.agent_id))
+        describe_nodes = context.ask_nodes(trip, scope, insight.relevant_node_ids)
         async with self.model.database.connection() as connection:
-            agent = await agents.load_agent(connection, lease.agent_id)
-            scope = GraphScope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
-            nodes = await context.describe_nodes(connection, scope, insight.relevant_node_ids)
-            survey = await self.shared.of(connection, scope, step, token_budget=self.context_tokens)
+            survey = await self.shared.of(
+                connection, scope, step, token_budget=self.context_tokens, trip=trip
+            )
+            nodes = await describe_nodes(connection)
+        agent = loaded_agent.value
         objectives = [item["objective"] for item in step.input.get("answered", [])]
         message = user_message(agent.mission, insight, nodes, survey.text, objectives)
         run = PhaseRun(
@@ -61,17 +65,22 @@ class Analyze:
         lines = parse_missing_lines(answer)
         return StepResult(
             {"analyses": analyses, "missing": missing_objectives, **run.repair_summary},
-            partial(_store_requests, lease, insight, lines) if lines else None,
+            _store_requests(lease, insight, lines),
         )
 
 
-async def _store_requests(
-    lease: Lease, insight: Insight, lines: Sequence[str], session: AsyncSession
-) -> None:
+def _store_requests(
+    lease: Lease, insight: Insight, lines: Sequence[str]
+) -> Sequence[BoundQuery[UUID]]:
     """Stores requests for `MISSING:` lines; the tool's requests are stored already."""
     assert lease.iteration_id is not None, "an insight step has an iteration"
-    for line in lines:
-        missing = investigations.MissingData(line, f"An analysis lacks it: {insight.observation}")
-        await investigations.create_request(
-            session, lease.agent_id, lease.iteration_id, lease.step_id, missing
+    reasoning = f"An analysis lacks it: {insight.observation}"
+    return [
+        investigations.create_request(
+            lease.agent_id,
+            lease.iteration_id,
+            lease.step_id,
+            investigations.MissingData(line, reasoning),
         )
+        for line in lines
+    ]

@@ -163,7 +163,7 @@ async def load_context(
     turns = await conversations.list_turns(
         session, agent.id, after=conversation.summarized_turns, before=step.index
     )
-    memory_rows = await memories.list_active(session, agent.id)
+    memory_rows = await memories.list_active(agent.id).answer(session)
     sections = PromptSections(
         mission=agent.mission,
         current_state=await describe_state(session, agent),
@@ -239,7 +239,7 @@ class AnswerHandler:
             "summarized": compacted is not None,
             **run.repair_summary,
         }
-        return StepResult(result, partial(_finish_turn, step, compacted))
+        return StepResult(result, write=partial(_finish_turn, step, compacted))
 
     async def _run_answer(self, run: PhaseRun, lease: Lease, situation: AnswerContext) -> ToolLoop:
         """Runs the tool loop, streams the answer into its message, and completes it."""

@@ -96,7 +96,7 @@ class ConfigureHandler:
             else:
                 result.update(SUPERSEDED)
 
-        return StepResult(result, write)
+        return StepResult(result, write=write)
 
 
 async def _message(session: AsyncSession, agent: Agent, request: ConfigurationInput) -> str:

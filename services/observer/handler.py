@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
-from services.observer.history import PlanHistory, load_history
+from services.observer.history import PlanHistory, ask_history
 from services.observer.planning import ResolvedPlan, resolve_plan
 from services.observer.prompts import (
     EMPTY_PLAN,
@@ -15,6 +13,7 @@ from services.observer.prompts import (
     user_message,
 )
 from shared.agents import agents, memories
+from shared.database.statements import RoundTrip
 from shared.database.tables import Step
 from shared.enums import Phase
 from shared.graph import context, system_types
@@ -44,35 +43,34 @@ class Observe:
 
     async def __call__(self, lease: Lease, step: Step) -> StepResult:
         """Requests a plan; its steps are inserted in the transaction that ends the observe step."""
+        scope = GraphScope(lease.user_id, lease.agent_id, lease.iteration_id, lease.step_id)
+        trip = RoundTrip()
+        trip.ask(system_types.ensure_query(lease.agent_id))
+        loaded_agent = trip.ask(agents.agent_query(lease.agent_id))
+        loaded_iteration = trip.ask(steps.iteration_query(step))
+        survey = context.ask_survey(trip, scope, token_budget=self.context_tokens)
+        owner_memories = trip.ask(memories.list_active(lease.agent_id))
+        load_history = ask_history(trip, scope)
         async with self.model.database.connection() as connection:
-            agent = await agents.load_agent(connection, lease.agent_id)
-            scope = GraphScope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
-            await system_types.ensure_system_types(connection, agent.id)
-            graph_context = await context.build_survey(
-                connection, scope, token_budget=self.context_tokens
-            )
-            owner_memories = await memories.list_active(connection, agent.id)
-            iteration = await steps.load_iteration(connection, step)
-            past = await load_history(connection, scope, iteration)
+            await trip.make(connection)
+            agent, iteration = loaded_agent.value, loaded_iteration.value
+            past = await load_history(connection, iteration)
         memory_lines = truncate_to_budget(
-            memories.format_lines(owner_memories), MAX_MEMORIES_TOKENS
+            memories.format_lines(owner_memories.value), MAX_MEMORIES_TOKENS
         )
-        message = user_message(agent.mission, graph_context, memory_lines)
-        run = PhaseRun(self.model, lease, agent, Phase.OBSERVER, message, context=graph_context)
+        message = user_message(agent.mission, survey.value, memory_lines)
+        run = PhaseRun(self.model, lease, agent, Phase.OBSERVER, message, context=survey.value)
         plan = await self._plan(run, scope, past, agent.mission)
-
-        async def write(session: AsyncSession) -> None:
-            run.complete()
-            await iterations.plan_steps(
-                session,
-                iteration,
-                queries=plan.queries,
-                insights=plan.insights,
-                plan=plan.as_json,
-            )
-            await investigations.drop_expired(session, lease.agent_id, iteration.number)
-
-        return StepResult({**plan.counts, **run.repair_summary}, write)
+        run.complete()
+        return StepResult(
+            {**plan.counts, **run.repair_summary},
+            [
+                iterations.plan_steps(
+                    iteration, queries=plan.queries, insights=plan.insights, plan=plan.as_json
+                ),
+                investigations.drop_expired(lease.agent_id, iteration.number),
+            ],
+        )
 
     async def _plan(
         self, run: PhaseRun, scope: GraphScope, past: PlanHistory, mission: str

@@ -1,16 +1,24 @@
 """The agent's recent queries and analyses, which a plan must not repeat."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import DateTime, Integer, bindparam, select
+from sqlalchemy import bindparam, select
 
 from services.observer.deduplication import CoveringAnalysis
-from shared.database.statements import ANY_OF_IDS, CompiledStatement, Executor, Row, uuid_array
-from shared.database.tables import GraphEdge, GraphNode, Iteration, Step
+from shared.database.statements import (
+    ANY_OF_IDS,
+    BoundQuery,
+    CompiledStatement,
+    Executor,
+    RoundTrip,
+    Row,
+    uuid_array,
+)
+from shared.database.tables import GraphNode, Iteration, Step
 from shared.enums import ANALYSIS_TYPE, StepKind, StepStatus
 from shared.graph.conclusions import citations
 from shared.graph.conclusions.citations import Kind
@@ -27,20 +35,17 @@ MAX_AGE: Final = timedelta(days=7)
 MAX_ANALYSES: Final = 100
 """Number of newest analyses that are considered."""
 
-_ITERATION_NUMBER: Final = bindparam("number", type_=Integer)
-_ANSWERED_QUERIES: Final = CompiledStatement(
-    select(Step.input, Step.status, Step.result, Step.ended_at)
-    .join(Iteration, Iteration.id == Step.iteration_id)
-    .where(
-        Iteration.agent_id == OWNED_AGENT_ID,
-        Iteration.number < _ITERATION_NUMBER,
-        Iteration.number >= _ITERATION_NUMBER - MAX_ITERATIONS,
-        Step.kind == StepKind.QUERY,
-        Step.status == StepStatus.COMPLETED,
-        Step.ended_at > bindparam("since", type_=DateTime(timezone=True)),
-    )
-    .order_by(Step.ended_at.desc(), Step.id)
-)
+_ANSWERED_QUERIES: Final = CompiledStatement(f"""
+select step.input, step.status, step.result, step.ended_at
+from iterations as this
+join iterations as earlier on earlier.agent_id = this.agent_id
+  and earlier.number < this.number and earlier.number >= this.number - {MAX_ITERATIONS}
+join steps as step on step.iteration_id = earlier.id
+where this.id = :of_iteration and this.agent_id = {OWNED_AGENT_ID_SQL}
+  and step.kind = '{StepKind.QUERY}' and step.status = '{StepStatus.COMPLETED}'
+  and step.ended_at > this.started_at - make_interval(secs => {MAX_AGE.total_seconds()})
+order by step.ended_at desc, step.id
+""")
 _HAS_NODES: Final = CompiledStatement(
     f"select exists (select from graph_nodes where agent_id = {OWNED_AGENT_ID_SQL}) as has_nodes"
 )
@@ -50,16 +55,21 @@ _ANALYSES: Final = CompiledStatement(
     .where(
         GraphNode.agent_id == OWNED_AGENT_ID,
         GraphNode.type == ANALYSIS_TYPE,
-        GraphNode.created_at < bindparam("before", type_=DateTime(timezone=True)),
+        GraphNode.created_at
+        < select(Iteration.started_at)
+        .where(Iteration.id == bindparam("of_iteration"))
+        .scalar_subquery(),
     )
     .order_by(GraphNode.updated_at.desc(), GraphNode.id)
     .limit(MAX_ANALYSES)
 )
-_ENDS: Final = CompiledStatement(
-    select(GraphEdge.id, GraphEdge.source_id, GraphEdge.target_id).where(
-        GraphEdge.agent_id == OWNED_AGENT_ID, GraphEdge.id == ANY_OF_IDS
-    )
-)
+_ENDS: Final = CompiledStatement(f"""
+select edge.id, source.id, source.updated_at, target.id, target.updated_at
+from graph_edges as edge
+join graph_nodes as source on source.id = edge.source_id
+join graph_nodes as target on target.id = edge.target_id
+where edge.agent_id = {OWNED_AGENT_ID_SQL} and edge.id = any(cast(:ids as uuid[]))
+""")
 _UPDATED_AT: Final = CompiledStatement(
     select(GraphNode.id, GraphNode.updated_at).where(
         GraphNode.agent_id == OWNED_AGENT_ID, GraphNode.id == ANY_OF_IDS
@@ -99,48 +109,75 @@ class PlanHistory:
         ]
 
 
-async def load_history(
-    session: Executor, scope: GraphScope, iteration: IterationRow
-) -> PlanHistory:
-    requests = await investigations.list_open_requests(scope.agent_id).answer(session)
-    return PlanHistory(
-        await _list_answered_queries(session, scope, iteration),
-        await _analyses(session, scope, iteration),
-        {request.id: request.created_at for request in requests},
-        not await _HAS_NODES.value(session, scope.sql_params),
-    )
+def ask_history(
+    trip: RoundTrip, scope: GraphScope
+) -> Callable[[Executor, IterationRow], Awaitable[PlanHistory]]:
+    """Asks for the history of the scope's iteration. When `trip` has been made, the returned function makes the rest."""
+    params = {**scope.sql_params, "of_iteration": scope.iteration_id}
+    requests = trip.ask(investigations.list_open_requests(scope.agent_id))
+    queries = trip.ask(BoundQuery(_ANSWERED_QUERIES, params, _answered_queries))
+    analyses = trip.ask(BoundQuery(_ANALYSES, params, list))
+    has_nodes = trip.ask(BoundQuery(_HAS_NODES, scope.sql_params, lambda rows: rows[0].has_nodes))
+
+    async def load(session: Executor, iteration: IterationRow) -> PlanHistory:
+        today = iteration.started_at.astimezone(UTC).date()
+        current = [
+            row for row in analyses.value if not forecast_fields(row.properties, today)["expired"]
+        ]
+        return PlanHistory(
+            queries.value,
+            await _covering_analyses(session, scope, current),
+            {request.id: request.created_at for request in requests.value},
+            not has_nodes.value,
+        )
+
+    return load
 
 
-async def _list_answered_queries(
-    session: Executor, scope: GraphScope, iteration: IterationRow
-) -> Sequence[AnsweredQuery]:
-    params = {"number": iteration.number, "since": iteration.started_at - MAX_AGE}
+def _answered_queries(rows: Sequence[Row]) -> Sequence[AnsweredQuery]:
     return [
         AnsweredQuery(query.input.get("objective", ""), query.ended_at)
-        for query in await _ANSWERED_QUERIES.rows(session, {**scope.sql_params, **params})
+        for query in rows
         if has_written(query)
     ]
 
 
-async def _analyses(
-    session: Executor, scope: GraphScope, iteration: IterationRow
+async def _covering_analyses(
+    session: Executor, scope: GraphScope, analyses: Sequence[Row]
 ) -> Sequence[CoveringAnalysis]:
-    today = iteration.started_at.astimezone(UTC).date()
-    current = [
-        row
-        for row in await _ANALYSES.rows(
-            session, {**scope.sql_params, "before": iteration.started_at}
+    """Those whose cited nodes, including the ends of cited edges, have not changed since."""
+    cited = {
+        row.id: citations.parse_citations(row.properties.get("content", "")) for row in analyses
+    }
+    edge_ids = {edge_id for each in cited.values() for edge_id in each.ids(Kind.EDGE)}
+    node_ids = {node_id for each in cited.values() for node_id in each.ids(Kind.NODE)}
+    trip = RoundTrip()
+    edges = trip.ask(_by_ids(_ENDS, scope, edge_ids)) if edge_ids else None
+    nodes = trip.ask(_by_ids(_UPDATED_AT, scope, node_ids)) if node_ids else None
+    await trip.make(session)
+    updated_at: dict[UUID, datetime] = {}
+    ends: dict[UUID, tuple[UUID, UUID]] = {}
+    for edge_id, source_id, source_updated_at, target_id, target_updated_at in (
+        edges.value if edges else ()
+    ):
+        ends[edge_id] = (source_id, target_id)
+        updated_at |= {source_id: source_updated_at, target_id: target_updated_at}
+    updated_at |= dict(nodes.value) if nodes else {}
+    covering = []
+    for row in analyses:
+        of_row = cited[row.id]
+        covered = frozenset(of_row.ids(Kind.NODE)).union(
+            *(ends.get(edge_id, ()) for edge_id in of_row.ids(Kind.EDGE))
         )
-        if not forecast_fields(row.properties, today)["expired"]
-    ]
-    texts = {row.id: row.properties.get("content", "") for row in current}
-    cited = await _cited_nodes(session, scope, texts)
-    updated_at = await _updated_at(session, scope, set().union(*cited.values()))
-    return [
-        CoveringAnalysis(row.name, cited[row.id], _full_text(row))
-        for row in current
-        if all(updated_at.get(node, row.created_at) <= row.created_at for node in cited[row.id])
-    ]
+        if all(updated_at.get(node, row.created_at) <= row.created_at for node in covered):
+            covering.append(CoveringAnalysis(row.name, covered, _full_text(row)))
+    return covering
+
+
+def _by_ids(
+    statement: CompiledStatement, scope: GraphScope, ids: Iterable[UUID]
+) -> BoundQuery[list[Row]]:
+    return BoundQuery(statement, {**scope.sql_params, "ids": uuid_array(ids)}, list)
 
 
 def _full_text(analysis: Row) -> str:
@@ -150,37 +187,3 @@ def _full_text(analysis: Row) -> str:
     parts = [analysis.name, analysis.properties.get("summary", ""), content]
     parts += [str(insight.get(key, "")) for key in ("observation", "synthesis_direction")]
     return ".\n".join(parts)
-
-
-async def _cited_nodes(
-    session: Executor, scope: GraphScope, texts: Mapping[UUID, str]
-) -> dict[UUID, frozenset[UUID]]:
-    """The nodes that each text cites, including the ends of the edges that it cites."""
-    parsed = {analysis_id: citations.parse_citations(text) for analysis_id, text in texts.items()}
-    ends = await _ends(
-        session, scope, {edge_id for cited in parsed.values() for edge_id in cited.ids(Kind.EDGE)}
-    )
-    return {
-        analysis_id: frozenset(cited.ids(Kind.NODE)).union(
-            *(ends.get(edge, ()) for edge in cited.ids(Kind.EDGE))
-        )
-        for analysis_id, cited in parsed.items()
-    }
-
-
-async def _ends(
-    session: Executor, scope: GraphScope, edge_ids: Collection[UUID]
-) -> dict[UUID, tuple[UUID, UUID]]:
-    if not edge_ids:
-        return {}
-    rows = await _ENDS.rows(session, {**scope.sql_params, "ids": uuid_array(edge_ids)})
-    return {row.id: (row.source_id, row.target_id) for row in rows}
-
-
-async def _updated_at(
-    session: Executor, scope: GraphScope, node_ids: Collection[UUID]
-) -> dict[UUID, datetime]:
-    if not node_ids:
-        return {}
-    rows = await _UPDATED_AT.rows(session, {**scope.sql_params, "ids": uuid_array(node_ids)})
-    return {row.id: row.updated_at for row in rows}

@@ -60,10 +60,10 @@ async def resolve_plan(
     plan_inputs = ResolvedPlan()
     for query in plan.queries:
         _add_query(plan_inputs, past, query)
-    for insight in plan.insights:
-        node_ids, unknown = await context.resolve_references(
-            session, scope, insight.relevant_node_ids
-        )
+    references = await context.resolve_references(
+        session, scope, [insight.relevant_node_ids for insight in plan.insights]
+    )
+    for insight, (node_ids, unknown) in zip(plan.insights, references, strict=True):
         plan_inputs.dropped_references += unknown
         text = f"{insight.observation}.\n{insight.synthesis_direction}"
         analysis = repeated_insight(set(node_ids), text, past.analyses)

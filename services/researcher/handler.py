@@ -1,15 +1,14 @@
 """Answers one query: acquisition, then construction."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
-
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.researcher.acquisition import acquire
 from services.researcher.construction import construct, embed_nodes
 from services.researcher.query_context import QueryContext
 from shared.agents import agents
-from shared.database.statements import Executor
+from shared.database.statements import RoundTrip
 from shared.database.tables import Step
 from shared.enums import Phase
 from shared.events.models import Query
@@ -18,6 +17,7 @@ from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import GraphScope
 from shared.graph.tools import graph_construction
+from shared.graph.types import NodeType
 from shared.graph.validation import Validators
 from shared.llm.phase_run import Model
 from shared.runtime.step_runner import StepResult
@@ -60,19 +60,21 @@ class Research:
         )
         answers = [UUID(request_id) for request_id in step.input.get("answers", [])]
 
-        async def answer_requests(session: AsyncSession) -> None:
-            await investigations.mark_answered(session, lease.agent_id, answers, by=lease.step_id)
-
         has_answered = answers and (written.nodes or written.edges)
-        return StepResult(result, answer_requests if has_answered else None)
+        answering = investigations.mark_answered(lease.agent_id, answers, by=lease.step_id)
+        return StepResult(result, [answering] if has_answered else [])
 
     async def _load_context(self, lease: Lease, step: Step) -> QueryContext:
+        scope = GraphScope(lease.user_id, lease.agent_id, lease.iteration_id, lease.step_id)
+        trip = RoundTrip()
+        agent = trip.ask(agents.agent_query(lease.agent_id))
+        node_types = trip.ask(types.node_types_query(scope))
         async with self.model.database.connection() as connection:
-            agent = await agents.load_agent(connection, lease.agent_id)
-            scope = GraphScope(agent.owner_id, agent.id, lease.iteration_id, lease.step_id)
-            survey = await self.shared.of(connection, scope, step, token_budget=self.context_tokens)
-            node_types = await _own_node_types(connection, scope)
-        return QueryContext(lease, agent, scope, Query(**step.input), survey, node_types)
+            survey = await self.shared.of(
+                connection, scope, step, token_budget=self.context_tokens, trip=trip
+            )
+        own_types = _own_type_names(node_types.value)
+        return QueryContext(lease, agent.value, scope, Query(**step.input), survey, own_types)
 
 
 def _result(nodes: int, edges: int, *, repairs: int) -> Json:
@@ -80,11 +82,11 @@ def _result(nodes: int, edges: int, *, repairs: int) -> Json:
     return {**counts, "repairs": repairs} if repairs else counts
 
 
-async def _own_node_types(session: Executor, scope: GraphScope) -> list[str]:
+def _own_type_names(node_types: Sequence[NodeType]) -> list[str]:
     """The names of the types that configuration or the owner created."""
     return [
         node_type.name
-        for node_type in await types.list_node_types(session, scope)
+        for node_type in node_types
         if node_type.created_by != Phase.GRAPH_CONSTRUCTION
         and node_type.name not in types.RESERVED_TYPES
     ]

@@ -12,7 +12,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing import reservations
-from shared.database.statements import CompiledStatement, Executor
+from shared.database.statements import BoundQuery, CompiledStatement, Row
 from shared.database.tables import Agent, Iteration, Step, User
 from shared.database.text import refuse_nul
 from shared.enums import PROMPTED_PHASES, AgentStatus, IterationStatus, Phase, StepKind, StepStatus
@@ -131,10 +131,13 @@ async def get_agent(session: AsyncSession, agent_id: UUID) -> Agent:
     return _existing(await session.get(Agent, agent_id), agent_id)
 
 
-async def load_agent(session: Executor, agent_id: UUID) -> Agent:
-    """Like `get_agent`, but returns an object outside the session, for callers that do not change it."""
-    row = await _SELECT.row(session, {"of_agent": agent_id})
-    return _existing(None if row is None else Agent(**row._asdict()), agent_id)
+def agent_query(agent_id: UUID) -> BoundQuery[Agent]:
+    """Like `get_agent`, but returns an object outside of any session, for callers that do not change it."""
+
+    def read(rows: Sequence[Row]) -> Agent:
+        return _existing(Agent(**rows[0]._asdict()) if rows else None, agent_id)
+
+    return BoundQuery(_SELECT, {"of_agent": agent_id}, read)
 
 
 def _existing(agent: Agent | None, agent_id: UUID) -> Agent:

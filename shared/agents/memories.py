@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
-from shared.database.statements import CompiledStatement, Executor
+from shared.database.statements import BoundQuery, CompiledStatement
 from shared.database.tables import Memory
 from shared.enums import MemoryKind
 from shared.errors import VigilError
@@ -83,9 +83,11 @@ async def forget(session: AsyncSession, agent_id: UUID, memory_id: UUID) -> bool
     return forgotten_id is not None
 
 
-async def list_active(session: Executor, agent_id: UUID) -> Sequence[MemoryContent]:
+def list_active(agent_id: UUID) -> BoundQuery[Sequence[MemoryContent]]:
     """Returns the active memories, newest first."""
-    return [MemoryContent(*row) for row in await _ACTIVE.rows(session, {"of_agent": agent_id})]
+    return BoundQuery(
+        _ACTIVE, {"of_agent": agent_id}, lambda rows: [MemoryContent(*row) for row in rows]
+    )
 
 
 def format_lines(memories: Sequence[MemoryContent]) -> list[str]:

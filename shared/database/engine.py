@@ -191,6 +191,11 @@ class Database:
         async with self.connection() as connection:
             return await query.answer(connection)
 
+    async def look_up(self, trip: RoundTrip) -> None:
+        """Make `trip`, whose statements only read, outside of a transaction of the caller. Raises like `read`."""
+        async with self.connection() as connection:
+            await trip.make(connection)
+
     async def write(self, trip: RoundTrip) -> None:
         """Make `trip` in a transaction without SQLAlchemy, which takes this one round trip.
 

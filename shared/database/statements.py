@@ -229,10 +229,17 @@ class RoundTrip:
     """Statements that do not need each other's results, sent together: waiting for each takes longer than running it."""
 
     _queries: list[tuple[BoundQuery[Any], PendingResult[Any]]] = field(default_factory=list)
+    _computations: list[tuple[Callable[[], Any], PendingResult[Any]]] = field(default_factory=list)
 
     def ask(self, query: BoundQuery[T]) -> PendingResult[T]:
         answer = PendingResult[T]()
         self._queries.append((query, answer))
+        return answer
+
+    def then(self, compute: Callable[[], T]) -> PendingResult[T]:
+        """What `compute` returns when all results of the trip are there."""
+        answer = PendingResult[T]()
+        self._computations.append((compute, answer))
         return answer
 
     async def make(self, session: Executor, *, begins: bool = False, commits: bool = False) -> None:
@@ -242,6 +249,11 @@ class RoundTrip:
         A transaction `begins` before them, and `commits` after them, in the same round trip. A statement with the parameter
         STRICT must then raise an error itself if its result forbids to commit.
         """
+        await self._run(session, begins=begins, commits=commits)
+        for compute, answer in self._computations:
+            answer.value = compute()
+
+    async def _run(self, session: Executor, *, begins: bool, commits: bool) -> None:
         if not self._queries:
             return
         if len(self._queries) == 1 and not begins:

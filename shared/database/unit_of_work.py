@@ -132,11 +132,11 @@ class UnitOfWork:
         """What the next commit writes. A rollback discards it."""
         return self._changes
 
-    def defer(self, write: DeferredWrite) -> None:
+    def defer(self, write: DeferredWrite, *, first: bool = False) -> None:
         """Runs `write` right before the commit, in one round trip with all others: rows with much contention are locked
-        only briefly.
+        only briefly. It comes last, or `first`.
         """
-        self._changes.deferred.append(write)
+        self._changes.deferred.insert(0 if first else len(self._changes.deferred), write)
 
     def defer_query(self, query: BoundQuery[Any]) -> None:
         """Defers a query whose result is not needed."""

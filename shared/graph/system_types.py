@@ -4,7 +4,7 @@ import json
 from typing import Final, get_args
 from uuid import UUID
 
-from shared.database.statements import CompiledStatement, Executor
+from shared.database.statements import BoundQuery, CompiledStatement, Executor
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions.conclusions import Action, AnalysisKind
 from shared.graph.types import SYSTEM_CREATOR
@@ -106,6 +106,11 @@ insert into graph_node_types as known
 select :of_agent, name, description, properties_schema, example_properties, '{SYSTEM_CREATOR}'
 from jsonb_to_recordset(cast(:node_types as jsonb)) as given
   (name text, description text, properties_schema jsonb, example_properties jsonb)
+-- Not left to the conflict, which would lock the row that it finds, and so write to the log.
+where not exists (
+  select from graph_node_types as same
+  where same.agent_id = :of_agent and same.name = given.name
+    and (same.created_by <> '{SYSTEM_CREATOR}' or same.properties_schema = given.properties_schema))
 on conflict (agent_id, name) do update
 set properties_schema = excluded.properties_schema, example_properties = excluded.example_properties
 where known.created_by = '{SYSTEM_CREATOR}' and known.properties_schema <> excluded.properties_schema
@@ -118,4 +123,9 @@ _PARAMS: Final = {
 
 async def ensure_system_types(session: Executor, agent_id: UUID) -> None:
     """Create the agent's system types, and bring the properties schema of existing ones up to date."""
-    await _ENSURE.run(session, {"of_agent": agent_id, **_PARAMS})
+    await ensure_query(agent_id).answer(session)
+
+
+def ensure_query(agent_id: UUID) -> BoundQuery[None]:
+    """The statement of `ensure_system_types`."""
+    return BoundQuery(_ENSURE, {"of_agent": agent_id, **_PARAMS}, lambda _: None)

@@ -128,7 +128,12 @@ class UnknownTypeError(ToolRefusalError):
 
 async def list_node_types(session: Executor, scope: GraphScope) -> list[NodeType]:
     """List the agent's node types by name."""
-    return [_node_type(row) for row in await _NODE_TYPES.rows(session, scope.sql_params)]
+    return await node_types_query(scope).answer(session)
+
+
+def node_types_query(scope: GraphScope) -> BoundQuery[list[NodeType]]:
+    """The statement of `list_node_types`."""
+    return BoundQuery(_NODE_TYPES, scope.sql_params, lambda rows: [_node_type(row) for row in rows])
 
 
 async def list_edge_types(session: Executor, scope: GraphScope) -> list[EdgeType]:

@@ -17,7 +17,7 @@ from shared import derived_events
 from shared.billing import reservations
 from shared.billing.budgets import BudgetUsedUpError
 from shared.database.engine import Database
-from shared.database.statements import Executor, RoundTrip
+from shared.database.statements import BoundQuery, Executor, RoundTrip
 from shared.database.tables import Step
 from shared.database.unit_of_work import Note, UnitOfWork
 from shared.enums import StepKind
@@ -53,10 +53,13 @@ log = logger(__name__)
 
 @dataclass(frozen=True)
 class StepResult:
-    """The result of a step. `write` runs in the transaction that ends the step."""
+    """The result of a step. `queries` and `write` run in the transaction that ends the step."""
 
     result: dict[str, Any]
+    queries: Sequence[BoundQuery[Any]] = ()
+    """Their results are not needed. They run before all else that the transaction writes."""
     write: Callable[[AsyncSession], Awaitable[None]] | None = None
+    """For writes that need a session; it costs round trips."""
 
 
 StepHandler = Callable[[Lease, Step], Awaitable[StepResult]]
@@ -192,10 +195,11 @@ class StepRunner:
             return await self._retry_or_fail(event, lease, step, TransientError(repr(error)))
 
     async def _end(self, lease: Lease, step: Step, outcome: StepResult) -> Sequence[Event]:
-        has_events = StepKind(step.kind) in derived_events.FOLLOW_FROM_ROW
-        if outcome.write is None and has_events and lease.unit is not None:
-            return await self._end_without_session(lease, lease.unit, outcome.result)
+        if outcome.write is None and step.iteration_id is not None and lease.unit is not None:
+            return await self._end_in_one_trip(lease, lease.unit, step, outcome)
         async with self._final_transaction(lease) as session:
+            for query in outcome.queries:
+                await query.answer(session)
             if outcome.write is not None:
                 await outcome.write(session)
             ended_step = await steps.end(session, lease, outcome.result)
@@ -203,26 +207,33 @@ class StepRunner:
             failpoint(Failpoint.STATE_WRITTEN)
             return events
 
-    async def _end_without_session(
-        self, lease: Lease, unit: UnitOfWork, result: dict[str, Any]
+    async def _end_in_one_trip(
+        self, lease: Lease, unit: UnitOfWork, step: Step, outcome: StepResult
     ) -> Sequence[Event]:
-        """Ends a step whose events follow from its row alone."""
-        ended_steps: list[Step] = []
+        """Ends a step of an iteration without a session."""
+        events: list[Event] = []
+
+        def write(trip: RoundTrip) -> None:
+            for query in outcome.queries:
+                trip.ask(query)
 
         def end(trip: RoundTrip) -> Note:
             failpoint(Failpoint.STATE_WRITTEN)
-            ended = trip.ask(steps.ending(lease, result))
+            ended_step = trip.ask(steps.ending(lease, outcome.result))
             written_off = trip.ask(reservations.step_write_off(lease.step_id))
+            derive = derived_events.ask_events_after_step(trip, step)
 
             async def settle(executor: Executor) -> None:
-                ended_steps.append(ended.value)
+                events[:] = derive(ended_step.value)
                 await reservations.spend(executor, written_off.value)
 
             return Note(settle)
 
+        # The plan locks the iteration, which all lock before they lock budgets.
+        unit.defer(write, first=True)
         unit.defer(end)
         await unit.commit()
-        return derived_events.events_after_iteration_step(ended_steps[-1])
+        return events
 
     @asynccontextmanager
     async def _final_transaction(self, lease: Lease) -> AsyncIterator[AsyncSession]:

@@ -11,7 +11,13 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
-from shared.database.statements import BoundQuery, CompiledStatement, Row
+from shared.database.statements import (
+    ANY_OF_IDS,
+    BoundQuery,
+    CompiledStatement,
+    Row,
+    uuid_array,
+)
 from shared.database.tables import InvestigationRequest, Iteration
 
 OPEN_FOR_ITERATIONS: Final = 10
@@ -44,30 +50,25 @@ class OpenRequest:
     created_at: datetime
 
 
-async def create_request(
-    session: AsyncSession, agent_id: UUID, iteration_id: UUID, step_id: UUID, missing: MissingData
-) -> UUID:
+def create_request(
+    agent_id: UUID, iteration_id: UUID, step_id: UUID, missing: MissingData
+) -> BoundQuery[UUID]:
     """Inserts a request and returns its id, which is derived from the step and the objective: repeating it has no
     effect.
     """
     objective = " ".join(missing.objective.split())
     request_id = ids.investigation_request_id(step_id, objective.casefold())
-    number = select(Iteration.number).where(Iteration.id == iteration_id).scalar_subquery()
-    await session.execute(
-        insert(InvestigationRequest)
-        .values(
-            id=request_id,
-            agent_id=agent_id,
-            iteration_id=iteration_id,
-            iteration_number=number,
-            step_id=step_id,
-            objective=objective,
-            reasoning=missing.reasoning,
-            search_hints=list(missing.search_hints),
-        )
-        .on_conflict_do_nothing()
-    )
-    return request_id
+    params = {
+        "id": request_id,
+        "agent_id": agent_id,
+        "iteration_id": iteration_id,
+        "step_id": step_id,
+        "objective": objective,
+        "reasoning": missing.reasoning,
+        "search_hints": list(missing.search_hints),
+        "of_iteration": iteration_id,
+    }
+    return BoundQuery(_CREATE, params, lambda _: request_id)
 
 
 async def count_requests(session: AsyncSession, step_id: UUID) -> int:
@@ -96,36 +97,22 @@ def _newest(rows: Iterable[Row]) -> Sequence[OpenRequest]:
     return list(by_objective.values())[:MAX_OPEN_SHOWN]
 
 
-async def mark_answered(
-    session: AsyncSession, agent_id: UUID, request_ids: Collection[UUID], *, by: UUID
-) -> None:
+def mark_answered(agent_id: UUID, request_ids: Collection[UUID], *, by: UUID) -> BoundQuery[None]:
     """Records that the query step `by` answered the requests, and all open ones with the same objective.
 
     Rows are locked in id order, since two queries may answer the same requests.
     """
-    same = select(func.lower(InvestigationRequest.objective)).where(
-        InvestigationRequest.agent_id == agent_id, InvestigationRequest.id.in_(request_ids)
-    )
-    open_ids = (
-        select(InvestigationRequest.id)
-        .where(_is_open(agent_id), func.lower(InvestigationRequest.objective).in_(same))
-        .order_by(InvestigationRequest.id)
-        .with_for_update()
-    )
-    await session.execute(
-        update(InvestigationRequest)
-        .where(InvestigationRequest.id.in_(list(await session.scalars(open_ids))))
-        .values(answered_at=func.clock_timestamp(), answered_by=by)
-        .execution_options(synchronize_session=False)
-    )
+    params = {"of_agent": agent_id, "ids": uuid_array(request_ids), "by": by}
+    return BoundQuery(_MARK_ANSWERED, params, lambda _: None)
 
 
-async def drop_expired(session: AsyncSession, agent_id: UUID, number: int) -> None:
+def drop_expired(agent_id: UUID, number: int) -> BoundQuery[None]:
     """Drops requests that were opened OPEN_FOR_ITERATIONS or more before iteration `number`.
 
     Rows are locked in id order, as in `mark_answered`.
     """
-    await _DROP_OLD.run(session, {"of_agent": agent_id, "last": number - OPEN_FOR_ITERATIONS})
+    params = {"of_agent": agent_id, "last": number - OPEN_FOR_ITERATIONS}
+    return BoundQuery(_DROP_OLD, params, lambda _: None)
 
 
 def _is_open(agent_id: ColumnElement[UUID] | UUID) -> ColumnElement[bool]:
@@ -166,4 +153,33 @@ _DROP_OLD: Final = CompiledStatement(
     update(_REQUESTS)
     .where(_REQUESTS.c.id.in_(select(_OLD_REQUESTS.c.id)))
     .values(dropped_at=func.clock_timestamp())
+)
+_CREATE: Final = CompiledStatement(
+    insert(_REQUESTS)
+    .values(
+        iteration_number=select(Iteration.number)
+        .where(Iteration.id == bindparam("of_iteration"))
+        .scalar_subquery()
+    )
+    .on_conflict_do_nothing(),
+    columns=("id", "agent_id", "iteration_id", "step_id", "objective", "reasoning", "search_hints"),
+)
+_SAME_OBJECTIVES: Final = (
+    select(_REQUESTS.c.id)
+    .where(
+        _is_open(_OF_AGENT),
+        func.lower(_REQUESTS.c.objective).in_(
+            select(func.lower(_REQUESTS.c.objective)).where(
+                _REQUESTS.c.agent_id == _OF_AGENT, _REQUESTS.c.id == ANY_OF_IDS
+            )
+        ),
+    )
+    .order_by(_REQUESTS.c.id)
+    .with_for_update()
+    .cte("same")
+)
+_MARK_ANSWERED: Final = CompiledStatement(
+    update(_REQUESTS)
+    .where(_REQUESTS.c.id.in_(select(_SAME_OBJECTIVES.c.id)))
+    .values(answered_at=func.clock_timestamp(), answered_by=bindparam("by"))
 )

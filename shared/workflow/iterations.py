@@ -364,14 +364,13 @@ def step_without_iteration(
     )
 
 
-async def plan_steps(
-    session: AsyncSession,
+def plan_steps(
     iteration: Iteration | IterationRow,
     *,
     queries: Sequence[dict[str, Any]],
     insights: Sequence[dict[str, Any]],
     plan: Mapping[str, Any] | None = None,
-) -> None:
+) -> BoundQuery[None]:
     """Inserts the plan's steps: queries are requested at once, insights wait until all queries have ended.
 
     If there are queries, the iteration moves from observing to researching. `plan` is stored with the iteration; None
@@ -398,7 +397,7 @@ async def plan_steps(
         "asks": bool(queries),
         "steps": json.dumps(steps),
     }
-    await _PLAN.run(session, values)
+    return BoundQuery(_PLAN, values, lambda _: None)
 
 
 async def list_stalled(

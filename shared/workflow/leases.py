@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.engine import Database
 from shared.database.statements import STRICT, BoundQuery, CompiledStatement, Row
-from shared.database.tables import Step
+from shared.database.tables import Agent, Step
 from shared.database.unit_of_work import UnitOfWork
 from shared.enums import StepKind, StepStatus
 from shared.errors import TransientError
@@ -43,6 +43,8 @@ class Lease:
     step_id: UUID
     iteration_id: UUID | None
     agent_id: UUID
+    user_id: UUID
+    """The owner of the agent."""
     epoch: int
     owner: str
     seconds: float
@@ -68,7 +70,12 @@ with held as (
 select (select epoch from held) as epoch,
   case when :strict and (select epoch from held) is distinct from :of_epoch then roll_back() end
 """)
-_LOOK: Final = CompiledStatement(select(_STEPS, _NOW.label("now")).where(_STEP_ID))
+_AGENTS: Final = cast(Table, Agent.__table__)
+_LOOK: Final = CompiledStatement(
+    select(_STEPS, _AGENTS.c.owner_id.label("user_id"), _NOW.label("now"))
+    .join(_AGENTS, _AGENTS.c.id == _STEPS.c.agent_id)
+    .where(_STEP_ID)
+)
 _CLAIM: Final = CompiledStatement(f"""
 with claimed as (
   update steps
@@ -158,7 +165,7 @@ def look(
     def read(rows: Sequence[Row]) -> Look:
         if not rows:
             return NotFound()
-        *columns, now = rows[0]
+        *columns, user_id, now = rows[0]
         step = Step(**dict(zip(_STEPS.c.keys(), columns, strict=True)))
         if kinds is not None and step.kind not in kinds:
             return WrongKind(step.kind)
@@ -173,6 +180,7 @@ def look(
             step.id,
             step.iteration_id,
             step.agent_id,
+            user_id,
             step.epoch + 1,
             owner=owner,
             seconds=seconds,

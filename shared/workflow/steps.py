@@ -204,17 +204,22 @@ async def list_steps(
     return list(await session.scalars(query.execution_options(populate_existing=True)))
 
 
-async def load_plan(session: Executor, step: Step) -> tuple[IterationRow, list[StepRow]]:
-    """The iteration of `step`, and those of its steps that are part of the plan (round 0).
+def plan_query(
+    iteration_id: UUID | None,
+) -> BoundQuery[tuple[IterationRow, list[StepRow]]]:
+    """The iteration, and those of its steps that are part of the plan (round 0).
 
-    Raises DeletedError if it was deleted with its agent.
+    Its `read` raises DeletedError if the iteration was deleted with its agent.
     """
-    rows = await _ITERATION_WITH_STEPS.rows(session, {"of_iteration": step.iteration_id})
-    if not rows:
-        raise _deleted(step)
-    width = len(IterationRow._fields)
-    step_rows = [StepRow(*row[width:]) for row in rows]
-    return IterationRow(*rows[0][:width]), [row for row in step_rows if not step_round(row)]
+
+    def read(rows: Sequence[Row]) -> tuple[IterationRow, list[StepRow]]:
+        if not rows:
+            raise _deleted(iteration_id)
+        width = len(IterationRow._fields)
+        step_rows = [StepRow(*row[width:]) for row in rows]
+        return IterationRow(*rows[0][:width]), [row for row in step_rows if not step_round(row)]
+
+    return BoundQuery(_ITERATION_WITH_STEPS, {"of_iteration": iteration_id}, read)
 
 
 def step_round(step: Step | StepRow) -> int:
@@ -225,12 +230,20 @@ def step_round(step: Step | StepRow) -> int:
 
 async def load_iteration(session: Executor, step: Step) -> IterationRow:
     """The iteration of `step`. Raises DeletedError if it was deleted with its agent."""
+    return await iteration_query(step).answer(session)
+
+
+def iteration_query(step: Step) -> BoundQuery[IterationRow]:
+    """The statement of `load_iteration`."""
     assert step.iteration_id is not None, f"a step of kind {step.kind} has no iteration"
-    row = await _ITERATION.row(session, {"of_iteration": step.iteration_id})
-    if row is None:
-        raise _deleted(step)
-    return IterationRow(*row)
+
+    def read(rows: Sequence[Row]) -> IterationRow:
+        if not rows:
+            raise _deleted(step.iteration_id)
+        return IterationRow(*rows[0])
+
+    return BoundQuery(_ITERATION, {"of_iteration": step.iteration_id}, read)
 
 
-def _deleted(step: Step) -> DeletedError:
-    return DeletedError(f"iteration {step.iteration_id} was deleted")
+def _deleted(iteration_id: UUID | None) -> DeletedError:
+    return DeletedError(f"iteration {iteration_id} was deleted")

@@ -51,7 +51,7 @@ async def planned(database: Database) -> tuple[Iteration, Step]:
         claim = await claims.claim(session, start.observe.id, "observer")
         assert isinstance(claim, Claimed)
         iteration = await session.get_one(Iteration, start.iteration.id)
-        await iterations.plan_steps(session, iteration, queries=[QUERY], insights=[])
+        await iterations.plan_steps(iteration, queries=[QUERY], insights=[]).answer(session)
         await steps.end(session, claim.lease, {})
         (query,) = await steps.list_steps(session, iteration.id, StepKind.QUERY)
     return iteration, query

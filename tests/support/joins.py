@@ -24,8 +24,8 @@ async def plan_iteration(database: Database, *, queries: int = 0, insights: int 
         assert isinstance(claim, Claimed)
         iteration = await session.get_one(Iteration, start.iteration.id)
         await iterations.plan_steps(
-            session, iteration, queries=[QUERY] * queries, insights=[INSIGHT] * insights
-        )
+            iteration, queries=[QUERY] * queries, insights=[INSIGHT] * insights
+        ).answer(session)
         await steps.end(session, claim.lease, {})
         return iteration
 

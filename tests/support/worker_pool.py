@@ -181,7 +181,7 @@ async def agents_with_work(database: Database, *, agents: int, steps_each: int) 
         async with database.transaction() as session:
             iteration = await session.get_one(Iteration, iteration_start.iteration.id)
             queries = [{**QUERY, "number": number} for number in range(steps_each)]
-            await iterations.plan_steps(session, iteration, queries=queries, insights=[])
+            await iterations.plan_steps(iteration, queries=queries, insights=[]).answer(session)
     return created
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from shared.agents.contexts import load_texts
-from shared.database.statements import CompiledStatement, Executor, Row
+from shared.database.statements import BoundQuery, CompiledStatement, Executor, RoundTrip, Row
 from shared.database.tables import Step
 from shared.graph.context.survey import build_survey
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
@@ -67,18 +67,29 @@ class SharedSurvey:
         self._pending: dict[_StepGroup, asyncio.Future[Survey | None]] = {}
 
     async def of(
-        self, executor: Executor, scope: GraphScope, step: Step, *, token_budget: int
+        self,
+        executor: Executor,
+        scope: GraphScope,
+        step: Step,
+        *,
+        token_budget: int,
+        trip: RoundTrip | None = None,
     ) -> Survey:
-        """The survey of `step`; see `build_survey`."""
+        """The survey of `step`; see `build_survey`. Makes `trip`, if given, together with its own first statement."""
+        trip = trip or RoundTrip()
         group = (step.iteration_id, step.kind, steps.step_round(step))
         while (pending := self._pending.get(group)) is not None:
+            await trip.make(executor)
+            trip = RoundTrip()
             # Several steps wait for it: the cancellation of one must not cancel it for the others.
             if (ready := await asyncio.shield(pending)) is not None:
                 return ready
         future = self._pending[group] = asyncio.get_running_loop().create_future()
         survey: Survey | None = None
         try:
-            row = await _load_stored(executor, scope, group)
+            stored = trip.ask(_stored_survey(scope, group))
+            await trip.make(executor)
+            row = stored.value
             if row.sha256 is None:
                 text = await build_survey(executor, scope, token_budget=token_budget)
                 survey = Survey(text, row.now)
@@ -92,7 +103,7 @@ class SharedSurvey:
             future.set_result(survey)
 
 
-async def _load_stored(executor: Executor, scope: GraphScope, group: _StepGroup) -> Row:
+def _stored_survey(scope: GraphScope, group: _StepGroup) -> BoundQuery[Row]:
     iteration_id, kind, round_number = group
     params = {
         **scope.sql_params,
@@ -100,4 +111,4 @@ async def _load_stored(executor: Executor, scope: GraphScope, group: _StepGroup)
         "of_kind": kind,
         "of_round": round_number,
     }
-    return await _STORED_SURVEY.row(executor, params)
+    return BoundQuery(_STORED_SURVEY, params, lambda rows: rows[0])

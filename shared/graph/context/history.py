@@ -1,7 +1,7 @@
 """Earlier queries and their outcome, and the nodes that a reference means, for prompts."""
 
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Final
 from uuid import UUID
@@ -13,6 +13,7 @@ from shared.database.statements import (
     BoundQuery,
     CompiledStatement,
     Executor,
+    RoundTrip,
     Row,
     uuid_array,
 )
@@ -21,7 +22,11 @@ from shared.database.tables.graph import NAME_IN_SMALL
 from shared.enums import ANALYSIS_TYPE, StepKind, StepStatus
 from shared.graph.context import recent
 from shared.graph.context.recent import LIMIT_PARAM, EdgeFacts, NodeFacts
-from shared.graph.entity_resolution.redirects import current_ids, resolve_redirects
+from shared.graph.entity_resolution.redirects import (
+    current_ids,
+    has_redirect,
+    resolve_redirects,
+)
 from shared.graph.prompt_format import (
     edge_line,
     node_line,
@@ -118,31 +123,50 @@ order by updated_at desc, id
 
 
 async def resolve_references(
-    session: Executor, scope: GraphScope, references: Sequence[str]
-) -> tuple[list[UUID], list[str]]:
-    """Resolve references to node ids, each once and in order; returns the ids and the references without a match.
+    session: Executor, scope: GraphScope, lists: Sequence[Sequence[str]]
+) -> list[tuple[list[UUID], list[str]]]:
+    """Resolve lists of references to node ids; for each list returns the ids, each once and in order, and the
+    references without a match.
 
     A reference is a node id (bare, or as the citation `[node:uuid]`) or a name in any case; a name of several nodes
-    means all of them.
+    means all of them. Of each list, MAX_REFERENCES are resolved.
     """
-    distinct = list(dict.fromkeys(references))
-    by_id = {
-        reference: node_id
-        for reference in distinct[:MAX_REFERENCES]
-        if (node_id := _parse_id(reference))
-    }
-    names = [
-        _normalize_name(reference)
-        for reference in distinct[:MAX_REFERENCES]
-        if reference not in by_id
+    ids_by_reference: dict[str, UUID] = {}
+    names = set()
+    for references in lists:
+        for reference in list(dict.fromkeys(references))[:MAX_REFERENCES]:
+            if node_id := _parse_id(reference):
+                ids_by_reference[reference] = node_id
+            else:
+                names.add(_normalize_name(reference))
+    ids = set(ids_by_reference.values())
+    trip = RoundTrip()
+    existing = trip.ask(_existing_ids(scope, ids)) if ids else None
+    by_name = trip.ask(_nodes_by_name(scope, names)) if names else None
+    await trip.make(session)
+    current = await _follow_merges(session, scope, ids, existing.value) if existing else {}
+    return [
+        _resolve(
+            list(dict.fromkeys(references)),
+            {key: current.get(node_id) for key, node_id in ids_by_reference.items()},
+            by_name.value if by_name else {},
+        )
+        for references in lists
     ]
-    current = await _current_node_ids(session, scope, set(by_id.values()))
-    by_name = await _nodes_by_name(session, scope, names)
+
+
+def _resolve(
+    references: Sequence[str],
+    ids: Mapping[str, UUID | None],
+    by_name: Mapping[str, Sequence[UUID]],
+) -> tuple[list[UUID], list[str]]:
     resolved: dict[UUID, None] = {}
     unresolved = []
-    for reference in distinct:
-        node_id = current.get(by_id[reference]) if reference in by_id else None
-        matches = [node_id] if node_id else by_name.get(_normalize_name(reference).lower(), [])
+    for place, reference in enumerate(references):
+        matches: Sequence[UUID] = ()
+        if place < MAX_REFERENCES:
+            node_id = ids.get(reference)
+            matches = [node_id] if node_id else by_name.get(_normalize_name(reference).lower(), [])
         resolved.update(dict.fromkeys(matches))
         if not matches:
             unresolved.append(reference)
@@ -162,37 +186,34 @@ def _normalize_name(text: str) -> str:
     return unicodedata.normalize("NFC", one_line(text.replace("\x00", " ")))
 
 
-async def _current_node_ids(
-    session: Executor, scope: GraphScope, ids: Collection[UUID]
+async def _follow_merges(
+    session: Executor, scope: GraphScope, ids: Collection[UUID], existing: set[UUID]
 ) -> dict[UUID, UUID]:
     """The current id of each given id that belongs to a node, following merges."""
-    existing = await _existing_ids(session, scope, ids)
     redirected = await current_ids(session, scope, set(ids) - existing)
-    existing_targets = await _existing_ids(session, scope, redirected.values())
+    targets = (
+        await _existing_ids(scope, redirected.values()).answer(session) if redirected else set()
+    )
     return {node_id: node_id for node_id in existing} | {
-        old_id: node_id for old_id, node_id in redirected.items() if node_id in existing_targets
+        old_id: node_id for old_id, node_id in redirected.items() if node_id in targets
     }
 
 
-async def _existing_ids(session: Executor, scope: GraphScope, ids: Collection[UUID]) -> set[UUID]:
-    if not ids:
-        return set()
-    rows = await _EXISTING_NODES.rows(session, {**scope.sql_params, "ids": uuid_array(ids)})
-    return {row.id for row in rows}
+def _existing_ids(scope: GraphScope, ids: Iterable[UUID]) -> BoundQuery[set[UUID]]:
+    params = {**scope.sql_params, "ids": uuid_array(ids)}
+    return BoundQuery(_EXISTING_NODES, params, lambda rows: {row.id for row in rows})
 
 
-async def _nodes_by_name(
-    session: Executor, scope: GraphScope, names: Sequence[str]
-) -> dict[str, list[UUID]]:
+def _nodes_by_name(scope: GraphScope, names: Iterable[str]) -> BoundQuery[dict[str, list[UUID]]]:
     """Ids by lower-case name, the most recently updated first."""
-    if not names:
-        return {}
-    ids_by_name: dict[str, list[UUID]] = {}
-    for name, node_id in await _NODES_BY_NAME.rows(
-        session, {**scope.sql_params, "names": list(names)}
-    ):
-        ids_by_name.setdefault(name.lower(), []).append(node_id)
-    return {name: ids[:_MAX_NODES_PER_NAME] for name, ids in ids_by_name.items()}
+
+    def read(rows: Sequence[Row]) -> dict[str, list[UUID]]:
+        ids_by_name: dict[str, list[UUID]] = {}
+        for name, node_id in rows:
+            ids_by_name.setdefault(name.lower(), []).append(node_id)
+        return {name: ids[:_MAX_NODES_PER_NAME] for name, ids in ids_by_name.items()}
+
+    return BoundQuery(_NODES_BY_NAME, {**scope.sql_params, "names": sorted(names)}, read)
 
 
 MAX_NODES = 50
@@ -202,54 +223,88 @@ _TOKEN_BUDGET = 6_000
 _ANALYSIS_PROPERTIES = ("type", "summary", "content", "confidence", "horizon")
 
 
-async def describe_nodes(session: Executor, scope: GraphScope, ids: Sequence[UUID]) -> str:
+def ask_nodes(
+    trip: RoundTrip, scope: GraphScope, ids: Sequence[UUID]
+) -> Callable[[Executor], Awaitable[str]]:
     """The lines for `<relevant_nodes>`: the nodes in full, their edges, and the neighbours shortened.
 
-    Ids that are not nodes of this agent are skipped. Empty if none is left.
+    Ids that are not nodes of this agent are skipped. Empty if none is left. The first statements are part of `trip`; when
+    it has been made, the returned function makes the rest.
     """
-    nodes = await _load_nodes(session, scope, await resolve_redirects(session, scope, ids))
-    if not nodes:
-        return ""
-    node_ids = [node.id for node in nodes]
-    links = await traversal.incident_edges(session, scope, node_ids, _MAX_EDGES)
-    edges = await recent.edges_by_ids(session, scope, [edge.id for edge in links])
-    neighbours = await _neighbours(session, scope, node_ids, edges)
+    if not ids:
+        return _no_nodes
+    is_moved = trip.ask(has_redirect(scope, ids))
+    found = trip.ask(recent.nodes_by_ids(scope, ids))
+    linked = trip.ask(traversal.incident_query(scope, set(ids), _MAX_EDGES))
+
+    async def describe(session: Executor) -> str:
+        nodes, links = _in_order(found.value, ids), linked.value
+        if is_moved.value or len(nodes) < len(set(ids)):
+            current = await resolve_redirects(session, scope, ids)
+            nodes = _in_order(await recent.nodes_by_ids(scope, current).answer(session), current)
+            node_ids = [node.id for node in nodes]
+            links = await traversal.incident_edges(session, scope, node_ids, _MAX_EDGES)
+        return await _describe(session, scope, nodes, links) if nodes else ""
+
+    return describe
+
+
+async def _no_nodes(_: Executor) -> str:
+    return ""
+
+
+async def _describe(
+    session: Executor,
+    scope: GraphScope,
+    nodes: Sequence[NodeFacts],
+    links: Sequence[traversal.Link],
+) -> str:
+    node_ids = {node.id for node in nodes}
+    ends = {end for link in links for end in (link.source_id, link.target_id)} - node_ids
+    trip = RoundTrip()
+    edges = trip.ask(recent.edges_by_ids(scope, [link.id for link in links]))
+    nodes_at_ends = trip.ask(recent.nodes_by_ids(scope, ends))
+    await trip.make(session)
     lines = [
         *(node_line(node.id, node.type, node.name, node.properties) for node in nodes),
-        *(edge_line(e.id, e.type, e.source, e.target, e.properties) for e in edges),
-        *(node_line(n.id, n.type, n.name, shorten_properties(n.properties)) for n in neighbours),
+        *(edge_line(e.id, e.type, e.source, e.target, e.properties) for e in edges.value),
+        *(
+            node_line(n.id, n.type, n.name, shorten_properties(n.properties))
+            for n in _neighbours(edges.value, nodes_at_ends.value, node_ids)
+        ),
     ]
     return truncate_to_budget(lines, _TOKEN_BUDGET)
 
 
-async def describe_analyses(session: Executor, scope: GraphScope, ids: Sequence[UUID]) -> str:
+def analyses_query(scope: GraphScope, ids: Sequence[UUID]) -> BoundQuery[str]:
     """The lines for `<analyses>`, in the order of `ids`; ids that are not analyses of this agent are skipped."""
-    nodes = await _load_nodes(session, scope, ids)
-    analyses = [node for node in nodes if node.type == ANALYSIS_TYPE]
-    lines = [
-        node_line(node.id, node.type, node.name, _pick(_ANALYSIS_PROPERTIES, node.properties))
-        for node in analyses
-    ]
-    return truncate_to_budget(lines, _TOKEN_BUDGET)
+    nodes_query = recent.nodes_by_ids(scope, ids)
+
+    def read(rows: list[Row]) -> str:
+        nodes = _in_order(nodes_query.read(rows), ids)
+        lines = [
+            node_line(node.id, node.type, node.name, _pick(_ANALYSIS_PROPERTIES, node.properties))
+            for node in nodes
+            if node.type == ANALYSIS_TYPE
+        ]
+        return truncate_to_budget(lines, _TOKEN_BUDGET)
+
+    return BoundQuery(nodes_query.statement, nodes_query.params, read)
 
 
 def _pick(keys: Sequence[str], properties: Json) -> Json:
     return {key: properties[key] for key in keys if key in properties}
 
 
-async def _load_nodes(session: Executor, scope: GraphScope, ids: Sequence[UUID]) -> list[NodeFacts]:
+def _in_order(nodes: Mapping[UUID, NodeFacts], ids: Sequence[UUID]) -> list[NodeFacts]:
     """At most MAX_NODES nodes in the order of `ids`."""
-    nodes_by_id = await recent.nodes_by_ids(session, scope, ids)
-    return [nodes_by_id[node_id] for node_id in dict.fromkeys(ids) if node_id in nodes_by_id][
-        :MAX_NODES
-    ]
+    return [nodes[node_id] for node_id in dict.fromkeys(ids) if node_id in nodes][:MAX_NODES]
 
 
-async def _neighbours(
-    session: Executor, scope: GraphScope, ids: Sequence[UUID], edges: Sequence[EdgeFacts]
+def _neighbours(
+    edges: Sequence[EdgeFacts], nodes_at_ends: Mapping[UUID, NodeFacts], ids: Collection[UUID]
 ) -> list[NodeFacts]:
     """The nodes at the other ends of `edges`."""
     ends = dict.fromkeys(end for edge in edges for end in (edge.source_id, edge.target_id))
-    return await _load_nodes(
-        session, scope, [end for end in ends if end not in ids][:_MAX_NEIGHBOURS]
-    )
+    shown = [end for end in ends if end not in ids][:_MAX_NEIGHBOURS]
+    return _in_order(nodes_at_ends, shown)

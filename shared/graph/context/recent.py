@@ -3,7 +3,7 @@
 Elements that rest only on retracted sources are not shown.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -16,18 +16,21 @@ from sqlalchemy import (
     Select,
     String,
     Subquery,
-    Uuid,
-    any_,
     bindparam,
     literal,
     literal_column,
     select,
     true,
 )
-from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.orm import aliased
 
-from shared.database.statements import BoundQuery, CompiledStatement, Executor, Row
+from shared.database.statements import (
+    ANY_OF_IDS,
+    BoundQuery,
+    CompiledStatement,
+    Row,
+    uuid_array,
+)
 from shared.database.tables import GraphEdge, GraphNode
 from shared.graph.scope import OWNED_AGENT_ID, GraphScope, is_supported
 from shared.graph.types import RESERVED_TYPES
@@ -80,12 +83,10 @@ def _nodes(rows: Sequence[Row]) -> list[NodeFacts]:
     return [NodeFacts(*row) for row in rows]
 
 
-async def nodes_by_ids(
-    session: Executor, scope: GraphScope, ids: Sequence[UUID]
-) -> dict[UUID, NodeFacts]:
+def nodes_by_ids(scope: GraphScope, ids: Iterable[UUID]) -> BoundQuery[dict[UUID, NodeFacts]]:
     """The agent's nodes of these ids."""
-    nodes = _nodes(await _nodes_by_ids().rows(session, {**scope.sql_params, "ids": list(ids)}))
-    return {node.id: node for node in nodes}
+    params = {**scope.sql_params, "ids": uuid_array(ids)}
+    return BoundQuery(_nodes_by_ids(), params, lambda rows: {n.id: n for n in _nodes(rows)})
 
 
 @cache
@@ -106,10 +107,11 @@ def _newest_of_type() -> CompiledStatement:
 
 @cache
 def _nodes_by_ids() -> CompiledStatement:
-    any_id = any_(bindparam("ids", type_=ARRAY(Uuid())))
     return CompiledStatement(
         select(*_NODE_COLUMNS).where(
-            GraphNode.agent_id == OWNED_AGENT_ID, is_supported(GraphNode), GraphNode.id == any_id
+            GraphNode.agent_id == OWNED_AGENT_ID,
+            is_supported(GraphNode),
+            GraphNode.id == ANY_OF_IDS,
         )
     )
 
@@ -137,11 +139,9 @@ def _edges(rows: Sequence[Row]) -> list[EdgeFacts]:
     return [EdgeFacts(*row) for row in rows]
 
 
-async def edges_by_ids(
-    session: Executor, scope: GraphScope, ids: Sequence[UUID]
-) -> list[EdgeFacts]:
+def edges_by_ids(scope: GraphScope, ids: Iterable[UUID]) -> BoundQuery[list[EdgeFacts]]:
     """The agent's edges of these ids, the most recently updated first."""
-    return _edges(await _edges_by_ids().rows(session, {**scope.sql_params, "ids": list(ids)}))
+    return BoundQuery(_edges_by_ids(), {**scope.sql_params, "ids": uuid_array(ids)}, _edges)
 
 
 @cache
@@ -157,9 +157,8 @@ def _newest_edges() -> CompiledStatement:
 
 @cache
 def _edges_by_ids() -> CompiledStatement:
-    any_id = any_(bindparam("ids", type_=ARRAY(Uuid())))
     edges = select(GraphEdge).where(
-        GraphEdge.agent_id == OWNED_AGENT_ID, is_supported(GraphEdge), GraphEdge.id == any_id
+        GraphEdge.agent_id == OWNED_AGENT_ID, is_supported(GraphEdge), GraphEdge.id == ANY_OF_IDS
     )
     return CompiledStatement(_with_ends(edges.subquery()))
 

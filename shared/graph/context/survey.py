@@ -19,7 +19,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import InstrumentedAttribute
 
-from shared.database.statements import BoundQuery, CompiledStatement, Executor, RoundTrip
+from shared.database.statements import (
+    BoundQuery,
+    CompiledStatement,
+    Executor,
+    PendingResult,
+    RoundTrip,
+)
 from shared.database.tables import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.context import history, recent
@@ -190,6 +196,13 @@ _QUERY_ITERATIONS = 3
 async def build_survey(session: Executor, scope: GraphScope, *, token_budget: int = 6_000) -> str:
     """Build the text for `<graph_context>` with a fixed number of bounded queries, however large the graph."""
     trip = RoundTrip()
+    survey = ask_survey(trip, scope, token_budget=token_budget)
+    await trip.make(session)
+    return survey.value
+
+
+def ask_survey(trip: RoundTrip, scope: GraphScope, *, token_budget: int) -> PendingResult[str]:
+    """Like `build_survey`, as a part of `trip`."""
     clock = trip.ask(CLOCK)
     nodes_by_type = trip.ask(node_types(scope))
     edges_by_type = trip.ask(edge_types(scope))
@@ -200,42 +213,45 @@ async def build_survey(session: Executor, scope: GraphScope, *, token_budget: in
     connected = trip.ask(best_connected(scope, _BEST_CONNECTED))
     recent_queries = trip.ask(history.recent_query_lines(scope, _QUERY_ITERATIONS))
     requests = trip.ask(investigations.list_open_requests(scope.agent_id))
-    await trip.make(session)
-    now, node_facts, edge_facts = clock.value, nodes_by_type.value, edges_by_type.value
-    sections = [
-        Section("Node types", _node_type_lines(node_facts), rank=0, keep=30),
-        Section("Edge types", _edge_type_lines(edge_facts), rank=4, keep=20),
-        Section("Newest nodes", [_newest_line(node) for node in nodes.value], rank=5, keep=10),
-        Section(
-            "Best connected nodes",
-            [
-                f"{node_line(n.id, n.type, n.name)} ({_format_degree(n.edges)} edges)"
-                for n in connected.value
-            ],
-            rank=8,
-        ),
-        Section("Stale regions", _stale_lines(node_facts, now), rank=6, keep=5),
-        Section(
-            "Newest edges",
-            [edge_line(edge.id, edge.type, edge.source, edge.target) for edge in edges.value],
-            rank=7,
-            keep=5,
-        ),
-        Section(
-            "Analyses",
-            [_conclusion_text(conclusion, "type") for conclusion in analyses.value],
-            rank=1,
-            keep=10,
-        ),
-        Section(
-            "Advice",
-            [_conclusion_text(conclusion, "action") for conclusion in advice.value],
-            rank=9,
-        ),
-        Section("Open investigation requests", history.request_lines(requests.value), rank=2),
-        Section("Recently asked", recent_queries.value, rank=3),
-    ]
-    return fit_sections(_header(node_facts, edge_facts, now), sections, token_budget)
+
+    def compose() -> str:
+        now, node_facts, edge_facts = clock.value, nodes_by_type.value, edges_by_type.value
+        sections = [
+            Section("Node types", _node_type_lines(node_facts), rank=0, keep=30),
+            Section("Edge types", _edge_type_lines(edge_facts), rank=4, keep=20),
+            Section("Newest nodes", [_newest_line(node) for node in nodes.value], rank=5, keep=10),
+            Section(
+                "Best connected nodes",
+                [
+                    f"{node_line(n.id, n.type, n.name)} ({_format_degree(n.edges)} edges)"
+                    for n in connected.value
+                ],
+                rank=8,
+            ),
+            Section("Stale regions", _stale_lines(node_facts, now), rank=6, keep=5),
+            Section(
+                "Newest edges",
+                [edge_line(edge.id, edge.type, edge.source, edge.target) for edge in edges.value],
+                rank=7,
+                keep=5,
+            ),
+            Section(
+                "Analyses",
+                [_conclusion_text(conclusion, "type") for conclusion in analyses.value],
+                rank=1,
+                keep=10,
+            ),
+            Section(
+                "Advice",
+                [_conclusion_text(conclusion, "action") for conclusion in advice.value],
+                rank=9,
+            ),
+            Section("Open investigation requests", history.request_lines(requests.value), rank=2),
+            Section("Recently asked", recent_queries.value, rank=3),
+        ]
+        return fit_sections(_header(node_facts, edge_facts, now), sections, token_budget)
+
+    return trip.then(compose)
 
 
 def _header(

@@ -11,7 +11,13 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
-from shared.database.statements import ANY_OF_IDS, CompiledStatement, Executor, uuid_array
+from shared.database.statements import (
+    ANY_OF_IDS,
+    BoundQuery,
+    CompiledStatement,
+    Executor,
+    uuid_array,
+)
 from shared.database.tables import GraphEdge, GraphMove, GraphNode
 from shared.graph.scope import OWNED_AGENT_ID, OWNED_AGENT_ID_SQL, GraphScope
 
@@ -103,15 +109,19 @@ HAS_REDIRECT_SQL: Final = (
 _HAS_REDIRECT: Final = CompiledStatement(f"select {HAS_REDIRECT_SQL}")
 
 
+def has_redirect(scope: GraphScope, ids: Iterable[UUID]) -> BoundQuery[bool]:
+    """Whether a merge has redirected any of `ids`."""
+    params = {**scope.sql_params, "ids": uuid_array(ids)}
+    return BoundQuery(_HAS_REDIRECT, params, lambda rows: bool(rows[0][0]))
+
+
 async def current_ids(
     session: Executor, scope: GraphScope, ids: Iterable[UUID]
 ) -> dict[UUID, UUID]:
     """The current id by old id, of those that were merged; other ids are left out."""
     id_set = set(ids)
     # Resolving is slow compared with this check, and most ids were never merged.
-    if not id_set or not await _HAS_REDIRECT.value(
-        session, {**scope.sql_params, "ids": uuid_array(id_set)}
-    ):
+    if not id_set or not await has_redirect(scope, id_set).answer(session):
         return {}
     return await current_ids_of_agent(session, scope.owner_id, scope.agent_id, id_set)
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import CompiledStatement, Executor, uuid_array
+from shared.database.statements import BoundQuery, CompiledStatement, Executor, uuid_array
 from shared.graph.scope import IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 
 MIN_EDGES_PER_NODE: Final = 5
@@ -31,8 +31,19 @@ async def incident_edges(
     """At most `limit` edges that start or end at `ids`, the most recently updated first, shared among the nodes."""
     if not ids:
         return []
-    share = max(MIN_EDGES_PER_NODE, -(-limit // len(ids)))
-    return await _links(session, scope, _INCIDENT_EDGES, limit, ids=uuid_array(ids), share=share)
+    rows = await _INCIDENT_EDGES.tuples(session, _incident_params(scope, ids, limit))
+    return list(map(Link._make, rows))
+
+
+def incident_query(scope: GraphScope, ids: Collection[UUID], limit: int) -> BoundQuery[list[Link]]:
+    """The statement of `incident_edges`."""
+    params = _incident_params(scope, ids, limit)
+    return BoundQuery(_INCIDENT_EDGES, params, lambda rows: list(map(Link._make, rows)))
+
+
+def _incident_params(scope: GraphScope, ids: Collection[UUID], limit: int) -> dict[str, Any]:
+    share = max(MIN_EDGES_PER_NODE, -(-limit // max(len(ids), 1)))
+    return {**scope.sql_params, "ids": uuid_array(ids), "share": share, "most": limit}
 
 
 async def edges_between(

@@ -128,8 +128,8 @@ def request_investigation(scope: GraphScope) -> StateTool[RequestInvestigation]:
             objective, arguments.reasoning, tuple(arguments.search_hints)
         )
         request_id = await investigations.create_request(
-            session, scope.agent_id, scope.iteration_id, scope.step_id, request
-        )
+            scope.agent_id, scope.iteration_id, scope.step_id, request
+        ).answer(session)
         return {"requestId": str(request_id), "objective": objective}
 
     return StateTool(

@@ -42,7 +42,7 @@ class Runs:
         database = database or self.database
         phase = self.phases.pop()
         self.messages[phase] = f"Mission\n{context}\nTask"
-        lease = Lease(self._step_id, None, self.agent.id, 1, "test", 60)
+        lease = Lease(self._step_id, None, self.agent.id, self.agent.owner_id, 1, "test", 60)
         run = NewInteraction(
             database,
             lease,

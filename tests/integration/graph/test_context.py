@@ -10,6 +10,7 @@ from shared.graph.conclusions import conclusions
 from shared.graph.prompt_format import CHARS_PER_TOKEN
 from tests.support.forecast_terms import ADVICE_TERMS
 from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.descriptions import describe_analyses, describe_nodes, resolve_references
 from tests.support.sql_capture import captured_statements
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=22)
@@ -159,7 +160,7 @@ async def test_relevant_nodes_come_with_edges_and_neighbours(
     near, far = await agent_graph.edge(ghana, togo), await agent_graph.edge(togo, benin)
     foreign_node = await stranger.node("Mali")
     async with agent_graph.database.transaction() as session:
-        text = await context.describe_nodes(
+        text = await describe_nodes(
             session, agent_graph.scope, [togo, ghana, foreign_node, uuid4()]
         )
     assert text.splitlines() == [
@@ -178,9 +179,9 @@ async def test_only_analyses_are_described_in_full(agent_graph: AgentGraph) -> N
         await _analysis(agent_graph, "Second", ghana),
     )
     async with agent_graph.database.transaction() as session:
-        text = await context.describe_analyses(session, agent_graph.scope, [second, ghana, first])
-        assert await context.describe_nodes(session, agent_graph.scope, []) == ""
-        assert await context.describe_analyses(session, agent_graph.scope, [ghana]) == ""
+        text = await describe_analyses(session, agent_graph.scope, [second, ghana, first])
+        assert await describe_nodes(session, agent_graph.scope, []) == ""
+        assert await describe_analyses(session, agent_graph.scope, [ghana]) == ""
     lines = text.splitlines()
     assert lines[0] == (
         f'- [node:{second}] AgentAnalysis "Second" {{"type": "pattern", "summary": "Second in short.", '
@@ -199,7 +200,7 @@ async def test_references_are_resolved_or_dropped(
     foreign_node = await stranger.node("Mali")
     unknown = str(uuid4())
     async with agent_graph.database.transaction() as session:
-        node_ids, unresolved = await context.resolve_references(
+        node_ids, unresolved = await resolve_references(
             session,
             agent_graph.scope,
             [
@@ -214,7 +215,7 @@ async def test_references_are_resolved_or_dropped(
                 "nul\x00",
             ],
         )
-        assert await context.resolve_references(session, agent_graph.scope, []) == ([], [])
+        assert await resolve_references(session, agent_graph.scope, []) == ([], [])
     assert node_ids == [ghana, cote, volta_country, volta]
     assert unresolved == [str(foreign_node), unknown, "Mali", "", "nul\x00"]
 
@@ -227,7 +228,7 @@ async def test_resolving_references_sends_only_the_necessary_statements(
     async with agent_graph.database.transaction() as session:
         for references in ([], [str(ghana)], ["Ghana"], [str(ghana), "Ghana"]):
             with captured_statements() as statements:
-                await context.resolve_references(session, agent_graph.scope, references)
+                await resolve_references(session, agent_graph.scope, references)
             statement_counts.append(len(statements))
     assert statement_counts == [0, 1, 1, 2]
 

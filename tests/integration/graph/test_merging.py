@@ -8,7 +8,7 @@ from sqlalchemy import select, update
 
 from shared.database.tables import Step
 from shared.enums import StepStatus
-from shared.graph import context, entity_resolution
+from shared.graph import entity_resolution
 from shared.graph.conclusions import citation_index, conclusions
 from shared.graph.conclusions.citations import Citation, Kind
 from shared.graph.entity_resolution import MergeRefusedError, aliases
@@ -21,6 +21,7 @@ from tests.support import claims
 from tests.support.claims import Claimed
 from tests.support.forecast_terms import ANALYSIS_TERMS
 from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.descriptions import describe_nodes, resolve_references
 from tests.support.graph.duplicates import (
     Duplicates,
     assert_sealed,
@@ -104,7 +105,7 @@ async def test_citations_of_merged_ids_are_resolved(
             content=f"It borders on Ghana {citations[0]} {citations[1]}.",
             **ANALYSIS_TERMS,
         )
-        assert await context.resolve_references(
+        assert await resolve_references(
             session, agent_graph.scope, [str(duplicates.merged_id)]
         ) == (
             [duplicates.kept_id],
@@ -112,7 +113,7 @@ async def test_citations_of_merged_ids_are_resolved(
         )
         answer = await query.query_graph(session, agent_graph.scope, ids=[duplicates.merged_id])
         assert [node["id"] for node in answer["nodes"]] == [str(duplicates.kept_id)]
-        assert "Ivory Coast" in await context.describe_nodes(
+        assert "Ivory Coast" in await describe_nodes(
             session, agent_graph.scope, [duplicates.merged_id]
         )
     assert await agent_graph.edge(duplicates.merged_id, duplicates.ghana) == edge_to_ghana

@@ -12,10 +12,10 @@ from bench.graph.measuring import Timing, measure
 from services.api.queries import graph
 from shared.database.engine import Database
 from shared.graph import context
-from shared.graph.context import resolve_references
 from shared.graph.retrieval import query
 from tests.conftest import cloned
 from tests.support.engines import Postgres
+from tests.support.graph.descriptions import describe_nodes, resolve_references
 from tests.support.sql_capture import Statements, captured_statements
 
 NODES = 20_000
@@ -143,7 +143,7 @@ async def test_the_context_uses_no_sequential_scan(full: tuple[str, FilledGraph]
             text = await context.build_survey(session, filled.scope)
             await graph.count_by_type(session, filled.scope)
             await resolve_references(session, filled.scope, filled.names[:3])
-            await context.describe_nodes(session, filled.scope, [filled.hub])
+            await describe_nodes(session, filled.scope, [filled.hub])
     await database.close()
     assert f"{len(filled.ids)}" != "0"
     assert "500+ nodes" in text

@@ -15,6 +15,7 @@ from shared.schemas.base import PageRequest
 from shared.tools import ToolRefusalError
 from tests.support.forecast_terms import ANALYSIS_TERMS
 from tests.support.graph.agent_graph import COUNTRY, COUNTRY_SCHEMA, EVIDENCE_INPUTS, AgentGraph
+from tests.support.graph.descriptions import describe_nodes, resolve_references
 
 
 async def test_counts_lists_and_one_node_with_its_edges(agent_graph: AgentGraph) -> None:
@@ -74,8 +75,8 @@ async def test_other_users_can_neither_read_nor_write_the_graph(
         assert await graph.find_node(session, intruder, ghana) is None
         assert (await query.query_graph(session, intruder, neighbours=True))["nodes"] == []
         assert "0 nodes, 0 edges, 0 node types" in await context.build_survey(session, intruder)
-        assert await context.describe_nodes(session, intruder, [ghana]) == ""
-        assert await context.resolve_references(session, intruder, ["Ghana"]) == ([], ["Ghana"])
+        assert await describe_nodes(session, intruder, [ghana]) == ""
+        assert await resolve_references(session, intruder, ["Ghana"]) == ([], ["Ghana"])
         with pytest.raises(ToolRefusalError, match="no node type"):
             await nodes.add_node(
                 session,

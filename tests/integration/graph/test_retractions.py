@@ -11,6 +11,7 @@ from shared.graph.retraction import retractions
 from shared.graph.retrieval import query
 from shared.tools import Json, ToolRefusalError
 from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.descriptions import describe_nodes
 from tests.support.graph.evidence_rows import make_source
 from tests.support.graph.retraction_graph import RetractionGraph
 from tests.support.sql_capture import captured_statements
@@ -44,7 +45,7 @@ async def test_elements_without_other_support_are_flagged_and_left_out(
     assert answer["edges"] == []
     async with retraction_graph.agent_graph.database.transaction() as session:
         survey = await context.build_survey(session, retraction_graph.agent_graph.scope)
-        description = await context.describe_nodes(
+        description = await describe_nodes(
             session, retraction_graph.agent_graph.scope, [ghana, togo]
         )
     assert "Ghana" not in survey + description

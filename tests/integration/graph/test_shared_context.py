@@ -92,7 +92,15 @@ class Plan:
 
     def run(self, step: Step, message: str, survey: str, phase: Phase | None = None) -> PhaseRun:
         phase = phase or PHASES[StepKind(step.kind)]
-        lease = Lease(step.id, step.iteration_id, step.agent_id, step.epoch, "test", 60)
+        lease = Lease(
+            step.id,
+            step.iteration_id,
+            step.agent_id,
+            self.agent.owner_id,
+            step.epoch,
+            "test",
+            60,
+        )
         return PhaseRun(self.model, lease, self.agent, phase, message, context=survey)
 
     async def stored_surveys(self) -> Sequence[str]:
@@ -110,11 +118,10 @@ async def plan(database: Database, sandbox_settings: Settings) -> Plan:
     async with database.transaction() as session:
         iteration = await session.get_one(Iteration, result.iteration.id)
         await iterations.plan_steps(
-            session,
             iteration,
             queries=[step_input, step_input, step_input, step_input | {"round": 1}],
             insights=[step_input],
-        )
+        ).answer(session)
         await session.execute(text("update steps set status = 'pending' where status = 'planned'"))
         ids = list(await session.scalars(select(Step.id).where(Step.kind != StepKind.OBSERVE)))
     steps = {}

@@ -64,11 +64,11 @@ class Loop:
             for objective in missing_objectives:
                 missing_data = MissingData(objective, "It is lacking.", (objective,))
                 await investigations.create_request(
-                    session, step.agent_id, self.iteration.id, step.id, missing_data
-                )
+                    step.agent_id, self.iteration.id, step.id, missing_data
+                ).answer(session)
             if step.kind == StepKind.QUERY and (result["nodes"] or result["edges"]):
                 ids = [UUID(request_id) for request_id in step.input["answers"]]
-                await investigations.mark_answered(session, step.agent_id, ids, by=step.id)
+                await investigations.mark_answered(step.agent_id, ids, by=step.id).answer(session)
             ended_step = await steps.end(session, claim.lease, result)
             return (await derived_events.events_after_step(session, ended_step))[0]
 

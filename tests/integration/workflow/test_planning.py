@@ -36,8 +36,8 @@ async def _plan(database: Database, started: StartedIteration) -> tuple[Iteratio
     """Plans the iteration; returns it and its steps."""
     async with database.transaction() as session:
         await iterations.plan_steps(
-            session, started.iteration, queries=[QUERY, QUERY], insights=[INSIGHT], plan=PLAN
-        )
+            started.iteration, queries=[QUERY, QUERY], insights=[INSIGHT], plan=PLAN
+        ).answer(session)
     async with database.transaction() as session:
         iteration = await session.get_one(Iteration, started.iteration.id)
         return iteration, await steps.list_steps(session, iteration.id)
@@ -65,8 +65,8 @@ async def test_a_stored_plan_is_not_changed(database: Database, started: Started
     _, first = await _plan(database, started)
     async with database.transaction() as session:
         await iterations.plan_steps(
-            session, started.iteration, queries=[{**QUERY, "objective": "other"}], insights=[]
-        )
+            started.iteration, queries=[{**QUERY, "objective": "other"}], insights=[]
+        ).answer(session)
     async with database.transaction() as session:
         iteration = await session.get_one(Iteration, started.iteration.id)
         again = await steps.list_steps(session, iteration.id)
@@ -96,7 +96,9 @@ async def test_planned_queries_move_an_observed_iteration_to_research(
 ) -> None:
     async with database.transaction() as session:
         await session.execute(update(Iteration).values(stage=before))
-        await iterations.plan_steps(session, started.iteration, queries=queries, insights=[INSIGHT])
+        await iterations.plan_steps(started.iteration, queries=queries, insights=[INSIGHT]).answer(
+            session
+        )
     async with database.transaction() as session:
         assert (await session.get_one(Iteration, started.iteration.id)).stage == after
 
@@ -129,8 +131,8 @@ async def test_an_agent_can_be_deleted_while_its_plan_is_written(
             lambda: has_lock_waiter(database), what="the deleter to wait for the worker"
         )
         await iterations.plan_steps(
-            session, started.iteration, queries=[QUERY], insights=[], plan=PLAN
-        )
+            started.iteration, queries=[QUERY], insights=[], plan=PLAN
+        ).answer(session)
         await steps.end(session, claim.lease, {})
     await deleting
     async with database.transaction() as session:
@@ -142,8 +144,8 @@ async def _make_requests(database: Database, started: StartedIteration, *objecti
         for objective in objectives:
             step = started.observe
             await investigations.create_request(
-                session, step.agent_id, started.iteration.id, step.id, MissingData(objective, "")
-            )
+                step.agent_id, started.iteration.id, step.id, MissingData(objective, "")
+            ).answer(session)
 
 
 async def _dropped_objectives(database: Database) -> set[str]:
@@ -155,7 +157,7 @@ async def _dropped_objectives(database: Database) -> set[str]:
 
 async def _drop_old(database: Database, started: StartedIteration, number: int) -> None:
     async with database.transaction() as session:
-        await investigations.drop_expired(session, started.iteration.agent_id, number)
+        await investigations.drop_expired(started.iteration.agent_id, number).answer(session)
 
 
 async def test_only_old_requests_of_the_agent_are_dropped(
@@ -183,7 +185,7 @@ async def test_a_request_answered_concurrently_is_not_dropped(
         )
         assert request_id is not None
         step = started.observe
-        await investigations.mark_answered(session, step.agent_id, [request_id], by=step.id)
+        await investigations.mark_answered(step.agent_id, [request_id], by=step.id).answer(session)
         dropping = asyncio.create_task(_drop_old(database, started, AGE + 1))
         await wait_until(partial(has_lock_waiter, database), what="the drop to wait for the answer")
     await dropping

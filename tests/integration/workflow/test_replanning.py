@@ -69,11 +69,10 @@ class Past:
             "synthesis_direction": "",
         }
         await iterations.plan_steps(
-            session,
             iteration,
             queries=[{"objective": PAST_OBJECTIVE, "reasoning": "", "search_hints": []}],
             insights=[insight],
-        )
+        ).answer(session)
         results = {StepKind.QUERY: {"nodes": 1, "edges": 0}, StepKind.INSIGHT: {"analyses": []}}
         for kind, result in results.items():
             await session.execute(
@@ -199,12 +198,11 @@ async def test_open_requests_may_be_planned_again_and_unknown_ones_are_dropped(
         insight = (await session.scalars(select(Step).where(Step.kind == StepKind.INSIGHT))).one()
         assert insight.iteration_id is not None
         request_id = await investigations.create_request(
-            session,
             past.agent.id,
             insight.iteration_id,
             insight.id,
             MissingData(PAST_OBJECTIVE, "It lacks."),
-        )
+        ).answer(session)
     unknown_id = str(past.agent.id)
     _script(sandbox, past.plan(PAST_OBJECTIVE, answers=(f"[request:{request_id}]", unknown_id)))
     iteration = await past.observe(sandbox_settings)
@@ -237,8 +235,8 @@ async def test_an_expired_request_is_dropped(
         assert insight.iteration_id is not None
         for objective in ("old", "young"):
             await investigations.create_request(
-                session, past.agent.id, insight.iteration_id, insight.id, MissingData(objective, "")
-            )
+                past.agent.id, insight.iteration_id, insight.id, MissingData(objective, "")
+            ).answer(session)
         statement = update(InvestigationRequest).where(InvestigationRequest.objective == "old")
         await session.execute(statement.values(iteration_number=-8))
         open_requests = await investigations.list_open_requests(past.agent.id).answer(session)

@@ -214,15 +214,16 @@ async def add_investigation_requests(database: Database, started: StartedIterati
     async with database.transaction() as session:
         request_ids = [
             await investigations.create_request(
-                session,
                 step.agent_id,
                 started.iteration.id,
                 step.id,
                 MissingData(objective, "Nobody is known.", ("lithium",)),
-            )
+            ).answer(session)
             for objective in ("Who mines lithium?", "Who buys lithium?")
         ]
-        await investigations.mark_answered(session, step.agent_id, request_ids[1:], by=step.id)
+        await investigations.mark_answered(step.agent_id, request_ids[1:], by=step.id).answer(
+            session
+        )
 
 
 async def _store_dead_letters(

@@ -152,8 +152,8 @@ class AgentGraph:
                 for text in missing:
                     missing_data = investigations.MissingData(text, "It is lacking.")
                     await investigations.create_request(
-                        session, self.scope.agent_id, iteration_id, insight.id, missing_data
-                    )
+                        self.scope.agent_id, iteration_id, insight.id, missing_data
+                    ).answer(session)
 
     def _completed_step(
         self,
