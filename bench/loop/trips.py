@@ -29,32 +29,27 @@ def count_trips(file: Path) -> None:
         counter = memoryview(mmap.mmap(opened.fileno(), _SIZE)).cast("Q")
     original_wait, original_exit = AsyncConnection.wait, AsyncPipeline.__aexit__
 
-    def noted(steps: _Steps[T], readiness: set[bool]) -> _Steps[T]:
+    def counted(steps: _Steps[T]) -> _Steps[T]:
         try:
             state = next(steps)
             while True:
                 ready = yield state
-                readiness.add(bool(ready & Ready.R))
+                counter[0] += bool(ready & Ready.R)
                 state = steps.send(ready)
         except StopIteration as end:
             result: T = end.value
             return result
 
     async def wait(self: AsyncConnection[Any], gen: _Steps[T], *args: Any, **options: Any) -> T:
-        if self.pgconn.pipeline_status != PipelineStatus.OFF:
-            return await original_wait(self, gen, *args, **options)
-        readiness: set[bool] = set()
-        try:
-            return await original_wait(self, noted(gen, readiness), *args, **options)
-        finally:
-            counter[0] += True in readiness
+        is_alone = self.pgconn.pipeline_status == PipelineStatus.OFF
+        return await original_wait(self, counted(gen) if is_alone else gen, *args, **options)
 
     async def leave_pipeline(self: AsyncPipeline, *args: Any) -> None:
         counter[0] += 1
         await original_exit(self, *args)
 
     AsyncConnection.wait = wait  # type: ignore[method-assign]
-    AsyncPipeline.__aexit__ = leave_pipeline  # type: ignore[method-assign]
+    AsyncPipeline.__aexit__ = leave_pipeline  # type: ignore[assignment, method-assign]
 
 
 def trips_in(directory: Path) -> int:

@@ -4,10 +4,10 @@ from typing import Literal
 from uuid import UUID
 
 from pydantic import Field
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import memories
 from shared.agents.memories import TooManyMemoriesError
+from shared.database.statements import InTransaction
 from shared.enums import MemoryKind
 from shared.graph.validation import one_line, refuse_unstorable
 from shared.tools import Arguments, Json, StateTool, ToolRefusalError
@@ -36,7 +36,7 @@ def remember_tool(agent_id: UUID, question_id: UUID, question: str) -> StateTool
     node can inject a memory.
     """
 
-    async def run(session: AsyncSession, arguments: Remember) -> Json:
+    async def run(session: InTransaction, arguments: Remember) -> Json:
         if _folded(arguments.quote) not in _folded(question):
             raise ToolRefusalError(
                 "quote: these words do not stand in the owner's message. Remember only what the owner says there, and "
@@ -60,6 +60,7 @@ def remember_tool(agent_id: UUID, question_id: UUID, question: str) -> StateTool
         "Keeps a lasting wish or a fact that the owner tells you in this message, for your plans to come.",
         Remember,
         run,
+        needs_savepoint=False,
     )
 
 

@@ -64,7 +64,8 @@ _ANALYSES: Final = CompiledStatement(
     .limit(MAX_ANALYSES)
 )
 _ENDS: Final = CompiledStatement(f"""
-select edge.id, source.id, source.updated_at, target.id, target.updated_at
+select edge.id, source.id as source_id, source.updated_at as source_updated_at,
+  target.id as target_id, target.updated_at as target_updated_at
 from graph_edges as edge
 join graph_nodes as source on source.id = edge.source_id
 join graph_nodes as target on target.id = edge.target_id

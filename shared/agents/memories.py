@@ -6,11 +6,10 @@ from typing import Final
 from uuid import UUID
 
 from sqlalchemy import bindparam, func, select, update
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
-from shared.database.statements import BoundQuery, CompiledStatement
+from shared.database.statements import BoundQuery, CompiledStatement, Executor
 from shared.database.tables import Memory
 from shared.enums import MemoryKind
 from shared.errors import VigilError
@@ -24,6 +23,16 @@ _ACTIVE: Final = CompiledStatement(
     .order_by(Memory.created_at.desc(), Memory.id)
     .limit(MAX_ACTIVE)
 )
+
+_COUNT: Final = CompiledStatement("""
+select count(*) as count, coalesce(bool_or(id = :of_memory), false) as is_active
+from memories where agent_id = :of_agent and forgotten_at is null
+""")
+_REMEMBER: Final = CompiledStatement("""
+insert into memories (id, agent_id, kind, content, message_id)
+values (:id, :agent_id, :kind, :content, :message_id)
+on conflict (id) do update set forgotten_at = null, message_id = excluded.message_id
+""")
 
 
 @dataclass(frozen=True)
@@ -39,7 +48,7 @@ class TooManyMemoriesError(VigilError):
 
 
 async def remember(
-    session: AsyncSession,
+    session: Executor,
     agent_id: UUID,
     kind: MemoryKind,
     content: str,
@@ -51,23 +60,19 @@ async def remember(
     Raises TooManyMemoriesError.
     """
     memory_id = ids.memory_id(agent_id, kind, content.casefold())
-    is_active = select(Memory.id).where(Memory.id == memory_id, Memory.forgotten_at.is_(None))
-    if await session.scalar(is_active) is not None:
+    found = await _COUNT.row(session, {"of_agent": agent_id, "of_memory": memory_id})
+    if found.is_active:
         return memory_id
-    active_count = select(func.count()).where(
-        Memory.agent_id == agent_id, Memory.forgotten_at.is_(None)
-    )
-    if (await session.scalar(active_count) or 0) >= MAX_ACTIVE:
+    if found.count >= MAX_ACTIVE:
         raise TooManyMemoriesError
-    statement = insert(Memory).values(
-        id=memory_id, agent_id=agent_id, kind=kind, content=content, message_id=message_id
-    )
-    await session.execute(
-        statement.on_conflict_do_update(
-            index_elements=[Memory.id],
-            set_={"forgotten_at": None, "message_id": message_id},
-        )
-    )
+    values = {
+        "id": memory_id,
+        "agent_id": agent_id,
+        "kind": kind,
+        "content": content,
+        "message_id": message_id,
+    }
+    await _REMEMBER.run(session, values)
     return memory_id
 
 

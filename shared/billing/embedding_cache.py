@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ScalarSelect, select, text
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from shared.billing.call_ledger import CallRequest
-from shared.database.tables import Call
+from shared.database.statements import CompiledStatement, Executor
 from shared.database.tables.graph import DIMENSIONS
 from shared.enums import CallKind
 
@@ -47,18 +44,22 @@ def decode_vectors(answer: dict[str, Any]) -> list[Vector]:
     return [_PACKED.unpack(base64.b64decode(vector)) for vector in answer["vectors"]]
 
 
+_ANSWER: Final = CompiledStatement("""
+select answer from calls
+where agent_id = (
+    select id from agents
+    where id = :agent_id and owner_id = coalesce(cast(:owner_id as uuid), owner_id))
+  and request_hash = :hash and request ? 'embeds' and answered_at is not null
+limit 1
+""")
+
+
 async def find_vectors(
-    session: AsyncSession, agent: UUID | ScalarSelect[UUID], request: EmbeddingRequest
+    session: Executor, agent_id: UUID, request: EmbeddingRequest, *, owner_id: UUID | None = None
 ) -> list[Vector] | None:
-    """Returns the vectors that any step of the agent received for the same request; None if there are none."""
-    answer = await session.scalar(
-        select(Call.answer)
-        .where(
-            Call.agent_id == agent,
-            Call.request_hash == request.as_call().hash,
-            text("request ? 'embeds'"),
-            Call.answered_at.is_not(None),
-        )
-        .limit(1)
-    )
+    """Returns the vectors that any step of the agent received for the same request; None if there are none, or if the
+    agent has another owner than the given one.
+    """
+    params = {"agent_id": agent_id, "owner_id": owner_id, "hash": request.as_call().hash}
+    answer = await _ANSWER.value(session, params)
     return None if answer is None else decode_vectors(answer)

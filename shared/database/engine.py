@@ -17,7 +17,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
-from shared.database.statements import BoundQuery, RoundTrip
+from shared.database.statements import BoundQuery, RoundTrip, Transaction
 from shared.errors import RetrySoonError
 
 T = TypeVar("T")
@@ -64,8 +64,6 @@ def _is_readable(fileno: int) -> bool:
     return bool(poller.poll(0))
 
 
-DIRECT_CONNECTIONS = 4
-"""Connections without SQLAlchemy, which are needed for a few milliseconds at a time."""
 CONNECT_TIMEOUT_SECONDS = 5
 STATEMENT_TIMEOUT_SECONDS = 30
 # A worker that hangs in the middle of a transaction must not hold its row locks forever.
@@ -91,7 +89,10 @@ class Database:
     """A pool of connections. Create one per process and close it at the end."""
 
     def __init__(self, url: str, *, name: str, pool_size: int = 5) -> None:
-        """`url` is any PostgreSQL URL; `name` is shown in pg_stat_activity."""
+        """`url` is any PostgreSQL URL; `name` is shown in pg_stat_activity.
+
+        There are at most `pool_size` connections without SQLAlchemy, and as many with it, in a rush twice as many.
+        """
         settings = {
             "timezone": "UTC",
             "statement_timeout": f"{STATEMENT_TIMEOUT_SECONDS}s",
@@ -115,7 +116,7 @@ class Database:
             with_login(url, role=None, password=None),
             kwargs={**options, "autocommit": True},
             min_size=0,
-            max_size=DIRECT_CONNECTIONS,
+            max_size=pool_size,
             timeout=CONNECT_TIMEOUT_SECONDS,
             check=_discard_unless_quiet,
             open=False,
@@ -206,8 +207,20 @@ class Database:
                 await trip.make(connection, begins=True, commits=True)
             except Exception as error:
                 await connection.rollback()
-                if isinstance(error, psycopg.Error) and error.sqlstate == _ROLLED_BACK:
-                    raise UndoneError from error
+                raise_if_undone(error)
+                raise
+
+    @asynccontextmanager
+    async def begun(self, trip: RoundTrip) -> AsyncIterator[Transaction]:
+        """A transaction without SQLAlchemy that begins in the round trip of `trip`. The block ends it; if it raises, the
+        transaction is rolled back. Raises like `connection`.
+        """
+        async with self.connection() as connection:
+            try:
+                await trip.make(connection, begins=True)
+                yield Transaction(connection)
+            except Exception:
+                await connection.rollback()
                 raise
 
     @asynccontextmanager
@@ -242,6 +255,12 @@ class Database:
     async def close(self) -> None:
         await self._direct.close()
         await self._engine.dispose()
+
+
+def raise_if_undone(error: Exception) -> None:
+    """Raises UndoneError if a statement has raised `error` because its result forbids to commit."""
+    if isinstance(error, psycopg.Error) and error.sqlstate == _ROLLED_BACK:
+        raise UndoneError from error
 
 
 async def _discard_unless_quiet(connection: AsyncConnection[Any]) -> None:

@@ -7,10 +7,9 @@ deadlocks, each takes the agent's lock before any other lock of the graph.
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import BoundQuery, CompiledStatement
+from shared.database.statements import BoundQuery, CompiledStatement, InTransaction
 
 SHARED_WRITE_LOCK_SQL: Final = (
     "pg_advisory_xact_lock_shared(hashtextextended('graph ' || cast(:of_agent as text), 0))"
@@ -26,6 +25,17 @@ _TOOLS_AND_SHARED_LOCK: Final = CompiledStatement(
     "select pg_advisory_xact_lock(hashtextextended('tools ' || cast(:of_agent as text), 0)),"
     f" {SHARED_WRITE_LOCK_SQL}"
 )
+_TOOL_LOCK: Final = CompiledStatement(
+    "select pg_advisory_xact_lock(hashtextextended('tools ' || cast(:of_agent as text), 0))"
+)
+
+
+def tool_write_lock(agent_id: UUID) -> BoundQuery[None]:
+    """Takes the agent's lock for tool writes until the transaction ends.
+
+    Without it, two steps that write the same rows in different orders would deadlock.
+    """
+    return BoundQuery(_TOOL_LOCK, {"of_agent": agent_id}, lambda _: None)
 
 
 def write_locks(agent_id: UUID) -> BoundQuery[None]:
@@ -33,9 +43,14 @@ def write_locks(agent_id: UUID) -> BoundQuery[None]:
     return BoundQuery(_TOOLS_AND_SHARED_LOCK, {"of_agent": agent_id}, lambda _: None)
 
 
-async def shared_write_lock(session: AsyncSession, agent_id: UUID) -> None:
+async def shared_write_lock(session: InTransaction, agent_id: UUID) -> None:
     """Takes the shared write lock until the transaction ends. Required before writing nodes, edges or evidence."""
-    await _SHARED_GRAPH_LOCK.run(session, {"of_agent": agent_id})
+    await shared_write_lock_query(agent_id).answer(session)
+
+
+def shared_write_lock_query(agent_id: UUID) -> BoundQuery[None]:
+    """The statement of `shared_write_lock`."""
+    return BoundQuery(_SHARED_GRAPH_LOCK, {"of_agent": agent_id}, lambda _: None)
 
 
 async def exclusive_write_lock(session: AsyncSession, agent_id: UUID) -> None:
@@ -43,23 +58,11 @@ async def exclusive_write_lock(session: AsyncSession, agent_id: UUID) -> None:
     await exclusive_lock(session, agent_id, "graph")
 
 
-async def exclusive_lock(session: AsyncSession, agent_id: UUID, name: str) -> None:
-    """Takes the exclusive lock `name` of the agent until the transaction ends."""
-    await session.execute(select(func.pg_advisory_xact_lock(_lock_key(agent_id, name))))
-
-
-def _lock_key(agent_id: UUID, name: str) -> ColumnElement[int]:
-    return func.hashtextextended(f"{name} {agent_id}", 0)
-
-
-_TOOL_LOCK: Final = CompiledStatement(
-    "select pg_advisory_xact_lock(hashtextextended('tools ' || cast(:agent as text), 0))"
+_EXCLUSIVE_LOCK: Final = CompiledStatement(
+    "select pg_advisory_xact_lock(hashtextextended(:name, 0))"
 )
 
 
-async def tool_write_lock(session: AsyncSession, agent_id: UUID) -> None:
-    """Takes the agent's lock for tool writes until the transaction ends.
-
-    Without it, two steps that write the same rows in different orders would deadlock.
-    """
-    await _TOOL_LOCK.run(session, {"agent": agent_id})
+async def exclusive_lock(session: InTransaction, agent_id: UUID, name: str) -> None:
+    """Takes the exclusive lock `name` of the agent until the transaction ends."""
+    await _EXCLUSIVE_LOCK.run(session, {"name": f"{name} {agent_id}"})

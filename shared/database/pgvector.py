@@ -9,8 +9,8 @@ from typing import Final
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 from sqlalchemy import Connection, TextClause, text
 from sqlalchemy.exc import DBAPIError, OperationalError
-from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.database.statements import CompiledStatement, Executor
 from shared.database.tables.graph import AS_VECTOR
 
 MIN_VERSION: Final = "0.8"
@@ -38,9 +38,12 @@ _INDEX_IS_VALID: Final = text(
 )
 
 
-async def is_installed(session: AsyncSession) -> bool:
+_IS_INSTALLED_COMPILED: Final = CompiledStatement(IS_INSTALLED_SQL)
+
+
+async def is_installed(session: Executor) -> bool:
     """Whether pgvector is available in this database."""
-    return bool(await session.scalar(_IS_INSTALLED))
+    return bool(await _IS_INSTALLED_COMPILED.value(session))
 
 
 def provide(connection: Connection) -> str | None:

@@ -5,7 +5,8 @@ with SQLAlchemy, but they are compiled once, and neither they nor their rows pas
 the transaction of a session, or on a connection of psycopg.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
@@ -29,8 +30,13 @@ class _TransactionCache(NamedTuple):
     values: dict[Any, Any]
 
 
-def transaction_cache(session: AsyncSession) -> dict[Any, Any]:
-    """A cache for the current transaction or savepoint: empty at its start, and discarded when it ends."""
+def transaction_cache(session: "InTransaction") -> dict[Any, Any]:
+    """A cache for the current transaction or savepoint: empty at its start, and discarded when it ends.
+
+    Without SQLAlchemy, a savepoint shares the cache of its transaction, and discards it when it is rolled back.
+    """
+    if isinstance(session, Transaction):
+        return session.cache
     innermost = _innermost(session)
     cache: _TransactionCache | None = session.info.get(_CACHE_KEY)
     if cache is None or cache.transaction is not innermost:
@@ -45,7 +51,55 @@ def _innermost(session: AsyncSession) -> SessionTransaction | None:
 
 Row = Any
 """A row as a named tuple, in column order."""
-Executor = AsyncSession | AsyncConnection[Any]
+
+
+class Buffer(Protocol):
+    """Writes that wait in a transaction until it runs another compiled statement, which must see them, or ends."""
+
+    def ask(self, trip: "RoundTrip") -> None:
+        """Adds what waits, if anything, to `trip`. It goes on waiting, since the trip may fail."""
+
+    def clear(self) -> None:
+        """Nothing waits any more."""
+
+
+class Transaction:
+    """An open transaction without SQLAlchemy, for compiled statements."""
+
+    def __init__(self, connection: AsyncConnection[Any]) -> None:
+        self.connection = connection
+        self.buffer: Buffer | None = None
+        self.cache: dict[Any, Any] = {}
+        """See `transaction_cache`."""
+
+    async def flush(self) -> None:
+        """Writes what waits in the buffer."""
+        if self.buffer is not None:
+            trip = RoundTrip()
+            self.buffer.ask(trip)
+            await trip.make(self.connection)
+            self.buffer.clear()
+
+    @asynccontextmanager
+    async def savepoint(self) -> AsyncIterator[None]:
+        """What the block writes is undone if it raises. What waited before stays."""
+        await self.flush()
+        await self.connection.execute("savepoint part")
+        try:
+            yield
+            await self.flush()
+        except BaseException:
+            self.cache.clear()
+            if self.buffer is not None:
+                self.buffer.clear()
+            await self.connection.execute("rollback to savepoint part")
+            raise
+        await self.connection.execute("release savepoint part")
+
+
+InTransaction = AsyncSession | Transaction
+"""An open transaction, with SQLAlchemy or without it."""
+Executor = InTransaction | AsyncConnection[Any]
 """What a compiled statement runs on."""
 
 _DIALECT: Final[Dialect] = PGDialectAsync_psycopg()  # type: ignore[no-untyped-call]
@@ -154,40 +208,26 @@ async def fetch_rows(cursor: AsyncCursor[Row]) -> list[Row]:
     return [] if cursor.description is None else await cursor.fetchall()
 
 
-_BUFFER_KEY: Final = "buffer"
-"""Key of the buffer in `session.info`."""
-
-
-class Buffer(Protocol):
-    """Writes that wait in a session until it runs another compiled statement, which must see them."""
-
-    async def write(self, session: AsyncSession) -> None:
-        """Writes what waits, if anything. It must not wait any more when the first statement runs."""
-
-
-def set_buffer(session: AsyncSession, buffer: Buffer | None) -> None:
-    """Sets the buffer of the session; None if it has none any more."""
-    session.info[_BUFFER_KEY] = buffer
-
-
-def get_buffer(session: AsyncSession) -> Buffer | None:
-    buffer: Buffer | None = session.info.get(_BUFFER_KEY)
-    return buffer
-
-
-async def flush(session: AsyncSession) -> None:
-    """Writes what waits in the session's buffer, and flushes it; much faster than its own method if nothing is pending."""
-    if (buffer := get_buffer(session)) is not None:
-        await buffer.write(session)
-    if not session.sync_session._is_clean():  # the first check of flush() itself
+async def flush(session: "InTransaction") -> None:
+    """Writes what waits; much faster than the session's own method if nothing is pending."""
+    if isinstance(session, Transaction) or not session.sync_session._is_clean():
         await session.flush()
 
 
+@asynccontextmanager
+async def savepoint(session: "InTransaction") -> AsyncIterator[None]:
+    """What the block writes is undone if it raises."""
+    async with session.savepoint() if isinstance(session, Transaction) else session.begin_nested():
+        yield
+
+
 async def driver_connection(session: Executor) -> AsyncConnection[Any]:
-    """The psycopg connection. That of a session, which is flushed, is cached per transaction and savepoint."""
+    """The psycopg connection, when what waited is written. That of a session is cached per transaction and savepoint."""
     if isinstance(session, AsyncConnection):
         return session
     await flush(session)
+    if isinstance(session, Transaction):
+        return session.connection
     driver = transaction_cache(session).get(AsyncConnection)
     if driver is None:
         connection = await (await session.connection()).get_raw_connection()
@@ -222,6 +262,8 @@ class PendingResult(Generic[T]):
 
 STRICT: Final = "strict"
 """Parameter of statements that may forbid a commit: see `RoundTrip.make`."""
+BEFORE_COMMIT: Final = "before_commit"
+"""A savepoint: see `RoundTrip.make`."""
 
 
 @dataclass(frozen=True)
@@ -236,6 +278,12 @@ class RoundTrip:
         self._queries.append((query, answer))
         return answer
 
+    def ask_first(self, query: BoundQuery[T]) -> PendingResult[T]:
+        """Like `ask`, before what was asked so far."""
+        answer = PendingResult[T]()
+        self._queries.insert(0, (query, answer))
+        return answer
+
     def then(self, compute: Callable[[], T]) -> PendingResult[T]:
         """What `compute` returns when all results of the trip are there."""
         answer = PendingResult[T]()
@@ -247,23 +295,24 @@ class RoundTrip:
         and what the `read` of a query raises.
 
         A transaction `begins` before them, and `commits` after them, in the same round trip. A statement with the parameter
-        STRICT must then raise an error itself if its result forbids to commit.
+        STRICT must then raise an error itself if its result forbids to commit. In a transaction that has begun before, such
+        an error leaves the savepoint BEFORE_COMMIT.
         """
         await self._run(session, begins=begins, commits=commits)
         for compute, answer in self._computations:
             answer.value = compute()
 
     async def _run(self, session: Executor, *, begins: bool, commits: bool) -> None:
-        if not self._queries:
-            return
-        if len(self._queries) == 1 and not begins:
-            [(query, answer)] = self._queries
-            answer.value = await query.answer(session)
+        if len(self._queries) <= 1 and not (begins or commits):
+            for query, answer in self._queries:
+                answer.value = await query.answer(session)
             return
         driver = await driver_connection(session)
         async with driver.pipeline():
             if begins:
                 await driver.execute("begin")
+            elif commits:
+                await driver.execute(f"savepoint {BEFORE_COMMIT}")
             cursors = [
                 await query.statement.send(
                     driver,

@@ -13,8 +13,15 @@ from typing import Any, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.engine import Database, UndoneError
-from shared.database.statements import BoundQuery, Executor, RoundTrip, flush
+from shared.database.engine import Database, UndoneError, raise_if_undone
+from shared.database.statements import (
+    BEFORE_COMMIT,
+    BoundQuery,
+    Executor,
+    RoundTrip,
+    Transaction,
+    flush,
+)
 from shared.errors import TransientError
 
 T = TypeVar("T")
@@ -48,7 +55,8 @@ class Changes:
 
 
 class UnitOfWork:
-    """One transaction at a time, ended by `commit`. It has a session only if one is used.
+    """One transaction at a time, ended by `commit`. It is open only if something was read or written in it, with a session
+    or without one; a transaction of the other kind is committed before.
 
     Concurrent users wait for each other. Any error inside rolls back what is not committed, except for what `save` and
     `commit_durably` wrote, which is then committed before the error is raised.
@@ -74,6 +82,8 @@ class UnitOfWork:
         self._lock = asyncio.Lock()
         self._stack: AsyncExitStack | None = None
         self._session: AsyncSession | None = None
+        self._direct: Transaction | None = None
+        """The transaction that is open without a session."""
         self._durable_writes: list[Write[Any]] = []
         self._changes = Changes()
         self._after_commit: list[Callable[[], None]] = []
@@ -87,6 +97,18 @@ class UnitOfWork:
                 session = await self._open()
                 yield session
                 await flush(session)
+                if self._commits_at_once:
+                    await self._commit()
+            except BaseException as error:
+                await self._roll_back(error)
+                raise
+
+    @asynccontextmanager
+    async def direct_transaction(self, trip: RoundTrip) -> AsyncIterator[Transaction]:
+        """The same without a session. Makes `trip` in it; if it is new, it begins in that round trip."""
+        async with self._lock:
+            try:
+                yield await self._open_direct(trip)
                 if self._commits_at_once:
                     await self._commit()
             except BaseException as error:
@@ -165,12 +187,12 @@ class UnitOfWork:
     async def commit_claim(self) -> bool:
         """Commits the claim alone, if no commit has yet. Returns False if one has.
 
-        If a session is open, its transaction has claimed already. What is deferred stays deferred, also after an error.
+        An open transaction has claimed already. What is deferred stays deferred, also after an error.
         """
         async with self._lock:
             if self._claim is None:
                 return False
-            if self._session is None:
+            if not self._is_open:
                 trip = RoundTrip()
                 trip.ask(self._claim)
                 async with self._database.writing(trip):
@@ -206,8 +228,12 @@ class UnitOfWork:
         return bool(self._external_calls) or not self._waits
 
     @property
+    def _is_open(self) -> bool:
+        return self._session is not None or self._direct is not None
+
+    @property
     def _is_clean(self) -> bool:
-        return self._session is None and not self._changes.deferred and self._claim is None
+        return not (self._is_open or self._changes.deferred or self._claim)
 
     @property
     def _begin(self) -> BoundQuery[Any]:
@@ -230,12 +256,26 @@ class UnitOfWork:
             raise
 
     async def _open(self) -> AsyncSession:
+        if self._direct is not None:
+            await self._commit()
         if self._session is None:
             stack = AsyncExitStack()
             session = await stack.enter_async_context(self._database.transaction())
             self._stack, self._session = stack, session
             await self._begin.answer(session)
         return self._session
+
+    async def _open_direct(self, trip: RoundTrip) -> Transaction:
+        if self._session is not None:
+            await self._commit()
+        if self._direct is not None:
+            await trip.make(self._direct)
+        else:
+            trip.ask_first(self._begin)
+            stack = AsyncExitStack()
+            self._direct = await stack.enter_async_context(self._database.begun(trip))
+            self._stack = stack
+        return self._direct
 
     async def _commit(self) -> None:
         if self._is_clean:
@@ -244,12 +284,14 @@ class UnitOfWork:
         changes, self._changes = self._changes, Changes()
         after_commit, self._after_commit = self._after_commit, []
         try:
-            if self._session is None:
-                await self._write_alone(changes)
-            else:
+            if self._direct is not None:
+                await self._commit_direct(changes, self._direct)
+            elif self._session is not None:
                 await _write_deferred(changes, self._session)
-                assert self._stack is not None
-                stack, self._stack, self._session = self._stack, None, None
+            else:
+                await self._write_alone(changes)
+            stack, self._stack, self._session, self._direct = self._stack, None, None, None
+            if stack is not None:
                 await stack.aclose()
         except BaseException:
             self._after_commit = after_commit + self._after_commit
@@ -260,24 +302,48 @@ class UnitOfWork:
 
     async def _write_alone(self, changes: Changes) -> None:
         """Writes what is deferred in a transaction of its own."""
-        trip, followups = self._trip(changes)
+        trip, followups = self._trip(changes, None)
         if all(isinstance(followup, Note) for followup in followups):
             with suppress(UndoneError):
                 await self._database.write(trip)
                 await _follow_up(followups, _NO_EXECUTOR)
                 return
-            trip, followups = self._trip(changes)
+            trip, followups = self._trip(changes, None)
         async with self._database.writing(trip) as connection:
             await _follow_up(followups, connection)
 
-    def _trip(self, changes: Changes) -> tuple[RoundTrip, Sequence[FollowUp | Note]]:
+    async def _commit_direct(self, changes: Changes, transaction: Transaction) -> None:
+        """Writes what is deferred, and commits."""
+        connection = transaction.connection
+        trip, followups = self._trip(changes, transaction)
+        if all(isinstance(followup, Note) for followup in followups):
+            with suppress(UndoneError):
+                try:
+                    await trip.make(connection, commits=True)
+                except Exception as error:
+                    raise_if_undone(error)
+                    raise
+                await _follow_up(followups, _NO_EXECUTOR)
+                return
+            await connection.execute(f"rollback to savepoint {BEFORE_COMMIT}")
+            trip, followups = self._trip(changes, transaction)
+        await trip.make(connection)
+        await _follow_up(followups, connection)
+        await connection.execute("commit")
+
+    def _trip(
+        self, changes: Changes, transaction: Transaction | None
+    ) -> tuple[RoundTrip, Sequence[FollowUp | Note]]:
         trip = RoundTrip()
-        trip.ask(self._begin)
+        if transaction is None:
+            trip.ask(self._begin)
+        elif transaction.buffer is not None:
+            transaction.buffer.ask(trip)
         return trip, _add_all(changes.deferred, trip)
 
     async def _roll_back(self, error: BaseException) -> None:
         """Rolls back and commits what was kept. Raises the error as the database reports it, unless it is the same."""
-        stack, self._stack, self._session = self._stack, None, None
+        stack, self._stack, self._session, self._direct = self._stack, None, None, None
         durable_writes, self._durable_writes = self._durable_writes, []
         self._changes = Changes()
         try:

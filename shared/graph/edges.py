@@ -8,10 +8,9 @@ from uuid import UUID
 
 from sqlalchemy import Table, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
-from shared.database.statements import BoundQuery, CompiledStatement
+from shared.database.statements import BoundQuery, CompiledStatement, InTransaction
 from shared.database.tables import GraphEdge
 from shared.enums import ANALYSIS_TYPE
 from shared.graph import types, upsert
@@ -61,7 +60,7 @@ _LOOK_UP_ENDS: Final = CompiledStatement(
 
 
 async def add_edge(
-    session: AsyncSession,
+    session: InTransaction,
     scope: GraphScope,
     validators: Validators,
     *,
@@ -90,7 +89,7 @@ async def add_edge(
 
 
 async def link_analysis(
-    session: AsyncSession,
+    session: InTransaction,
     scope: GraphScope,
     validators: Validators,
     *,
@@ -128,7 +127,7 @@ async def link_analysis(
 
 
 async def _resolve_fact_ends(
-    session: AsyncSession, scope: GraphScope, type_name: str, source_id: UUID, target_id: UUID
+    session: InTransaction, scope: GraphScope, type_name: str, source_id: UUID, target_id: UUID
 ) -> "tuple[EdgeRules, _Ends]":
     """The type's rules and both ends, which must be facts. Also takes the shared write lock."""
     rules = await types.get_edge_rules(session, scope, type_name)
@@ -152,7 +151,7 @@ class _Ends:
 
 
 async def _resolve_ends(
-    session: AsyncSession, scope: GraphScope, rules: EdgeRules, source_id: UUID, target_id: UUID
+    session: InTransaction, scope: GraphScope, rules: EdgeRules, source_id: UUID, target_id: UUID
 ) -> _Ends:
     """Look up both ends, following merges. Raises ToolRefusalError if they cannot be ends of such an edge."""
     nodes = await _look_up_ends(session, scope, rules, source_id, target_id)
@@ -193,7 +192,7 @@ def ends_query(
 
 
 async def _look_up_ends(
-    session: AsyncSession, scope: GraphScope, rules: EdgeRules, source_id: UUID, target_id: UUID
+    session: InTransaction, scope: GraphScope, rules: EdgeRules, source_id: UUID, target_id: UUID
 ) -> dict[UUID, _End]:
     edge = (rules.type_name, source_id, target_id)
     buffer = upsert.element_buffer(session)
@@ -233,14 +232,14 @@ class _EdgeElement:
         edge_id = ids.edge_id(scope.agent_id, type_name, ends.source_id, ends.target_id)
         return cls(edge_id, scope, type_name, ends.source_id, ends.target_id)
 
-    async def lock_row(self, session: AsyncSession) -> "LockedElement[_EdgeElement] | None":
+    async def lock_row(self, session: InTransaction) -> "LockedElement[_EdgeElement] | None":
         params = {"of_type": self.type_name, "from_id": self.source_id, "to_id": self.target_id}
         row = await _LOCK_EDGE.row(session, {**self.scope.sql_params, **params})
         if row is None:
             return None
         return LockedElement(replace(self, id=row.id), row.properties, row.seal)
 
-    async def insert(self, session: AsyncSession, change: PropertyChange, evidence: Rows) -> bool:
+    async def insert(self, session: InTransaction, change: PropertyChange, evidence: Rows) -> bool:
         if (buffer := upsert.element_buffer(session)) is not None:
             buffer.add_edge(self.columns(change), evidence)
             return True
@@ -248,15 +247,18 @@ class _EdgeElement:
             session, upsert.INSERT_EDGE_SQL, self.columns(change), evidence
         )
 
-    async def update(self, session: AsyncSession, change: PropertyChange, evidence: Rows) -> None:
+    async def update(self, session: InTransaction, change: PropertyChange, evidence: Rows) -> None:
         await upsert.update_element(session, upsert.UPDATE_EDGE_SQL, self.columns(change), evidence)
 
-    async def insert_link(self, session: AsyncSession, properties: Json) -> bool:
+    async def insert_link(self, session: InTransaction, properties: Json) -> bool:
         """Insert the edge without evidence; returns False if it exists."""
+        if (buffer := upsert.element_buffer(session)) is not None:
+            buffer.add_edge(self.columns(PropertyChange(properties)))
+            return True
         inserted_id = await _INSERT_LINK.value(session, self.columns(PropertyChange(properties)))
         return inserted_id is not None
 
-    async def update_link(self, session: AsyncSession, properties: Json) -> None:
+    async def update_link(self, session: InTransaction, properties: Json) -> None:
         """Update the edge without evidence."""
         change = {"properties": properties, "seal": self.compute_seal(PropertyChange(properties))}
         await _UPDATE_LINK.run(session, {**self.scope.sql_params, "of_id": self.id, **change})

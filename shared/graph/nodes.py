@@ -1,6 +1,7 @@
 """Nodes: created or updated from verified evidence, one node per entity."""
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Final, cast
@@ -8,10 +9,9 @@ from uuid import UUID
 
 from sqlalchemy import Table, bindparam, select
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
-from shared.database.statements import CompiledStatement, flush
+from shared.database.statements import CompiledStatement, InTransaction, savepoint
 from shared.database.tables import GraphNode
 from shared.errors import TransientError
 from shared.graph import types, upsert
@@ -46,7 +46,7 @@ _INSERT_NODE: Final = CompiledStatement(
 
 
 async def add_node(
-    session: AsyncSession,
+    session: InTransaction,
     scope: GraphScope,
     validators: Validators,
     *,
@@ -89,7 +89,7 @@ def _refuse_conclusions(type_name: str) -> None:
 
 
 async def _verify_evidence(
-    session: AsyncSession,
+    session: InTransaction,
     scope: GraphScope,
     type_name: str,
     properties: Json,
@@ -106,7 +106,7 @@ async def _verify_evidence(
 
 
 async def _write(
-    session: AsyncSession,
+    session: InTransaction,
     scope: GraphScope,
     type_name: str,
     resolution: Resolution,
@@ -121,40 +121,44 @@ async def _write(
     buffer = upsert.element_buffer(session)
     if not resolved.is_there and (buffer is not None or len(resolution.missing_rows) <= 1):
         return await insert_element(session, scope, node, quotes, check)
-    await flush(session)  # what waits must not be rolled back with the savepoint
-    async with session.begin_nested() as savepoint:
-        if not resolved.is_there:
-            result = await insert_element(session, scope, node, quotes, check)
-        elif await node_aliases.reserve_names(session, resolution.missing_rows):
-            result = await upsert_element(session, scope, node, quotes, check, is_there=True)
-        else:
-            result = None
-        if result is None:
-            await savepoint.rollback()
+    result = None
+    with suppress(_NameTakenError):
+        async with savepoint(session):
+            if not resolved.is_there:
+                result = await insert_element(session, scope, node, quotes, check)
+            elif await node_aliases.reserve_names(session, resolution.missing_rows):
+                result = await upsert_element(session, scope, node, quotes, check, is_there=True)
+            if result is None:
+                raise _NameTakenError
     if result is not None and buffer is not None:
-        buffer.note_names(resolution.missing_rows)
+        buffer.note_names(resolution.missing_rows, resolved.name)
     return result
 
 
+class _NameTakenError(Exception):
+    """Another transaction has reserved one of the names meanwhile."""
+
+
 async def insert_node(
-    session: AsyncSession,
+    session: InTransaction,
     scope: GraphScope,
     *,
     type_name: str,
     name: str,
     properties: Json,
-    evidence: Sequence[UUID] = (),
 ) -> bool:
-    """Insert a sealed node; returns False if a node of this type and name exists.
+    """Insert a sealed node without evidence; returns False if a node of this type and name exists.
 
-    `name` must be normalized. `evidence` holds the ids of all its evidence, which the caller writes in the same
-    transaction.
+    `name` must be normalized.
     """
+    columns = new_columns(scope, type_name=type_name, name=name, properties=properties)
+    return await _INSERT_NODE.value(session, columns) is not None
+
+
+def new_columns(scope: GraphScope, *, type_name: str, name: str, properties: Json) -> Json:
+    """The columns of a new node without evidence, sealed. `name` must be normalized."""
     node = _NodeElement(ids.node_id(scope.agent_id, type_name, name), scope, type_name, name)
-    inserted_id = await _INSERT_NODE.value(
-        session, node.columns(PropertyChange(properties, tuple(evidence)))
-    )
-    return inserted_id is not None
+    return node.columns(PropertyChange(properties))
 
 
 @dataclass(frozen=True)
@@ -168,14 +172,14 @@ class _NodeElement:
     """Rows of the names to reserve together with the node."""
     broken_seal: bytes | None = None
 
-    async def lock_row(self, session: AsyncSession) -> "LockedElement[_NodeElement] | None":
+    async def lock_row(self, session: InTransaction) -> "LockedElement[_NodeElement] | None":
         params = {"of_type": self.type_name, "called": self.name}
         row = await _LOCK_NODE.row(session, {**self.scope.sql_params, **params})
         if row is None:
             return None
         return LockedElement(replace(self, id=row.id), row.properties, row.seal)
 
-    async def insert(self, session: AsyncSession, change: PropertyChange, evidence: Rows) -> bool:
+    async def insert(self, session: InTransaction, change: PropertyChange, evidence: Rows) -> bool:
         if (buffer := upsert.element_buffer(session)) is not None:
             buffer.add_node(self.columns(change), evidence, self.names)
             return True
@@ -195,7 +199,7 @@ class _NodeElement:
             "step_id": self.scope.step_id,
         }
 
-    async def update(self, session: AsyncSession, change: PropertyChange, evidence: Rows) -> None:
+    async def update(self, session: InTransaction, change: PropertyChange, evidence: Rows) -> None:
         await upsert.update_element(session, upsert.UPDATE_NODE_SQL, self.columns(change), evidence)
 
     def with_broken_seal(self, seal: bytes) -> "_NodeElement":

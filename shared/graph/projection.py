@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
-from shared.database.statements import CompiledStatement
+from shared.database.statements import CompiledStatement, Executor
 from shared.database.tables import Evidence, GraphEdge, GraphNode, Source
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import Claim, project_properties
@@ -245,7 +245,7 @@ async def reproject_edges(
     return await _reproject(session, scope, EDGES, edge_ids, is_changed=False)
 
 
-async def list_claims(session: AsyncSession, column: str, element_id: UUID) -> list[Claim]:
+async def list_claims(session: Executor, column: str, element_id: UUID) -> list[Claim]:
     """All claims about an element, retracted or not. `column` is `node_id` or `edge_id`.
 
     Lock the element first if the result decides a write.

@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, ScalarSelect, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import CompiledStatement
+from shared.database.statements import BoundQuery, CompiledStatement, InTransaction
 from shared.database.tables import Agent, GraphEdge, GraphNode
 
 OWNED_AGENT_ID: Final = (
@@ -55,12 +55,17 @@ def is_supported(table: type[GraphNode] | type[GraphEdge]) -> ColumnElement[bool
     return table.unsupported_since.is_(None)
 
 
-async def take_shared_retraction_lock(session: AsyncSession, agent_id: UUID) -> None:
+async def take_shared_retraction_lock(session: InTransaction, agent_id: UUID) -> None:
     """Block retractions until the transaction ends, so that a conclusion rests on what was checked.
 
     Take this lock before locking any row of the graph.
     """
-    await _SHARED_LOCK.run(session, {"of_agent": agent_id})
+    await shared_retraction_lock(agent_id).answer(session)
+
+
+def shared_retraction_lock(agent_id: UUID) -> BoundQuery[None]:
+    """The statement of `take_shared_retraction_lock`."""
+    return BoundQuery(_SHARED_LOCK, {"of_agent": agent_id}, lambda _: None)
 
 
 async def take_exclusive_retraction_lock(session: AsyncSession, agent_id: UUID) -> None:

@@ -9,13 +9,13 @@ from typing import Final, TypeVar, cast
 
 from sqlalchemy import Table, select
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.locks import SHARED_WRITE_LOCK_SQL, exclusive_lock
 from shared.database.statements import (
     BoundQuery,
     CompiledStatement,
     Executor,
+    InTransaction,
     Row,
     transaction_cache,
 )
@@ -117,6 +117,21 @@ _EDGE_TYPES: Final = CompiledStatement(
     .order_by(GraphEdgeType.name)
 )
 
+_TYPE_COLUMNS: Final = (
+    *("name", "description", "properties_schema", "example_properties"),
+    *("created_by", "justification"),
+)
+_INSERT_NODE_TYPE: Final = CompiledStatement(
+    insert(cast(Table, GraphNodeType.__table__)).values(agent_id=OWNED_AGENT_ID),
+    columns=_TYPE_COLUMNS,
+)
+_INSERT_EDGE_TYPE: Final = CompiledStatement(
+    insert(cast(Table, GraphEdgeType.__table__))
+    .values(agent_id=OWNED_AGENT_ID)
+    .on_conflict_do_nothing(),  # system types are created without the lock
+    columns=(*_TYPE_COLUMNS, "source_types", "target_types"),
+)
+
 
 class UnknownTypeError(ToolRefusalError):
     """No type has this name. `suggestion` is the type whose name differs only in case, signs or plural, if any."""
@@ -141,32 +156,26 @@ async def list_edge_types(session: Executor, scope: GraphScope) -> list[EdgeType
     return [_edge_type(row) for row in await _EDGE_TYPES.rows(session, scope.sql_params)]
 
 
-async def get_node_type(session: AsyncSession, scope: GraphScope, name: str) -> NodeType:
+async def get_node_type(session: InTransaction, scope: GraphScope, name: str) -> NodeType:
     """Load a node type by name. Raises UnknownTypeError, which lists the types that exist."""
-    row = await session.scalar(
-        select(GraphNodeType).where(
-            GraphNodeType.agent_id == scope.owned_agent_id(), GraphNodeType.name == name
-        )
-    )
-    if row is None:
-        raise _unknown_type_error("node type", name, await list_node_types(session, scope))
-    return _node_type(row)
+    types_of_agent = await list_node_types(session, scope)
+    for node_type in types_of_agent:
+        if node_type.name == name:
+            return node_type
+    raise _unknown_type_error("node type", name, types_of_agent)
 
 
-async def get_edge_type(session: AsyncSession, scope: GraphScope, name: str) -> EdgeType:
+async def get_edge_type(session: InTransaction, scope: GraphScope, name: str) -> EdgeType:
     """Load an edge type by name. Raises UnknownTypeError, which lists the types that exist."""
-    row = await session.scalar(
-        select(GraphEdgeType).where(
-            GraphEdgeType.agent_id == scope.owned_agent_id(), GraphEdgeType.name == name
-        )
-    )
-    if row is None:
-        raise _unknown_type_error("edge type", name, await list_edge_types(session, scope))
-    return _edge_type(row)
+    types_of_agent = await list_edge_types(session, scope)
+    for edge_type in types_of_agent:
+        if edge_type.name == name:
+            return edge_type
+    raise _unknown_type_error("edge type", name, types_of_agent)
 
 
 async def create_node_type(
-    session: AsyncSession,
+    session: InTransaction,
     scope: GraphScope,
     validators: Validators,
     *,
@@ -189,22 +198,21 @@ async def create_node_type(
     if existing := _same_type(name, types_of_agent):
         return existing, False
     _refuse_too_many("node types", len(types_of_agent))
-    await session.execute(
-        insert(GraphNodeType).values(
-            agent_id=scope.owned_agent_id(),
-            name=name,
-            description=normalize_description(description),
-            properties_schema=properties_schema,
-            example_properties=example_properties,
-            created_by=created_by,
-            justification=_normalize_justification(justification),
-        )
-    )
+    values = {
+        **scope.sql_params,
+        "name": name,
+        "description": normalize_description(description),
+        "properties_schema": properties_schema,
+        "example_properties": example_properties,
+        "created_by": created_by,
+        "justification": _normalize_justification(justification),
+    }
+    await _INSERT_NODE_TYPE.run(session, values)
     return await get_node_type(session, scope, name), True
 
 
 async def create_edge_type(
-    session: AsyncSession,
+    session: InTransaction,
     scope: GraphScope,
     *,
     name: str,
@@ -232,21 +240,18 @@ async def create_edge_type(
     if existing := _same_type(name, types_of_agent):
         return existing, False
     _refuse_too_many("edge types", len(types_of_agent))
-    await session.execute(
-        insert(GraphEdgeType)
-        .values(
-            agent_id=scope.owned_agent_id(),
-            name=name,
-            description=normalize_description(description),
-            properties_schema=properties_schema or {},
-            example_properties=example_properties or {},
-            source_types=list(dict.fromkeys(source_types)),
-            target_types=list(dict.fromkeys(target_types)),
-            created_by=created_by,
-            justification=_normalize_justification(justification),
-        )
-        .on_conflict_do_nothing()  # system types are created without this lock
-    )
+    values = {
+        **scope.sql_params,
+        "name": name,
+        "description": normalize_description(description),
+        "properties_schema": properties_schema or {},
+        "example_properties": example_properties or {},
+        "source_types": list(dict.fromkeys(source_types)),
+        "target_types": list(dict.fromkeys(target_types)),
+        "created_by": created_by,
+        "justification": _normalize_justification(justification),
+    }
+    await _INSERT_EDGE_TYPE.run(session, values)
     return await get_edge_type(session, scope, name), True
 
 
@@ -328,7 +333,7 @@ def _unknown_type_message(type_kind: str, name: str, names: Sequence[str]) -> st
     )
 
 
-def _node_type(row: GraphNodeType | Row) -> NodeType:
+def _node_type(row: Row) -> NodeType:
     return NodeType(
         name=row.name,
         description=row.description,
@@ -340,7 +345,7 @@ def _node_type(row: GraphNodeType | Row) -> NodeType:
     )
 
 
-def _edge_type(row: GraphEdgeType | Row) -> EdgeType:
+def _edge_type(row: Row) -> EdgeType:
     return EdgeType(
         name=row.name,
         description=row.description,
@@ -395,7 +400,7 @@ def edge_rules_query(scope: GraphScope, names: Iterable[str]) -> BoundQuery[dict
 
 
 def remember_types(
-    session: AsyncSession,
+    session: InTransaction,
     scope: GraphScope,
     schemas: Mapping[str, Json],
     rules: Mapping[str, EdgeRules],
@@ -406,7 +411,7 @@ def remember_types(
     cache |= {(_EDGE_RULES, scope.agent_id, name): rule for name, rule in rules.items()}
 
 
-async def get_node_schema(session: AsyncSession, scope: GraphScope, type_name: str) -> Json:
+async def get_node_schema(session: InTransaction, scope: GraphScope, type_name: str) -> Json:
     """JSON Schema of the type's node properties. Raises UnknownTypeError.
 
     Also takes the shared write lock of the agent (see `shared.database.locks`). Cached for the transaction, since
@@ -423,7 +428,7 @@ async def get_node_schema(session: AsyncSession, scope: GraphScope, type_name: s
     return schema
 
 
-async def get_edge_rules(session: AsyncSession, scope: GraphScope, type_name: str) -> EdgeRules:
+async def get_edge_rules(session: InTransaction, scope: GraphScope, type_name: str) -> EdgeRules:
     """Properties schema and allowed end types of an edge type; see `get_node_schema`."""
     cache = transaction_cache(session)
     if (key := (_EDGE_RULES, scope.agent_id, type_name)) not in cache:

@@ -1,17 +1,24 @@
 """Upserts: write evidence of a node or edge and, in the same transaction, the properties that follow from it."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from uuid import UUID
 
-import psycopg
-from sqlalchemy.ext.asyncio import AsyncSession
-
-from shared.database.statements import CompiledStatement, expand_values, get_buffer, uuid_array
+from shared.database.statements import (
+    STRICT,
+    BoundQuery,
+    CompiledStatement,
+    Executor,
+    InTransaction,
+    RoundTrip,
+    Transaction,
+    expand_values,
+    uuid_array,
+)
 from shared.database.tables import Evidence, GraphEdge, GraphName, GraphNode
 from shared.database.tables.base import Base
 from shared.errors import RetrySoonError
@@ -21,7 +28,7 @@ from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import Claim, PreviousValue, PropertyChange, apply_claims
 from shared.graph.provenance.evidence import VerifiedQuote
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
-from shared.tools import BatchConflictError, Json
+from shared.tools import Json
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -80,7 +87,7 @@ _ALL_NAMES_RESERVED_SQL: Final = (
 )
 
 
-def _insert_new_sql(table: type[Base], parameter: str) -> str:
+def _insert_new_sql(table: type[Base], parameter: str, where: str = "true") -> str:
     """Insert the elements of a parameter, in order. They belong to the agent of the scope."""
     name = table.__tablename__
     columns = {*_ELEMENT_COLUMNS, *(_EDGE_COLUMNS if table is GraphEdge else {"name": ""})}
@@ -89,7 +96,7 @@ def _insert_new_sql(table: type[Base], parameter: str) -> str:
     return (
         f"insert into {name} ({', '.join(values)}) select {', '.join(values.values())}"
         f" from jsonb_populate_recordset(cast(null as {name}), cast(:{parameter} as jsonb)) as row"
-        f" where not {_IS_RETRACTED} on conflict do nothing returning id"
+        f" where {where} on conflict do nothing returning id"
     )
 
 
@@ -120,14 +127,36 @@ UPDATE_EDGE_SQL: Final = _write_sql(_update_element_sql("graph_edges"))
 
 
 _NOT_RETRACTED: Final = f"not {_IS_RETRACTED}"
-_WRITE_BUFFER: Final = CompiledStatement(
+_WRITTEN_SQL: Final = "(select count(*) from nodes) + (select count(*) from edges)"
+
+
+def _refuse_commit_sql(condition: str) -> str:
+    return f"case when :strict and ({condition}) then roll_back() end"
+
+
+_WRITE_FACTS: Final = CompiledStatement(
     "with retracted as (select 1 from sources where id = any(cast(:sources as uuid[])) and retracted_at is not null),"
     f" taken as ({_RESERVE_NAMES_SQL}),"
-    f" nodes as ({_insert_new_sql(GraphNode, 'nodes')}),"
-    f" edges as ({_insert_new_sql(GraphEdge, 'edges')}),"
-    f" inserted_evidence as ({_insert_json_sql(Evidence, 'evidence', _NOT_RETRACTED)} on conflict do nothing)"
-    " select (select count(*) from taken) + (select count(*) from nodes) + (select count(*) from edges) as written,"
-    f" {_IS_RETRACTED} as is_retracted"
+    f" nodes as ({_insert_new_sql(GraphNode, 'nodes', _NOT_RETRACTED)}),"
+    f" edges as ({_insert_new_sql(GraphEdge, 'edges', _NOT_RETRACTED)}),"
+    f" inserted_evidence as ({_insert_json_sql(Evidence, 'evidence', _NOT_RETRACTED)} on conflict do nothing),"
+    f" result as (select (select count(*) from taken) + {_WRITTEN_SQL} as written, {_IS_RETRACTED} as is_retracted)"
+    f" select *, {_refuse_commit_sql('written <> :expected or is_retracted')} from result"
+)
+_RESULT_SQL: Final = (
+    " result as (select count(*) as written, false as is_retracted from written)"
+    f" select *, {_refuse_commit_sql('written <> :expected')} from result"
+)
+# Of their own: the services that write facts may not write citations, and not all that write conclusions may write edges.
+# PostgreSQL demands the right even of what writes nothing.
+_WRITE_CONCLUSIONS: Final = CompiledStatement(
+    f"with written as ({_insert_new_sql(GraphNode, 'nodes')}),"
+    " cited as (insert into citations (conclusion_id, cited_id)"
+    "   select conclusion_id, cited_id from jsonb_to_recordset(cast(:citations as jsonb)) as row"
+    f"   (conclusion_id uuid, cited_id uuid) on conflict do nothing), {_RESULT_SQL}"
+)
+_WRITE_LINKS: Final = CompiledStatement(
+    f"with written as ({_insert_new_sql(GraphEdge, 'edges')}), {_RESULT_SQL}"
 )
 
 
@@ -139,71 +168,108 @@ EdgeKey = tuple[str, UUID, UUID]
 class ElementBuffer:
     """New nodes and edges of several tools, which are written in one statement, and what those tools have looked up.
 
-    The lookups were made before the first tool has run. Whoever uses one adds what was written since.
+    The lookups were made before the first tool has run. Whoever uses one adds what was written since. Either facts or
+    conclusions wait.
     """
 
     lookups: dict[Any, Any] = field(default_factory=dict)
-    written_names: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
-    """By type and key."""
+    written_names: dict[tuple[str, str], tuple[UUID, str]] = field(default_factory=dict)
+    """By type and key, the node and its name."""
     written_nodes: dict[UUID, Mapping[str, Any]] = field(default_factory=dict)
     written_edges: set[EdgeKey] = field(default_factory=set)
     _names: list[Mapping[str, Any]] = field(default_factory=list)
     _nodes: list[Mapping[str, Any]] = field(default_factory=list)
     _edges: list[Mapping[str, Any]] = field(default_factory=list)
     _evidence: list[Mapping[str, Any]] = field(default_factory=list)
+    _citations: list[Mapping[str, Any]] = field(default_factory=list)
 
     def add_node(self, node: Mapping[str, Any], evidence: Rows, names: Rows) -> None:
         self._nodes.append(node)
         self._evidence += evidence
         self._names += names
         self.written_nodes[node["id"]] = node
-        self.note_names(names)
+        self.note_names(names, node["name"])
 
-    def add_edge(self, edge: Mapping[str, Any], evidence: Rows) -> None:
+    def add_conclusion(self, node: Mapping[str, Any], cited: Iterable[UUID]) -> None:
+        self._nodes.append(node)
+        self._citations += [
+            {"conclusion_id": node["id"], "cited_id": cited_id} for cited_id in cited
+        ]
+        self.written_nodes[node["id"]] = node
+
+    def add_edge(self, edge: Mapping[str, Any], evidence: Rows = ()) -> None:
         self._edges.append(edge)
         self._evidence += evidence
         self.written_edges.add((edge["type"], edge["source_id"], edge["target_id"]))
 
-    def note_names(self, names: Rows) -> None:
-        """Notes names that are reserved now."""
-        self.written_names |= {(row["type"], row["key"]): row for row in names}
+    def note_names(self, names: Rows, node_name: str) -> None:
+        """Notes names that are reserved now for the node of that name."""
+        self.written_names |= {
+            (row["type"], row["key"]): (row["node_id"], node_name) for row in names
+        }
 
-    async def write(self, session: AsyncSession) -> None:
-        """Writes what was added since. Raises BatchConflictError if another transaction has written one of the elements
-        meanwhile, or reserved one of their names; RetrySoonError if a quoted source was retracted.
+    def ask(self, trip: RoundTrip) -> None:
+        """See `Buffer`. The statement's `read` raises RetrySoonError if another transaction has written one of the elements
+        or names meanwhile, or a quoted source was retracted.
         """
-        elements = [*self._nodes, *self._edges]
+        if self._evidence:
+            self._ask(
+                trip,
+                _WRITE_FACTS,
+                [*self._nodes, *self._edges],
+                sources=uuid_array({row["source_id"] for row in self._evidence}),
+                names=_json(self._names),
+                evidence=_json(self._evidence),
+            )
+            return
+        self._ask(trip, _WRITE_CONCLUSIONS, self._nodes, citations=_json(self._citations))
+        self._ask(trip, _WRITE_LINKS, self._edges)
+
+    def _ask(
+        self,
+        trip: RoundTrip,
+        statement: CompiledStatement,
+        elements: Sequence[Mapping[str, Any]],
+        **params: Any,
+    ) -> None:
         if not elements:
             return
-        params = {
+        expected = len(elements) + len(self._names)
+        all_params = {
             "of_agent": elements[0]["of_agent"],
             "of_owner": elements[0]["of_owner"],
-            "sources": uuid_array({row["source_id"] for row in self._evidence}),
-            "names": _json(self._names),
             "nodes": _json(self._nodes),
             "edges": _json(self._edges),
-            "evidence": _json(self._evidence),
+            "expected": expected,
+            STRICT: False,
+            **params,
         }
-        expected = len(self._names) + len(elements)
-        self._names, self._nodes, self._edges, self._evidence = [], [], [], []
-        try:
-            result = await _WRITE_BUFFER.row(session, params)
-        except psycopg.IntegrityError as error:
-            raise BatchConflictError(str(error)) from error
-        if result.is_retracted:
-            raise RetrySoonError("a page was retracted while it was quoted")
-        if result.written != expected:
-            raise BatchConflictError(f"{expected - result.written} rows exist already")
+        trip.ask(BoundQuery(statement, all_params, partial(_check_written, expected)))
+
+    def clear(self) -> None:
+        """See `Buffer`."""
+        self._names, self._nodes, self._edges = [], [], []
+        self._evidence, self._citations = [], []
 
 
-def element_buffer(session: AsyncSession) -> ElementBuffer | None:
-    """The buffer of the session, if it has one."""
-    buffer = get_buffer(session)
+def _check_written(expected: int, rows: Sequence[Any]) -> None:
+    [result] = rows
+    if result.is_retracted:
+        raise RetrySoonError("a page was retracted while it was quoted")
+    if result.written != expected:
+        raise RetrySoonError(
+            f"{expected - result.written} rows were written by another transaction meanwhile"
+        )
+
+
+def element_buffer(session: Executor) -> ElementBuffer | None:
+    """The buffer of the transaction, if it has one."""
+    buffer = session.buffer if isinstance(session, Transaction) else None
     return buffer if isinstance(buffer, ElementBuffer) else None
 
 
 async def write_element(
-    session: AsyncSession,
+    session: InTransaction,
     statement: str,
     element: Mapping[str, Any],
     evidence: Rows,
@@ -229,13 +295,13 @@ async def write_element(
     return is_written
 
 
-async def reserve_names(session: AsyncSession, names: Rows) -> bool:
+async def reserve_names(session: InTransaction, names: Rows) -> bool:
     """Returns False if another node has one of the names; the caller must then roll back the others."""
     return await _RESERVE_NAMES.run(session, {"names": _json(names)}) == len(names)
 
 
 async def update_element(
-    session: AsyncSession, statement: str, element: Mapping[str, Any], evidence: Rows
+    session: InTransaction, statement: str, element: Mapping[str, Any], evidence: Rows
 ) -> None:
     """Like `write_element` for a row that exists and is locked. Raises RuntimeError if the row does not exist."""
     if not await write_element(session, statement, element, evidence):
@@ -271,7 +337,7 @@ class Element(Protocol):
         """Name of the evidence column that refers to this element."""
         ...
 
-    async def lock_row(self, session: AsyncSession) -> "LockedElement[Self] | None":
+    async def lock_row(self, session: InTransaction) -> "LockedElement[Self] | None":
         """Lock and load the existing row; None if there is none.
 
         Its id can differ from the derived one: a merge can have given an element this identity.
@@ -286,11 +352,11 @@ class Element(Protocol):
         """A copy that keeps the given seal, which does not match the content."""
         ...
 
-    async def insert(self, session: AsyncSession, change: PropertyChange, evidence: Rows) -> bool:
+    async def insert(self, session: InTransaction, change: PropertyChange, evidence: Rows) -> bool:
         """Insert the row and its evidence; returns False if another transaction has inserted it."""
         ...
 
-    async def update(self, session: AsyncSession, change: PropertyChange, evidence: Rows) -> None:
+    async def update(self, session: InTransaction, change: PropertyChange, evidence: Rows) -> None:
         """Update the row, which exists and is locked, and insert the evidence."""
         ...
 
@@ -322,7 +388,7 @@ class UpsertResult:
 
 
 async def upsert_element(
-    session: AsyncSession,
+    session: InTransaction,
     scope: GraphScope,
     element: Element,
     quotes: Sequence[VerifiedQuote],
@@ -351,7 +417,7 @@ async def upsert_element(
 
 
 async def insert_element(
-    session: AsyncSession,
+    session: InTransaction,
     scope: GraphScope,
     element: Element,
     quotes: Sequence[VerifiedQuote],
@@ -390,7 +456,7 @@ class LockedElement(Generic[T]):
 
 
 async def insert_or_lock(
-    session: AsyncSession, element: T, insert: Callable[[], Awaitable[M | None]], *, is_there: bool
+    session: InTransaction, element: T, insert: Callable[[], Awaitable[M | None]], *, is_there: bool
 ) -> M | LockedElement[T]:
     """Return the result of `insert`, or the locked element if it exists. `insert` returns None if the element exists.
 

@@ -16,7 +16,7 @@ from shared.billing import call_ledger
 from shared.billing.call_ledger import CallAnswer, CallRequest, Failure, NewRow
 from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
-from shared.database.statements import BoundQuery, RoundTrip
+from shared.database.statements import BoundQuery, RoundTrip, Transaction
 from shared.database.tables import Agent, Call, Interaction
 from shared.database.text import error_text
 from shared.database.unit_of_work import Changes, UnitOfWork
@@ -465,6 +465,10 @@ class PhaseRun:
     def transaction(self) -> AbstractAsyncContextManager[AsyncSession]:
         """Opens a part of a transaction that only the holder of the step's lease can start; see `UnitOfWork`."""
         return self._unit.transaction()
+
+    def direct_transaction(self, trip: RoundTrip) -> AbstractAsyncContextManager[Transaction]:
+        """The same without a session; see `UnitOfWork`."""
+        return self._unit.direct_transaction(trip)
 
     async def _record_answer(
         self,

@@ -1,15 +1,12 @@
 """Runs the calls of state tools in one answer, so that a refused one leaves nothing."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from shared.database import locks
-from shared.database.statements import flush
-from shared.tools import Arguments, BatchConflictError, Json, StateTool, Tool, ToolRefusalError
+from shared.database.statements import RoundTrip, Transaction
+from shared.tools import Arguments, Json, StateTool, Tool, ToolRefusalError
 
 
 @dataclass(frozen=True)
@@ -21,50 +18,43 @@ class StateCall:
     refusal: str | None = None
 
 
-async def run_state_calls(
-    session: AsyncSession, agent_id: UUID, calls: Sequence[StateCall]
-) -> list[Json]:
-    """Run the calls in order; the result of a refused one is its error.
+def ask_state_calls(
+    trip: RoundTrip, agent_id: UUID, calls: Sequence[StateCall]
+) -> Callable[[Transaction], Awaitable[list[Json]]]:
+    """Adds what the calls look up to `trip`. When it has been made, call the result with the transaction.
 
-    Tries all with one savepoint first, because refusals are rare.
+    That runs the calls in order; the result of a refused one is its error.
     """
-    if len(calls) > 1:
-        with suppress(ToolRefusalError, BatchConflictError):
-            async with session.begin_nested(), _batch(session, agent_id, calls):
-                return [await _effect(session, call) for call in calls]
-        await locks.tool_write_lock(session, agent_id)
-    return [await _effect_or_refusal(session, call) for call in calls]
-
-
-@asynccontextmanager
-async def _batch(
-    session: AsyncSession, agent_id: UUID, calls: Sequence[StateCall]
-) -> AsyncIterator[None]:
-    """Runs tools together, under the lock of tools that write."""
     tools = [call.tool for call in calls if isinstance(call.tool, StateTool)]
-    batch = next((tool.batch for tool in tools if tool.batch is not None), None)
-    if batch is None:
-        await locks.tool_write_lock(session, agent_id)
-        yield
-        return
-    async with batch(session, [call.arguments for call in calls if call.arguments is not None]):
-        yield
+    arguments = [call.arguments for call in calls if call.arguments is not None]
+    preparations = dict.fromkeys(tool.prepare for tool in tools if tool.prepare is not None)
+    if len(calls) > 1 and not preparations:
+        trip.ask(locks.tool_write_lock(agent_id))
+    finish = [prepare(trip, arguments) for prepare in preparations]
+
+    async def run(transaction: Transaction) -> list[Json]:
+        for hand_over in finish:
+            hand_over(transaction)
+        return [await _effect_or_refusal(transaction, call) for call in calls]
+
+    return run
 
 
-async def _effect_or_refusal(session: AsyncSession, call: StateCall) -> Json:
+async def _effect_or_refusal(transaction: Transaction, call: StateCall) -> Json:
+    if call.arguments is None:
+        return {"error": call.refusal}
+    assert isinstance(call.tool, StateTool)
     try:
-        async with session.begin_nested():
-            return await _effect(session, call)
+        if not call.tool.needs_savepoint:
+            return await _effect(call.tool, transaction, call.arguments)
+        async with transaction.savepoint():
+            return await _effect(call.tool, transaction, call.arguments)
     except ToolRefusalError as refusal:
         return {"error": str(refusal)}
 
 
-async def _effect(session: AsyncSession, call: StateCall) -> Json:
+async def _effect(
+    tool: StateTool[Arguments], transaction: Transaction, arguments: Arguments
+) -> Json:
     """Raises ToolRefusalError."""
-    if call.arguments is None:
-        return {"error": call.refusal}
-    assert isinstance(call.tool, StateTool)
-    if call.tool.batch is None:
-        await flush(session)  # it may read by other means than compiled statements
-    result: Json = await call.tool.run(session, call.arguments)
-    return result
+    return await tool.run(transaction, arguments)

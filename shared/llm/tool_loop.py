@@ -13,14 +13,14 @@ from pydantic import ValidationError
 from shared.billing.call_ledger import CallRequest
 from shared.billing.embedding_cache import EmbeddingRequest
 from shared.billing.resumable_call import ResumableCall
-from shared.database.statements import BoundQuery
+from shared.database.statements import BoundQuery, RoundTrip
 from shared.enums import CallKind
 from shared.failpoints import Failpoint, failpoint
 from shared.llm.embeddings import Embeddings
 from shared.llm.messages import ChatAnswer, ChatRequest, Message, ToolCall, assistant_message
 from shared.llm.phase_run import PhaseRun, StreamListener
 from shared.llm.repair import Repairs
-from shared.llm.state_calls import StateCall, run_state_calls
+from shared.llm.state_calls import StateCall, ask_state_calls
 from shared.llm.tool_calls import call_repairs, normalize_tool_calls, parse_arguments
 from shared.tools import (
     INTERPRETATIONS_KEY,
@@ -484,9 +484,11 @@ class ToolLoop:
         self, uses: Sequence[_ToolUse], following: Callable[[], ChatRequest | None]
     ) -> None:
         """Runs state tools and commits their effects, their results and the next call's record in one transaction."""
-        async with self._run.transaction() as session:
-            calls = [StateCall(use.tool, use.arguments, use.refusal) for use in uses]
-            effects = await run_state_calls(session, self._run.lease.agent_id, calls)
+        calls = [StateCall(use.tool, use.arguments, use.refusal) for use in uses]
+        trip = RoundTrip()
+        run_calls = ask_state_calls(trip, self._run.lease.agent_id, calls)
+        async with self._run.direct_transaction(trip) as transaction:
+            effects = await run_calls(transaction)
             for use, effect in zip(uses, effects, strict=True):
                 result = self._mark_repeated(use, effect)
                 self._record(use, {"result": result})

@@ -5,17 +5,15 @@ choose those of a phase, and the tool loop in `shared.llm` runs them.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Generic, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing.embedding_cache import EmbeddingRequest
-from shared.database.statements import BoundQuery
+from shared.database.statements import BoundQuery, InTransaction, RoundTrip, Transaction
 from shared.errors import VigilError
 from shared.tools.schemas import portable_schema
 
@@ -37,13 +35,9 @@ class Arguments(BaseModel):
 A = TypeVar("A", bound=Arguments)
 
 
-class BatchConflictError(VigilError):
-    """Tools that run together cannot be written together. They have written nothing that may be committed."""
-
-
-Batch = Callable[[AsyncSession, Sequence[Arguments]], AbstractAsyncContextManager[None]]
-"""Within it, tools with the given arguments run in order: it reads in one round trip what they need, and writes in one
-statement what they insert. Raises BatchConflictError at its end.
+Prepare = Callable[[RoundTrip, Sequence[Arguments]], Callable[[Transaction], None]]
+"""Adds to a round trip what tools look up that are called with these arguments in one answer, and the locks that they need.
+When the trip has been made, its result is called with the transaction in which the tools run, in order.
 """
 
 
@@ -55,17 +49,19 @@ class ToolRefusalError(VigilError):
 class StateTool(Generic[A]):
     """A tool that reads or writes the database. Its effect and its result are committed in one transaction.
 
-    `run` receives the session of that transaction, does not commit, and raises ToolRefusalError to refuse.
+    `run` receives that transaction, does not commit, and raises ToolRefusalError to refuse.
     """
 
     name: str
     description: str
     arguments: type[A]
-    run: Callable[[AsyncSession, A], Awaitable[Json]]
+    run: Callable[[InTransaction, A], Awaitable[Json]]
     embedding_request: Callable[[A], EmbeddingRequest | None] = lambda _: None
     """The embedding that `run` reads from the ledger. The loop requests it before the transaction, if it can."""
-    batch: Batch | None = None
-    """Makes several calls of one answer cheaper. All tools of a loop that have a batch have the same."""
+    prepare: Prepare | None = None
+    """Looks up together what the calls of an answer need. Tools of a loop can have the same."""
+    needs_savepoint: bool = True
+    """False if `run` writes nothing before it refuses: then a call needs two statements less."""
 
 
 @dataclass(frozen=True)

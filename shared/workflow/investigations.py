@@ -8,7 +8,6 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, Table, Uuid, and_, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.statements import (
@@ -24,6 +23,9 @@ OPEN_FOR_ITERATIONS: Final = 10
 """Requests that are open for longer are dropped: they cannot be answered, or do not matter."""
 MAX_OPEN_SHOWN: Final = 20
 _REQUESTS: Final = cast(Table, InvestigationRequest.__table__)
+_COUNT: Final = CompiledStatement(
+    select(func.count()).where(_REQUESTS.c.step_id == bindparam("of_step"))
+)
 _OF_ITERATION: Final = CompiledStatement(
     select(_REQUESTS)
     .where(_REQUESTS.c.iteration_id == bindparam("of_iteration"))
@@ -71,9 +73,8 @@ def create_request(
     return BoundQuery(_CREATE, params, lambda _: request_id)
 
 
-async def count_requests(session: AsyncSession, step_id: UUID) -> int:
-    of_step = select(func.count()).where(InvestigationRequest.step_id == step_id)
-    return await session.scalar(of_step) or 0
+def count_requests(step_id: UUID) -> BoundQuery[int]:
+    return BoundQuery(_COUNT, {"of_step": step_id}, lambda rows: int(rows[0][0]))
 
 
 def list_requests(iteration_id: UUID) -> BoundQuery[Sequence[InvestigationRequest]]:

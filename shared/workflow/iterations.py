@@ -421,6 +421,6 @@ async def note_ends_received(session: AsyncSession, iteration_ids: Iterable[UUID
     await _NOTE_ENDS.run(session, {"iteration_ids": list(iteration_ids)})
 
 
-async def database_time(session: AsyncSession) -> datetime:
+async def database_time(session: Executor) -> datetime:
     """The database's time (UTC), see CLOCK."""
     return await CLOCK.answer(session)

@@ -11,7 +11,7 @@ from uuid import UUID
 from sqlalchemy import exists, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import CompiledStatement
+from shared.database.statements import CompiledStatement, Executor
 from shared.database.tables import Citation as CitationRow
 from shared.database.tables import GraphNode
 from shared.graph import labels
@@ -32,9 +32,7 @@ _STORE: Final = CompiledStatement(
 )
 
 
-async def store_citations(
-    session: AsyncSession, conclusion_id: UUID, cited: Collection[UUID]
-) -> None:
+async def store_citations(session: Executor, conclusion_id: UUID, cited: Collection[UUID]) -> None:
     """Store what a new conclusion cites."""
     if cited:
         params = {"conclusion_id": conclusion_id, "cited": sorted(set(cited))}

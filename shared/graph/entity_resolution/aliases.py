@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.locks import shared_write_lock
-from shared.database.statements import BoundQuery, expand_values
+from shared.database.statements import BoundQuery, InTransaction, expand_values
 from shared.database.tables import GraphName
 from shared.errors import TransientError
 from shared.graph import upsert
@@ -179,7 +179,7 @@ async def resolve_and_reserve(
 
 
 async def resolve_names(
-    session: AsyncSession, scope: GraphScope, requests: Sequence[NameRequest]
+    session: InTransaction, scope: GraphScope, requests: Sequence[NameRequest]
 ) -> Resolution:
     """Resolve requests without reserving; the caller holds the write lock.
 
@@ -198,7 +198,7 @@ async def resolve_names(
     )
 
 
-async def reserve_names(session: AsyncSession, rows: Sequence[Row]) -> bool:
+async def reserve_names(session: InTransaction, rows: Sequence[Row]) -> bool:
     """Returns False if another node has one of the names; the caller must then roll back the others."""
     return not rows or await upsert.reserve_names(session, rows)
 
@@ -259,25 +259,25 @@ def _request_keys(request: NameRequest) -> _RequestKeys:
     return _RequestKeys(request, (type_name, normalized.key), implied, aliases)
 
 
-async def _look_up(session: AsyncSession, scope: GraphScope, keys: _RequestKeys) -> NameLookup:
+async def _look_up(session: InTransaction, scope: GraphScope, keys: _RequestKeys) -> NameLookup:
     buffer = upsert.element_buffer(session)
     lookup: NameLookup | None = None if buffer is None else buffer.lookups.get(keys.lookup_key)
     if buffer is None or lookup is None:
         return await names_query(scope, keys.request).answer(session)
     owners, neighbours = dict(lookup.owners), dict(lookup.neighbours)
     exact_match = lookup.exact_match
-    for (type_name, key), row in buffer.written_names.items():
+    for (type_name, key), (node_id, node_name) in buffer.written_names.items():
         if (type_name, key) in keys.all:
-            owners[type_name, key] = ResolvedNode(row["node_id"], row["name"])
+            owners[type_name, key] = ResolvedNode(node_id, node_name)
         if type_name == keys.request.type_name:
-            neighbours[key] = row["node_id"]
+            neighbours[key] = node_id
     if keys.main in owners or keys.request.duplicate_threshold is None:
         neighbours = {}
     return NameLookup(owners, exact_match, neighbours)
 
 
 async def _resolve(
-    session: AsyncSession,
+    session: InTransaction,
     scope: GraphScope,
     keys: _RequestKeys,
     lookup: NameLookup,
@@ -303,7 +303,7 @@ async def _resolve(
 
 
 async def _refuse_duplicates(
-    session: AsyncSession,
+    session: InTransaction,
     scope: GraphScope,
     keys: _RequestKeys,
     neighbours: Mapping[str, UUID],

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
-from shared.database.statements import CompiledStatement, expand_values
+from shared.database.statements import CompiledStatement, InTransaction, expand_values
 from shared.graph.entity_resolution.normalization import discriminators
 from shared.graph.prompt_format import quote_name
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
@@ -82,7 +80,7 @@ class DuplicateCandidate:
 
 
 async def find_candidates(
-    session: AsyncSession,
+    session: InTransaction,
     scope: GraphScope,
     type_name: str,
     key: str,
@@ -100,7 +98,11 @@ async def find_candidates(
 
 
 async def rank_candidates(
-    session: AsyncSession, scope: GraphScope, key: str, owners: Mapping[str, UUID], threshold: float
+    session: InTransaction,
+    scope: GraphScope,
+    key: str,
+    owners: Mapping[str, UUID],
+    threshold: float,
 ) -> list[DuplicateCandidate]:
     """Like `find_candidates`, from the neighbouring keys and the nodes that own them."""
     similarities = most_similar(key, owners, threshold)
@@ -142,7 +144,7 @@ def refuse_undecided_duplicates(
 
 
 async def _load_names(
-    session: AsyncSession, scope: GraphScope, ids: Sequence[UUID]
+    session: InTransaction, scope: GraphScope, ids: Sequence[UUID]
 ) -> dict[UUID, str]:
     if not ids:
         return {}

@@ -6,9 +6,8 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from shared.database import ids
+from shared.database.statements import InTransaction
 from shared.graph.provenance import integrity, sources
 from shared.graph.provenance.claims import Claim
 from shared.graph.provenance.quotes import Span, find_quote, nearest_sentence
@@ -78,7 +77,7 @@ class VerifiedQuote:
 
 
 async def verify_quotes(
-    session: AsyncSession, scope: GraphScope, properties: Json, evidence: Sequence[EvidenceInput]
+    session: InTransaction, scope: GraphScope, properties: Json, evidence: Sequence[EvidenceInput]
 ) -> list[VerifiedQuote]:
     """Locate each quote in its page. Raises ToolRefusalError, which says how to correct the input.
 
@@ -121,7 +120,7 @@ class _PageCache:
     """The pages that the evidence names; the text of each is read once."""
 
     def __init__(
-        self, session: AsyncSession, scope: GraphScope, pages: Mapping[str, Sequence[Page]]
+        self, session: InTransaction, scope: GraphScope, pages: Mapping[str, Sequence[Page]]
     ) -> None:
         self._session = session
         self._scope = scope

@@ -10,13 +10,13 @@ from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
 from sqlalchemy import bindparam, select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.statements import (
     BoundQuery,
     CompiledStatement,
     Executor,
+    InTransaction,
     expand_values,
     transaction_cache,
 )
@@ -128,7 +128,7 @@ async def page_storing(
     return (BoundQuery(_STORE, params, lambda _: None),)
 
 
-async def store_pages(session: AsyncSession, scope: GraphScope, answer: Json) -> None:
+async def store_pages(session: InTransaction, scope: GraphScope, answer: Json) -> None:
     """Store the pages of an answer at once; see `page_storing`."""
     transaction_cache(session).pop((_PAGES_AT_SQL, scope), None)
     for query in await page_storing(session, scope, answer):
@@ -136,7 +136,7 @@ async def store_pages(session: AsyncSession, scope: GraphScope, answer: Json) ->
 
 
 async def find_pages(
-    session: AsyncSession, scope: GraphScope, urls: Iterable[str]
+    session: InTransaction, scope: GraphScope, urls: Iterable[str]
 ) -> dict[str, list[Page]]:
     """The versions of each page, newest first, by requested URL; pages that were never read are left out.
 
@@ -152,7 +152,7 @@ async def find_pages(
 
 
 def remember_pages(
-    session: AsyncSession, scope: GraphScope, pages: Mapping[str, CachedVersions]
+    session: InTransaction, scope: GraphScope, pages: Mapping[str, CachedVersions]
 ) -> None:
     """Saves `find_pages` the answer of `pages_query`."""
     _page_cache(session, scope).update(pages)
@@ -174,7 +174,7 @@ def pages_query(scope: GraphScope, urls: Iterable[str]) -> BoundQuery[dict[str, 
     )
 
 
-def _page_cache(session: AsyncSession, scope: GraphScope) -> dict[str, CachedVersions]:
+def _page_cache(session: InTransaction, scope: GraphScope) -> dict[str, CachedVersions]:
     cache: dict[str, CachedVersions] = transaction_cache(session).setdefault(
         (_PAGES_AT_SQL, scope), {}
     )
@@ -187,14 +187,14 @@ def _as_cached(pages: Sequence[Page], requested: Sequence[str]) -> dict[str, Cac
     return {url: CachedVersions(versions, now) for url, versions in versions_by_url.items()}
 
 
-async def list_recent_urls(session: AsyncSession, scope: GraphScope, limit: int) -> list[str]:
+async def list_recent_urls(session: InTransaction, scope: GraphScope, limit: int) -> list[str]:
     """URLs of pages that can be quoted: those this step fetched first, then the most recently fetched."""
     recent = [page for page in await _load_pages(session, scope) if page.retracted_at is None]
     ours = [page.url for page in recent if page.step_id and page.step_id == scope.step_id]
     return list(dict.fromkeys([*ours, *(page.url for page in recent)]))[:limit]
 
 
-async def load_text(session: AsyncSession, page: Page) -> str:
+async def load_text(session: InTransaction, page: Page) -> str:
     if page.newest_text is not None:
         return page.newest_text
     text: str | None = await _PAGE_TEXT.value(session, {"of_source": page.id})
@@ -219,7 +219,7 @@ def _group_by_url(pages: Sequence[Page], requested: Sequence[str]) -> dict[str, 
     return {url: versions for url, versions in versions_by_url.items() if versions}
 
 
-async def _load_pages(session: AsyncSession, scope: GraphScope) -> list[Page]:
+async def _load_pages(session: InTransaction, scope: GraphScope) -> list[Page]:
     """Versions of any page, the most recently fetched first."""
     return [Page(*row) for row in await _ALL_PAGES.rows(session, scope.sql_params)]
 

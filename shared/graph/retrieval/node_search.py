@@ -13,14 +13,13 @@ from itertools import compress
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, func, text
+from sqlalchemy import ColumnElement, func
 from sqlalchemy.dialects.postgresql import TSQUERY
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing import embedding_cache
 from shared.billing.embedding_cache import EmbeddingRequest, Vector
 from shared.database import pgvector
-from shared.database.statements import CompiledStatement
+from shared.database.statements import CompiledStatement, InTransaction
 from shared.database.tables.graph import (
     AS_VECTOR,
     DIMENSIONS,
@@ -103,7 +102,7 @@ def selective_term_params(terms: SearchTerms, selective: SelectiveTerms) -> dict
 
 
 async def select_terms(
-    session: AsyncSession, scope: GraphScope, terms: SearchTerms
+    session: InTransaction, scope: GraphScope, terms: SearchTerms
 ) -> SelectiveTerms:
     """Find the selective words by the planner's row estimates, so that nothing has to be counted."""
     values: dict[str, Any] = {"agent": scope.agent_id}
@@ -124,7 +123,7 @@ async def select_terms(
 
 
 async def has_few_similar_names(
-    session: AsyncSession, scope: GraphScope, terms: SearchTerms
+    session: InTransaction, scope: GraphScope, terms: SearchTerms
 ) -> bool:
     """Whether the planner estimates few nodes with a name similar to the whole text.
 
@@ -246,13 +245,15 @@ class EmbeddingSearch:
         return None if terms is None else EmbeddingRequest(self.model, (terms.whole,))
 
     async def near(
-        self, session: AsyncSession, scope: GraphScope, text: str | None
+        self, session: InTransaction, scope: GraphScope, text: str | None
     ) -> VectorQuery | None:
         """The vector query for the text; None if the ledger has no vector for it, or the server has no pgvector."""
         request = self.request(text)
         if request is None or not await pgvector.is_installed(session):
             return None
-        vectors = await embedding_cache.find_vectors(session, scope.owned_agent_id(), request)
+        vectors = await embedding_cache.find_vectors(
+            session, scope.agent_id, request, owner_id=scope.owner_id
+        )
         return None if vectors is None else VectorQuery(vectors[0], self.model, self.min_similarity)
 
 
@@ -267,7 +268,7 @@ _MAX_NEAREST: Final = 100
 """The nearest nodes, before the filters for types and times."""
 
 
-async def nearest_nodes(session: AsyncSession, scope: GraphScope, near: VectorQuery) -> list[UUID]:
+async def nearest_nodes(session: InTransaction, scope: GraphScope, near: VectorQuery) -> list[UUID]:
     """Nodes that are similar enough, the most similar first."""
     params = {
         **scope.sql_params,
@@ -276,15 +277,13 @@ async def nearest_nodes(session: AsyncSession, scope: GraphScope, near: VectorQu
         "farthest": 1 - near.min_similarity,
         "most": MAX_EXACT_VECTORS,
     }
-    is_few = await session.scalar(text(_HAS_FEW_VECTORS_SQL), params)
+    is_few = await _HAS_FEW_VECTORS.value(session, params)
     if not is_few:
         # One index holds the vectors of all agents: the scan continues until enough of this agent's are found. In strict
         # order it would drop late matches, so the results are sorted afterwards.
-        await session.execute(text("set local hnsw.iterative_scan = relaxed_order"))
-    result = await session.execute(
-        text(_NEAREST_EXACT_SQL if is_few else NEAREST_BY_INDEX_SQL), params
-    )
-    return list(result.scalars())
+        await _SCAN_ON.run(session)
+    rows = await (_NEAREST_EXACT if is_few else _NEAREST_BY_INDEX).rows(session, params)
+    return [row.node_id for row in rows]
 
 
 def order_by_ids(candidates: Sequence[Candidate], ids: Sequence[UUID]) -> list[Candidate]:
@@ -302,12 +301,13 @@ AMONG_IDS_SQL: Final = (
 
 _OWN_VECTORS: Final = f"agent_id = {OWNED_AGENT_ID_SQL} and model = :model"
 _DISTANCE_SQL: Final = f"<=> cast(cast(:vector as real[]) as vector({DIMENSIONS}))"
-_HAS_FEW_VECTORS_SQL: Final = (
+_SCAN_ON: Final = CompiledStatement("set local hnsw.iterative_scan = relaxed_order")
+_HAS_FEW_VECTORS: Final = CompiledStatement(
     "select count(*) <= :most from"
     f" (select from node_embeddings where {_OWN_VECTORS} limit cast(:most as bigint) + 1) own"
 )
 # Materialized, so that this agent's vectors are scanned instead of the index.
-_NEAREST_EXACT_SQL: Final = (
+_NEAREST_EXACT: Final = CompiledStatement(
     f"with own as materialized (select node_id, {AS_VECTOR} as embedding from node_embeddings where {_OWN_VECTORS})"
     f" select node_id from own where embedding {_DISTANCE_SQL} <= :farthest"
     f" order by embedding {_DISTANCE_SQL} limit {_MAX_NEAREST}"
@@ -319,6 +319,7 @@ NEAREST_BY_INDEX_SQL: Final = (
     # "+ 0" forces a sort; otherwise the planner assumes the scan's order.
     " where far <= :farthest order by far + 0"
 )
+_NEAREST_BY_INDEX: Final = CompiledStatement(NEAREST_BY_INDEX_SQL)
 
 
 MAX_CANDIDATES: Final = 100
@@ -353,7 +354,7 @@ class SearchResult:
 
 
 async def search_nodes(
-    session: AsyncSession, scope: GraphScope, criteria: SearchCriteria, limit: int
+    session: InTransaction, scope: GraphScope, criteria: SearchCriteria, limit: int
 ) -> SearchResult:
     """Search nodes: at most `limit`, by match quality and then by last update."""
     terms = parse_terms(criteria.text or "")
@@ -409,7 +410,7 @@ def _to_result(
 
 
 async def _candidates(
-    session: AsyncSession,
+    session: InTransaction,
     scope: GraphScope,
     criteria: SearchCriteria,
     strategies: Sequence[tuple[MatchStrategy, str]],

@@ -7,9 +7,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
-from shared.database.statements import CompiledStatement, uuid_array
+from shared.database.statements import CompiledStatement, InTransaction, uuid_array
 from shared.graph.entity_resolution.redirects import HAS_REDIRECT_SQL, resolve_redirects
 from shared.graph.prompt_format import shorten_properties
 from shared.graph.retrieval import VectorQuery, node_search, traversal
@@ -21,7 +19,7 @@ from shared.tools import Json, ToolRefusalError
 
 
 async def validate_request(
-    session: AsyncSession, scope: GraphScope, ids: Sequence[UUID], types: Sequence[str] = ()
+    session: InTransaction, scope: GraphScope, ids: Sequence[UUID], types: Sequence[str] = ()
 ) -> list[UUID]:
     """Resolve merged ids to current ones, in their order. Raises ToolRefusalError for an unknown node type."""
     if not ids and not types:
@@ -44,7 +42,7 @@ _VALIDITY_FIELDS: Final = ("asOf", "until")
 
 
 async def load_elements(
-    session: AsyncSession, scope: GraphScope, node_ids: Iterable[UUID], edge_ids: Iterable[UUID]
+    session: InTransaction, scope: GraphScope, node_ids: Iterable[UUID], edge_ids: Iterable[UUID]
 ) -> tuple[list[Json], list[Json]]:
     """Load nodes and edges as JSON, in the given order; unknown ids are left out.
 
@@ -56,7 +54,7 @@ async def load_elements(
 
 
 async def load_with_edges_among(
-    session: AsyncSession, scope: GraphScope, node_ids: Iterable[UUID], limit: int
+    session: InTransaction, scope: GraphScope, node_ids: Iterable[UUID], limit: int
 ) -> tuple[list[Json], list[Json]]:
     """Like `load_elements`, with the `limit` most recently updated edges between the nodes."""
     ids = uuid_array(node_ids)
@@ -65,7 +63,7 @@ async def load_with_edges_among(
 
 
 async def _run_elements(
-    session: AsyncSession, statement: CompiledStatement, values: Mapping[str, Any]
+    session: InTransaction, statement: CompiledStatement, values: Mapping[str, Any]
 ) -> tuple[list[Json], list[Json]]:
     nodes, edges = await statement.row(session, values)
     for element in (*nodes, *edges):
@@ -217,7 +215,7 @@ _NEIGHBOURS_CUT: Final = (
 
 
 async def query_graph(
-    session: AsyncSession,
+    session: InTransaction,
     scope: GraphScope,
     *,
     text: str | None = None,
@@ -257,7 +255,7 @@ async def query_graph(
 
 
 async def _search(
-    session: AsyncSession, scope: GraphScope, criteria: SearchCriteria, limit: int
+    session: InTransaction, scope: GraphScope, criteria: SearchCriteria, limit: int
 ) -> SearchResult:
     """Like `node_search.search_nodes`, after resolving merged ids."""
     result = None
@@ -272,7 +270,7 @@ async def _search(
 
 
 async def _load_within_limit(
-    session: AsyncSession, scope: GraphScope, node_ids: Sequence[UUID], edge_ids: Sequence[UUID]
+    session: InTransaction, scope: GraphScope, node_ids: Sequence[UUID], edge_ids: Sequence[UUID]
 ) -> tuple[list[Json], list[Json], int]:
     """Nodes and edges, and the number of edges that were not loaded.
 
@@ -288,7 +286,7 @@ async def _load_within_limit(
 
 
 async def _expand(
-    session: AsyncSession, scope: GraphScope, node_ids: Sequence[UUID], depth: int
+    session: InTransaction, scope: GraphScope, node_ids: Sequence[UUID], depth: int
 ) -> tuple[list[UUID], list[UUID], bool]:
     """`node_ids` and what is within `depth` edges, nearest first; the edges among all; and whether nothing was cut."""
     visited, edges, is_all = dict.fromkeys(node_ids), dict[UUID, Link](), True
@@ -309,7 +307,7 @@ async def _expand(
     return list(visited), list(edges)[:MAX_EDGES], is_all and len(edges) <= MAX_EDGES
 
 
-async def _paths_between(session: AsyncSession, scope: GraphScope, ends: Sequence[UUID]) -> Json:
+async def _paths_between(session: InTransaction, scope: GraphScope, ends: Sequence[UUID]) -> Json:
     if len(set(ends)) != _ENDS_OF_A_PATH:
         raise ToolRefusalError("between: give the ids of two different nodes.")
     paths = await traversal.shortest_paths(session, scope, *ends)

@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
-from shared.database.statements import BoundQuery, CompiledStatement, Executor, uuid_array
+from shared.database.statements import (
+    BoundQuery,
+    CompiledStatement,
+    Executor,
+    InTransaction,
+    uuid_array,
+)
 from shared.graph.scope import IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 
 MIN_EDGES_PER_NODE: Final = 5
@@ -47,7 +51,7 @@ def _incident_params(scope: GraphScope, ids: Collection[UUID], limit: int) -> di
 
 
 async def edges_between(
-    session: AsyncSession,
+    session: InTransaction,
     scope: GraphScope,
     some: Collection[UUID],
     others: Collection[UUID],
@@ -60,7 +64,7 @@ async def edges_between(
 
 
 async def edges_between_either_way(
-    session: AsyncSession,
+    session: InTransaction,
     scope: GraphScope,
     some: Collection[UUID],
     others: Collection[UUID],
@@ -151,7 +155,7 @@ class _Frontier:
         self.reached: dict[UUID, tuple[Path, ...]] = {end: (Path((end,), ()),)}
         self._onward: list[Link] | None = None
 
-    async def onward(self, session: AsyncSession, scope: GraphScope) -> list[Link]:
+    async def onward(self, session: InTransaction, scope: GraphScope) -> list[Link]:
         """The edges that lead on from the frontier."""
         if self._onward is None:
             self._onward = await incident_edges(session, scope, self.reached, _MAX_EDGES_FOLLOWED)
@@ -171,7 +175,7 @@ class _Frontier:
 
 
 async def shortest_paths(
-    session: AsyncSession, scope: GraphScope, start: UUID, goal: UUID
+    session: InTransaction, scope: GraphScope, start: UUID, goal: UUID
 ) -> list[Path]:
     """At most MAX_PATHS shortest paths of at most MAX_PATH_EDGES edges; empty if there is none.
 

@@ -3,10 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import GraphScope
-from shared.graph.tools.batch import WriteBatch
+from shared.graph.tools.batch import ConclusionBatch, FactBatch
 from shared.graph.tools.conclusion_tools import (
     add_agent_advice_node,
     add_agent_analysis_node,
@@ -51,15 +52,15 @@ def graph_construction(
 ) -> GraphTools:
     """Tools that write facts: types, nodes and edges. Pass the process's `validators`, so that schemas compile once."""
     validators = validators or Validators()
-    batch = WriteBatch(scope, duplicate_threshold)
+    batch = FactBatch(scope, duplicate_threshold)
     return [
         query_graph(scope, embedding_search),
         list_node_types(scope),
         list_edge_types(scope),
         create_node_type(scope, validators),
         create_edge_type(scope, validators),
-        replace(add_graph_node(scope, validators, duplicate_threshold), batch=batch),
-        replace(add_graph_edge(scope, validators), batch=batch),
+        replace(add_graph_node(scope, validators, duplicate_threshold), prepare=batch),
+        replace(add_graph_edge(scope, validators), prepare=batch),
     ]
 
 
@@ -70,10 +71,11 @@ def analysis_generation(
 ) -> GraphTools:
     """Tools that write analyses, link them to their subjects, and request missing data."""
     validators = validators or Validators()
+    batch = ConclusionBatch(scope, ANALYSIS_TYPE)
     return [
         query_graph(scope, embedding_search),
-        add_agent_analysis_node(scope),
-        link_analysis(scope, validators),
+        replace(add_agent_analysis_node(scope), prepare=batch),
+        replace(link_analysis(scope, validators), prepare=batch),
         request_investigation(scope),
     ]
 
@@ -82,4 +84,8 @@ def advice_generation(
     scope: GraphScope, embedding_search: EmbeddingSearch | None = None
 ) -> GraphTools:
     """Tools that write advice."""
-    return [query_graph(scope, embedding_search), add_agent_advice_node(scope)]
+    batch = ConclusionBatch(scope, ADVICE_TYPE)
+    return [
+        query_graph(scope, embedding_search),
+        replace(add_agent_advice_node(scope), prepare=batch),
+    ]

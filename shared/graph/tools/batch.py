@@ -1,70 +1,64 @@
-"""Runs several tools of one answer that write facts: one round trip for what they look up, one for what they insert."""
+"""Looks up in one round trip what the tools of one answer need, and has what they insert written in one statement."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from shared.database import locks
-from shared.database.statements import PendingResult, RoundTrip, set_buffer
+from shared.database.statements import PendingResult, RoundTrip, Transaction
 from shared.graph import edges, types
+from shared.graph.conclusions import conclusions
 from shared.graph.entity_resolution import aliases
 from shared.graph.entity_resolution.aliases import NameRequest
 from shared.graph.provenance import sources
 from shared.graph.scope import GraphScope
+from shared.graph.tools.conclusion_tools import AddAgentAdviceNode, AddAgentAnalysisNode
 from shared.graph.tools.references import referenced_id
-from shared.graph.tools.write_tools import AddGraphEdge, AddGraphNode
+from shared.graph.tools.write_tools import AddGraphEdge, AddGraphNode, LinkAnalysis
 from shared.graph.upsert import ElementBuffer
 from shared.graph.validation import normalize_name
 from shared.tools import Arguments, ToolRefusalError
 
+_HandOver = Callable[[Transaction], None]
+_Lookups = dict[Any, PendingResult[Any]]
+
 
 @dataclass(frozen=True)
-class WriteBatch:
-    """A `shared.tools.Batch`.
+class FactBatch:
+    """A `shared.tools.Prepare`.
 
-    What the tools look up is read before the first of them runs, under the locks that they need. What cannot be known
-    before, such as a node that is given by its name, they read by themselves.
+    What cannot be known before the tools run, such as a node that is given by its name, they read by themselves.
     """
 
     scope: GraphScope
     duplicate_threshold: float
 
-    @asynccontextmanager
-    async def __call__(
-        self, session: AsyncSession, arguments: Sequence[Arguments]
-    ) -> AsyncIterator[None]:
+    def __call__(self, trip: RoundTrip, arguments: Sequence[Arguments]) -> _HandOver:
         nodes = [each for each in arguments if isinstance(each, AddGraphNode)]
         new_edges = [each for each in arguments if isinstance(each, AddGraphEdge)]
-        scope, trip, buffer = self.scope, RoundTrip(), ElementBuffer()
+        scope = self.scope
         trip.ask(locks.write_locks(scope.agent_id))
         evidence = [quote for node in nodes for quote in node.evidence]
         evidence += [quote for edge in new_edges for quote in edge.evidence]
         pages = trip.ask(sources.pages_query(scope, [quote.source_url for quote in evidence]))
         schemas = trip.ask(types.node_schemas_query(scope, {node.type for node in nodes}))
         rules = trip.ask(types.edge_rules_query(scope, {edge.type for edge in new_edges}))
-        lookups: dict[Any, PendingResult[Any]] = {}
+        lookups: _Lookups = {}
         for node in nodes:
             with suppress(ToolRefusalError):
                 self._look_up_names(trip, lookups, node)
         for edge in new_edges:
-            self._look_up_ends(trip, lookups, edge)
-        await trip.make(session)
-        sources.remember_pages(session, scope, pages.value)
-        types.remember_types(session, scope, schemas.value, rules.value)
-        buffer.lookups |= {key: result.value for key, result in lookups.items()}
-        set_buffer(session, buffer)
-        try:
-            yield
-            await buffer.write(session)
-        finally:
-            set_buffer(session, None)
+            _look_up_ends(trip, scope, lookups, edge)
 
-    def _look_up_names(
-        self, trip: RoundTrip, lookups: dict[Any, PendingResult[Any]], node: AddGraphNode
-    ) -> None:
+        def hand_over(transaction: Transaction) -> None:
+            sources.remember_pages(transaction, scope, pages.value)
+            types.remember_types(transaction, scope, schemas.value, rules.value)
+            transaction.buffer = ElementBuffer(_values(lookups))
+
+        return hand_over
+
+    def _look_up_names(self, trip: RoundTrip, lookups: _Lookups, node: AddGraphNode) -> None:
         request = NameRequest(
             node.type,
             normalize_name(node.name),
@@ -74,10 +68,52 @@ class WriteBatch:
         )
         lookups[aliases.lookup_key(request)] = trip.ask(aliases.names_query(self.scope, request))
 
-    def _look_up_ends(
-        self, trip: RoundTrip, lookups: dict[Any, PendingResult[Any]], edge: AddGraphEdge
-    ) -> None:
-        source_id, target_id = referenced_id(edge.source_id), referenced_id(edge.target_id)
-        if source_id is not None and target_id is not None:
-            key = (edge.type, source_id, target_id)
-            lookups[key] = trip.ask(edges.ends_query(self.scope, *key))
+
+@dataclass(frozen=True)
+class ConclusionBatch:
+    """The same for conclusions of one type, and their links."""
+
+    scope: GraphScope
+    type_name: str
+
+    def __call__(self, trip: RoundTrip, arguments: Sequence[Arguments]) -> _HandOver:
+        scope = self.scope
+        texts = [
+            (each.name, each.summary, each.content)
+            for each in arguments
+            if isinstance(each, AddAgentAnalysisNode | AddAgentAdviceNode)
+        ]
+        links = [each for each in arguments if isinstance(each, LinkAnalysis)]
+        trip.ask(locks.tool_write_lock(scope.agent_id))
+        hand_over_lookups = (
+            conclusions.ask_lookups(trip, scope, self.type_name, texts) if texts else None
+        )
+        lookups: _Lookups = {}
+        rules = None
+        if links:
+            trip.ask(locks.shared_write_lock_query(scope.agent_id))
+            rules = trip.ask(types.edge_rules_query(scope, {link.type for link in links}))
+        for link in links:
+            _look_up_ends(trip, scope, lookups, link)
+
+        def hand_over(transaction: Transaction) -> None:
+            if rules is not None:
+                types.remember_types(transaction, scope, {}, rules.value)
+            transaction.buffer = buffer = ElementBuffer(_values(lookups))
+            if hand_over_lookups is not None:
+                hand_over_lookups(buffer)
+
+        return hand_over
+
+
+def _look_up_ends(
+    trip: RoundTrip, scope: GraphScope, lookups: _Lookups, edge: AddGraphEdge | LinkAnalysis
+) -> None:
+    source_id, target_id = referenced_id(edge.source_id), referenced_id(edge.target_id)
+    if source_id is not None and target_id is not None:
+        key = (edge.type, source_id, target_id)
+        lookups[key] = trip.ask(edges.ends_query(scope, *key))
+
+
+def _values(lookups: _Lookups) -> dict[Any, Any]:
+    return {key: result.value for key, result in lookups.items()}

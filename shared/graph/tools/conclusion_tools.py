@@ -1,8 +1,8 @@
 """Tools that write conclusions: analyses, and advice that rests on them."""
 
 from pydantic import Field
-from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.database.statements import InTransaction
 from shared.graph.conclusions import conclusions
 from shared.graph.conclusions.conclusions import Action, AnalysisKind
 from shared.graph.scope import GraphScope
@@ -46,7 +46,7 @@ class AddAgentAdviceNode(Arguments):
 
 
 def add_agent_analysis_node(scope: GraphScope) -> StateTool[AddAgentAnalysisNode]:
-    async def run(session: AsyncSession, arguments: AddAgentAnalysisNode) -> Json:
+    async def run(session: InTransaction, arguments: AddAgentAnalysisNode) -> Json:
         analysis_id = await conclusions.add_analysis(
             session,
             scope,
@@ -65,11 +65,12 @@ def add_agent_analysis_node(scope: GraphScope) -> StateTool[AddAgentAnalysisNode
         "and only such as exist. Where the data does not support a conclusion, record none.",
         AddAgentAnalysisNode,
         run,
+        needs_savepoint=False,
     )
 
 
 def add_agent_advice_node(scope: GraphScope) -> StateTool[AddAgentAdviceNode]:
-    async def run(session: AsyncSession, arguments: AddAgentAdviceNode) -> Json:
+    async def run(session: InTransaction, arguments: AddAgentAdviceNode) -> Json:
         advice_id = await conclusions.add_advice(
             session,
             scope,
@@ -89,6 +90,7 @@ def add_agent_advice_node(scope: GraphScope) -> StateTool[AddAgentAdviceNode]:
         "nothing else. Mostly there is nothing to advise: then do not call it.",
         AddAgentAdviceNode,
         run,
+        needs_savepoint=False,
     )
 
 
@@ -109,7 +111,7 @@ class RequestInvestigation(Arguments):
 
 
 def request_investigation(scope: GraphScope) -> StateTool[RequestInvestigation]:
-    async def run(session: AsyncSession, arguments: RequestInvestigation) -> Json:
+    async def run(session: InTransaction, arguments: RequestInvestigation) -> Json:
         refuse_unstorable(arguments.model_dump(), "the request")
         objective = " ".join(arguments.objective.split())
         min_chars, max_chars = OBJECTIVE_CHARS
@@ -120,7 +122,10 @@ def request_investigation(scope: GraphScope) -> StateTool[RequestInvestigation]:
             )
         assert scope.iteration_id is not None, "only steps of an iteration analyze"
         assert scope.step_id is not None, "only steps of an iteration analyze"
-        if await investigations.count_requests(session, scope.step_id) >= MAX_REQUESTS_PER_STEP:
+        if (
+            await investigations.count_requests(scope.step_id).answer(session)
+            >= MAX_REQUESTS_PER_STEP
+        ):
             raise ToolRefusalError(
                 f"{MAX_REQUESTS_PER_STEP} requests exist already, the limit for one insight. End now."
             )
@@ -138,4 +143,5 @@ def request_investigation(scope: GraphScope) -> StateTool[RequestInvestigation]:
         "later one. One specific thing at a time. Look in the graph first.",
         RequestInvestigation,
         run,
+        needs_savepoint=False,
     )

@@ -4,9 +4,9 @@ import json
 from collections.abc import Sequence
 
 from pydantic import Field
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing.embedding_cache import EmbeddingRequest
+from shared.database.statements import InTransaction
 from shared.events.envelope import Utc
 from shared.graph import types
 from shared.graph.retrieval import EmbeddingSearch, query
@@ -71,7 +71,7 @@ def query_graph(
 ) -> StateTool[QueryGraph]:
     """With `embedding_search`, the tool also finds nodes similar in meaning."""
 
-    async def run(session: AsyncSession, arguments: QueryGraph) -> Json:
+    async def run(session: InTransaction, arguments: QueryGraph) -> Json:
         near = (
             await embedding_search.near(session, scope, arguments.text)
             if embedding_search
@@ -116,11 +116,12 @@ def query_graph(
         QueryGraph,
         run,
         embedding_request,
+        needs_savepoint=False,
     )
 
 
 def list_node_types(scope: GraphScope) -> StateTool[NoArguments]:
-    async def run(session: AsyncSession, arguments: NoArguments) -> Json:
+    async def run(session: InTransaction, arguments: NoArguments) -> Json:
         return _describe_node_types(await types.list_node_types(session, scope))
 
     return StateTool(
@@ -129,11 +130,12 @@ def list_node_types(scope: GraphScope) -> StateTool[NoArguments]:
         "Look here before making a type.",
         NoArguments,
         run,
+        needs_savepoint=False,
     )
 
 
 def list_edge_types(scope: GraphScope) -> StateTool[NoArguments]:
-    async def run(session: AsyncSession, arguments: NoArguments) -> Json:
+    async def run(session: InTransaction, arguments: NoArguments) -> Json:
         return _describe_edge_types(await types.list_edge_types(session, scope))
 
     return StateTool(
@@ -142,6 +144,7 @@ def list_edge_types(scope: GraphScope) -> StateTool[NoArguments]:
         "means any), and the JSON Schema of its edges' properties where it has one. Look here before making a type.",
         NoArguments,
         run,
+        needs_savepoint=False,
     )
 
 

@@ -6,9 +6,8 @@ from typing import Annotated, Final, TypeVar
 from uuid import UUID
 
 from pydantic import BeforeValidator
-from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import CompiledStatement, Row
+from shared.database.statements import CompiledStatement, InTransaction, Row
 from shared.graph.entity_resolution import normalization
 from shared.graph.prompt_format import quote_name
 from shared.graph.retrieval import query
@@ -56,7 +55,7 @@ def referenced_id(reference: str) -> UUID | None:
 
 
 async def resolve_node_id(
-    session: AsyncSession,
+    session: InTransaction,
     scope: GraphScope,
     reference: str,
     argument: str,
@@ -82,7 +81,7 @@ async def resolve_node_id(
 
 
 async def resolve_node_ids(
-    session: AsyncSession,
+    session: InTransaction,
     scope: GraphScope,
     references: Sequence[str],
     argument: str,
@@ -119,7 +118,7 @@ def with_interpretations(result: Json, interpretations: Sequence[str]) -> Json:
     return {**result, INTERPRETATIONS_KEY: list(interpretations)} if interpretations else result
 
 
-async def _find_by_name(session: AsyncSession, scope: GraphScope, name: str) -> list[Row]:
+async def _find_by_name(session: InTransaction, scope: GraphScope, name: str) -> list[Row]:
     """The nodes with exactly this name; else those known by it in another spelling, or as an alias."""
     keys = sorted({normalization.normalize(name, type_name).key for type_name in ("", "Topic")})
     rows = await _NODES_BY_NAME.rows(session, {**scope.sql_params, "called": name, "keys": keys})
@@ -133,7 +132,7 @@ async def _find_by_name(session: AsyncSession, scope: GraphScope, name: str) -> 
 
 
 async def _describe_candidates(
-    session: AsyncSession, scope: GraphScope, name: str, matches: Sequence[Row]
+    session: InTransaction, scope: GraphScope, name: str, matches: Sequence[Row]
 ) -> str:
     if matches:
         listing = [f"[node:{node.id}] {node.type} {quote_name(node.name)}" for node in matches]

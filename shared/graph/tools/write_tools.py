@@ -6,8 +6,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from pydantic import Field
-from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.database.statements import InTransaction
 from shared.enums import Phase
 from shared.graph import edges, nodes, types
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
@@ -227,7 +227,7 @@ class AddGraphEdge(Arguments):
 
 
 def create_node_type(scope: GraphScope, validators: Validators) -> StateTool[CreateNodeType]:
-    async def run(session: AsyncSession, arguments: CreateNodeType) -> Json:
+    async def run(session: InTransaction, arguments: CreateNodeType) -> Json:
         node_type, created = await types.create_node_type(
             session,
             scope,
@@ -253,11 +253,12 @@ def create_node_type(scope: GraphScope, validators: Validators) -> StateTool[Cre
         "singular or plural, stays as it is: you are given its name and schema, and use it.",
         CreateNodeType,
         run,
+        needs_savepoint=False,
     )
 
 
 def create_edge_type(scope: GraphScope, validators: Validators) -> StateTool[CreateEdgeType]:
-    async def run(session: AsyncSession, arguments: CreateEdgeType) -> Json:
+    async def run(session: InTransaction, arguments: CreateEdgeType) -> Json:
         types.refuse_bad_edge_properties(
             validators, arguments.name, arguments.properties_schema, arguments.example_properties
         )
@@ -289,6 +290,7 @@ def create_edge_type(scope: GraphScope, validators: Validators) -> StateTool[Cre
         "name differs in underscores or a plural only: you are given its name and the node types it joins, and use it.",
         CreateEdgeType,
         run,
+        needs_savepoint=False,
     )
 
 
@@ -297,7 +299,7 @@ def add_graph_node(
 ) -> StateTool[AddGraphNode]:
     """A node that is at least `duplicate_threshold` similar to another, 0 to 1, must be decided about by the model first."""
 
-    async def run(session: AsyncSession, arguments: AddGraphNode) -> Json:
+    async def run(session: InTransaction, arguments: AddGraphNode) -> Json:
         interpretations: list[str] = []
         evidence = evidence_inputs(arguments.evidence)
 
@@ -333,11 +335,12 @@ def add_graph_node(
         "of this type is called alike, you are asked whether it is the same thing before another is made.",
         AddGraphNode,
         run,
+        needs_savepoint=False,
     )
 
 
 def add_graph_edge(scope: GraphScope, validators: Validators) -> StateTool[AddGraphEdge]:
-    async def run(session: AsyncSession, arguments: AddGraphEdge) -> Json:
+    async def run(session: InTransaction, arguments: AddGraphEdge) -> Json:
         interpretations: list[str] = []
         source_id = await resolve_node_id(
             session, scope, arguments.source_id, "sourceId", interpretations
@@ -375,6 +378,7 @@ def add_graph_edge(scope: GraphScope, validators: Validators) -> StateTool[AddGr
         "itself and every property rests on a quote that stands in a page; values that differ are as in addGraphNode.",
         AddGraphEdge,
         run,
+        needs_savepoint=False,
     )
 
 
@@ -392,7 +396,7 @@ class LinkAnalysis(Arguments):
 
 
 def link_analysis(scope: GraphScope, validators: Validators) -> StateTool[LinkAnalysis]:
-    async def run(session: AsyncSession, arguments: LinkAnalysis) -> Json:
+    async def run(session: InTransaction, arguments: LinkAnalysis) -> Json:
         interpretations: list[str] = []
         source_id = await resolve_node_id(
             session, scope, arguments.source_id, "sourceId", interpretations
@@ -417,4 +421,5 @@ def link_analysis(scope: GraphScope, validators: Validators) -> StateTool[LinkAn
         "AgentAnalysis.",
         LinkAnalysis,
         run,
+        needs_savepoint=False,
     )

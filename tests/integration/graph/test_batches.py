@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
+from uuid import UUID
 
 import pytest
 from sqlalchemy import select
@@ -12,12 +13,15 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.engine import Database
+from shared.database.statements import InTransaction, RoundTrip
 from shared.database.tables import GraphName, GraphNode, Source
+from shared.database.unit_of_work import UnitOfWork
 from shared.errors import RetrySoonError
 from shared.graph.tools import graph_construction
-from shared.llm.state_calls import StateCall, run_state_calls
-from shared.tools import Json, StateTool
+from shared.llm.state_calls import StateCall, ask_state_calls
+from shared.tools import Json, StateTool, ToolRefusalError
 from tests.support import canonical_graph
+from tests.support.fences import EVERYONE
 from tests.support.graph.agent_graph import PAGE, AgentGraph, make_agent_graph
 from tests.support.graph.tooling import find_tool
 from tests.support.seeds import first_seed, repeatable, seed_count
@@ -149,8 +153,28 @@ def timeless(result: Json) -> Json:
     return result | ({"nodes": nodes} if nodes else {})
 
 
-def without_batch(tools: Sequence[StateTool[Any]]) -> list[StateTool[Any]]:
-    return [replace(tool, batch=None) for tool in tools]
+async def run_together(
+    database: Database, calls: Sequence[StateCall], agent_id: UUID
+) -> list[Json]:
+    unit = UnitOfWork(database, EVERYONE)
+    trip = RoundTrip()
+    run_calls = ask_state_calls(trip, agent_id, calls)
+    async with unit.direct_transaction(trip) as transaction:
+        results = await run_calls(transaction)
+    await unit.commit()
+    return results
+
+
+async def run_alone(session: AsyncSession, call: StateCall) -> Json:
+    """What a call does without what was looked up for it."""
+    if call.arguments is None:
+        return {"error": call.refusal}
+    assert isinstance(call.tool, StateTool)
+    try:
+        async with session.begin_nested():
+            return await call.tool.run(session, call.arguments)
+    except ToolRefusalError as refusal:
+        return {"error": str(refusal)}
 
 
 async def walk(graph: AgentGraph, chance: random.Random) -> int:
@@ -161,16 +185,14 @@ async def walk(graph: AgentGraph, chance: random.Random) -> int:
     for _ in range(ANSWERS):
         answer = answers.next()
         async with graph.database.transaction() as session:
-            expected = []
-            for call in calls_of(without_batch(tools), answer):
-                expected += await run_state_calls(session, graph.scope.agent_id, [call])
+            expected = [await run_alone(session, call) for call in calls_of(tools, answer)]
             expected_state = await state(session, graph)
             await session.rollback()
+        calls = calls_of(tools, answer)
+        results = await run_together(graph.database, calls, graph.scope.agent_id)
+        assert list(map(timeless, results)) == list(map(timeless, expected)), answer
+        together += all("error" not in result for result in results)
         async with graph.database.transaction() as session:
-            results = await run_state_calls(session, graph.scope.agent_id, calls_of(tools, answer))
-            assert list(map(timeless, results)) == list(map(timeless, expected)), answer
-            together += all("error" not in r for r in results)
-            print("T", together)
             assert await state(session, graph) == expected_state, answer
             countries = select(GraphNode.id).where(
                 GraphNode.type == "Country", GraphNode.agent_id == graph.scope.agent_id
@@ -224,8 +246,7 @@ async def test_the_number_of_statements_that_write_does_not_grow_with_the_calls(
     for names in (["Ghana", "Mali"], ["Peru", "Fiji", "Chad", "Oman", "Laos", "Cuba", "Iran"]):
         calls = calls_of(tools, nodes_and_edges(agent_graph, names))
         with captured_statements() as statements:
-            async with agent_graph.database.transaction() as session:
-                results = await run_state_calls(session, agent_graph.scope.agent_id, calls)
+            results = await run_together(agent_graph.database, calls, agent_graph.scope.agent_id)
         assert all(result["created"] for result in results)
         written.append(sum("insert into" in statement for statement, _ in statements))
     assert written == [1, 1]
@@ -234,12 +255,12 @@ async def test_the_number_of_statements_that_write_does_not_grow_with_the_calls(
 async def test_a_node_that_another_transaction_writes_meanwhile_is_updated(
     agent_graph: AgentGraph,
 ) -> None:
-    """A single call takes no lock: its node may be written between the look-up and the write."""
+    """What takes no lock of the tools may write a node between the look-up and the write: then the step is retried."""
     tools = graph_construction(agent_graph.scope, agent_graph.validators)
     [add_node] = [tool for tool in tools if tool.name == "addGraphNode"]
     node_id = ids.node_id(agent_graph.scope.agent_id, "Country", "Ghana")
 
-    async def write_meanwhile(session: AsyncSession, arguments: Any) -> Json:
+    async def write_meanwhile(session: InTransaction, arguments: Any) -> Json:
         if not others:
             others.append(await agent_graph.node("Ghana"))
         return await add_node.run(session, arguments)
@@ -249,8 +270,9 @@ async def test_a_node_that_another_transaction_writes_meanwhile_is_updated(
     calls = calls_of(
         [replace(add_node, run=write_meanwhile), find_tool(tools, "addGraphEdge")], answer
     )
-    async with agent_graph.database.transaction() as session:
-        results = await run_state_calls(session, agent_graph.scope.agent_id, calls)
+    with pytest.raises(RetrySoonError, match="rows were written by another transaction meanwhile"):
+        await run_together(agent_graph.database, calls, agent_graph.scope.agent_id)
+    results = await run_together(agent_graph.database, calls, agent_graph.scope.agent_id)
     assert [result["created"] for result in results] == [True, False, True]
     assert results[1]["nodeId"] == str(node_id)
 
@@ -259,7 +281,7 @@ async def test_a_page_that_is_retracted_meanwhile_supports_nothing(agent_graph: 
     tools = graph_construction(agent_graph.scope, agent_graph.validators)
     [add_node] = [tool for tool in tools if tool.name == "addGraphNode"]
 
-    async def retract_meanwhile(session: AsyncSession, arguments: Any) -> Json:
+    async def retract_meanwhile(session: InTransaction, arguments: Any) -> Json:
         async with agent_graph.database.transaction() as other:
             for source in await other.scalars(select(Source)):
                 source.retracted_at = source.fetched_at
@@ -270,7 +292,6 @@ async def test_a_page_that_is_retracted_meanwhile_supports_nothing(agent_graph: 
         nodes_and_edges(agent_graph, ["Mali", "Ghana"]),
     )
     with pytest.raises(RetrySoonError, match="retracted"):
-        async with agent_graph.database.transaction() as session:
-            await run_state_calls(session, agent_graph.scope.agent_id, calls)
+        await run_together(agent_graph.database, calls, agent_graph.scope.agent_id)
     async with agent_graph.database.transaction() as session:
         assert (await state(session, agent_graph))["nodes"] == []

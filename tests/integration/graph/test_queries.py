@@ -2,8 +2,8 @@
 
 from uuid import uuid4
 
+import psycopg
 import pytest
-from sqlalchemy.exc import IntegrityError
 
 from services.api.queries import graph
 from shared.enums import ADVICE_TYPE
@@ -87,7 +87,7 @@ async def test_other_users_can_neither_read_nor_write_the_graph(
                 properties=COUNTRY,
                 evidence=EVIDENCE_INPUTS,
             )
-    with pytest.raises(IntegrityError):
+    with pytest.raises(psycopg.IntegrityError):
         async with agent_graph.database.transaction() as session:
             await types.create_node_type(
                 session,

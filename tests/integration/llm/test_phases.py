@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, SecretStr
 from sqlalchemy import select, text
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.api.queries import transcripts
 from shared.database.engine import Database
+from shared.database.statements import CompiledStatement, InTransaction
 from shared.database.tables import Agent, Call, Interaction
 from shared.enums import Phase
 from shared.errors import PermanentError, TransientError
@@ -199,10 +199,12 @@ class Bench:
             raise ToolRefusalError("value must not be below zero")
         return {"paid": params.value}
 
-    async def _apply(self, session: AsyncSession, params: Params) -> Json:
+    async def _apply(self, session: InTransaction, params: Params) -> Json:
         if params.value == self.break_at:
             raise TransientError("broke in the middle")
-        await session.execute(text(f"insert into written (value) values ({params.value})"))
+        await CompiledStatement("insert into written (value) values (:value)").run(
+            session, {"value": params.value}
+        )
         if params.value < 0:
             raise ToolRefusalError("nothing below zero is written")
         return {"wrote": params.value}

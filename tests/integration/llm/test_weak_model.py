@@ -471,8 +471,9 @@ async def _observed(model: Model, database: Database) -> tuple[StepResult, list[
     assert isinstance(claim, Claimed)
     outcome = await Observe(model, 4_000)(claim.lease, claim.step)
     async with leases.leased_transaction(database, claim.lease) as session:
-        assert outcome.write is not None
-        await outcome.write(session)
+        assert outcome.queries
+        for query in outcome.queries:
+            await query.answer(session)
     async with database.transaction() as session:
         queries = await session.scalars(select(Step.input).where(Step.kind == StepKind.QUERY))
         return outcome, [each["objective"] for each in queries]

@@ -8,8 +8,8 @@ from uuid import UUID
 
 import pytest
 from pydantic import Field, ValidationError
-from sqlalchemy.ext.asyncio import AsyncSession
 
+from shared.database.statements import InTransaction
 from shared.llm.messages import ChatAnswer, ToolCall, assistant_message
 from shared.llm.repair import Repairs
 from shared.llm.tool_calls import call_repairs, normalize_tool_calls, parse_arguments
@@ -37,7 +37,7 @@ class NodeArguments(Arguments):
     action: Literal["BUY", "SELL"] = "SELL"
 
 
-async def _run(session: AsyncSession, arguments: NodeArguments) -> Json:
+async def _run(session: InTransaction, arguments: NodeArguments) -> Json:
     return {}
 
 
