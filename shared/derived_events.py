@@ -4,13 +4,15 @@ Services publish them after a commit and again after a redelivery. The reconcile
 """
 
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from typing import Any, Final
+from uuid import UUID
 
 from sqlalchemy import bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import conversations
-from shared.database.statements import CompiledStatement, Executor, RoundTrip
+from shared.database.statements import BoundQuery, CompiledStatement, Executor, RoundTrip
 from shared.database.tables import Call, Iteration, Step
 from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.events import models as events
@@ -152,13 +154,27 @@ async def iteration_ended_event(
     session: Executor, iteration: Iteration | IterationRow, steps: Sequence[Step | StepRow]
 ) -> Event:
     """Returns the event of `iteration`'s end, with the counts of its `steps` and the known cost of its calls."""
+    return iteration_ended_at_cost(
+        iteration, steps, await iteration_cost(iteration.id).answer(session)
+    )
+
+
+def iteration_cost(iteration_id: UUID) -> BoundQuery[Decimal | None]:
+    """The known cost of the iteration's calls in dollars; None if no cost is known."""
+    return BoundQuery(_COST, {"of_iteration": iteration_id}, lambda rows: rows[0][0])
+
+
+def iteration_ended_at_cost(
+    iteration: Iteration | IterationRow, steps: Sequence[Step | StepRow], cost_usd: Decimal | None
+) -> Event:
+    """Does the same with a known cost."""
     fields: dict[str, Any] = {
         "agent_id": iteration.agent_id,
         "iteration_id": iteration.id,
         "occurred_at": iteration.ended_at,
         "number": iteration.number,
         "errors": iteration.errors,
-        "cost_usd": await _COST.value(session, {"of_iteration": iteration.id}),
+        "cost_usd": cost_usd,
     }
     if iteration.status == IterationStatus.FAILED:
         return events.IterationFailed.of(**fields)

@@ -1,6 +1,7 @@
 """Maps events to ticks, and the new state to the events that follow."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from decimal import Decimal
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -8,14 +9,17 @@ from uuid import UUID
 from services.aggregator.reducer import DeadlinePassed, PlanCompleted, StepEnded, StepOutcome, Tick
 from services.aggregator.transitions import (
     IterationRows,
-    apply_tick,
+    ask_locked,
+    ask_tick,
     changes_nothing,
     look,
     step_outcome,
+    with_requests,
 )
 from shared import derived_events
+from shared.billing import reservations
 from shared.database.engine import Database
-from shared.database.statements import Executor
+from shared.database.statements import RoundTrip
 from shared.enums import Stage, StepKind
 from shared.errors import TransientError
 from shared.events import models as events
@@ -46,17 +50,39 @@ class Aggregate:
             return []
         if not _is_ended(seen) and changes_nothing(seen, _tick(event, seen)):
             return _requests_after(seen, event)
-        async with self._database.writing() as session:
-            rows = await apply_tick(session, event.iteration_id, partial(_tick, event))
-            return [] if rows is None else await _implied_events(session, rows, event)
+        return await self._apply(event.iteration_id, partial(_tick, event), event)
 
     async def pass_deadline(self, iteration_id: UUID, patience_seconds: float) -> Sequence[Event]:
         """Ends an iteration without progress; returns the event of its end."""
-        async with self._database.writing() as session:
-            rows = await apply_tick(
-                session, iteration_id, lambda _: DeadlinePassed(patience_seconds)
+        return await self._apply(iteration_id, lambda _: DeadlinePassed(patience_seconds), None)
+
+    async def _apply(
+        self, iteration_id: UUID, tick_of: Callable[[IterationRows], Tick], event: Event | None
+    ) -> Sequence[Event]:
+        """Applies the tick; returns the events that the state then implies after `event`, or after the deadline."""
+        opening = RoundTrip()
+        found = ask_locked(opening, iteration_id)
+        async with self._database.begun(opening) as transaction:
+            if found.value is None:
+                await transaction.connection.rollback()
+                return []
+            rows = await with_requests(transaction, found.value)
+            trip = RoundTrip()
+            application = ask_tick(trip, rows, tick_of(rows))
+            cost = (
+                trip.ask(derived_events.iteration_cost(iteration_id))
+                if application.is_end
+                else None
             )
-            return [] if rows is None else [await _end_event(session, rows)]
+            # What abandoned steps have reserved decides further writes.
+            commits = not application.written_off
+            await trip.make(transaction, commits=commits)
+            if not commits:
+                for written_off in application.written_off:
+                    await reservations.spend(transaction, written_off.value)
+                await transaction.connection.execute("commit")
+        cost_usd = None if cost is None else cost.value
+        return _implied_events(application.rows.value, event, cost_usd)
 
 
 def _tick(event: events.IterationStepEvent, rows: IterationRows) -> Tick:
@@ -87,15 +113,15 @@ def _is_after_end(event: Event, iteration: IterationRow) -> bool:
     return iteration.ended_at is not None and event.occurred_at > iteration.ended_at
 
 
-async def _end_event(session: Executor, rows: IterationRows) -> Event:
-    return await derived_events.iteration_ended_event(session, rows.iteration, rows.steps)
-
-
-async def _implied_events(session: Executor, rows: IterationRows, event: Event) -> Sequence[Event]:
+def _implied_events(
+    rows: IterationRows, event: Event | None, cost_usd: Decimal | None
+) -> Sequence[Event]:
     """The events that the state implies after `event`. For a redelivered event they are the same."""
     if not _is_ended(rows):
-        return _requests_after(rows, event)
-    return [] if _is_after_end(event, rows.iteration) else [await _end_event(session, rows)]
+        return [] if event is None else _requests_after(rows, event)
+    if event is not None and _is_after_end(event, rows.iteration):
+        return []
+    return [derived_events.iteration_ended_at_cost(rows.iteration, rows.steps, cost_usd)]
 
 
 def _requests_after(rows: IterationRows, event: Event) -> Sequence[Event]:

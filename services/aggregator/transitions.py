@@ -1,7 +1,7 @@
-"""Loads the state of the join under the iteration's row lock, and executes its commands in the same transaction."""
+"""Loads the state of the join under the iteration's row lock, and writes its commands in the same transaction."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -25,7 +25,7 @@ from services.aggregator.reducer import (
 )
 from shared.billing import reservations
 from shared.database.engine import Database
-from shared.database.statements import Executor
+from shared.database.statements import BoundQuery, Executor, PendingResult, RoundTrip, Row
 from shared.database.tables import InvestigationRequest
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 from shared.failpoints import Failpoint, failpoint
@@ -34,6 +34,7 @@ from shared.workflow.iterations import IterationRow, IterationSteps, StepRow
 
 MissingByStep = Mapping[UUID, Sequence[MissingData]]
 """By the insight step that lacks it."""
+_StepsQuery = BoundQuery[list[StepRow]]
 
 
 @dataclass(frozen=True)
@@ -56,17 +57,19 @@ class IterationRows:
         return tuple(row.id for row in self.steps if row.kind == kind and not steps.step_round(row))
 
 
-async def lock_and_load(executor: Executor, iteration_id: UUID) -> IterationRows | None:
-    """Locks the iteration and loads its rows; None if it was deleted."""
-    found = await iterations.lock_and_load(executor, iteration_id)
-    if found is None:
-        return None
-    iteration, work = found
-    # Most agents have no feedback rounds; then the requests are not needed.
-    if not work.feedback_rounds:
-        return IterationRows(iteration, work)
-    requests = await investigations.list_requests(iteration.id).answer(executor)
-    return IterationRows(iteration, work, requests)
+def ask_locked(trip: RoundTrip, iteration_id: UUID) -> PendingResult[IterationRows | None]:
+    """Locks the iteration and loads its rows without requests; None if it was deleted."""
+    found = iterations.ask_locked(trip, iteration_id)
+    return trip.then(lambda: None if found.value is None else IterationRows(*found.value))
+
+
+async def with_requests(executor: Executor, rows: IterationRows) -> IterationRows:
+    """The rows with the investigation requests, if the join needs them."""
+    # Most agents have no feedback rounds.
+    if not rows.work.feedback_rounds:
+        return rows
+    requests = await investigations.list_requests(rows.iteration.id).answer(executor)
+    return replace(rows, requests=requests)
 
 
 async def look(database: Database, iteration_id: UUID) -> IterationRows | None:
@@ -132,9 +135,7 @@ def step_outcome(step: StepRow, missing: MissingByStep | None = None) -> StepOut
             return None
 
 
-async def add_queries(
-    session: Executor, rows: IterationRows, queries: Sequence[NewQuery]
-) -> list[StepRow]:
+def add_queries(rows: IterationRows, queries: Sequence[NewQuery]) -> list[_StepsQuery]:
     requests = {item.id: item for item in rows.requests}
     new_steps = []
     for query in queries:
@@ -147,16 +148,14 @@ async def add_queries(
             "round": query.step.round,
         }
         new_steps.append(
-            await iterations.add_step(
-                session, rows.iteration, StepKind.QUERY, query.index, step_input, rows.work.now
+            iterations.add_step(
+                rows.iteration, StepKind.QUERY, query.index, step_input, rows.work.now
             )
         )
     return new_steps
 
 
-async def add_insights(
-    session: Executor, rows: IterationRows, insights: Sequence[NewInsight]
-) -> list[StepRow]:
+def add_insights(rows: IterationRows, insights: Sequence[NewInsight]) -> list[_StepsQuery]:
     """Inserts repeated insights, each with the input of the original and what has been answered since."""
     requests = {item.id: item for item in rows.requests}
     new_steps = []
@@ -172,63 +171,76 @@ async def add_insights(
             "round": insight.step.round,
         }
         new_steps.append(
-            await iterations.add_step(
-                session, rows.iteration, StepKind.INSIGHT, insight.index, step_input, rows.work.now
+            iterations.add_step(
+                rows.iteration, StepKind.INSIGHT, insight.index, step_input, rows.work.now
             )
         )
     return new_steps
 
 
-async def apply_tick(
-    session: Executor, iteration_id: UUID, tick_of: Callable[[IterationRows], Tick]
-) -> IterationRows | None:
-    """Applies the tick that `tick_of` derives from the rows. Raises what `tick_of` raises.
+@dataclass(frozen=True)
+class Application:
+    """A tick that is applied in a round trip. The results are there when it has been made."""
 
-    Returns the rows afterwards, with the iteration locked; None if it was deleted.
-    """
-    rows = await lock_and_load(session, iteration_id)
-    if rows is None:
-        return None
-    iteration = rows.iteration
+    rows: PendingResult[IterationRows]
+    """The rows afterwards."""
+    written_off: Sequence[PendingResult[Sequence[Row]]]
+    """Reservations of abandoned steps: `reservations.spend` books them in the same transaction."""
+    is_end: bool
+    """Whether the iteration has ended then."""
+
+
+def ask_tick(trip: RoundTrip, rows: IterationRows, tick: Tick) -> Application:
+    """Adds to `trip` the writes that apply the tick to the locked `rows`."""
     state = build_state(rows)
-    next_state, commands = join(state, tick_of(rows))
-    changed_rows: list[StepRow] = []
-    for command in commands:
-        changed_rows += await _execute(session, rows, command)
+    next_state, commands = join(state, tick)
+    changed_rows = [
+        trip.ask(query) for command in commands for query in _step_queries(rows, command)
+    ]
+    written_off = [
+        trip.ask(reservations.step_write_off(step_id))
+        for command in commands
+        if isinstance(command, AbandonSteps)
+        for step_id in command.step_ids
+    ]
+    iteration = None
     if next_state.stage != state.stage:
-        iteration = await _write_stage(session, rows, next_state, commands)
-    failpoint(Failpoint.STATE_WRITTEN)
-    return replace(rows, iteration=iteration, work=_replace_steps(rows, changed_rows))
+        iteration = trip.ask(_stage_query(rows, next_state, commands))
+
+    def rows_afterwards() -> IterationRows:
+        failpoint(Failpoint.STATE_WRITTEN)
+        return replace(
+            rows,
+            iteration=rows.iteration if iteration is None else iteration.value,
+            work=_replace_steps(rows, [row for changed in changed_rows for row in changed.value]),
+        )
+
+    return Application(trip.then(rows_afterwards), written_off, next_state.stage == Stage.ENDED)
 
 
-async def _execute(session: Executor, rows: IterationRows, command: Command) -> Sequence[StepRow]:
-    """Executes a command; returns the steps that it inserted or changed."""
+def _step_queries(rows: IterationRows, command: Command) -> Sequence[_StepsQuery]:
+    """The queries that execute a command; each returns the steps that it inserts or changes."""
     match command:
         case RequestInsights(step_ids):
-            return await iterations.request_steps(session, step_ids)
+            return [iterations.request_steps(step_ids)]
         case RequestQueries(queries):
-            return await add_queries(session, rows, queries)
+            return add_queries(rows, queries)
         case RepeatInsights(insights):
-            return await add_insights(session, rows, insights)
+            return add_insights(rows, insights)
         case RequestAdvice(_, analysis_ids):
             step_input = {"analysis_ids": [str(analysis_id) for analysis_id in analysis_ids]}
             return [
-                await iterations.add_step(
-                    session, rows.iteration, StepKind.ADVISE, 0, step_input, rows.work.now
-                )
+                iterations.add_step(rows.iteration, StepKind.ADVISE, 0, step_input, rows.work.now)
             ]
         case AbandonSteps(step_ids, error):
-            abandoned = await iterations.abandon_steps(session, step_ids, error)
-            for step_id in step_ids:
-                await reservations.write_off_step(session, step_id)
-            return abandoned
+            return [iterations.abandon_steps(step_ids, error)]
         case Complete() | Fail():
             return ()
 
 
-async def _write_stage(
-    session: Executor, rows: IterationRows, next_state: State, commands: Iterable[Command]
-) -> IterationRow:
+def _stage_query(
+    rows: IterationRows, next_state: State, commands: Iterable[Command]
+) -> BoundQuery[IterationRow]:
     """Writes the iteration's new stage, once and after its steps: its end is later than theirs."""
     for command in commands:
         match command:
@@ -238,10 +250,8 @@ async def _write_stage(
                 status = IterationStatus.FAILED
             case _:
                 continue
-        return await iterations.end_iteration(
-            session, rows.iteration, status, errors, rows.work.now
-        )
-    return await iterations.set_stage(session, rows.iteration, next_state.stage, rows.work.now)
+        return iterations.end_iteration(rows.iteration, status, errors, rows.work.now)
+    return iterations.set_stage(rows.iteration, next_state.stage, rows.work.now)
 
 
 def _replace_steps(

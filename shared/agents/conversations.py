@@ -91,7 +91,7 @@ async def request_next_answer(session: AsyncSession, step: Step) -> None:
     )
     next_id = await session.scalar(planned.order_by(Step.index).limit(1))
     if next_id is not None:
-        await iterations.request_steps(session, [next_id])
+        await iterations.request_steps([next_id]).answer(session)
 
 
 async def find_requested_answer(session: AsyncSession, step: Step) -> Step | None:

@@ -12,7 +12,13 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.engine import Database
-from shared.database.statements import BoundQuery, CompiledStatement, Executor, RoundTrip
+from shared.database.statements import (
+    BoundQuery,
+    CompiledStatement,
+    Executor,
+    PendingResult,
+    RoundTrip,
+)
 from shared.database.tables import Agent, Iteration, Step
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 
@@ -130,19 +136,16 @@ _END: Final = CompiledStatement(
 )
 
 
-async def lock_and_load(
-    executor: Executor, iteration_id: UUID
-) -> tuple[IterationRow, IterationSteps] | None:
+def ask_locked(
+    trip: RoundTrip, iteration_id: UUID
+) -> PendingResult[tuple[IterationRow, IterationSteps] | None]:
     """Locks the iteration's row until the transaction ends, so that joins are serialized, and loads what a join needs.
 
     None if the iteration was deleted.
     """
-    trip = RoundTrip()
     trip.ask(BoundQuery(_LOCK, {"of_iteration": iteration_id}, lambda _: None))
     # A separate statement, because a statement that waits for a lock sees all other rows as before the wait.
-    found = trip.ask(_look(iteration_id))
-    await trip.make(executor)
-    return found.value
+    return trip.ask(_look(iteration_id))
 
 
 async def look(
@@ -167,20 +170,19 @@ def _iteration_and_steps(rows: Sequence[Any]) -> tuple[IterationRow, IterationSt
     return IterationRow(*first[:width]), IterationSteps(steps, *settings)
 
 
-async def request_steps(session: Executor, step_ids: Sequence[UUID]) -> list[StepRow]:
+def request_steps(step_ids: Sequence[UUID]) -> BoundQuery[list[StepRow]]:
     """Makes planned steps pending. Call it before their requests are published, in the transaction that decided it."""
-    return _steps(await _REQUEST.rows(session, {"step_ids": list(step_ids)}))
+    return BoundQuery(_REQUEST, {"step_ids": list(step_ids)}, _steps)
 
 
-async def add_step(
-    session: Executor,
+def add_step(
     iteration: IterationRow,
     kind: StepKind,
     index: int,
     step_input: dict[str, Any],
     now: datetime,
-) -> StepRow:
-    """Inserts a step that was not planned, requested at `now`."""
+) -> BoundQuery[list[StepRow]]:
+    """Inserts a step that was not planned, requested at `now`; the only one of the result."""
     values = {
         "id": ids.step_id(iteration.id, kind, index),
         "iteration_id": iteration.id,
@@ -191,30 +193,23 @@ async def add_step(
         "first_requested_at": now,
         "now": now,
     }
-    return _step(await _ADD.row(session, values))
+    return BoundQuery(_ADD, values, _steps)
 
 
-async def abandon_steps(session: Executor, step_ids: Sequence[UUID], why: str) -> list[StepRow]:
+def abandon_steps(step_ids: Sequence[UUID], why: str) -> BoundQuery[list[StepRow]]:
     """Fails the steps and revokes their leases: the new epoch rejects a worker that still has one."""
-    params = {"step_ids": list(step_ids), "why": why}
-    return _steps(await _ABANDON.rows(session, params))
+    return BoundQuery(_ABANDON, {"step_ids": list(step_ids), "why": why}, _steps)
 
 
-async def set_stage(
-    session: Executor, iteration: IterationRow, stage: Stage, now: datetime
-) -> IterationRow:
+def set_stage(iteration: IterationRow, stage: Stage, now: datetime) -> BoundQuery[IterationRow]:
     changes: dict[str, Any] = {"stage": stage, "stage_changed_at": now}
-    await _SET_STAGE.run(session, {"of_iteration": iteration.id, **changes})
-    return iteration._replace(**changes)
+    changed = iteration._replace(**changes)
+    return BoundQuery(_SET_STAGE, {"of_iteration": iteration.id, **changes}, lambda _: changed)
 
 
-async def end_iteration(
-    session: Executor,
-    iteration: IterationRow,
-    status: IterationStatus,
-    errors: Sequence[str],
-    now: datetime,
-) -> IterationRow:
+def end_iteration(
+    iteration: IterationRow, status: IterationStatus, errors: Sequence[str], now: datetime
+) -> BoundQuery[IterationRow]:
     """Ends the iteration. Its end is later than that of every step that was abandoned for it."""
     changes: dict[str, Any] = {
         "stage": Stage.ENDED,
@@ -222,16 +217,15 @@ async def end_iteration(
         "status": status,
         "errors": list(errors),
     }
-    ended_at = await _END.value(session, {"of_iteration": iteration.id, **changes})
-    return iteration._replace(**changes, ended_at=ended_at)
+    return BoundQuery(
+        _END,
+        {"of_iteration": iteration.id, **changes},
+        lambda rows: iteration._replace(**changes, ended_at=rows[0].ended_at),
+    )
 
 
 def _steps(rows: Iterable[Any]) -> list[StepRow]:
-    return [_step(row) for row in rows]
-
-
-def _step(row: Any) -> StepRow:
-    return StepRow(*row[: len(StepRow._fields)])
+    return [StepRow(*row[: len(StepRow._fields)]) for row in rows]
 
 
 CLOCK: Final[BoundQuery[datetime]] = BoundQuery(

@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from services.aggregator.reducer import DeadlinePassed
-from services.aggregator.transitions import apply_tick
+from services.aggregator.handler import Aggregate
 from shared.agents import agents
 from shared.billing import reservations
 from shared.database.engine import Database
@@ -169,15 +168,15 @@ async def test_a_step_that_ends_leaves_nothing_reserved(
 ) -> None:
     await spender.reserve("0.30", "a", "b")
     await spender.reserve("0.40", "c", day=TOMORROW)
-    async with database.transaction() as session:
-        match how:
-            case "completed":
+    if how == "abandoned":
+        assert spender.lease.iteration_id is not None
+        await Aggregate(database).pass_deadline(spender.lease.iteration_id, 60)
+    else:
+        async with database.transaction() as session:
+            if how == "completed":
                 await steps.end(session, spender.lease, {})
-            case "failed":
+            else:
                 await steps.fail(session, spender.lease, "broken", attempts=1)
-            case _:
-                assert spender.lease.iteration_id is not None
-                await apply_tick(session, spender.lease.iteration_id, lambda _: DeadlinePassed(60))
     assert await spender.day() == await whole_day(database) == ledger_day("0.60", 2)
     assert await whole_day(database, TOMORROW) == ledger_day("0.40", 1)
     assert await nothing_is_reserved(database)

@@ -10,6 +10,7 @@ from services.aggregator.deadlines import Deadlines
 from services.aggregator.handler import Aggregate
 from shared import derived_events
 from shared.database.engine import Database
+from shared.database.statements import RoundTrip
 from shared.database.tables import Iteration, Step
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 from shared.errors import TransientError
@@ -51,7 +52,10 @@ async def test_an_end_that_changes_nothing_waits_for_no_lock(database: Database)
         ended = await steps.end(session, claim.lease, {"nodes": 1, "edges": 0})
         [end_event] = await derived_events.events_after_step(session, ended)
     async with database.transaction() as other_session:
-        assert await iterations.lock_and_load(other_session, iteration.id)
+        trip = RoundTrip()
+        locked = iterations.ask_locked(trip, iteration.id)
+        await trip.make(other_session)
+        assert locked.value
         async with asyncio.timeout(10):
             assert list(await Aggregate(database)(end_event)) == []
     assert (await reload_iteration(database, iteration)).stage == Stage.RESEARCHING

@@ -5,12 +5,13 @@ They are applied in a service's process before it starts; the product does not k
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from sqlalchemy import bindparam, func, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import BoundQuery, CompiledStatement, Executor
+from shared import derived_events
+from shared.database.statements import BoundQuery, CompiledStatement, RoundTrip
 from shared.database.tables import Call, Step
 from shared.enums import StepStatus
 from shared.events.envelope import Event
@@ -72,28 +73,38 @@ def _epochs_off() -> None:
 
 def _publish_before_commit() -> None:
     """The aggregator publishes events before it commits them, and may die in between."""
-    from services.aggregator import handler
-    from services.aggregator.transitions import IterationRows
+    from services.aggregator import handler, transitions
     from shared.runtime.consumer import MessageConsumer
 
-    original_init, original_implied_events = MessageConsumer.__init__, handler._implied_events
+    original_init = MessageConsumer.__init__
     consumers: list[MessageConsumer] = []
 
     def init(self: MessageConsumer, *args: Any, **kwargs: Any) -> None:
         original_init(self, *args, **kwargs)
         consumers.append(self)
 
-    async def publish_implied_events(
-        session: Executor, rows: IterationRows, event: Event
+    async def apply(
+        self: handler.Aggregate, iteration_id: UUID, tick_of: Any, event: Event | None
     ) -> Sequence[Event]:
-        events = await original_implied_events(session, rows, event)
-        await consumers[0].bus.publish_all(events)
-        if events:
-            failpoint(Failpoint.TOOL_APPLIED)  # not reached by this service otherwise
+        opening, trip = RoundTrip(), RoundTrip()
+        found = transitions.ask_locked(opening, iteration_id)
+        async with self._database.begun(opening) as transaction:
+            if found.value is None:
+                await transaction.connection.rollback()
+                return []
+            rows = await transitions.with_requests(transaction, found.value)
+            application = transitions.ask_tick(trip, rows, tick_of(rows))
+            await trip.make(transaction)
+            cost_usd = await derived_events.iteration_cost(iteration_id).answer(transaction)
+            events = handler._implied_events(application.rows.value, event, cost_usd)
+            await consumers[0].bus.publish_all(events)
+            if events:
+                failpoint(Failpoint.TOOL_APPLIED)  # not reached by this service otherwise
+            await transaction.connection.execute("commit")
         return events
 
     MessageConsumer.__init__ = init  # type: ignore[method-assign]
-    handler._implied_events = publish_implied_events
+    handler.Aggregate._apply = apply  # type: ignore[method-assign]
 
 
 def _join_lock_off() -> None:
