@@ -5,6 +5,7 @@ from http import HTTPStatus
 from math import ceil
 from typing import Any, Final
 
+import psycopg
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from psycopg.errors import ForeignKeyViolation
@@ -184,6 +185,7 @@ def add_problem_handlers(app: FastAPI) -> None:
     app.add_exception_handler(NoResultFound, _deleted_meanwhile)
     app.add_exception_handler(DeletedError, _deleted_meanwhile)
     app.add_exception_handler(IntegrityError, _integrity_error)
+    app.add_exception_handler(psycopg.IntegrityError, _integrity_error)
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -260,8 +262,9 @@ async def _deleted_meanwhile(request: Request, error: Exception) -> Response:
 
 
 async def _integrity_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, IntegrityError)
-    if isinstance(error.orig, ForeignKeyViolation):
+    # Compiled statements raise the errors of the driver.
+    cause = error.orig if isinstance(error, IntegrityError) else error
+    if isinstance(cause, ForeignKeyViolation):
         return await _deleted_meanwhile(request, error)
     return await _unexpected(request, error)
 

@@ -1,7 +1,7 @@
 """The calls of one answer that write facts run together, with the results and the graph of calls that run one by one."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
@@ -14,10 +14,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.database import ids
 from shared.database.engine import Database
 from shared.database.statements import InTransaction, RoundTrip
-from shared.database.tables import GraphName, GraphNode, Source
+from shared.database.tables import GraphEdge, GraphName, GraphNode, Source
 from shared.database.unit_of_work import UnitOfWork
 from shared.errors import RetrySoonError
-from shared.graph.tools import graph_construction
+from shared.graph.tools import analysis_generation, graph_construction
 from shared.llm.state_calls import StateCall, ask_state_calls
 from shared.tools import Json, StateTool, ToolRefusalError
 from tests.support import canonical_graph
@@ -177,38 +177,121 @@ async def run_alone(session: AsyncSession, call: StateCall) -> Json:
         return {"error": str(refusal)}
 
 
+Answer = Sequence[tuple[str, Json]]
+
+
+async def compare(graph: AgentGraph, tools: Sequence[StateTool[Any]], answer: Answer) -> bool:
+    """Make the calls one by one, then, after a rollback, together. Returns whether none was refused."""
+    async with graph.database.transaction() as session:
+        expected = [await run_alone(session, call) for call in calls_of(tools, answer)]
+        expected_state = await state(session, graph)
+        await session.rollback()
+    calls = calls_of(tools, answer)
+    results = await run_together(graph.database, calls, graph.scope.agent_id)
+    assert list(map(timeless, results)) == list(map(timeless, expected)), answer
+    async with graph.database.transaction() as session:
+        assert await state(session, graph) == expected_state, answer
+    return all("error" not in result for result in results)
+
+
+async def ids_of(
+    graph: AgentGraph, table: type[GraphNode] | type[GraphEdge], kind: str
+) -> list[str]:
+    async with graph.database.transaction() as session:
+        found = select(table.id).where(table.type == kind, table.agent_id == graph.scope.agent_id)
+        return [str(element_id) for element_id in await session.scalars(found.order_by(table.id))]
+
+
 async def walk(graph: AgentGraph, chance: random.Random) -> int:
-    """Write random answers, each one by one, then, after a rollback, together. Return how many had no refused call."""
+    """Make random answers. Returns how many had no refused call."""
     together = 0
     answers = RandomAnswers(graph, chance)
     tools = graph_construction(graph.scope, graph.validators)
     for _ in range(ANSWERS):
-        answer = answers.next()
-        async with graph.database.transaction() as session:
-            expected = [await run_alone(session, call) for call in calls_of(tools, answer)]
-            expected_state = await state(session, graph)
-            await session.rollback()
-        calls = calls_of(tools, answer)
-        results = await run_together(graph.database, calls, graph.scope.agent_id)
-        assert list(map(timeless, results)) == list(map(timeless, expected)), answer
-        together += all("error" not in result for result in results)
-        async with graph.database.transaction() as session:
-            assert await state(session, graph) == expected_state, answer
-            countries = select(GraphNode.id).where(
-                GraphNode.type == "Country", GraphNode.agent_id == graph.scope.agent_id
-            )
-            node_ids = await session.scalars(countries.order_by(GraphNode.id))
-            answers.node_ids[:] = map(str, node_ids)
+        together += await compare(graph, tools, answers.next())
+        answers.node_ids[:] = await ids_of(graph, GraphNode, "Country")
     return together
 
 
-async def test_calls_that_run_together_do_what_they_do_one_by_one(database: Database) -> None:
+@dataclass(frozen=True)
+class RandomAnalyses:
+    """Random answers of a model that analyzes; in half of them, some calls have a fault."""
+
+    graph: AgentGraph
+    chance: random.Random
+    node_ids: Sequence[str]
+    edge_ids: Sequence[str]
+    analyses: list[str] = field(default_factory=list)
+
+    def next(self) -> Answer:
+        faults = 0.0 if self.chance.random() < 0.5 else 0.25
+        added: list[str] = []
+        return [self._call(added, faults) for _ in range(self.chance.randint(1, 5))]
+
+    def _call(self, added: list[str], faults: float) -> tuple[str, Json]:
+        known = [*self.analyses, *added]
+        if known and self._is(0.5):
+            return self._link(known, faults)
+        name = f"Growth {self.chance.randint(0, 5 if self._is(faults) else 10**6)}"
+        added += [name, str(ids.node_id(self.graph.scope.agent_id, "AgentAnalysis", name))]
+        return "addAgentAnalysisNode", {
+            "name": name,
+            "type": "observation",
+            "summary": "It grows.",
+            "content": f"It grows {' and '.join(self._citations(known, faults))}.",
+            "confidence": 0.5,
+            "horizon": self.chance.choice(["2 months", None]),
+        }
+
+    def _citations(self, analyses: Sequence[str], faults: float) -> list[str]:
+        cited = [f"[node:{self.chance.choice(self.node_ids)}]"]
+        if self._is(0.5):
+            cited.append(f"[edge:{self.chance.choice(self.edge_ids)}]")
+        if self._is(faults):
+            cited.append(f"[node:{UUID(int=self.chance.getrandbits(128))}]")
+        if analyses and self._is(faults):
+            cited.append(f"[node:{self.chance.choice(analyses)}]")
+        return [] if self._is(faults / 2) else cited
+
+    def _link(self, analyses: Sequence[str], faults: float) -> tuple[str, Json]:
+        return "addGraphEdge", {
+            "type": "borders" if self._is(faults) else "about",
+            "sourceId": self.chance.choice(self.node_ids if self._is(faults) else analyses),
+            "targetId": self.chance.choice(self.node_ids),
+        }
+
+    def _is(self, share: float) -> bool:
+        return self.chance.random() < share
+
+
+async def walk_analyses(graph: AgentGraph, chance: random.Random) -> int:
+    """Make random answers with analyses and links. Returns how many had no refused call."""
+    nodes = [await graph.node(name) for name in ("Ghana", "Togo", "Mali")]
+    for source, target in pairwise(nodes):
+        await graph.edge(source, target)
+    answers = RandomAnalyses(
+        graph,
+        chance,
+        await ids_of(graph, GraphNode, "Country"),
+        await ids_of(graph, GraphEdge, "borders"),
+    )
+    tools, together = analysis_generation(graph.scope, graph.validators), 0
+    for _ in range(ANSWERS):
+        together += await compare(graph, tools, answers.next())
+        answers.analyses[:] = await ids_of(graph, GraphNode, "AgentAnalysis")
+    return together
+
+
+@pytest.mark.parametrize("walk_of", [walk, walk_analyses])
+async def test_calls_that_run_together_do_what_they_do_one_by_one(
+    database: Database, walk_of: Callable[[AgentGraph, random.Random], Awaitable[int]]
+) -> None:
     first, together = first_seed(), 0
     for seed in range(first, first + WALKS):
         with repeatable(seed):
             graph = await make_agent_graph(database, f"watcher {seed}")
             await graph.node_type("Region")
-            together += await walk(graph, random.Random(seed))
+            together += await walk_of(graph, random.Random(seed))
     assert together > 2 * WALKS, "too few answers are written together"
 
 
