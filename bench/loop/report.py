@@ -134,11 +134,10 @@ LIMITS: Final = """\
 
 Examined on 2026-11-25 with pg_stat_statements, pg_walinspect, a count of round trips and profiles of the clients.
 
-- **Round trips and transactions.** An iteration waits about 315 times for PostgreSQL: for each of its 385 statements
-  that does not share another one's trip, for each `begin`, `commit` and savepoint. A transaction of one statement
-  takes 0.35 ms of the client's processor time, a read of one statement outside of a transaction and without
-  SQLAlchemy 0.07 ms. Sending `begin` together with the first statement changes nothing in the processor time. Next
-  step: one write for each answer: see [decision 0025](decisions/0025-simulate-the-protocol.md).
+- **Round trips and statements.** What a step reads at its start, what the tools of an answer read, and what lies
+  between two calls of the model is one round trip each: a pipeline, which is counted once. A statement in it takes
+  0.035 ms of the client's processor time, and a wait for its answers about 0.1 ms. Next steps: fewer statements for an
+  answer, and the writes of several steps together, see [decision 0025](decisions/0025-simulate-the-protocol.md).
 - **Waiting for locks.** With 32 agents the statements of an iteration wait about 0.3 s for the row with the
   installation's spending of the day, and 0.08 s for their agent's turn to write with tools. While two cores are busy
   this costs little. Next steps: slices of the installation's budget, and the graph's head in place of a turn.
