@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from itertools import count
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
@@ -63,6 +64,18 @@ class Buffer(Protocol):
         """Nothing waits any more."""
 
 
+_ROLLBACKS: Final = count()
+
+
+async def roll_back_to(connection: AsyncConnection[Any], savepoint: str) -> None:
+    """Undoes what was written since the savepoint.
+
+    psycopg must then forget which statements it has prepared: a failed pipeline has skipped some. It does so only when it
+    runs a text for the first time, so each has another comment.
+    """
+    await connection.execute(f"rollback to savepoint {savepoint} -- {next(_ROLLBACKS)}".encode())
+
+
 class Transaction:
     """An open transaction without SQLAlchemy, for compiled statements."""
 
@@ -92,7 +105,7 @@ class Transaction:
             self.cache.clear()
             if self.buffer is not None:
                 self.buffer.clear()
-            await self.connection.execute("rollback to savepoint part")
+            await roll_back_to(self.connection, "part")
             raise
         await self.connection.execute("release savepoint part")
 
@@ -347,6 +360,11 @@ def _expanded_statement(sql: str, names: tuple[str, ...]) -> CompiledStatement:
 
 ANY_OF_IDS: Final = any_(cast(bindparam("ids", type_=Text), ARRAY(Uuid)))
 """Right side of `id = …` for statements that are run with the parameter `ids`, made by `uuid_array`."""
+
+ANY_OF_LISTED: Final = any_(bindparam("ids", type_=ARRAY(Uuid())))
+"""The same for the parameter `ids` as a list. It takes longer to send, but PostgreSQL knows the number of ids when it plans:
+without it, it may read all rows of the agent in a large graph.
+"""
 
 
 def uuid_array(ids: Iterable[UUID]) -> str:

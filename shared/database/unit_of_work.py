@@ -21,6 +21,7 @@ from shared.database.statements import (
     RoundTrip,
     Transaction,
     flush,
+    roll_back_to,
 )
 from shared.errors import TransientError
 
@@ -325,7 +326,7 @@ class UnitOfWork:
                     raise
                 await _follow_up(followups, _NO_EXECUTOR)
                 return
-            await connection.execute(f"rollback to savepoint {BEFORE_COMMIT}")
+            await roll_back_to(connection, BEFORE_COMMIT)
             trip, followups = self._trip(changes, transaction)
         await trip.make(connection)
         await _follow_up(followups, connection)

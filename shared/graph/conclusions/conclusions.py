@@ -11,14 +11,13 @@ from sqlalchemy import select
 
 from shared.database import ids
 from shared.database.statements import (
-    ANY_OF_IDS,
+    ANY_OF_LISTED,
     BoundQuery,
     CompiledStatement,
     Executor,
     InTransaction,
     RoundTrip,
     Row,
-    uuid_array,
 )
 from shared.database.tables import GraphEdge, GraphNode
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Role
@@ -62,15 +61,15 @@ _CITED_NODES: Final = CompiledStatement(
         GraphNode.id,
         GraphNode.type,
         (is_supported(GraphNode) & ~is_doubted()).label("is_valid"),
-    ).where(GraphNode.agent_id == OWNED_AGENT_ID, GraphNode.id == ANY_OF_IDS)
+    ).where(GraphNode.agent_id == OWNED_AGENT_ID, GraphNode.id == ANY_OF_LISTED)
 )
 _CITED_EDGES: Final = CompiledStatement(
     select(GraphEdge.id, is_supported(GraphEdge).label("is_valid")).where(
-        GraphEdge.agent_id == OWNED_AGENT_ID, GraphEdge.id == ANY_OF_IDS
+        GraphEdge.agent_id == OWNED_AGENT_ID, GraphEdge.id == ANY_OF_LISTED
     )
 )
 _EXISTING: Final = CompiledStatement(
-    select(GraphNode.id).where(GraphNode.agent_id == OWNED_AGENT_ID, GraphNode.id == ANY_OF_IDS)
+    select(GraphNode.id).where(GraphNode.agent_id == OWNED_AGENT_ID, GraphNode.id == ANY_OF_LISTED)
 )
 _Rule = Callable[[str, str, CitedElements], Refusal | None]
 
@@ -298,7 +297,7 @@ def _as_cited(
 def _by_ids(
     statement: CompiledStatement, scope: GraphScope, element_ids: Iterable[UUID]
 ) -> BoundQuery[list[Row]]:
-    return BoundQuery(statement, {**scope.sql_params, "ids": uuid_array(element_ids)}, list)
+    return BoundQuery(statement, {**scope.sql_params, "ids": list(element_ids)}, list)
 
 
 _NOTIFY: Final = CompiledStatement("""

@@ -9,13 +9,12 @@ from uuid import UUID
 from sqlalchemy import select
 
 from shared.database.statements import (
-    ANY_OF_IDS,
+    ANY_OF_LISTED,
     BoundQuery,
     CompiledStatement,
     Executor,
     RoundTrip,
     Row,
-    uuid_array,
 )
 from shared.database.tables import GraphNode, Iteration, Step
 from shared.database.tables.graph import NAME_IN_SMALL
@@ -112,7 +111,7 @@ MAX_REFERENCES = 200
 _MAX_NODES_PER_NAME = 5
 
 _EXISTING_NODES: Final = CompiledStatement(
-    select(GraphNode.id).where(GraphNode.agent_id == OWNED_AGENT_ID, GraphNode.id == ANY_OF_IDS)
+    select(GraphNode.id).where(GraphNode.agent_id == OWNED_AGENT_ID, GraphNode.id == ANY_OF_LISTED)
 )
 _NODES_BY_NAME: Final = CompiledStatement(f"""
 select name, id from graph_nodes
@@ -200,7 +199,7 @@ async def _follow_merges(
 
 
 def _existing_ids(scope: GraphScope, ids: Iterable[UUID]) -> BoundQuery[set[UUID]]:
-    params = {**scope.sql_params, "ids": uuid_array(ids)}
+    params = {**scope.sql_params, "ids": list(ids)}
     return BoundQuery(_EXISTING_NODES, params, lambda rows: {row.id for row in rows})
 
 

@@ -25,11 +25,10 @@ from sqlalchemy import (
 from sqlalchemy.orm import aliased
 
 from shared.database.statements import (
-    ANY_OF_IDS,
+    ANY_OF_LISTED,
     BoundQuery,
     CompiledStatement,
     Row,
-    uuid_array,
 )
 from shared.database.tables import GraphEdge, GraphNode
 from shared.graph.scope import OWNED_AGENT_ID, GraphScope, is_supported
@@ -85,7 +84,7 @@ def _nodes(rows: Sequence[Row]) -> list[NodeFacts]:
 
 def nodes_by_ids(scope: GraphScope, ids: Iterable[UUID]) -> BoundQuery[dict[UUID, NodeFacts]]:
     """The agent's nodes of these ids."""
-    params = {**scope.sql_params, "ids": uuid_array(ids)}
+    params = {**scope.sql_params, "ids": list(ids)}
     return BoundQuery(_nodes_by_ids(), params, lambda rows: {n.id: n for n in _nodes(rows)})
 
 
@@ -111,7 +110,7 @@ def _nodes_by_ids() -> CompiledStatement:
         select(*_NODE_COLUMNS).where(
             GraphNode.agent_id == OWNED_AGENT_ID,
             is_supported(GraphNode),
-            GraphNode.id == ANY_OF_IDS,
+            GraphNode.id == ANY_OF_LISTED,
         )
     )
 
@@ -141,7 +140,7 @@ def _edges(rows: Sequence[Row]) -> list[EdgeFacts]:
 
 def edges_by_ids(scope: GraphScope, ids: Iterable[UUID]) -> BoundQuery[list[EdgeFacts]]:
     """The agent's edges of these ids, the most recently updated first."""
-    return BoundQuery(_edges_by_ids(), {**scope.sql_params, "ids": uuid_array(ids)}, _edges)
+    return BoundQuery(_edges_by_ids(), {**scope.sql_params, "ids": list(ids)}, _edges)
 
 
 @cache
@@ -158,7 +157,7 @@ def _newest_edges() -> CompiledStatement:
 @cache
 def _edges_by_ids() -> CompiledStatement:
     edges = select(GraphEdge).where(
-        GraphEdge.agent_id == OWNED_AGENT_ID, is_supported(GraphEdge), GraphEdge.id == ANY_OF_IDS
+        GraphEdge.agent_id == OWNED_AGENT_ID, is_supported(GraphEdge), GraphEdge.id == ANY_OF_LISTED
     )
     return CompiledStatement(_with_ends(edges.subquery()))
 
