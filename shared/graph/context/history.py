@@ -20,7 +20,7 @@ from shared.database.tables import GraphNode, Iteration, Step
 from shared.database.tables.graph import NAME_IN_SMALL
 from shared.enums import ANALYSIS_TYPE, StepKind, StepStatus
 from shared.graph.context import recent
-from shared.graph.context.recent import LIMIT_PARAM, EdgeFacts, NodeFacts
+from shared.graph.context.recent import LIMIT_PARAM, NodeFacts
 from shared.graph.entity_resolution.redirects import (
     current_ids,
     has_redirect,
@@ -259,17 +259,19 @@ async def _describe(
     links: Sequence[traversal.Link],
 ) -> str:
     node_ids = {node.id for node in nodes}
-    ends = {end for link in links for end in (link.source_id, link.target_id)} - node_ids
+    # In the order of the edges below: the most recently updated first.
+    ends = dict.fromkeys(end for link in links for end in (link.source_id, link.target_id))
+    shown = [end for end in ends if end not in node_ids][:_MAX_NEIGHBOURS]
     trip = RoundTrip()
     edges = trip.ask(recent.edges_by_ids(scope, [link.id for link in links]))
-    nodes_at_ends = trip.ask(recent.nodes_by_ids(scope, ends))
+    neighbours = trip.ask(recent.nodes_by_ids(scope, shown))
     await trip.make(session)
     lines = [
         *(node_line(node.id, node.type, node.name, node.properties) for node in nodes),
         *(edge_line(e.id, e.type, e.source, e.target, e.properties) for e in edges.value),
         *(
             node_line(n.id, n.type, n.name, shorten_properties(n.properties))
-            for n in _neighbours(edges.value, nodes_at_ends.value, node_ids)
+            for n in _in_order(neighbours.value, shown)
         ),
     ]
     return truncate_to_budget(lines, _TOKEN_BUDGET)
@@ -298,12 +300,3 @@ def _pick(keys: Sequence[str], properties: Json) -> Json:
 def _in_order(nodes: Mapping[UUID, NodeFacts], ids: Sequence[UUID]) -> list[NodeFacts]:
     """At most MAX_NODES nodes in the order of `ids`."""
     return [nodes[node_id] for node_id in dict.fromkeys(ids) if node_id in nodes][:MAX_NODES]
-
-
-def _neighbours(
-    edges: Sequence[EdgeFacts], nodes_at_ends: Mapping[UUID, NodeFacts], ids: Collection[UUID]
-) -> list[NodeFacts]:
-    """The nodes at the other ends of `edges`."""
-    ends = dict.fromkeys(end for edge in edges for end in (edge.source_id, edge.target_id))
-    shown = [end for end in ends if end not in ids][:_MAX_NEIGHBOURS]
-    return _in_order(nodes_at_ends, shown)
