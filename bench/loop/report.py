@@ -136,8 +136,8 @@ Examined on 2026-11-25 with pg_stat_statements, pg_walinspect, a count of round 
 
 - **Round trips and statements.** What a step reads at its start, what the tools of an answer read, and what lies
   between two calls of the model is one round trip each: a pipeline, which is counted once. A statement in it takes
-  0.035 ms of the client's processor time, and a wait for its answers about 0.1 ms. Next steps: fewer statements for an
-  answer, and the writes of several steps together, see [decision 0025](decisions/0025-simulate-the-protocol.md).
+  0.035 ms of the client's processor time. Next steps: fewer statements for an answer, and the writes of several steps
+  together, see [decision 0025](decisions/0025-simulate-the-protocol.md).
 - **Waiting for locks.** With 32 agents the statements of an iteration wait about 0.3 s for the row with the
   installation's spending of the day, and 0.08 s for their agent's turn to write with tools. While two cores are busy
   this costs little. Next steps: slices of the installation's budget, and the graph's head in place of a turn.

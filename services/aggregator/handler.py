@@ -62,7 +62,7 @@ class Aggregate:
         """Applies the tick; returns the events that the state then implies after `event`, or after the deadline."""
         opening = RoundTrip()
         found = ask_locked(opening, iteration_id)
-        async with self._database.begun(opening) as transaction:
+        async with self._database.direct_transaction(opening) as transaction:
             if found.value is None:
                 await transaction.connection.rollback()
                 return []

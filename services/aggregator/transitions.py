@@ -207,8 +207,9 @@ def ask_tick(trip: RoundTrip, rows: IterationRows, tick: Tick) -> Application:
     if next_state.stage != state.stage:
         iteration = trip.ask(_stage_query(rows, next_state, commands))
 
+    failpoint(Failpoint.STATE_WRITTEN)
+
     def rows_afterwards() -> IterationRows:
-        failpoint(Failpoint.STATE_WRITTEN)
         return replace(
             rows,
             iteration=rows.iteration if iteration is None else iteration.value,

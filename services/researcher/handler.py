@@ -60,9 +60,10 @@ class Research:
         )
         answers = [UUID(request_id) for request_id in step.input.get("answers", [])]
 
-        has_answered = answers and (written.nodes or written.edges)
+        if not answers or not (written.nodes or written.edges):
+            return StepResult(result)
         answering = investigations.mark_answered(lease.agent_id, answers, by=lease.step_id)
-        return StepResult(result, [answering] if has_answered else [])
+        return StepResult(result, [answering])
 
     async def _load_context(self, lease: Lease, step: Step) -> QueryContext:
         scope = GraphScope(lease.user_id, lease.agent_id, lease.iteration_id, lease.step_id)

@@ -211,7 +211,7 @@ class Database:
                 raise
 
     @asynccontextmanager
-    async def begun(self, trip: RoundTrip) -> AsyncIterator[Transaction]:
+    async def direct_transaction(self, trip: RoundTrip) -> AsyncIterator[Transaction]:
         """A transaction without SQLAlchemy that begins in the round trip of `trip`. The block ends it; if it raises, the
         transaction is rolled back. Raises like `connection`.
         """
@@ -224,22 +224,11 @@ class Database:
                 raise
 
     @asynccontextmanager
-    async def writing(self, trip: RoundTrip | None = None) -> AsyncIterator[AsyncConnection[Any]]:
-        """A transaction without SQLAlchemy, which commits when the block ends and rolls back when it raises.
-
-        It begins in the round trip of `trip`, if given, whose results the block can use. Raises like `connection`.
-        """
-        async with self.connection() as connection:
-            try:
-                if trip is None:
-                    await connection.execute("begin")
-                else:
-                    await trip.make(connection, begins=True)
-                yield connection
-                await connection.execute("commit")
-            except Exception:
-                await connection.rollback()
-                raise
+    async def writing(self, trip: RoundTrip) -> AsyncIterator[AsyncConnection[Any]]:
+        """The same on its bare connection, committed when the block ends."""
+        async with self.direct_transaction(trip) as transaction:
+            yield transaction.connection
+            await transaction.connection.execute("commit")
 
     async def ping(self) -> None:
         """Raises RetrySoonError unless PostgreSQL answers."""

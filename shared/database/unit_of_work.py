@@ -274,7 +274,7 @@ class UnitOfWork:
         else:
             trip.ask_first(self._begin)
             stack = AsyncExitStack()
-            self._direct = await stack.enter_async_context(self._database.begun(trip))
+            self._direct = await stack.enter_async_context(self._database.direct_transaction(trip))
             self._stack = stack
         return self._direct
 

@@ -1,6 +1,6 @@
 """Nodes: created or updated from verified evidence, one node per entity."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,7 +11,13 @@ from sqlalchemy import Table, bindparam, select
 from sqlalchemy.dialects.postgresql import insert
 
 from shared.database import ids
-from shared.database.statements import CompiledStatement, InTransaction, savepoint
+from shared.database.statements import (
+    ANY_OF_LISTED,
+    BoundQuery,
+    CompiledStatement,
+    InTransaction,
+    savepoint,
+)
 from shared.database.tables import GraphNode
 from shared.errors import TransientError
 from shared.graph import types, upsert
@@ -43,6 +49,17 @@ _INSERT_NODE: Final = CompiledStatement(
     insert(_NODES).values(agent_id=OWNED_AGENT_ID).on_conflict_do_nothing().returning(_NODES.c.id),
     columns=("id", "type", "name", "properties", "seal", "iteration_id", "step_id"),
 )
+
+
+_EXISTING: Final = CompiledStatement(
+    select(_NODES.c.id).where(_NODES.c.agent_id == OWNED_AGENT_ID, _NODES.c.id == ANY_OF_LISTED)
+)
+
+
+def existing_ids(scope: GraphScope, node_ids: Iterable[UUID]) -> BoundQuery[set[UUID]]:
+    """Those of the ids that belong to a node of the agent."""
+    params = {**scope.sql_params, "ids": list(node_ids)}
+    return BoundQuery(_EXISTING, params, lambda rows: {row.id for row in rows})
 
 
 async def add_node(

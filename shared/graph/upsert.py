@@ -168,7 +168,7 @@ EdgeKey = tuple[str, UUID, UUID]
 class ElementBuffer:
     """New nodes and edges of several tools, which are written in one statement, and what those tools have looked up.
 
-    The lookups were made before the first tool has run. Whoever uses one adds what was written since. Either facts or
+    The lookups were made before the first tool has run; code that uses one adds what was written since. Either facts or
     conclusions wait.
     """
 

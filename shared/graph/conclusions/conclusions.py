@@ -68,9 +68,6 @@ _CITED_EDGES: Final = CompiledStatement(
         GraphEdge.agent_id == OWNED_AGENT_ID, GraphEdge.id == ANY_OF_LISTED
     )
 )
-_EXISTING: Final = CompiledStatement(
-    select(GraphNode.id).where(GraphNode.agent_id == OWNED_AGENT_ID, GraphNode.id == ANY_OF_LISTED)
-)
 _Rule = Callable[[str, str, CitedElements], Refusal | None]
 
 
@@ -218,15 +215,14 @@ def ask_lookups(
     is_moved = trip.ask(has_redirect(scope, cited_ids))
     node_rows = trip.ask(_by_ids(_CITED_NODES, scope, cited_ids))
     edge_rows = trip.ask(_by_ids(_CITED_EDGES, scope, cited_ids))
-    existing = trip.ask(_by_ids(_EXISTING, scope, named))
+    existing = trip.ask(nodes.existing_ids(scope, named))
 
     def hand_over(buffer: ElementBuffer) -> None:
-        existing_ids = {row.id for row in existing.value}
         buffer.lookups[_Lookups] = _Lookups(
             now.value,
             cited_ids,
             None if is_moved.value else _as_cited({}, node_rows.value, edge_rows.value),
-            {node_id: node_id in existing_ids for node_id in named},
+            {node_id: node_id in existing.value for node_id in named},
         )
 
     return hand_over

@@ -9,14 +9,13 @@ from uuid import UUID
 from sqlalchemy import select
 
 from shared.database.statements import (
-    ANY_OF_LISTED,
     BoundQuery,
     CompiledStatement,
     Executor,
     RoundTrip,
     Row,
 )
-from shared.database.tables import GraphNode, Iteration, Step
+from shared.database.tables import Iteration, Step
 from shared.database.tables.graph import NAME_IN_SMALL
 from shared.enums import ANALYSIS_TYPE, StepKind, StepStatus
 from shared.graph.context import recent
@@ -26,6 +25,7 @@ from shared.graph.entity_resolution.redirects import (
     has_redirect,
     resolve_redirects,
 )
+from shared.graph.nodes import existing_ids
 from shared.graph.prompt_format import (
     edge_line,
     node_line,
@@ -110,9 +110,6 @@ def request_id_in(text: str) -> UUID | None:
 MAX_REFERENCES = 200
 _MAX_NODES_PER_NAME = 5
 
-_EXISTING_NODES: Final = CompiledStatement(
-    select(GraphNode.id).where(GraphNode.agent_id == OWNED_AGENT_ID, GraphNode.id == ANY_OF_LISTED)
-)
 _NODES_BY_NAME: Final = CompiledStatement(f"""
 select name, id from graph_nodes
 where agent_id = {OWNED_AGENT_ID_SQL}
@@ -140,15 +137,14 @@ async def resolve_references(
                 names.add(_normalize_name(reference))
     ids = set(ids_by_reference.values())
     trip = RoundTrip()
-    existing = trip.ask(_existing_ids(scope, ids)) if ids else None
+    existing = trip.ask(existing_ids(scope, ids)) if ids else None
     by_name = trip.ask(_nodes_by_name(scope, names)) if names else None
     await trip.make(session)
     current = await _follow_merges(session, scope, ids, existing.value) if existing else {}
+    current_by_reference = {key: current.get(each) for key, each in ids_by_reference.items()}
     return [
         _resolve(
-            list(dict.fromkeys(references)),
-            {key: current.get(node_id) for key, node_id in ids_by_reference.items()},
-            by_name.value if by_name else {},
+            list(dict.fromkeys(references)), current_by_reference, by_name.value if by_name else {}
         )
         for references in lists
     ]
@@ -191,16 +187,11 @@ async def _follow_merges(
     """The current id of each given id that belongs to a node, following merges."""
     redirected = await current_ids(session, scope, set(ids) - existing)
     targets = (
-        await _existing_ids(scope, redirected.values()).answer(session) if redirected else set()
+        await existing_ids(scope, redirected.values()).answer(session) if redirected else set()
     )
     return {node_id: node_id for node_id in existing} | {
         old_id: node_id for old_id, node_id in redirected.items() if node_id in targets
     }
-
-
-def _existing_ids(scope: GraphScope, ids: Iterable[UUID]) -> BoundQuery[set[UUID]]:
-    params = {**scope.sql_params, "ids": list(ids)}
-    return BoundQuery(_EXISTING_NODES, params, lambda rows: {row.id for row in rows})
 
 
 def _nodes_by_name(scope: GraphScope, names: Iterable[str]) -> BoundQuery[dict[str, list[UUID]]]:

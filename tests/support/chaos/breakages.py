@@ -88,7 +88,7 @@ def _publish_before_commit() -> None:
     ) -> Sequence[Event]:
         opening, trip = RoundTrip(), RoundTrip()
         found = transitions.ask_locked(opening, iteration_id)
-        async with self._database.begun(opening) as transaction:
+        async with self._database.direct_transaction(opening) as transaction:
             if found.value is None:
                 await transaction.connection.rollback()
                 return []
