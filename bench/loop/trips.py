@@ -14,6 +14,8 @@ from psycopg import AsyncConnection, AsyncPipeline
 from psycopg.pq import PipelineStatus
 from psycopg.waiting import Ready, Wait
 
+from shared.database.pipelined import PipelinedConnection, Result
+
 T = TypeVar("T")
 
 TRIPS_FILE: Final = "BENCH_TRIPS_FILE"
@@ -28,6 +30,7 @@ def count_trips(file: Path) -> None:
     with file.open("r+b") as opened:
         counter = memoryview(mmap.mmap(opened.fileno(), _SIZE)).cast("Q")
     original_wait, original_exit = AsyncConnection.wait, AsyncPipeline.__aexit__
+    original_run = PipelinedConnection.run_together
 
     def counted(steps: _Steps[T]) -> _Steps[T]:
         try:
@@ -48,6 +51,11 @@ def count_trips(file: Path) -> None:
         counter[0] += 1
         await original_exit(self, *args)
 
+    async def run_together(self: PipelinedConnection, *args: Any) -> list[Result]:
+        counter[0] += 1
+        return await original_run(self, *args)
+
+    PipelinedConnection.run_together = run_together  # type: ignore[assignment, method-assign]
     AsyncConnection.wait = wait  # type: ignore[method-assign]
     AsyncPipeline.__aexit__ = leave_pipeline  # type: ignore[assignment, method-assign]
 

@@ -17,6 +17,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
+from shared.database.pipelined import PipelinedConnection
 from shared.database.statements import BoundQuery, RoundTrip, Transaction
 from shared.errors import RetrySoonError
 
@@ -112,9 +113,10 @@ class Database:
         )
         ping_stale_connections(self._engine.sync_engine)
         self._sessions = async_sessionmaker(self._engine, expire_on_commit=False)
-        self._direct = AsyncConnectionPool(
+        self._direct: AsyncConnectionPool[PipelinedConnection] = AsyncConnectionPool(
             with_login(url, role=None, password=None),
-            kwargs={**options, "autocommit": True},
+            kwargs={**options, "autocommit": True, "prepare_threshold": None},
+            connection_class=PipelinedConnection,
             min_size=0,
             max_size=pool_size,
             timeout=CONNECT_TIMEOUT_SECONDS,
@@ -158,7 +160,7 @@ class Database:
             yield session
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[AsyncConnection[Any]]:
+    async def connection(self) -> AsyncIterator[PipelinedConnection]:
         """A connection without SQLAlchemy and outside of a transaction, for compiled statements.
 
         Raises RetrySoonError if PostgreSQL is unavailable.
@@ -224,7 +226,7 @@ class Database:
                 raise
 
     @asynccontextmanager
-    async def writing(self, trip: RoundTrip) -> AsyncIterator[AsyncConnection[Any]]:
+    async def writing(self, trip: RoundTrip) -> AsyncIterator[PipelinedConnection]:
         """The same on its bare connection, committed when the block ends."""
         async with self.direct_transaction(trip) as transaction:
             yield transaction.connection

@@ -9,18 +9,29 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import count
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
-from psycopg import AsyncConnection, AsyncCursor
-from psycopg.rows import AsyncRowFactory, namedtuple_row, tuple_row
-from sqlalchemy import ARRAY, ClauseElement, Dialect, Text, Uuid, any_, bindparam, cast, text
+from psycopg import AsyncConnection
+from sqlalchemy import (
+    ARRAY,
+    BindParameter,
+    ClauseElement,
+    Dialect,
+    Text,
+    Uuid,
+    any_,
+    bindparam,
+    cast,
+    text,
+)
 from sqlalchemy.dialects.postgresql.psycopg import PGDialectAsync_psycopg
 from sqlalchemy.exc import InvalidRequestError
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import SessionTransaction
 from sqlalchemy.sql.compiler import SQLCompiler
+
+from shared.database.pipelined import BoundStatement, PipelinedConnection, Result, run_together
 
 _CACHE_KEY: Final = "within"
 """Key of the cache in `session.info`."""
@@ -64,22 +75,10 @@ class Buffer(Protocol):
         """Nothing waits any more."""
 
 
-_ROLLBACKS: Final = count()
-
-
-async def roll_back_to(connection: AsyncConnection[Any], savepoint: str) -> None:
-    """Undoes what was written since the savepoint.
-
-    psycopg must then forget which statements it has prepared: a failed pipeline has skipped some. It does so only when it
-    runs a text for the first time, so each has another comment.
-    """
-    await connection.execute(f"rollback to savepoint {savepoint} -- {next(_ROLLBACKS)}".encode())
-
-
 class Transaction:
     """An open transaction without SQLAlchemy, for compiled statements."""
 
-    def __init__(self, connection: AsyncConnection[Any]) -> None:
+    def __init__(self, connection: PipelinedConnection) -> None:
         self.connection = connection
         self.buffer: Buffer | None = None
         self.cache: dict[Any, Any] = {}
@@ -105,17 +104,17 @@ class Transaction:
             self.cache.clear()
             if self.buffer is not None:
                 self.buffer.clear()
-            await roll_back_to(self.connection, "part")
+            await self.connection.execute("rollback to savepoint part")
             raise
         await self.connection.execute("release savepoint part")
 
 
 InTransaction = AsyncSession | Transaction
 """An open transaction, with SQLAlchemy or without it."""
-Executor = InTransaction | AsyncConnection[Any]
+Executor = InTransaction | PipelinedConnection
 """What a compiled statement runs on."""
 
-_DIALECT: Final[Dialect] = PGDialectAsync_psycopg()  # type: ignore[no-untyped-call]
+_DIALECT: Final[Dialect] = PGDialectAsync_psycopg(paramstyle="numeric_dollar")  # type: ignore[no-untyped-call]
 
 
 class CompiledStatement:
@@ -131,19 +130,18 @@ class CompiledStatement:
 
     async def rows(self, session: Executor, params: Mapping[str, Any] | None = None) -> list[Row]:
         """All rows; an empty list if the statement returns none."""
-        return await fetch_rows(await self._execute(session, params or {}))
+        return (await self._run(session, params)).rows()
 
     async def tuples(
         self, session: Executor, params: Mapping[str, Any] | None = None
     ) -> list[tuple[Any, ...]]:
         """Like `rows`, as plain tuples: several times as fast to build, for very many rows."""
-        cursor = await self._execute(session, params or {}, tuple_row)
-        return await cursor.fetchall()
+        return (await self._run(session, params)).tuples()
 
     async def row(self, session: Executor, params: Mapping[str, Any] | None = None) -> Row:
         """The first row, or None."""
-        cursor = await self._execute(session, params or {})
-        return await cursor.fetchone()
+        rows = await self.rows(session, params)
+        return rows[0] if rows else None
 
     async def value(self, session: Executor, params: Mapping[str, Any] | None = None) -> Any:
         """The first column of the first row, or None."""
@@ -152,27 +150,22 @@ class CompiledStatement:
 
     async def run(self, session: Executor, params: Mapping[str, Any] | None = None) -> int:
         """Runs the statement; returns the number of rows that it changed."""
-        cursor = await self._execute(session, params or {})
-        return cursor.rowcount
+        return (await self._run(session, params)).row_count
 
-    async def _execute(
-        self,
-        session: Executor,
-        params: Mapping[str, Any],
-        row_factory: AsyncRowFactory[Row] = namedtuple_row,
-    ) -> AsyncCursor[Row]:
-        return await self.send(await driver_connection(session), params, row_factory)
+    async def _run(self, session: Executor, params: Mapping[str, Any] | None) -> Result:
+        driver = await driver_connection(session)
+        (result,) = await run_together(driver, [self.bind(params or {})])
+        return result
 
-    async def send(
-        self,
-        driver: AsyncConnection[Any],
-        params: Mapping[str, Any],
-        row_factory: AsyncRowFactory[Row] = namedtuple_row,
-    ) -> AsyncCursor[Row]:
-        """Executes on the driver's connection. In a pipeline the result is not available yet."""
-        cursor = AsyncCursor(driver, row_factory=row_factory)
-        await cursor.execute(self._sql, self._bind(params))
-        return cursor
+    def bind(self, params: Mapping[str, Any]) -> BoundStatement:
+        """The SQL with its values."""
+        try:
+            values = [params[key] if is_required else key for is_required, key in self._parameters]
+        except KeyError as error:
+            raise InvalidRequestError(f"a value is required for bind parameter {error}") from None
+        for place, processor in self._processors:
+            values[place] = processor(values[place])
+        return BoundStatement(self._sql, values)
 
     @cached_property
     def _compiled(self) -> SQLCompiler:
@@ -185,40 +178,26 @@ class CompiledStatement:
         return self._compiled.string.encode()
 
     @cached_property
-    def _processors(self) -> dict[str, Any]:
-        """Bind processors by parameter, for types that need one (JSON)."""
-        processors = {
-            name: bound.type.dialect_impl(_DIALECT).bind_processor(_DIALECT)
-            for bound, name in self._compiled.bind_names.items()
-        }
-        return {name: processor for name, processor in processors.items() if processor}
+    def _bound(self) -> list[BindParameter[Any]]:
+        """The parameters in their order."""
+        by_name = {name: bound for bound, name in self._compiled.bind_names.items()}
+        return [by_name[name] for name in self._compiled.positiontup or ()]
 
     @cached_property
-    def _required(self) -> dict[str, str]:
-        """Required parameters: name in the statement to key in the caller's mapping."""
-        bind_names = self._compiled.bind_names.items()
-        return {name: bound.key for bound, name in bind_names if bound.required}
+    def _parameters(self) -> list[tuple[bool, Any]]:
+        """For each parameter, whether the caller gives its value; and its key then, else its value."""
+        return [
+            (bound.required, bound.key if bound.required else bound.effective_value)
+            for bound in self._bound
+        ]
 
     @cached_property
-    def _constants(self) -> dict[str, Any]:
-        """Values that are part of the statement itself."""
-        bind_names = self._compiled.bind_names.items()
-        return {name: bound.effective_value for bound, name in bind_names if not bound.required}
-
-    def _bind(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        try:
-            values = {name: params[key] for name, key in self._required.items()}
-        except KeyError as error:
-            raise InvalidRequestError(f"a value is required for bind parameter {error}") from None
-        values |= self._constants
-        for name, processor in self._processors.items():
-            values[name] = processor(values[name])
-        return values
-
-
-async def fetch_rows(cursor: AsyncCursor[Row]) -> list[Row]:
-    """All rows of a cursor; an empty list if the statement returns none."""
-    return [] if cursor.description is None else await cursor.fetchall()
+    def _processors(self) -> list[tuple[int, Any]]:
+        """Bind processors by place, of the parameters that need one (JSON)."""
+        processors = [
+            bound.type.dialect_impl(_DIALECT).bind_processor(_DIALECT) for bound in self._bound
+        ]
+        return [(place, processor) for place, processor in enumerate(processors) if processor]
 
 
 async def flush(session: "InTransaction") -> None:
@@ -277,6 +256,9 @@ STRICT: Final = "strict"
 """Parameter of statements that may forbid a commit: see `RoundTrip.make`."""
 BEFORE_COMMIT: Final = "before_commit"
 """A savepoint: see `RoundTrip.make`."""
+_BEGIN: Final = BoundStatement(b"begin", ())
+_SAVEPOINT: Final = BoundStatement(f"savepoint {BEFORE_COMMIT}".encode(), ())
+_COMMIT: Final = BoundStatement(b"commit", ())
 
 
 @dataclass(frozen=True)
@@ -316,27 +298,20 @@ class RoundTrip:
             answer.value = compute()
 
     async def _run(self, session: Executor, *, begins: bool, commits: bool) -> None:
-        if len(self._queries) <= 1 and not (begins or commits):
-            for query, answer in self._queries:
-                answer.value = await query.answer(session)
+        statements = [
+            query.statement.bind(
+                {**query.params, STRICT: commits} if STRICT in query.params else query.params
+            )
+            for query, _ in self._queries
+        ]
+        if not statements and not (begins or commits):
             return
+        before = [_BEGIN] if begins else [_SAVEPOINT] if commits else []
+        after = [_COMMIT] if commits else []
         driver = await driver_connection(session)
-        async with driver.pipeline():
-            if begins:
-                await driver.execute("begin")
-            elif commits:
-                await driver.execute(f"savepoint {BEFORE_COMMIT}")
-            cursors = [
-                await query.statement.send(
-                    driver,
-                    {**query.params, STRICT: commits} if STRICT in query.params else query.params,
-                )
-                for query, _ in self._queries
-            ]
-            if commits:
-                await driver.execute("commit")
-        for (query, answer), cursor in zip(self._queries, cursors, strict=True):
-            answer.value = query.read(await fetch_rows(cursor))
+        results = await run_together(driver, [*before, *statements, *after])
+        for (query, answer), result in zip(self._queries, results[len(before) :], strict=False):
+            answer.value = query.read(result.rows())
 
 
 _CACHED_STATEMENTS: Final = 128

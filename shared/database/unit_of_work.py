@@ -21,7 +21,6 @@ from shared.database.statements import (
     RoundTrip,
     Transaction,
     flush,
-    roll_back_to,
 )
 from shared.errors import TransientError
 
@@ -326,7 +325,7 @@ class UnitOfWork:
                     raise
                 await _follow_up(followups, _NO_EXECUTOR)
                 return
-            await roll_back_to(connection, BEFORE_COMMIT)
+            await connection.execute(f"rollback to savepoint {BEFORE_COMMIT}".encode())
             trip, followups = self._trip(changes, transaction)
         await trip.make(connection)
         await _follow_up(followups, connection)

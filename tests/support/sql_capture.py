@@ -1,11 +1,13 @@
 """Capture of the statements sent to PostgreSQL."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from psycopg import AsyncCursor
+from psycopg import AsyncCursor, Connection, Cursor, RawCursor
+
+from shared.database.pipelined import BoundStatement, PipelinedConnection
 
 Statements = list[tuple[str, Any]]
 
@@ -14,11 +16,27 @@ Statements = list[tuple[str, Any]]
 def captured_statements() -> Iterator[Statements]:
     """Capture every statement sent to PostgreSQL, with its parameters."""
     statements: Statements = []
-    execute = AsyncCursor.execute
+    execute, run_together = AsyncCursor.execute, PipelinedConnection.run_together
 
     async def record(self: Any, query: Any, params: Any = None, **options: Any) -> Any:
         statements.append((query.decode() if isinstance(query, bytes) else query, params))
         return await execute(self, query, params, **options)
 
-    with patch.object(AsyncCursor, "execute", record):
+    async def record_all(self: Any, together: Sequence[BoundStatement]) -> Any:
+        statements.extend((sql.decode(), values) for sql, values in together)
+        return await run_together(self, together)
+
+    with (
+        patch.object(AsyncCursor, "execute", record),
+        patch.object(PipelinedConnection, "run_together", record_all),
+    ):
         yield statements
+
+
+def explain(connection: Connection, statement: str, values: Any) -> str:
+    """PostgreSQL's plan of a captured statement."""
+    # Compiled statements have numbered placeholders, those of SQLAlchemy named ones.
+    is_named = isinstance(values, Mapping)
+    cursor = Cursor(connection) if is_named else RawCursor(connection)
+    rows = cursor.execute(f"explain {statement}".encode(), values)
+    return "\n".join(row[0] for row in rows)

@@ -8,7 +8,7 @@ import psycopg
 from bench.large import AGENT, OWNER, Size, fill
 from shared.runtime.settings import Settings
 from tests.support.api.clients import create_client
-from tests.support.sql_capture import Statements, captured_statements
+from tests.support.sql_capture import Statements, captured_statements, explain
 
 SIZE: Final = Size(nodes=5_000, edges=10_000, iterations=1_000, items=2_000, calls=5_000)
 
@@ -27,12 +27,6 @@ INDEX_BY_PATH: Final = {
     "/inbox?unread=true": "inbox_items_unread_idx",
 }
 """The index that each list uses. Lists that stay small (agents, types, dead letters) are not checked."""
-
-
-def explain(url: str, statement: str, values: Any) -> str:
-    with psycopg.connect(url) as connection:
-        rows = connection.execute(f"explain {statement}".encode(), values)
-        return "\n".join(row[0] for row in rows)
 
 
 def _page_query(statements: Statements) -> tuple[str, Any]:
@@ -57,7 +51,8 @@ async def test_every_list_page_uses_its_index(database_url: str) -> None:
                 params = {"cursor": cursor} if cursor else {}
                 with captured_statements() as statements:
                     await api.get(httpx.URL(path).copy_merge_params(params))
-                plan = explain(database_url, *_page_query(statements))
+                with psycopg.connect(database_url) as connection:
+                    plan = explain(connection, *_page_query(statements))
                 assert index in plan, f"{path}\n{plan}"
                 # There is one agent, and the node has few edges in this data.
                 if "node_id" not in path:

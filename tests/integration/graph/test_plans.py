@@ -16,7 +16,7 @@ from shared.graph.retrieval import query
 from tests.conftest import cloned
 from tests.support.engines import Postgres
 from tests.support.graph.descriptions import describe_nodes, resolve_references
-from tests.support.sql_capture import Statements, captured_statements
+from tests.support.sql_capture import Statements, captured_statements, explain
 
 NODES = 20_000
 FEW_NODES = 1_000
@@ -39,8 +39,7 @@ def small(postgres: Postgres) -> Iterator[tuple[str, FilledGraph]]:
 
 def _plan(url: str, statement: str, values: Any) -> str:
     with psycopg.connect(url) as connection:
-        rows = connection.execute(f"explain {statement}".encode(), values)
-        return "\n".join(row[0] for row in rows)
+        return explain(connection, statement, values)
 
 
 def _generic_plan(url: str, statement: str) -> str:

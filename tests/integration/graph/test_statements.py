@@ -15,7 +15,7 @@ from shared.database.engine import Database
 from shared.graph.validation import Validators
 from tests.conftest import cloned
 from tests.support.engines import Postgres
-from tests.support.sql_capture import captured_statements
+from tests.support.sql_capture import captured_statements, explain
 
 NODES: Final = 20_000
 TIMES: Final = 12
@@ -122,7 +122,6 @@ async def test_no_write_uses_a_sequential_scan(full: LargeGraph) -> None:
     with psycopg.connect(full.url) as connection:
         connection.execute("set plan_cache_mode = force_generic_plan")
         for statement, values in statements:
-            rows = connection.execute(f"explain {statement}".encode(), values)
-            plan = "\n".join(row[0] for row in rows)
+            plan = explain(connection, statement, values)
             for table in ("graph_nodes", "graph_edges", "graph_names", "evidence", "sources"):
                 assert f"Seq Scan on {table}" not in plan, plan
