@@ -10,12 +10,13 @@ from sqlalchemy import bindparam, select
 
 from services.observer.deduplication import CoveringAnalysis
 from shared.database.statements import (
-    ANY_OF_LISTED,
+    ANY_OF_IDS,
     BoundQuery,
     CompiledStatement,
     Executor,
     RoundTrip,
     Row,
+    uuid_array,
 )
 from shared.database.tables import GraphNode, Iteration, Step
 from shared.enums import ANALYSIS_TYPE, StepKind, StepStatus
@@ -23,7 +24,7 @@ from shared.graph.conclusions import citations
 from shared.graph.conclusions.citations import Kind
 from shared.graph.conclusions.conclusions import forecast_fields
 from shared.graph.context.history import has_written
-from shared.graph.scope import OWNED_AGENT_ID, OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.scope import OWNED_AGENT_ID, OWNED_AGENT_ID_SQL, GraphScope, is_owned
 from shared.workflow import investigations
 from shared.workflow.iterations import IterationRow
 
@@ -68,11 +69,11 @@ select edge.id, source.id as source_id, source.updated_at as source_updated_at,
 from graph_edges as edge
 join graph_nodes as source on source.id = edge.source_id
 join graph_nodes as target on target.id = edge.target_id
-where edge.agent_id = {OWNED_AGENT_ID_SQL} and edge.id = any(:ids)
+where (edge.agent_id = {OWNED_AGENT_ID_SQL}) is true and edge.id = any(cast(:ids as uuid[]))
 """)
 _UPDATED_AT: Final = CompiledStatement(
     select(GraphNode.id, GraphNode.updated_at).where(
-        GraphNode.agent_id == OWNED_AGENT_ID, GraphNode.id == ANY_OF_LISTED
+        is_owned(GraphNode.agent_id), GraphNode.id == ANY_OF_IDS
     )
 )
 
@@ -177,7 +178,7 @@ async def _covering_analyses(
 def _by_ids(
     statement: CompiledStatement, scope: GraphScope, ids: Iterable[UUID]
 ) -> BoundQuery[list[Row]]:
-    return BoundQuery(statement, {**scope.sql_params, "ids": list(ids)}, list)
+    return BoundQuery(statement, {**scope.sql_params, "ids": uuid_array(ids)}, list)
 
 
 def _full_text(analysis: Row) -> str:

@@ -3,7 +3,7 @@
 import asyncio
 import select
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
 
@@ -78,6 +78,20 @@ KEEPALIVE_OPTIONS = {
 }
 
 
+_SERVER_SETTINGS: Final = {
+    "timezone": "UTC",
+    "statement_timeout": f"{STATEMENT_TIMEOUT_SECONDS}s",
+    "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_TIMEOUT_SECONDS}s",
+}
+# The statements without SQLAlchemy look up few rows by an index. While a table is small, PostgreSQL would rather read it
+# whole, and keeps such a plan until it analyses the table again; by then the table may have grown a thousandfold.
+_DIRECT_SETTINGS: Final = {"enable_seqscan": "off", "jit": "off"}
+
+
+def _as_options(settings: Mapping[str, str]) -> str:
+    return " ".join(f"-c {key}={value}" for key, value in settings.items())
+
+
 _ROLLED_BACK: Final = "VG001"
 """SQLSTATE of the function `roll_back()`."""
 
@@ -94,28 +108,27 @@ class Database:
 
         There are at most `pool_size` connections without SQLAlchemy, and as many with it, in a rush twice as many.
         """
-        settings = {
-            "timezone": "UTC",
-            "statement_timeout": f"{STATEMENT_TIMEOUT_SECONDS}s",
-            "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_TIMEOUT_SECONDS}s",
-        }
         options = {
             "connect_timeout": CONNECT_TIMEOUT_SECONDS,
             **KEEPALIVE_OPTIONS,
             "application_name": f"vigil-{name}",
-            "options": " ".join(f"-c {key}={value}" for key, value in settings.items()),
         }
         self._engine = create_async_engine(
             driver_url(url),
             pool_size=pool_size,
             max_overflow=pool_size,
-            connect_args=options,
+            connect_args={**options, "options": _as_options(_SERVER_SETTINGS)},
         )
         ping_stale_connections(self._engine.sync_engine)
         self._sessions = async_sessionmaker(self._engine, expire_on_commit=False)
         self._direct: AsyncConnectionPool[PipelinedConnection] = AsyncConnectionPool(
             with_login(url, role=None, password=None),
-            kwargs={**options, "autocommit": True, "prepare_threshold": None},
+            kwargs={
+                **options,
+                "options": _as_options(_SERVER_SETTINGS | _DIRECT_SETTINGS),
+                "autocommit": True,
+                "prepare_threshold": None,
+            },
             connection_class=PipelinedConnection,
             min_size=0,
             max_size=pool_size,

@@ -147,6 +147,9 @@ class PipelinedConnection(AsyncConnection[Any]):
                 # Its plan may be the reason, after a migration.
                 self._forget(command.key)
             checked.append(Result(self._transformer, result))
+        if failure is None and remaining:
+            # The commit of what was a transaction of its own.
+            failure = remaining.popleft()
         if failure is not None:
             raise error_from_result(failure, encoding=self.info.encoding)
         return checked

@@ -289,7 +289,7 @@ class RoundTrip:
         """Runs the statements in the order in which they were added. Raises the psycopg error of the first that fails,
         and what the `read` of a query raises.
 
-        A transaction `begins` before them, and `commits` after them, in the same round trip. A statement with the parameter
+        A transaction `begins` with them, and `commits` after them, in the same round trip. A statement with the parameter
         STRICT must then raise an error itself if its result forbids to commit. In a transaction that has begun before, such
         an error leaves the savepoint BEFORE_COMMIT.
         """
@@ -306,8 +306,10 @@ class RoundTrip:
         ]
         if not statements and not (begins or commits):
             return
-        before = [_BEGIN] if begins else [_SAVEPOINT] if commits else []
-        after = [_COMMIT] if commits else []
+        # What is sent together outside of a transaction is one.
+        is_whole = begins and commits
+        before = [] if is_whole else [_BEGIN] if begins else [_SAVEPOINT] if commits else []
+        after = [_COMMIT] if commits and not is_whole else []
         driver = await driver_connection(session)
         results = await run_together(driver, [*before, *statements, *after])
         for (query, answer), result in zip(self._queries, results[len(before) :], strict=False):
@@ -335,11 +337,6 @@ def _expanded_statement(sql: str, names: tuple[str, ...]) -> CompiledStatement:
 
 ANY_OF_IDS: Final = any_(cast(bindparam("ids", type_=Text), ARRAY(Uuid)))
 """Right side of `id = …` for statements that are run with the parameter `ids`, made by `uuid_array`."""
-
-ANY_OF_LISTED: Final = any_(bindparam("ids", type_=ARRAY(Uuid())))
-"""The same for the parameter `ids` as a list. It takes longer to send, but PostgreSQL knows the number of ids when it plans:
-without it, it may read all rows of the agent in a large graph.
-"""
 
 
 def uuid_array(ids: Iterable[UUID]) -> str:

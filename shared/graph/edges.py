@@ -19,7 +19,13 @@ from shared.graph.provenance import evidence as evidence_rules
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import PropertyChange
 from shared.graph.provenance.evidence import EvidenceInput
-from shared.graph.scope import OWNED_AGENT_ID, OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.scope import (
+    IS_OWNED_SQL,
+    OWNED_AGENT_ID,
+    OWNED_AGENT_ID_SQL,
+    GraphScope,
+    is_owned,
+)
 from shared.graph.types import RESERVED_TYPES, EdgeRules
 from shared.graph.upsert import LockedElement, Rows, UpsertResult, insert_or_lock, upsert_element
 from shared.graph.validation import Validators, refuse_unstorable
@@ -47,7 +53,7 @@ _INSERT_LINK: Final = CompiledStatement(
 )
 _UPDATE_LINK: Final = CompiledStatement(
     update(_EDGES)
-    .where(_EDGES.c.agent_id == OWNED_AGENT_ID, _EDGES.c.id == bindparam("of_id"))
+    .where(is_owned(_EDGES.c.agent_id), _EDGES.c.id == bindparam("of_id"))
     .values(unsupported_since=None, updated_at=func.clock_timestamp()),
     columns=("properties", "seal"),
 )
@@ -55,7 +61,7 @@ _UPDATE_LINK: Final = CompiledStatement(
 _LOOK_UP_ENDS: Final = CompiledStatement(
     f"select id, type, exists (select from graph_edges where agent_id = {OWNED_AGENT_ID_SQL} and type = :of_type"
     " and source_id = :from_id and target_id = :to_id) as are_joined"
-    f" from graph_nodes where agent_id = {OWNED_AGENT_ID_SQL} and id in (:from_id, :to_id)"
+    f" from graph_nodes where {IS_OWNED_SQL} and id in (:from_id, :to_id)"
 )
 
 

@@ -12,11 +12,12 @@ from sqlalchemy.dialects.postgresql import insert
 
 from shared.database import ids
 from shared.database.statements import (
-    ANY_OF_LISTED,
+    ANY_OF_IDS,
     BoundQuery,
     CompiledStatement,
     InTransaction,
     savepoint,
+    uuid_array,
 )
 from shared.database.tables import GraphNode
 from shared.errors import TransientError
@@ -27,7 +28,7 @@ from shared.graph.provenance import evidence as evidence_rules
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import PropertyChange
 from shared.graph.provenance.evidence import EvidenceInput, VerifiedQuote
-from shared.graph.scope import OWNED_AGENT_ID, GraphScope
+from shared.graph.scope import OWNED_AGENT_ID, GraphScope, is_owned
 from shared.graph.types import RESERVED_TYPES
 from shared.graph.upsert import LockedElement, Rows, UpsertResult, insert_element, upsert_element
 from shared.graph.validation import Validators, normalize_name, refuse_unstorable
@@ -52,13 +53,13 @@ _INSERT_NODE: Final = CompiledStatement(
 
 
 _EXISTING: Final = CompiledStatement(
-    select(_NODES.c.id).where(_NODES.c.agent_id == OWNED_AGENT_ID, _NODES.c.id == ANY_OF_LISTED)
+    select(_NODES.c.id).where(is_owned(_NODES.c.agent_id), _NODES.c.id == ANY_OF_IDS)
 )
 
 
 def existing_ids(scope: GraphScope, node_ids: Iterable[UUID]) -> BoundQuery[set[UUID]]:
     """Those of the ids that belong to a node of the agent."""
-    params = {**scope.sql_params, "ids": list(node_ids)}
+    params = {**scope.sql_params, "ids": uuid_array(node_ids)}
     return BoundQuery(_EXISTING, params, lambda rows: {row.id for row in rows})
 
 

@@ -6,21 +6,38 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, ScalarSelect, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import InstrumentedAttribute
 
 from shared.database.statements import BoundQuery, CompiledStatement, InTransaction
 from shared.database.tables import Agent, GraphEdge, GraphNode
 
+# "is true" hides the owner from PostgreSQL, which would otherwise, while there are few agents, read all of the owner.
 OWNED_AGENT_ID: Final = (
     select(Agent.id)
-    .where(Agent.id == bindparam("of_agent"), Agent.owner_id == bindparam("of_owner"))
+    .where(Agent.id == bindparam("of_agent"), (Agent.owner_id == bindparam("of_owner")).is_(True))
     .scalar_subquery()
 )
 """SQL expression for the agent's id, for statements that are compiled once and run with `GraphScope.params`.
 
 Building a statement takes longer than PostgreSQL takes to answer it.
 """
-OWNED_AGENT_ID_SQL: Final = "(select id from agents where id = :of_agent and owner_id = :of_owner)"
-"""The same expression for handwritten SQL."""
+OWNED_AGENT_ID_SQL: Final = (
+    "(select id from agents where id = :of_agent and (owner_id = :of_owner) is true)"
+)
+"""The expression of `GraphScope.owned_agent_id` for handwritten SQL."""
+
+
+def is_owned(agent_id: ColumnElement[UUID] | InstrumentedAttribute[UUID]) -> ColumnElement[bool]:
+    """SQL condition for rows that are looked up by their ids: they are the agent's.
+
+    PostgreSQL cannot use it to find them. Otherwise it reads all rows of the agent, if it counted few when it last analysed
+    the table.
+    """
+    return (agent_id == OWNED_AGENT_ID).is_(True)
+
+
+IS_OWNED_SQL: Final = f"(agent_id = {OWNED_AGENT_ID_SQL}) is true"
+"""The same for handwritten SQL."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +55,7 @@ class GraphScope:
         """SQL expression for the agent's id; null if the agent does not belong to the owner."""
         return (
             select(Agent.id)
-            .where(Agent.id == self.agent_id, Agent.owner_id == self.owner_id)
+            .where(Agent.id == self.agent_id, (Agent.owner_id == self.owner_id).is_(True))
             .scalar_subquery()
         )
 

@@ -27,7 +27,7 @@ from shared.graph.prompt_format import format_utc
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import Claim, PreviousValue, PropertyChange, apply_claims
 from shared.graph.provenance.evidence import VerifiedQuote
-from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.tools import Json
 
 Rows = Sequence[Mapping[str, Any]]
@@ -70,7 +70,7 @@ def _update_element_sql(table: str) -> str:
         f"update {table} set properties = cast(:properties as jsonb), seal = :seal,"
         # The new evidence quotes a source that is not retracted.
         " unsupported_since = null, updated_at = clock_timestamp()"
-        f" where agent_id = {OWNED_AGENT_ID_SQL} and id = :id and not {_IS_RETRACTED} returning id"
+        f" where {IS_OWNED_SQL} and id = :id and not {_IS_RETRACTED} returning id"
     )
 
 

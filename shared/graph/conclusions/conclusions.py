@@ -11,13 +11,14 @@ from sqlalchemy import select
 
 from shared.database import ids
 from shared.database.statements import (
-    ANY_OF_LISTED,
+    ANY_OF_IDS,
     BoundQuery,
     CompiledStatement,
     Executor,
     InTransaction,
     RoundTrip,
     Row,
+    uuid_array,
 )
 from shared.database.tables import GraphEdge, GraphNode
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Role
@@ -41,8 +42,8 @@ from shared.graph.entity_resolution.redirects import current_ids, has_redirect
 from shared.graph.prompt_format import format_utc
 from shared.graph.retraction.doubts import is_doubted
 from shared.graph.scope import (
-    OWNED_AGENT_ID,
     GraphScope,
+    is_owned,
     is_supported,
     shared_retraction_lock,
     take_shared_retraction_lock,
@@ -61,11 +62,11 @@ _CITED_NODES: Final = CompiledStatement(
         GraphNode.id,
         GraphNode.type,
         (is_supported(GraphNode) & ~is_doubted()).label("is_valid"),
-    ).where(GraphNode.agent_id == OWNED_AGENT_ID, GraphNode.id == ANY_OF_LISTED)
+    ).where(is_owned(GraphNode.agent_id), GraphNode.id == ANY_OF_IDS)
 )
 _CITED_EDGES: Final = CompiledStatement(
     select(GraphEdge.id, is_supported(GraphEdge).label("is_valid")).where(
-        GraphEdge.agent_id == OWNED_AGENT_ID, GraphEdge.id == ANY_OF_LISTED
+        is_owned(GraphEdge.agent_id), GraphEdge.id == ANY_OF_IDS
     )
 )
 _Rule = Callable[[str, str, CitedElements], Refusal | None]
@@ -293,7 +294,7 @@ def _as_cited(
 def _by_ids(
     statement: CompiledStatement, scope: GraphScope, element_ids: Iterable[UUID]
 ) -> BoundQuery[list[Row]]:
-    return BoundQuery(statement, {**scope.sql_params, "ids": list(element_ids)}, list)
+    return BoundQuery(statement, {**scope.sql_params, "ids": uuid_array(element_ids)}, list)
 
 
 _NOTIFY: Final = CompiledStatement("""

@@ -17,19 +17,21 @@ _StepGroup = tuple[UUID | None, str, int]
 """Steps that are requested together: their iteration, kind and round."""
 
 # A run resumed after a crash may store an older survey for its later phases, so only the first phase of a step
-# counts.
+# counts. The runs of the iteration come first, as they are few: PostgreSQL might begin with all contexts of the agent.
 _STORED_SURVEY: Final = CompiledStatement(
     f"""
     select clock_timestamp() as now, stored.agent_id, stored.sha256, stored.created_at
     from (values (1)) as once left join lateral (
+    with runs as materialized (
+      select agent_id, step_id, context_sha256 from llm_interactions
+      where iteration_id = :of_iteration and (agent_id = {OWNED_AGENT_ID_SQL}) is true
+        and phase in ('knowledge_acquisition', 'analysis_generation')
+    )
     select contexts.agent_id, contexts.sha256, contexts.created_at
-    from llm_interactions runs
+    from runs
     join steps on steps.id = runs.step_id
     join contexts on contexts.agent_id = runs.agent_id and contexts.sha256 = runs.context_sha256
-    where runs.iteration_id = :of_iteration
-      and runs.agent_id = {OWNED_AGENT_ID_SQL}
-      and runs.phase in ('knowledge_acquisition', 'analysis_generation')
-      and steps.kind = :of_kind
+    where steps.kind = :of_kind
       and coalesce(cast(steps.input ->> 'round' as integer), 0) = :of_round
       and contexts.created_at > clock_timestamp() - interval '1 minute'
       and not exists (

@@ -25,13 +25,14 @@ from sqlalchemy import (
 from sqlalchemy.orm import aliased
 
 from shared.database.statements import (
-    ANY_OF_LISTED,
+    ANY_OF_IDS,
     BoundQuery,
     CompiledStatement,
     Row,
+    uuid_array,
 )
 from shared.database.tables import GraphEdge, GraphNode
-from shared.graph.scope import OWNED_AGENT_ID, GraphScope, is_supported
+from shared.graph.scope import OWNED_AGENT_ID, GraphScope, is_owned, is_supported
 from shared.graph.types import RESERVED_TYPES
 from shared.tools import Json
 
@@ -84,7 +85,7 @@ def _nodes(rows: Sequence[Row]) -> list[NodeFacts]:
 
 def nodes_by_ids(scope: GraphScope, ids: Iterable[UUID]) -> BoundQuery[dict[UUID, NodeFacts]]:
     """The agent's nodes of these ids."""
-    params = {**scope.sql_params, "ids": list(ids)}
+    params = {**scope.sql_params, "ids": uuid_array(ids)}
     return BoundQuery(_nodes_by_ids(), params, lambda rows: {n.id: n for n in _nodes(rows)})
 
 
@@ -108,9 +109,9 @@ def _newest_of_type() -> CompiledStatement:
 def _nodes_by_ids() -> CompiledStatement:
     return CompiledStatement(
         select(*_NODE_COLUMNS).where(
-            GraphNode.agent_id == OWNED_AGENT_ID,
+            is_owned(GraphNode.agent_id),
             is_supported(GraphNode),
-            GraphNode.id == ANY_OF_LISTED,
+            GraphNode.id == ANY_OF_IDS,
         )
     )
 
@@ -140,7 +141,7 @@ def _edges(rows: Sequence[Row]) -> list[EdgeFacts]:
 
 def edges_by_ids(scope: GraphScope, ids: Iterable[UUID]) -> BoundQuery[list[EdgeFacts]]:
     """The agent's edges of these ids, the most recently updated first."""
-    return BoundQuery(_edges_by_ids(), {**scope.sql_params, "ids": list(ids)}, _edges)
+    return BoundQuery(_edges_by_ids(), {**scope.sql_params, "ids": uuid_array(ids)}, _edges)
 
 
 @cache
@@ -157,7 +158,7 @@ def _newest_edges() -> CompiledStatement:
 @cache
 def _edges_by_ids() -> CompiledStatement:
     edges = select(GraphEdge).where(
-        GraphEdge.agent_id == OWNED_AGENT_ID, is_supported(GraphEdge), GraphEdge.id == ANY_OF_LISTED
+        is_owned(GraphEdge.agent_id), is_supported(GraphEdge), GraphEdge.id == ANY_OF_IDS
     )
     return CompiledStatement(_with_ends(edges.subquery()))
 

@@ -13,7 +13,7 @@ from uuid import UUID
 from shared.database.statements import CompiledStatement, InTransaction, expand_values
 from shared.graph.entity_resolution.normalization import discriminators
 from shared.graph.prompt_format import quote_name
-from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.tools import ToolRefusalError
 
 
@@ -66,7 +66,7 @@ MAX_CANDIDATES: Final = 5
 _NEIGHBOURS_PER_SIDE: Final = 12
 """Names compared before and after the new one, in each sort order."""
 _NODE_NAMES_SQL: Final = (
-    f"select id, name from graph_nodes where agent_id = {OWNED_AGENT_ID_SQL} and id in ({{values}})"
+    f"select id, name from graph_nodes where {IS_OWNED_SQL} and id in ({{values}})"
 )
 
 

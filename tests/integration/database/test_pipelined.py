@@ -101,6 +101,19 @@ async def test_the_first_error_is_raised_and_the_rest_is_skipped(
     assert await rows_of(connection, bound("select * from words")) == [[]]
 
 
+async def test_a_failed_commit_is_an_error(connection: PipelinedConnection) -> None:
+    create = "create temp table pairs (a int primary key, b int references pairs deferrable initially deferred)"
+    await connection.run_together([bound(create)])
+    insert = bound("insert into pairs values (1, 2)")
+    with pytest.raises(psycopg.errors.ForeignKeyViolation):
+        await connection.run_together([insert])
+    with pytest.raises(psycopg.errors.ForeignKeyViolation):
+        await connection.run_together([bound("begin"), insert, bound("commit")])
+    assert await rows_of(connection, bound("select * from pairs")) == [[]]
+    await connection.run_together([insert, bound("insert into pairs values (2, 1)")])
+    assert await rows_of(connection, bound("select count(*) from pairs")) == [[(2,)]]
+
+
 async def test_a_value_without_representation_sends_nothing(
     connection: PipelinedConnection,
 ) -> None:
