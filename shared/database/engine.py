@@ -83,9 +83,10 @@ _SERVER_SETTINGS: Final = {
     "statement_timeout": f"{STATEMENT_TIMEOUT_SECONDS}s",
     "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_TIMEOUT_SECONDS}s",
 }
-# The statements without SQLAlchemy look up few rows by an index. While a table is small, PostgreSQL would rather read it
-# whole, and keeps such a plan until it analyses the table again; by then the table may have grown a thousandfold.
-_DIRECT_SETTINGS: Final = {"enable_seqscan": "off", "jit": "off"}
+# The statements without SQLAlchemy look up few rows by an index, in its order. While a table is small, PostgreSQL would
+# rather read all of it, or of an index, and sort; it keeps such a plan until it analyses the table again, and by then the
+# table may have grown a hundredfold.
+_DIRECT_SETTINGS: Final = {"enable_seqscan": "off", "random_page_cost": "1.1", "jit": "off"}
 
 
 def _as_options(settings: Mapping[str, str]) -> str:
