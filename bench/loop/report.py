@@ -132,19 +132,24 @@ def _as_mib(size: float) -> str:
 LIMITS: Final = """\
 ## What limits them
 
-Examined on 2026-11-25 with pg_stat_statements, pg_walinspect, a count of round trips and profiles of the clients.
+Examined on 2026-11-26 with pg_stat_statements, auto_explain, pg_walinspect, perf, a count of round trips and profiles of
+the clients.
 
-- **Round trips and statements.** What a step reads at its start, what the tools of an answer read, and what lies
-  between two calls of the model is one round trip each: a pipeline, which is counted once. A statement in it takes
-  0.035 ms of the client's processor time. Next steps: fewer statements for an answer, and the writes of several steps
-  together, see [decision 0025](decisions/0025-simulate-the-protocol.md).
+- **Statements.** What a step reads at its start, what the tools of an answer read, and what lies between two calls of
+  the model is one round trip each, which leaves in one packet
+  ([decision 0030](decisions/0030-direct-connections.md)). Of PostgreSQL's time four fifths are its own code, a twentieth
+  is `fdatasync`; what a statement reads is little now, so the number of statements counts. Next steps: an answer's cost
+  and the next reservation in one statement, the names of an answer in one, and the writes of several steps together,
+  see [decision 0025](decisions/0025-simulate-the-protocol.md).
+- **Python.** Four fifths of a worker's time are the interpreter, spread over the code of the tool loop, the names and the
+  survey of the graph; no function takes more than a twentieth.
 - **Waiting for locks.** With 32 agents the statements of an iteration wait about 0.3 s for the row with the
   installation's spending of the day, and 0.08 s for their agent's turn to write with tools. While two cores are busy
   this costs little. Next steps: slices of the installation's budget, and the graph's head in place of a turn.
 - **WAL.** The words of nodes in the search index take a quarter, phase runs and contexts a quarter, calls a fifth:
   each call is written twice (opened with its reservation, closed with its cost). Next steps: a call is written once,
   with its answer; a context as the difference to an earlier one.
-- **Foreign keys.** 177 checks, 383 before [decision 0026](decisions/0026-fewer-foreign-keys.md).
+- **Foreign keys.** 179 checks, 383 before [decision 0026](decisions/0026-fewer-foreign-keys.md).
 - **The model's client.** An answer over HTTP takes 0.9 ms of the client's processor time, 2.0 ms with the SDK's own
   models and its other transport. An answer that is streamed in 60 events, one by one, takes about 8 ms: each event
   wakes the process.

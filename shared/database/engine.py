@@ -93,6 +93,8 @@ def _as_options(settings: Mapping[str, str]) -> str:
     return " ".join(f"-c {key}={value}" for key, value in settings.items())
 
 
+_STALE_PLAN: Final = "cached plan"
+"""In the error of a prepared statement whose table was migrated. The connection has forgotten it then."""
 _ROLLED_BACK: Final = "VG001"
 """SQLSTATE of the function `roll_back()`."""
 
@@ -177,7 +179,7 @@ class Database:
     async def connection(self) -> AsyncIterator[PipelinedConnection]:
         """A connection without SQLAlchemy and outside of a transaction, for compiled statements.
 
-        Raises RetrySoonError if PostgreSQL is unavailable.
+        Raises RetrySoonError if PostgreSQL is unavailable, or if a table was migrated meanwhile.
         """
         cancellations = _pending_cancellations()
         if self._direct.closed:
@@ -194,6 +196,10 @@ class Database:
                     # It may be amid a pipeline, and would then ignore the statements of the next user.
                     await connection.close()
                     raise
+        except psycopg.errors.FeatureNotSupported as error:
+            if _STALE_PLAN not in str(error):
+                raise
+            raise _unavailable(_first_line(error), cancellations) from error
         except PoolTimeout as error:
             reason = f"no connection within {CONNECT_TIMEOUT_SECONDS} s: it is not running, or all of them are busy"
             raise _unavailable(reason, cancellations) from error

@@ -180,7 +180,9 @@ async def run_together(
         for cursor, (sql, values) in zip(cursors, statements, strict=True):
             await cursor.execute(sql, values)
     transformer = Transformer.from_context(connection)
-    return [Result(transformer, cursor.pgresult) for cursor in cursors if cursor.pgresult]
+    results = [cursor.pgresult for cursor in cursors]
+    assert None not in results
+    return [Result(transformer, result) for result in results if result is not None]
 
 
 class _Key(NamedTuple):

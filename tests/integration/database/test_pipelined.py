@@ -9,11 +9,13 @@ from uuid import UUID
 import psycopg
 import pytest
 from psycopg.types.json import Jsonb
+from sqlalchemy import text
 
 from shared.database import pipelined
 from shared.database.engine import Database
 from shared.database.pipelined import PREPARE_AFTER, BoundStatement, PipelinedConnection
 from shared.database.statements import BoundQuery, CompiledStatement
+from shared.errors import RetrySoonError
 from tests.support.seeds import first_seed, repeatable, seed_count
 from tests.support.waiting import wait_until
 
@@ -170,6 +172,19 @@ async def test_a_statement_is_prepared_anew_when_its_table_has_changed(
     assert await rows_of(connection, read) == [[("one", 1)]]
 
 
+async def test_a_migration_beside_the_worker_uses_up_no_attempt(database_url: str) -> None:
+    database = Database(database_url, name="test", pool_size=1)
+    read = BoundQuery(CompiledStatement("select * from users"), {}, len)
+    for _ in range(PREPARE_AFTER + 1):
+        assert await database.read(read) == 0
+    async with database.transaction() as session:
+        await session.execute(text("alter table users add column added int"))
+    with pytest.raises(RetrySoonError, match="cached plan"):
+        await database.read(read)
+    assert await database.read(read) == 0
+    await database.close()
+
+
 class Sleep:
     """Statements that run long, watched from another connection."""
 
@@ -259,9 +274,10 @@ class Walk:
                     expected.append([(number,) for number in seen])
                 case _:
                     # Of one of many texts, so that some are prepared, and some evicted.
-                    text = f"select $1::int + {self.random.randrange(12)} - $1"
-                    statements.append(bound(text, self.random.choice([1, 2**20])))
-                    expected.append([(int(text.split()[3]),)])
+                    number = self.random.randrange(12)
+                    sum_ = bound(f"select $1::int + {number} - $1", self.random.choice([1, 2**20]))
+                    statements.append(sum_)
+                    expected.append([(number,)])
         fails = self.random.random() < 0.15
         if fails:
             place = self.random.randrange(len(statements) + 1)
