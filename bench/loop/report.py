@@ -142,10 +142,10 @@ the clients.
   and the next reservation in one statement, the names of an answer in one, and the writes of several steps together,
   see [decision 0025](decisions/0025-simulate-the-protocol.md).
 - **Python.** Four fifths of a worker's time are the interpreter, spread over the code of the tool loop, the names and the
-  survey of the graph; no function takes more than a twentieth.
-- **Waiting for locks.** With 32 agents the statements of an iteration wait about 0.3 s for the row with the
-  installation's spending of the day, and 0.08 s for their agent's turn to write with tools. While two cores are busy
-  this costs little. Next steps: slices of the installation's budget, and the graph's head in place of a turn.
+  survey of the graph.
+- **Waiting for locks.** With 32 agents the statements of an iteration wait 60 ms in all for the row with the
+  installation's spending of the day, and for their agent's turn to write with tools. While two cores are busy this
+  costs little. Next steps: slices of the installation's budget, and the graph's head in place of a turn.
 - **WAL.** The words of nodes in the search index take a quarter, phase runs and contexts a quarter, calls a fifth:
   each call is written twice (opened with its reservation, closed with its cost). Next steps: a call is written once,
   with its answer; a context as the difference to an earlier one.
