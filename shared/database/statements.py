@@ -312,7 +312,8 @@ class RoundTrip:
         after = [_COMMIT] if commits and not is_whole else []
         driver = await driver_connection(session)
         results = await run_together(driver, [*before, *statements, *after])
-        for (query, answer), result in zip(self._queries, results[len(before) :], strict=False):
+        own = results[len(before) : len(before) + len(statements)]
+        for (query, answer), result in zip(self._queries, own, strict=True):
             answer.value = query.read(result.rows())
 
 
