@@ -22,7 +22,7 @@ from psycopg.waiting import Ready, Wait
 PREPARE_AFTER: Final = 5
 """Times that a statement runs on a connection before it is prepared."""
 PREPARED_MAX: Final = 200
-"""Statements that stay prepared on a connection. PostgreSQL keeps their plans, up to about 100 kB each."""
+"""Statements that stay prepared on a connection: PostgreSQL keeps their plans in its memory."""
 _COUNTED_MAX: Final = 1000
 _CACHED_ROW_CLASSES: Final = 512
 
@@ -172,7 +172,7 @@ class PipelinedConnection(AsyncConnection[Any]):
 async def run_together(
     connection: AsyncConnection[Any], statements: Sequence[BoundStatement]
 ) -> list[Result]:
-    """The same on any connection of psycopg, with psycopg's pipeline."""
+    """Like `PipelinedConnection.run_together`, on any connection: another one uses psycopg's pipeline."""
     if isinstance(connection, PipelinedConnection):
         return await connection.run_together(statements)
     async with connection.pipeline() if len(statements) > 1 else nullcontext():
@@ -180,9 +180,11 @@ async def run_together(
         for cursor, (sql, values) in zip(cursors, statements, strict=True):
             await cursor.execute(sql, values)
     transformer = Transformer.from_context(connection)
-    results = [cursor.pgresult for cursor in cursors]
-    assert None not in results
-    return [Result(transformer, result) for result in results if result is not None]
+    results: list[Result] = []
+    for cursor in cursors:
+        assert cursor.pgresult is not None
+        results.append(Result(transformer, cursor.pgresult))
+    return results
 
 
 class _Key(NamedTuple):

@@ -10,7 +10,7 @@ from shared.agents.contexts import load_texts
 from shared.database.statements import BoundQuery, CompiledStatement, Executor, RoundTrip, Row
 from shared.database.tables import Step
 from shared.graph.context.survey import build_survey
-from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.scope import IS_OWNED_SQL, GraphScope
 from shared.workflow import steps
 
 _StepGroup = tuple[UUID | None, str, int]
@@ -24,7 +24,7 @@ _STORED_SURVEY: Final = CompiledStatement(
     from (values (1)) as once left join lateral (
     with runs as materialized (
       select agent_id, step_id, context_sha256 from llm_interactions
-      where iteration_id = :of_iteration and (agent_id = {OWNED_AGENT_ID_SQL}) is true
+      where iteration_id = :of_iteration and {IS_OWNED_SQL}
         and phase in ('knowledge_acquisition', 'analysis_generation')
     )
     select contexts.agent_id, contexts.sha256, contexts.created_at

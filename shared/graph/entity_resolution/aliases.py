@@ -55,8 +55,9 @@ class NameLookup:
     """Neighbouring keys and the nodes that own them; empty if the name is reserved already."""
 
 
-# A name can belong to a node that this transaction has yet to write. Ranges and orders are equalities, written so that
-# PostgreSQL uses the index of the key or name: while it believes that there are few names, it reads all of the type.
+# A name can belong to a node that this transaction has yet to write. The conditions on key and name are equalities, written
+# as ranges with an order, so that PostgreSQL uses the index of the key or name. With equalities it reads all rows of the
+# type while its statistics count few.
 _LOOK_UP_SQL: Final = f"""
     with held as materialized (
         select found.* from unnest(array[{{values}}]) as given (key) cross join lateral (

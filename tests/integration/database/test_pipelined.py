@@ -219,7 +219,7 @@ async def sleep(database_url: str) -> AsyncIterator[Sleep]:
 
 async def test_a_lost_connection_is_closed(connection: PipelinedConnection, sleep: Sleep) -> None:
     sleeping = asyncio.create_task(rows_of(connection, bound(sleep.SQL)))
-    await wait_until(sleep.runs, what="the statement runs")
+    await wait_until(sleep.runs, what="the statement to run")
     await sleep.kill()
     with pytest.raises(psycopg.OperationalError):
         await sleeping
@@ -232,11 +232,11 @@ async def test_a_cancelled_trip_ends_its_statement(database_url: str, sleep: Sle
     database = Database(database_url, name="test", pool_size=1)
     read = BoundQuery(CompiledStatement(sleep.SQL), {}, lambda rows: rows)
     sleeping = asyncio.create_task(database.read(read))
-    await wait_until(sleep.runs, what="the statement runs")
+    await wait_until(sleep.runs, what="the statement to run")
     sleeping.cancel()
     with pytest.raises(asyncio.CancelledError):
         await sleeping
-    await wait_until(sleep.has_ended, what="the statement has ended")
+    await wait_until(sleep.has_ended, what="the statement to end")
     one = BoundQuery(CompiledStatement("select 1"), {}, lambda rows: rows[0][0])
     assert await database.read(one) == 1
     await database.close()
