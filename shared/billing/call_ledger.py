@@ -5,10 +5,10 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, cast
 from uuid import UUID
 
 import orjson
@@ -20,7 +20,7 @@ from shared.billing import reservations
 from shared.billing.reservations import Attempt
 from shared.database import ids
 from shared.database.engine import Database
-from shared.database.statements import STRICT, BoundQuery, CompiledStatement, Executor, RoundTrip
+from shared.database.statements import BoundQuery, CompiledStatement, Executor, RoundTrip, Row
 from shared.database.tables import Call
 from shared.database.unit_of_work import FollowUp
 from shared.enums import CallKind, Phase
@@ -54,6 +54,16 @@ NewRow = Mapping[str, Any]
 """The values of a call's row, by column."""
 
 
+def _dump(value: Any, option: int = 0) -> bytes:
+    """`value` as compact JSON. What JSON has no type for becomes a string."""
+    try:
+        return orjson.dumps(value, default=str, option=option)
+    except orjson.JSONEncodeError:
+        # It accepts neither integers of more than 64 bits nor lone surrogates.
+        is_sorted = bool(option & orjson.OPT_SORT_KEYS)
+        return json.dumps(value, default=str, sort_keys=is_sorted, separators=(",", ":")).encode()
+
+
 @dataclass(frozen=True)
 class CallRequest:
     """A call to be made. `content` is everything that determines the answer; `summary` is what the user sees of it."""
@@ -70,12 +80,7 @@ class CallRequest:
     @cached_property
     def canonical(self) -> bytes:
         """The request as canonical JSON."""
-        content = [self.kind, self.content]
-        try:
-            return orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
-        except orjson.JSONEncodeError:
-            # It accepts neither integers of more than 64 bits nor lone surrogates.
-            return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
+        return _dump([self.kind, self.content], option=orjson.OPT_SORT_KEYS)
 
     @cached_property
     def hash(self) -> str:
@@ -181,15 +186,17 @@ def open_calls(
     """
     priced_rows = [{**row, "usd": max_costs[row["id"]]} for row in rows]
     params = reservations.reservation_params(agent_id, max_costs)
-    query = BoundQuery(
-        _OPEN_PAID, {**params, "rows": json.dumps(priced_rows, default=str), STRICT: False}, list
+    alone = BoundQuery(
+        _OPEN_PAID,
+        {**params, "rows": _dump(priced_rows).decode()},
+        lambda rows: _Opening(*rows[0]),
     )
-    inserted = trip.ask(query)
+    opening = trip.ask_merged(_pay, _Payment(openings=priced_rows), alone)
 
     async def finish(session: Executor) -> OpenedCalls:
-        if not inserted.value[0].is_opened:
+        if not opening.value.is_opened:
             return await _open_each(session, agent_id, rows, max_costs)
-        day = await reservations.check_reserved(session, params, inserted.value[0])
+        day = await reservations.check_reserved(session, params, opening.value)
         if day is None:
             return [Call(**row, attempts=0) for row in rows], ()
         calls = [
@@ -215,13 +222,17 @@ def answer_paid_call(
     )
     params = {
         **closing,
-        "answer": json.dumps(answer.content),
+        "answer": answer.content,
         "input_tokens": answer.input_tokens,
         "output_tokens": answer.output_tokens,
         "cost_usd": answer.cost_usd,
-        STRICT: False,
     }
-    is_settled = trip.ask(BoundQuery(_ANSWER_PAID, params, lambda rows: bool(rows[0].is_settled)))
+    alone = BoundQuery(
+        _ANSWER_PAID,
+        {**params, "answer": _dump(answer.content).decode()},
+        lambda rows: bool(rows[0].is_settled),
+    )
+    is_settled = trip.ask_merged(_pay, _Payment(closings=[params]), alone)
 
     async def finish(session: Executor) -> None:
         if not is_settled.value:
@@ -230,6 +241,65 @@ def answer_paid_call(
             await reservations.close(session, closing)
 
     return finish
+
+
+class _Opening(NamedTuple):
+    is_opened: bool
+    agent_day: date | None
+    installation_day: date | None
+
+
+@dataclass(frozen=True)
+class _Payment:
+    """Answers to paid calls, and calls that are to be sent: a part of `_PAY`."""
+
+    closings: Sequence[Mapping[str, Any]] = ()
+    openings: Sequence[Mapping[str, Any]] = ()
+
+
+def _pay(payments: Sequence[_Payment]) -> BoundQuery[Sequence[bool | _Opening]]:
+    """Closes and opens all calls with one change to each day of a budget. For a commit; see `RoundTrip.ask_merged`.
+
+    Each answer is settled, and each call is opened with its reservation.
+    """
+
+    def read(rows: Sequence[Row]) -> Sequence[bool | _Opening]:
+        opening = _Opening(True, rows[0].day, rows[0].day)
+        return [opening if payment.openings else True for payment in payments]
+
+    closings = [row for payment in payments for row in payment.closings]
+    openings = [row for payment in payments for row in payment.openings]
+    changes = [
+        {
+            "day": row["day"],
+            "spent_usd": row["spent_usd"],
+            "spent_calls": row["spent_calls"],
+            "reserved_usd": -row["held_usd"],
+            "reserved_calls": -row["held_calls"],
+            "scope": scope,
+        }
+        for row in closings
+        for scope in (row["agent"], reservations.INSTALLATION)
+    ] + [
+        {
+            "spent_usd": 0,
+            "spent_calls": 0,
+            "reserved_usd": row["usd"],
+            "reserved_calls": 1,
+            "scope": scope,
+        }
+        for row in openings
+        for scope in (row["agent_id"], reservations.INSTALLATION)
+    ]
+    params = {
+        "installation": reservations.INSTALLATION,
+        "closings": _dump(closings).decode(),
+        "closings_count": len(closings),
+        "openings": _dump(openings).decode(),
+        "openings_count": len(openings),
+        "changes": _dump(changes).decode(),
+    }
+    return BoundQuery(_PAY, params, read)
 
 
 @dataclass(frozen=True)
@@ -298,8 +368,7 @@ opened as (
   returning id
 )
 select opened.id is not null as is_opened, of_agent.day as agent_day,
-  of_installation.day as installation_day,
-  case when :strict and of_installation.day is null then roll_back() end
+  of_installation.day as installation_day
 from (values (1)) as once left join opened on true left join of_agent on true
 left join of_installation on true
 """)
@@ -327,6 +396,67 @@ with closed as (
   returning id
 ),
 {reservations.SETTLE_CTES}
-select exists (select from closed) as is_settled,
-  case when :strict and not exists (select from closed) then roll_back() end
+select exists (select from closed) as is_settled
+""")
+
+# The budgets are changed first and compared with their caps afterwards: who does not fit in pays alone. The agents' days
+# are locked before the installation's.
+_PAY: Final = CompiledStatement("""
+with closed as (
+  update calls
+  set answer = closing.answer, input_tokens = closing.input_tokens,
+    output_tokens = closing.output_tokens, cost_usd = closing.cost_usd,
+    answered_at = clock_timestamp(), reserved_usd = null, reserved_on = null,
+    assumed_usd = calls.assumed_usd + closing.assumed_usd
+  from jsonb_to_recordset(cast(:closings as jsonb)) as closing (
+    call uuid, number integer, assumed_usd numeric, answer jsonb, input_tokens integer,
+    output_tokens integer, cost_usd numeric)
+  where calls.id = closing.call and calls.attempts = closing.number
+    and calls.reserved_on is not null and calls.answered_at is null
+  returning 1
+),
+opened as (
+  insert into calls (id, agent_id, iteration_id, step_id, interaction_id, kind, phase, model,
+    request_hash, request, attempts, reserved_usd, reserved_on, sent_at)
+  select id, agent_id, iteration_id, step_id, interaction_id, kind, phase, model, request_hash,
+    request, 1, usd, cast(statement_timestamp() at time zone 'UTC' as date), clock_timestamp()
+  from jsonb_to_recordset(cast(:openings as jsonb)) as opening (
+    id uuid, agent_id uuid, iteration_id uuid, step_id uuid, interaction_id uuid, kind text,
+    phase text, model text, request_hash text, request jsonb, usd numeric)
+  on conflict do nothing
+  returning 1
+),
+change as materialized (
+  select scope, coalesce(day, cast(statement_timestamp() at time zone 'UTC' as date)) as day,
+    sum(spent_usd) as spent_usd, sum(spent_calls) as spent_calls, sum(reserved_usd) as reserved_usd,
+    sum(reserved_calls) as reserved_calls, bool_or(day is null) as is_reservation
+  from jsonb_to_recordset(cast(:changes as jsonb)) as part (
+    scope uuid, day date, spent_usd numeric, spent_calls integer, reserved_usd numeric,
+    reserved_calls integer)
+  group by 1, 2
+),
+changed as (
+  insert into budget_days as kept (scope, day, reserved_usd, reserved_calls)
+  select scope, day, reserved_usd, reserved_calls from change
+  order by scope = :installation, scope, day
+  on conflict (scope, day) do update
+  set reserved_usd = kept.reserved_usd + excluded.reserved_usd,
+    reserved_calls = kept.reserved_calls + excluded.reserved_calls,
+    (spent_usd, spent_calls) = (
+      select kept.spent_usd + change.spent_usd, kept.spent_calls + change.spent_calls from change
+      where change.scope = kept.scope and change.day = kept.day)
+  returning scope, day, spent_usd + reserved_usd as usd, spent_calls + reserved_calls as calls
+)
+select cast(statement_timestamp() at time zone 'UTC' as date) as day,
+  case when (select count(*) from closed) < :closings_count
+    or (select count(*) from opened) < :openings_count
+    or exists (
+      select from changed join change using (scope, day)
+      left join agents on agents.id = scope
+      left join installation_budget on scope = :installation
+      where is_reservation and (agents.id is null and scope <> :installation
+        or (usd <= coalesce(budget_usd_per_day, usd_per_day)
+          and calls <= coalesce(budget_calls_per_day, calls_per_day)) is false)
+    )
+    then roll_back() end
 """)

@@ -3,9 +3,10 @@
 import asyncio
 import select
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeVar
+from uuid import UUID
 
 import psycopg
 from psycopg import AsyncConnection
@@ -17,8 +18,9 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
 from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
+from shared.database.group_commit import GroupCommit, RejectedError
 from shared.database.pipelined import PipelinedConnection
-from shared.database.statements import BoundQuery, RoundTrip, Transaction
+from shared.database.statements import BoundQuery, RoundTrip, Transaction, commit_together
 from shared.errors import RetrySoonError
 
 T = TypeVar("T")
@@ -139,6 +141,7 @@ class Database:
             check=_discard_unless_quiet,
             open=False,
         )
+        self._group_commit = GroupCommit(self._write_alone, self._write_group)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncSession]:
@@ -219,11 +222,18 @@ class Database:
         async with self.connection() as connection:
             await trip.make(connection)
 
-    async def write(self, trip: RoundTrip) -> None:
+    async def write(self, trip: RoundTrip, agent_id: UUID | None = None) -> None:
         """Make `trip` in a transaction without SQLAlchemy, which takes this one round trip.
 
-        Raises UndoneError if a statement forbids to commit, and otherwise like `connection`.
+        If it locks rows of one agent only, its `agent_id` lets it be committed together with trips of other agents. Raises
+        UndoneError if a statement forbids to commit, and otherwise like `connection`.
         """
+        if agent_id is None:
+            await self._write_alone(trip)
+        else:
+            await self._group_commit.write(agent_id, trip)
+
+    async def _write_alone(self, trip: RoundTrip) -> None:
         async with self.connection() as connection:
             try:
                 await trip.make(connection, begins=True, commits=True)
@@ -231,6 +241,17 @@ class Database:
                 await connection.rollback()
                 raise_if_undone(error)
                 raise
+
+    async def _write_group(self, trips: Sequence[RoundTrip]) -> None:
+        """Makes the trips in one transaction. Raises RejectedError if nothing was written, otherwise like `connection`."""
+        async with self.connection() as connection:
+            try:
+                await commit_together(connection, trips)
+            except Exception as error:
+                if connection.closed:  # Then the outcome is unknown.
+                    raise
+                await connection.rollback()
+                raise RejectedError from error
 
     @asynccontextmanager
     async def direct_transaction(self, trip: RoundTrip) -> AsyncIterator[Transaction]:

@@ -8,7 +8,7 @@ the transaction of a session, or on a connection of psycopg.
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
@@ -260,23 +260,50 @@ _BEGIN: Final = BoundStatement(b"begin", ())
 _SAVEPOINT: Final = BoundStatement(f"savepoint {BEFORE_COMMIT}".encode(), ())
 _COMMIT: Final = BoundStatement(b"commit", ())
 
+Merge = Callable[[Sequence[Any]], BoundQuery[Sequence[Any]]]
+"""Makes one statement of the parts of several; its result has one value for each part."""
+
+
+class _Asked(NamedTuple):
+    query: BoundQuery[Any]
+    receive: Callable[[Any], None]
+
+
+class _Part(NamedTuple):
+    """A part of a merged statement, and what is asked instead unless the trip commits."""
+
+    merge: Merge
+    value: Any
+    alone: _Asked
+
 
 @dataclass(frozen=True)
 class RoundTrip:
     """Statements that do not need each other's results, sent together: waiting for each takes longer than running it."""
 
-    _queries: list[tuple[BoundQuery[Any], PendingResult[Any]]] = field(default_factory=list)
+    _queries: list[_Asked | _Part] = field(default_factory=list)
     _computations: list[tuple[Callable[[], Any], PendingResult[Any]]] = field(default_factory=list)
 
     def ask(self, query: BoundQuery[T]) -> PendingResult[T]:
         answer = PendingResult[T]()
-        self._queries.append((query, answer))
+        self._queries.append(_Asked(query, partial(setattr, answer, "value")))
         return answer
 
     def ask_first(self, query: BoundQuery[T]) -> PendingResult[T]:
         """Like `ask`, before what was asked so far."""
         answer = PendingResult[T]()
-        self._queries.insert(0, (query, answer))
+        self._queries.insert(0, _Asked(query, partial(setattr, answer, "value")))
+        return answer
+
+    def ask_merged(self, merge: Merge, part: Any, alone: BoundQuery[T]) -> PendingResult[T]:
+        """Asks `alone`, or, if the trip commits, the statement that `merge` makes of all parts that are committed together.
+
+        It takes the place of the last part, and must raise an error itself if the result of a part forbids to commit. A trip
+        can have parts of one statement only.
+        """
+        answer = PendingResult[T]()
+        asked = _Asked(alone, partial(setattr, answer, "value"))
+        self._queries.append(_Part(merge, part, asked))
         return answer
 
     def then(self, compute: Callable[[], T]) -> PendingResult[T]:
@@ -293,28 +320,78 @@ class RoundTrip:
         STRICT must then raise an error itself if its result forbids to commit. In a transaction that has begun before, such
         an error leaves the savepoint BEFORE_COMMIT.
         """
-        await self._run(session, begins=begins, commits=commits)
+        asked = (
+            _asked_to_commit([self])
+            if commits
+            else [query.alone if isinstance(query, _Part) else query for query in self._queries]
+        )
+        if asked or begins or commits:
+            _receive(asked, await _run(session, asked, begins=begins, commits=commits))
+        self._compute()
+
+    def _compute(self) -> None:
         for compute, answer in self._computations:
             answer.value = compute()
 
-    async def _run(self, session: Executor, *, begins: bool, commits: bool) -> None:
-        statements = [
-            query.statement.bind(
-                {**query.params, STRICT: commits} if STRICT in query.params else query.params
-            )
-            for query, _ in self._queries
-        ]
-        if not statements and not (begins or commits):
-            return
-        # What is sent together outside of a transaction is one.
-        is_whole = begins and commits
-        before = [] if is_whole else [_BEGIN] if begins else [_SAVEPOINT] if commits else []
-        after = [_COMMIT] if commits and not is_whole else []
-        driver = await driver_connection(session)
-        results = await run_together(driver, [*before, *statements, *after])
-        own = results[len(before) : len(before) + len(statements)]
-        for (query, answer), result in zip(self._queries, own, strict=True):
-            answer.value = query.read(result.rows())
+
+async def commit_together(connection: PipelinedConnection, trips: Sequence[RoundTrip]) -> None:
+    """Makes several trips, which do not lock the same rows, in one transaction that takes one round trip.
+
+    What comes before the merged statement is run first, trip by trip, then that statement, then the rest. Errors are
+    those of `RoundTrip.make`; if there is one, nothing was written.
+    """
+    asked = _asked_to_commit(trips)
+    _receive(asked, await _run(connection, asked, begins=True, commits=True))
+    for trip in trips:
+        trip._compute()
+
+
+def _asked_to_commit(trips: Sequence[RoundTrip]) -> list[_Asked]:
+    before: list[_Asked] = []
+    after: list[_Asked] = []
+    parts: list[_Part] = []
+    for trip in trips:
+        last_part = max(
+            (place for place, query in enumerate(trip._queries) if isinstance(query, _Part)),
+            default=len(trip._queries),
+        )
+        for place, query in enumerate(trip._queries):
+            if isinstance(query, _Part):
+                parts.append(query)
+            else:
+                (before if place < last_part else after).append(query)
+    return [*before, *([_merged(parts)] if parts else ()), *after]
+
+
+def _merged(parts: Sequence[_Part]) -> _Asked:
+    def receive(values: Sequence[Any]) -> None:
+        for part, value in zip(parts, values, strict=True):
+            part.alone.receive(value)
+
+    return _Asked(parts[0].merge([part.value for part in parts]), receive)
+
+
+def _receive(asked: Sequence[_Asked], results: Sequence[Result]) -> None:
+    for (query, receive), result in zip(asked, results, strict=True):
+        receive(query.read(result.rows()))
+
+
+async def _run(
+    session: Executor, asked: Sequence[_Asked], *, begins: bool, commits: bool
+) -> Sequence[Result]:
+    statements = [
+        query.statement.bind(
+            {**query.params, STRICT: commits} if STRICT in query.params else query.params
+        )
+        for query, _ in asked
+    ]
+    # What is sent together outside of a transaction is one.
+    is_whole = begins and commits
+    before = [] if is_whole else [_BEGIN] if begins else [_SAVEPOINT] if commits else []
+    after = [_COMMIT] if commits and not is_whole else []
+    driver = await driver_connection(session)
+    results = await run_together(driver, [*before, *statements, *after])
+    return results[len(before) : len(before) + len(statements)]
 
 
 _CACHED_STATEMENTS: Final = 128

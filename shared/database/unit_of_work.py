@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
+from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -69,16 +70,18 @@ class UnitOfWork:
         *,
         claim: BoundQuery[Any] | None = None,
         waits: bool = True,
+        agent_id: UUID | None = None,
     ) -> None:
         """Each transaction starts with `fence`, whose `read` raises if writing is not allowed any more.
 
         The first one that is committed starts with `claim` instead, if given. Unless the unit `waits`, everything is
-        committed at once.
+        committed at once. For `agent_id` see `Database.write`.
         """
         self._database = database
         self._fence = fence
         self._claim = claim
         self._waits = waits
+        self._agent_id = agent_id
         self._lock = asyncio.Lock()
         self._stack: AsyncExitStack | None = None
         self._session: AsyncSession | None = None
@@ -305,7 +308,7 @@ class UnitOfWork:
         trip, followups = self._trip(changes, None)
         if all(isinstance(followup, Note) for followup in followups):
             with suppress(UndoneError):
-                await self._database.write(trip)
+                await self._database.write(trip, self._agent_id)
                 await _follow_up(followups, _NO_EXECUTOR)
                 return
             trip, followups = self._trip(changes, None)

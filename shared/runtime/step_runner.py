@@ -155,6 +155,7 @@ class StepRunner:
             leases.fence(lease),
             claim=leases.claim(lease, claimable.begun_at),
             waits=not self._streams_progress,
+            agent_id=lease.agent_id,
         )
         unit.after_commit(partial(failpoint, Failpoint.LEASE_TAKEN))
         if claimable.waited_seconds > self._lease_seconds or self._streams_progress:

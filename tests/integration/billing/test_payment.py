@@ -214,7 +214,7 @@ async def test_a_response_that_arrives_while_postgres_is_down_is_stored(
 
     monkeypatch.setattr(phase.model.provider, "complete", complete_and_signal)
     monkeypatch.setattr(database, "transaction", lambda: unless_away(transaction))
-    monkeypatch.setattr(database, "write", lambda trip: unless_away(partial(write, trip)))
+    monkeypatch.setattr(database, "write", lambda *args: unless_away(partial(write, *args)))
     assert await phase.loop().run() == "done"
     assert sandbox_control.billed()["llm"] == 1
     assert next(failures, None) is None, "PostgreSQL was down"
