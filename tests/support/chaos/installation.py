@@ -22,7 +22,7 @@ from shared.database.engine import Database
 from shared.failpoints import DIRECTORY, Failpoint
 from shared.runtime.provision import provision
 from shared.runtime.settings import Settings
-from tests.support.chaos import service
+from tests.support.chaos import service, statement_kills
 from tests.support.chaos.contained import PostgresContainer
 from tests.support.failpoints import arm
 from tests.support.sandbox_prices import SANDBOX_PRICES
@@ -74,6 +74,13 @@ class Installation:
     def arm(self, name: str, point: Failpoint, *, skip: int = 0, sends: str = "SIGKILL") -> None:
         """Let the replica send itself that signal at `point`, after it has passed it `skip` times."""
         arm(self._crash_directory(name), point, skip=skip, sends=sends)
+
+    def arm_statement(self, name: str, number: int) -> None:
+        """Let the replica kill itself at a statement: see `statement_kills`."""
+        statement_kills.arm_statement(self._crash_directory(name), number)
+
+    def statements_passed(self, name: str) -> int:
+        return statement_kills.points_passed(self._crash_directory(name))
 
     def armed(self) -> list[str]:
         """Failpoints that are armed and have not fired."""

@@ -73,6 +73,15 @@ async def killed_at(
     return Trial(await runner.end(agent, since), in_flight)
 
 
+async def killed_at_statement(runner: ScenarioRunner, name: str, number: int, seed: int) -> Trial:
+    """The replica is killed at the statement with this number: see `statement_kills`."""
+    runner.installation.arm_statement(name, number)
+    since = await runner.next_sequence()
+    agent = await runner.begin(seed)
+    in_flight = await runner.in_flight_at_kill(name)
+    return Trial(await runner.end(agent, since), in_flight)
+
+
 async def killed_while_draining(
     runner: ScenarioRunner, name: str, kind: StepKind, seed: int
 ) -> Trial:
