@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, Protocol, cast
 from uuid import UUID
 
 import orjson
@@ -20,7 +20,7 @@ from shared.billing import reservations
 from shared.billing.reservations import Attempt
 from shared.database import ids
 from shared.database.engine import Database
-from shared.database.statements import BoundQuery, CompiledStatement, Executor, RoundTrip, Row
+from shared.database.statements import BoundQuery, CompiledStatement, Executor, RoundTrip
 from shared.database.tables import Call
 from shared.database.unit_of_work import FollowUp
 from shared.enums import CallKind, Phase
@@ -157,14 +157,16 @@ async def answer_call(session: Executor, call_id: UUID, answer: CallAnswer) -> N
 
 def answering(call_id: UUID, answer: CallAnswer) -> BoundQuery[None]:
     """Does the same."""
-    params = {
-        "of_call": call_id,
+    return BoundQuery(_ANSWER, {"of_call": call_id, **_answer_params(answer)}, lambda _: None)
+
+
+def _answer_params(answer: CallAnswer) -> dict[str, Any]:
+    return {
         "answer": answer.content,
         "input_tokens": answer.input_tokens,
         "output_tokens": answer.output_tokens,
         "cost_usd": answer.cost_usd,
     }
-    return BoundQuery(_ANSWER, params, lambda _: None)
 
 
 MAX_FAILURES: Final = 50
@@ -184,21 +186,13 @@ def open_calls(
     If a cap does not allow it, nothing is reserved. Only the worker that holds the step's lease may call this, because no
     one else writes calls of the step. Call the returned function after the round trip: it returns the calls.
     """
-    priced_rows = [{**row, "usd": max_costs[row["id"]]} for row in rows]
-    params = reservations.reservation_params(agent_id, max_costs)
-    alone = BoundQuery(
-        _OPEN_PAID,
-        {**params, "rows": _dump(priced_rows).decode()},
-        lambda rows: _Opening(*rows[0]),
-    )
-    opening = trip.ask_merged(_pay, _Payment(openings=priced_rows), alone)
+    openings = [{**row, "usd": max_costs[row["id"]]} for row in rows]
+    opened_on = trip.ask_merged(_pay, _Payment(openings=openings))
 
     async def finish(session: Executor) -> OpenedCalls:
-        if not opening.value.is_opened:
-            return await _open_each(session, agent_id, rows, max_costs)
-        day = await reservations.check_reserved(session, params, opening.value)
+        day = opened_on.value
         if day is None:
-            return [Call(**row, attempts=0) for row in rows], ()
+            return await _open_each(session, agent_id, rows, max_costs)
         calls = [
             Call(**row, attempts=1, reserved_usd=max_costs[row["id"]], reserved_on=day)
             for row in rows
@@ -220,33 +214,15 @@ def answer_paid_call(
         if is_billed
         else reservations.released_params(attempt)
     )
-    params = {
-        **closing,
-        "answer": answer.content,
-        "input_tokens": answer.input_tokens,
-        "output_tokens": answer.output_tokens,
-        "cost_usd": answer.cost_usd,
-    }
-    alone = BoundQuery(
-        _ANSWER_PAID,
-        {**params, "answer": _dump(answer.content).decode()},
-        lambda rows: bool(rows[0].is_settled),
-    )
-    is_settled = trip.ask_merged(_pay, _Payment(closings=[params]), alone)
+    answered_on = trip.ask_merged(_pay, _Payment(closings=[{**closing, **_answer_params(answer)}]))
 
     async def finish(session: Executor) -> None:
-        if not is_settled.value:
-            # One of the two was done before, so do each on its own.
+        if answered_on.value is None:
+            # One of the two was done before, or another payment does not fit in.
             await answer_call(session, attempt.call_id, answer)
             await reservations.close(session, closing)
 
     return finish
-
-
-class _Opening(NamedTuple):
-    is_opened: bool
-    agent_day: date | None
-    installation_day: date | None
 
 
 @dataclass(frozen=True)
@@ -257,49 +233,25 @@ class _Payment:
     openings: Sequence[Mapping[str, Any]] = ()
 
 
-def _pay(payments: Sequence[_Payment]) -> BoundQuery[Sequence[bool | _Opening]]:
-    """Closes and opens all calls with one change to each day of a budget. For a commit; see `RoundTrip.ask_merged`.
+def _pay(payments: Sequence[_Payment]) -> BoundQuery[Sequence[date]]:
+    """Settles each answer, and opens each call with its reservation, with one change to each day of a budget.
 
-    Each answer is settled, and each call is opened with its reservation.
+    For `RoundTrip.ask_merged`. Its result is the day of the reservations, for each payment.
     """
-
-    def read(rows: Sequence[Row]) -> Sequence[bool | _Opening]:
-        opening = _Opening(True, rows[0].day, rows[0].day)
-        return [opening if payment.openings else True for payment in payments]
-
     closings = [row for payment in payments for row in payment.closings]
     openings = [row for payment in payments for row in payment.openings]
     changes = [
-        {
-            "day": row["day"],
-            "spent_usd": row["spent_usd"],
-            "spent_calls": row["spent_calls"],
-            "reserved_usd": -row["held_usd"],
-            "reserved_calls": -row["held_calls"],
-            "scope": scope,
-        }
-        for row in closings
-        for scope in (row["agent"], reservations.INSTALLATION)
-    ] + [
-        {
-            "spent_usd": 0,
-            "spent_calls": 0,
-            "reserved_usd": row["usd"],
-            "reserved_calls": 1,
-            "scope": scope,
-        }
-        for row in openings
-        for scope in (row["agent_id"], reservations.INSTALLATION)
+        *map(reservations.settlement, closings),
+        *(reservations.reservation(row["agent_id"], row["usd"]) for row in openings),
     ]
     params = {
-        "installation": reservations.INSTALLATION,
+        **reservations.change_params(changes),
         "closings": _dump(closings).decode(),
         "closings_count": len(closings),
         "openings": _dump(openings).decode(),
         "openings_count": len(openings),
-        "changes": _dump(changes).decode(),
     }
-    return BoundQuery(_PAY, params, read)
+    return BoundQuery(_PAY, params, lambda rows: [rows[0].day] * len(payments))
 
 
 @dataclass(frozen=True)
@@ -350,29 +302,6 @@ async def _open_each(
     return calls, reserved or ()
 
 
-_OPEN_PAID: Final = CompiledStatement(f"""
-with {reservations.budget_cte("not exists (select from calls where id = any(cast(:ids as uuid[])))")},
-{reservations.RESERVE_CTES},
-opened as (
-  insert into calls (id, agent_id, iteration_id, step_id, interaction_id, kind, phase, model,
-    request_hash, request, attempts, reserved_usd, reserved_on, sent_at)
-  select input.id, input.agent_id, input.iteration_id, input.step_id, input.interaction_id, input.kind,
-    input.phase, input.model, input.request_hash, input.request,
-    case when of_installation.day is null then 0 else 1 end,
-    case when of_installation.day is null then null else input.usd end, of_installation.day,
-    case when of_installation.day is not null then clock_timestamp() end
-  from budget cross join jsonb_to_recordset(cast(:rows as jsonb)) as input (
-    id uuid, agent_id uuid, iteration_id uuid, step_id uuid, interaction_id uuid, kind text,
-    phase text, model text, request_hash text, request jsonb, usd numeric)
-  left join of_installation on true
-  returning id
-)
-select opened.id is not null as is_opened, of_agent.day as agent_day,
-  of_installation.day as installation_day
-from (values (1)) as once left join opened on true left join of_agent on true
-left join of_installation on true
-""")
-
 _FAIL: Final = CompiledStatement(f"""
 with closed as (
   update calls
@@ -386,22 +315,7 @@ with closed as (
 select id from closed
 """)
 
-_ANSWER_PAID: Final = CompiledStatement(f"""
-with closed as (
-  update calls
-  set answer = cast(:answer as jsonb), input_tokens = :input_tokens,
-    output_tokens = :output_tokens, cost_usd = :cost_usd, answered_at = clock_timestamp(),
-    reserved_usd = null, reserved_on = null, assumed_usd = assumed_usd + :assumed_usd
-  where id = :call and attempts = :number and reserved_on is not null and answered_at is null
-  returning id
-),
-{reservations.SETTLE_CTES}
-select exists (select from closed) as is_settled
-""")
-
-# The budgets are changed first and compared with their caps afterwards: who does not fit in pays alone. The agents' days
-# are locked before the installation's.
-_PAY: Final = CompiledStatement("""
+_PAY: Final = CompiledStatement(f"""
 with closed as (
   update calls
   set answer = closing.answer, input_tokens = closing.input_tokens,
@@ -419,44 +333,16 @@ opened as (
   insert into calls (id, agent_id, iteration_id, step_id, interaction_id, kind, phase, model,
     request_hash, request, attempts, reserved_usd, reserved_on, sent_at)
   select id, agent_id, iteration_id, step_id, interaction_id, kind, phase, model, request_hash,
-    request, 1, usd, cast(statement_timestamp() at time zone 'UTC' as date), clock_timestamp()
+    request, 1, usd, {reservations.TODAY}, clock_timestamp()
   from jsonb_to_recordset(cast(:openings as jsonb)) as opening (
     id uuid, agent_id uuid, iteration_id uuid, step_id uuid, interaction_id uuid, kind text,
     phase text, model text, request_hash text, request jsonb, usd numeric)
   on conflict do nothing
   returning 1
 ),
-change as materialized (
-  select scope, coalesce(day, cast(statement_timestamp() at time zone 'UTC' as date)) as day,
-    sum(spent_usd) as spent_usd, sum(spent_calls) as spent_calls, sum(reserved_usd) as reserved_usd,
-    sum(reserved_calls) as reserved_calls, bool_or(day is null) as is_reservation
-  from jsonb_to_recordset(cast(:changes as jsonb)) as part (
-    scope uuid, day date, spent_usd numeric, spent_calls integer, reserved_usd numeric,
-    reserved_calls integer)
-  group by 1, 2
-),
-changed as (
-  insert into budget_days as kept (scope, day, reserved_usd, reserved_calls)
-  select scope, day, reserved_usd, reserved_calls from change
-  order by scope = :installation, scope, day
-  on conflict (scope, day) do update
-  set reserved_usd = kept.reserved_usd + excluded.reserved_usd,
-    reserved_calls = kept.reserved_calls + excluded.reserved_calls,
-    (spent_usd, spent_calls) = (
-      select kept.spent_usd + change.spent_usd, kept.spent_calls + change.spent_calls from change
-      where change.scope = kept.scope and change.day = kept.day)
-  returning scope, day, spent_usd + reserved_usd as usd, spent_calls + reserved_calls as calls
-)
-select cast(statement_timestamp() at time zone 'UTC' as date) as day,
+{reservations.CHANGE_CTES}
+select {reservations.TODAY} as day,
   case when (select count(*) from closed) < :closings_count
-    or (select count(*) from opened) < :openings_count
-    or exists (
-      select from changed join change using (scope, day)
-      left join agents on agents.id = scope
-      left join installation_budget on scope = :installation
-      where is_reservation and (agents.id is null and scope <> :installation
-        or (usd <= coalesce(budget_usd_per_day, usd_per_day)
-          and calls <= coalesce(budget_calls_per_day, calls_per_day)) is false)
-    )
+    or (select count(*) from opened) < :openings_count or {reservations.IS_EXCEEDED}
     then roll_back() end
 """)

@@ -12,57 +12,58 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
+import orjson
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import STRICT, BoundQuery, CompiledStatement, Executor, Row
+from shared.database.statements import (
+    STRICT,
+    BoundQuery,
+    CompiledStatement,
+    Executor,
+    Row,
+    attempt_query,
+)
 
-# The limit tells PostgreSQL that the table has one row. Otherwise it assumes 1,510, finds the generic plan too expensive
-# and plans the statement again for every execution.
-_BUDGET: Final = """
-  select agents.id, agents.budget_usd_per_day as usd, agents.budget_calls_per_day as calls,
-    whole.usd_per_day as whole_usd, whole.calls_per_day as whole_calls,
-    coalesce(cast(:day as date), cast(statement_timestamp() at time zone 'UTC' as date)) as day
-  from agents left join (select * from installation_budget limit 1) as whole on true
-  where agents.id = :agent
-"""
-
-RESERVE_CTES: Final = """
-of_agent as (
-  insert into budget_days as kept (scope, day, reserved_usd, reserved_calls)
-  select id, day, cast(:usd as numeric), cast(:calls as integer) from budget
-  where (:usd <= usd) is not false and (:calls <= calls) is not false
-  on conflict (scope, day) do update
-  set reserved_usd = kept.reserved_usd + excluded.reserved_usd,
-    reserved_calls = kept.reserved_calls + excluded.reserved_calls
-  where (kept.spent_usd + kept.reserved_usd + excluded.reserved_usd
-      <= (select usd from budget)) is not false
-    and (kept.spent_calls + kept.reserved_calls + excluded.reserved_calls
-      <= (select calls from budget)) is not false
-  returning kept.day
+TODAY: Final = "cast(statement_timestamp() at time zone 'UTC' as date)"
+CHANGE_CTES: Final = f"""
+change as materialized (
+  select scope, coalesce(day, {TODAY}) as day, sum(spent_usd) as spent_usd,
+    sum(spent_calls) as spent_calls, sum(reserved_usd) as reserved_usd,
+    sum(reserved_calls) as reserved_calls, bool_or(reserved_calls > 0) as is_reservation
+  from (
+    select unnest(array[agent, :installation]) as scope, part.*
+    from jsonb_to_recordset(cast(:changes as jsonb)) as part (
+      agent uuid, day date, spent_usd numeric, spent_calls integer, reserved_usd numeric,
+      reserved_calls integer)
+  ) as part
+  group by 1, 2
 ),
-of_installation as (
+changed as (
   insert into budget_days as kept (scope, day, reserved_usd, reserved_calls)
-  select :installation, of_agent.day, cast(:usd as numeric), cast(:calls as integer)
-  from of_agent, budget
-  where (:usd <= whole_usd) is not false and (:calls <= whole_calls) is not false
+  select scope, day, reserved_usd, reserved_calls from change
+  order by scope = :installation, scope, day
   on conflict (scope, day) do update
   set reserved_usd = kept.reserved_usd + excluded.reserved_usd,
-    reserved_calls = kept.reserved_calls + excluded.reserved_calls
-  where (kept.spent_usd + kept.reserved_usd + excluded.reserved_usd
-      <= (select whole_usd from budget)) is not false
-    and (kept.spent_calls + kept.reserved_calls + excluded.reserved_calls
-      <= (select whole_calls from budget)) is not false
-  returning kept.day
+    reserved_calls = kept.reserved_calls + excluded.reserved_calls,
+    (spent_usd, spent_calls) = (
+      select kept.spent_usd + change.spent_usd, kept.spent_calls + change.spent_calls from change
+      where change.scope = kept.scope and change.day = kept.day)
+  returning scope, day, spent_usd + reserved_usd as usd, spent_calls + reserved_calls as calls
 )
 """
-"""CTEs that reserve `reservation_params` for the agent and the installation, if `budget` has a row (see `budget_cte`)."""
-
-
-def budget_cte(further: str) -> str:
-    """Returns the CTE with the caps for RESERVE_CTES. Nothing is reserved unless the SQL condition `further` holds."""
-    return f"budget as ({_BUDGET} and {further} limit 1)"
-
+"""CTEs that make the changes of `change_params` to the budgets, the agents' before the installation's."""
+IS_EXCEEDED: Final = """
+exists (
+  select from changed join change using (scope, day)
+  left join agents on agents.id = scope
+  left join installation_budget on scope = :installation
+  where is_reservation and (agents.id is null and scope <> :installation
+    or (usd <= coalesce(budget_usd_per_day, usd_per_day)
+      and calls <= coalesce(budget_calls_per_day, calls_per_day)) is false)
+)
+"""
+"""Whether a cap does not allow what CHANGE_CTES has reserved, or its agent does not exist. Then undo them."""
 
 # A join, not a subquery: then the installation's row is locked after the agent's, and updated from its current version.
 SETTLE_CTES: Final = """
@@ -87,8 +88,8 @@ of_installation as (
 INSTALLATION: Final = UUID(int=0)
 """The budget scope of the whole installation."""
 
-ReserveParams = Mapping[str, Any]
-"""Parameters of RESERVE_CTES: the amounts and calls to reserve for."""
+Change = Mapping[str, Any]
+"""A change of the budgets of an agent and of the installation on one day: today if that is None."""
 SettleParams = Mapping[str, Any]
 """Parameters of SETTLE_CTES: the attempt that is over and its cost."""
 
@@ -129,41 +130,44 @@ async def reserve(
 
     The calls must have no reservation (see `write_off_call`). `day` defaults to the database's current day in UTC.
     """
-    params = reservation_params(agent_id, max_costs, day)
-    rows = await _RESERVE.rows(session, params)
-    reserved_day = await check_reserved(session, params, rows[0])
-    if reserved_day is None:
+    changes = [reservation(agent_id, usd, day) for usd in max_costs.values()]
+    params = {
+        **change_params(changes),
+        "day": day,
+        "ids": list(max_costs),
+        "max_costs": list(max_costs.values()),
+    }
+    rows = await attempt_query(session, BoundQuery(_RESERVE, params, list))
+    if rows is None:
         return None
-    return [
-        Attempt(row.id, agent_id, row.attempts, reserved_day, max_costs[row.id]) for row in rows
-    ]
+    return [Attempt(row.id, agent_id, row.attempts, row.day, max_costs[row.id]) for row in rows]
 
 
-def reservation_params(
-    agent_id: UUID, max_costs: Mapping[UUID, Decimal], day: date | None = None
-) -> ReserveParams:
-    """Returns the parameters of RESERVE_CTES."""
+def reservation(agent_id: UUID, usd: Decimal, day: date | None = None) -> Change:
     return {
         "agent": agent_id,
-        "installation": INSTALLATION,
         "day": day,
-        "usd": sum(max_costs.values(), _ZERO),
-        "calls": len(max_costs),
-        "ids": list(max_costs),
-        "bounds": list(max_costs.values()),
+        "spent_usd": 0,
+        "spent_calls": 0,
+        "reserved_usd": usd,
+        "reserved_calls": 1,
     }
 
 
-async def check_reserved(session: Executor, params: ReserveParams, row: Row) -> date | None:
-    """Returns the day of the reservation from the first result row of RESERVE_CTES; None if a cap did not allow it.
+def settlement(closing: SettleParams) -> Change:
+    """The change that settles or releases an attempt."""
+    return {
+        **closing,
+        "reserved_usd": -closing["held_usd"],
+        "reserved_calls": -closing["held_calls"],
+    }
 
-    If only the installation's cap did not allow it, releases what was reserved for the agent.
-    """
-    agent_day: date | None = row.agent_day
-    installation_day: date | None = row.installation_day
-    if agent_day is not None and installation_day is None:
-        await _UNDO_AGENT_RESERVATION.run(session, {**params, "day": agent_day})
-    return installation_day
+
+def change_params(changes: Sequence[Change]) -> Mapping[str, Any]:
+    """Returns the parameters of CHANGE_CTES."""
+    columns = ("agent", "day", "spent_usd", "spent_calls", "reserved_usd", "reserved_calls")
+    rows = [{column: change[column] for column in columns} for change in changes]
+    return {"installation": INSTALLATION, "changes": orjson.dumps(rows, default=str).decode()}
 
 
 async def settle(session: Executor, attempt: Attempt, cost_usd: Decimal | None) -> None:
@@ -276,26 +280,20 @@ async def _spend_reserved(session: Executor, scope: UUID, day: date, reserved: R
 
 
 _RESERVE: Final = CompiledStatement(f"""
-with {budget_cte("true")},
-{RESERVE_CTES},
-sent as (
+with sent as (
   update calls
-  set attempts = calls.attempts + 1, reserved_usd = wanted.usd, reserved_on = of_installation.day,
-    sent_at = clock_timestamp(), received_chars = null, progressed_at = null
-  from of_installation,
-    unnest(cast(:ids as uuid[]), cast(:bounds as numeric[])) as wanted (id, usd)
+  set attempts = calls.attempts + 1, reserved_usd = wanted.usd,
+    reserved_on = coalesce(cast(:day as date), {TODAY}), sent_at = clock_timestamp(),
+    received_chars = null, progressed_at = null
+  from unnest(cast(:ids as uuid[]), cast(:max_costs as numeric[])) as wanted (id, usd)
   where calls.id = wanted.id
-  returning calls.id, calls.attempts
-)
-select of_agent.day as agent_day, of_installation.day as installation_day, sent.id, sent.attempts
-from (values (1)) as one
-left join of_agent on true left join of_installation on true left join sent on true
-""")
-
-_UNDO_AGENT_RESERVATION: Final = CompiledStatement("""
-update budget_days
-set reserved_usd = reserved_usd - :usd, reserved_calls = reserved_calls - :calls
-where scope = :agent and day = :day
+  returning calls.id, calls.attempts, calls.reserved_on as day
+),
+{CHANGE_CTES}
+select id, attempts, day,
+  case when {IS_EXCEEDED} or (select count(*) from sent) < cardinality(cast(:ids as uuid[]))
+    then roll_back() end
+from (values (1)) as once left join sent on true
 """)
 
 _SETTLE: Final = CompiledStatement(f"""

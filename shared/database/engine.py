@@ -20,7 +20,13 @@ from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 
 from shared.database.group_commit import GroupCommit, RejectedError
 from shared.database.pipelined import PipelinedConnection
-from shared.database.statements import BoundQuery, RoundTrip, Transaction, commit_together
+from shared.database.statements import (
+    ROLLED_BACK,
+    BoundQuery,
+    RoundTrip,
+    Transaction,
+    commit_together,
+)
 from shared.errors import RetrySoonError
 
 T = TypeVar("T")
@@ -97,8 +103,6 @@ def _as_options(settings: Mapping[str, str]) -> str:
 
 _STALE_PLAN: Final = "cached plan"
 """In the error of a prepared statement whose table was migrated. The connection has forgotten it then."""
-_ROLLED_BACK: Final = "VG001"
-"""SQLSTATE of the function `roll_back()`."""
 
 
 class UndoneError(Exception):
@@ -291,7 +295,7 @@ class Database:
 
 def raise_if_undone(error: Exception) -> None:
     """Raises UndoneError if a statement has raised `error` because its result forbids to commit."""
-    if isinstance(error, psycopg.Error) and error.sqlstate == _ROLLED_BACK:
+    if isinstance(error, psycopg.Error) and error.sqlstate == ROLLED_BACK:
         raise UndoneError from error
 
 

@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache, partial
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
+import psycopg
 from psycopg import AsyncConnection
 from sqlalchemy import (
     ARRAY,
@@ -259,6 +260,10 @@ BEFORE_COMMIT: Final = "before_commit"
 _BEGIN: Final = BoundStatement(b"begin", ())
 _SAVEPOINT: Final = BoundStatement(f"savepoint {BEFORE_COMMIT}".encode(), ())
 _COMMIT: Final = BoundStatement(b"commit", ())
+_BEFORE_ATTEMPT: Final = BoundStatement(b"savepoint attempt", ())
+_AFTER_ATTEMPT: Final = BoundStatement(b"release savepoint attempt", ())
+ROLLED_BACK: Final = "VG001"
+"""SQLSTATE of the function `roll_back()`."""
 
 Merge = Callable[[Sequence[Any]], BoundQuery[Sequence[Any]]]
 """Makes one statement of the parts of several; its result has one value for each part."""
@@ -270,11 +275,11 @@ class _Asked(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A part of a merged statement, and what is asked instead unless the trip commits."""
+    """A part of a merged statement."""
 
     merge: Merge
     value: Any
-    alone: _Asked
+    receive: Callable[[Any], None]
 
 
 @dataclass(frozen=True)
@@ -295,15 +300,14 @@ class RoundTrip:
         self._queries.insert(0, _Asked(query, partial(setattr, answer, "value")))
         return answer
 
-    def ask_merged(self, merge: Merge, part: Any, alone: BoundQuery[T]) -> PendingResult[T]:
-        """Asks `alone`, or, if the trip commits, the statement that `merge` makes of all parts that are committed together.
+    def ask_merged(self, merge: Merge, part: Any) -> PendingResult[Any]:
+        """Asks the statement that `merge` makes of all parts that are written together, in the place of the last part.
 
-        It takes the place of the last part, and must raise an error itself if the result of a part forbids to commit. A trip
-        can have parts of one statement only.
+        It calls `roll_back()` if the result of a part forbids to write. Unless the trip commits, this undoes the statement
+        alone, and the result of each part is None. A trip can have parts of one statement only.
         """
-        answer = PendingResult[T]()
-        asked = _Asked(alone, partial(setattr, answer, "value"))
-        self._queries.append(_Part(merge, part, asked))
+        answer = PendingResult[Any]()
+        self._queries.append(_Part(merge, part, partial(setattr, answer, "value")))
         return answer
 
     def then(self, compute: Callable[[], T]) -> PendingResult[T]:
@@ -320,13 +324,15 @@ class RoundTrip:
         STRICT must then raise an error itself if its result forbids to commit. In a transaction that has begun before, such
         an error leaves the savepoint BEFORE_COMMIT.
         """
-        asked = (
-            _asked_to_commit([self])
-            if commits
-            else [query.alone if isinstance(query, _Part) else query for query in self._queries]
-        )
-        if asked or begins or commits:
-            _receive(asked, await _run(session, asked, begins=begins, commits=commits))
+        before, merged, after = _in_order([self])
+        if commits or merged is None:
+            asked = [*before, *([merged] if merged else ()), *after]
+            if asked or begins or commits:
+                _receive(asked, await _run(session, asked, begins=begins, commits=commits))
+        else:
+            _receive(before, await _run(session, before, begins=begins, commits=False))
+            merged.receive(await attempt_query(session, merged.query))
+            _receive(after, await _run(session, after, begins=False, commits=False))
         self._compute()
 
     def _compute(self) -> None:
@@ -340,13 +346,15 @@ async def commit_together(connection: PipelinedConnection, trips: Sequence[Round
     What comes before the merged statement is run first, trip by trip, then that statement, then the rest. Errors are
     those of `RoundTrip.make`; if there is one, nothing was written.
     """
-    asked = _asked_to_commit(trips)
+    before, merged, after = _in_order(trips)
+    asked = [*before, *([merged] if merged else ()), *after]
     _receive(asked, await _run(connection, asked, begins=True, commits=True))
     for trip in trips:
         trip._compute()
 
 
-def _asked_to_commit(trips: Sequence[RoundTrip]) -> list[_Asked]:
+def _in_order(trips: Sequence[RoundTrip]) -> tuple[list[_Asked], _Asked | None, list[_Asked]]:
+    """What the trips ask before the merged statement, that statement, if any, and what they ask after it."""
     before: list[_Asked] = []
     after: list[_Asked] = []
     parts: list[_Part] = []
@@ -360,15 +368,30 @@ def _asked_to_commit(trips: Sequence[RoundTrip]) -> list[_Asked]:
                 parts.append(query)
             else:
                 (before if place < last_part else after).append(query)
-    return [*before, *([_merged(parts)] if parts else ()), *after]
+    return before, _merged(parts) if parts else None, after
 
 
 def _merged(parts: Sequence[_Part]) -> _Asked:
-    def receive(values: Sequence[Any]) -> None:
-        for part, value in zip(parts, values, strict=True):
-            part.alone.receive(value)
+    def receive(values: Sequence[Any] | None) -> None:
+        for part, value in zip(parts, values or [None] * len(parts), strict=True):
+            part.receive(value)
 
     return _Asked(parts[0].merge([part.value for part in parts]), receive)
+
+
+async def attempt_query(session: Executor, query: BoundQuery[T]) -> T | None:
+    """The result of a statement in an open transaction; None if it has called `roll_back()`, which undoes it alone."""
+    driver = await driver_connection(session)
+    try:
+        _, result, _ = await run_together(
+            driver, [_BEFORE_ATTEMPT, query.statement.bind(query.params), _AFTER_ATTEMPT]
+        )
+    except psycopg.Error as error:
+        if error.sqlstate != ROLLED_BACK:
+            raise
+        await driver.execute("rollback to savepoint attempt")
+        return None
+    return query.read(result.rows())
 
 
 def _receive(asked: Sequence[_Asked], results: Sequence[Result]) -> None:

@@ -81,7 +81,7 @@ def make_trip(
     if fault in _QUERIES:
         queries.insert(0 if is_late else 1, _QUERIES[fault])
     trip.ask(queries[0])
-    part = trip.ask_merged(merge, trip_id, alone=BoundQuery(_FAIL, {"number": 1}, list))
+    part = trip.ask_merged(merge, trip_id)
     for query in queries[1:]:
         trip.ask(query)
     return trip, part
