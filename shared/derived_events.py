@@ -3,17 +3,16 @@
 Services publish them after a commit and again after a redelivery. The reconciler publishes them if the bus lost a message.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import conversations
-from shared.database.statements import BoundQuery, CompiledStatement, Executor, RoundTrip
-from shared.database.tables import Call, Iteration, Step
+from shared.database.statements import BoundQuery, CompiledStatement, Executor
+from shared.database.tables import Iteration, Step
 from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.events import models as events
 from shared.events.envelope import Event
@@ -21,18 +20,20 @@ from shared.workflow import steps as step_store
 from shared.workflow.iterations import IterationRow, StepRow
 
 _COST: Final = CompiledStatement(
-    select(func.sum(Call.cost_usd)).where(Call.iteration_id == bindparam("of_iteration"))
+    "select sum(cost_usd) as usd from calls where iteration_id = :of_iteration"
 )
 
 
-async def step_requested_event(session: AsyncSession, step: Step) -> Event:
+async def step_requested_event(session: Executor, step: Step | StepRow) -> Event:
     """Returns the event that requests `step`, of any kind, from a worker."""
     if step.iteration_id is None:
         return agent_task_event(step)
+    if step.kind != StepKind.OBSERVE:
+        return later_step_event(step)
     return iteration_step_event(await step_store.load_iteration(session, step), step)
 
 
-def agent_task_event(step: Step) -> Event:
+def agent_task_event(step: Step | StepRow) -> Event:
     """Returns the event that requests `step`, an agent task, from a worker."""
     fields = {"agent_id": step.agent_id, "step_id": step.id, "occurred_at": step.first_requested_at}
     match StepKind(step.kind):
@@ -46,64 +47,49 @@ def agent_task_event(step: Step) -> Event:
 
 def iteration_step_event(iteration: Iteration | IterationRow, step: Step | StepRow) -> Event:
     """Returns the event that requests `step` of `iteration` from a worker."""
-    fields = _step_fields(step)
-    # Not the stage's time, which changes while the step may still be requested again. Older rows have no other time.
-    requested_at = step.first_requested_at or iteration.stage_changed_at
+    if step.kind != StepKind.OBSERVE:
+        return later_step_event(step)
+    return events.IterationStarted.of(
+        **_step_fields(step),
+        occurred_at=iteration.started_at,
+        number=iteration.number,
+        why=iteration.why,
+    )
+
+
+def later_step_event(step: Step | StepRow) -> Event:
+    """Does the same for a step of an iteration that is not its first."""
+    fields = _step_fields(step) | {"occurred_at": step.first_requested_at}
     match StepKind(step.kind):
-        case StepKind.OBSERVE:
-            return events.IterationStarted.of(
-                **fields,
-                occurred_at=iteration.started_at,
-                number=iteration.number,
-                why=iteration.why,
-            )
         case StepKind.QUERY:
-            return events.QueryRequested.of(
-                **fields, occurred_at=requested_at, query=events.Query(**step.input)
-            )
+            return events.QueryRequested.of(**fields, query=events.Query(**step.input))
         case StepKind.INSIGHT:
-            return events.InsightRequested.of(
-                **fields, occurred_at=requested_at, insight=events.Insight(**step.input)
-            )
+            return events.InsightRequested.of(**fields, insight=events.Insight(**step.input))
         case StepKind.ADVISE:
-            return events.AnalysisProduced.of(
-                **fields, occurred_at=requested_at, analysis_ids=step.input["analysis_ids"]
-            )
+            return events.AnalysisProduced.of(**fields, analysis_ids=step.input["analysis_ids"])
         case kind:
-            raise AssertionError(f"a step of kind {kind} is an agent task")
+            raise AssertionError(f"a step of kind {kind} does not follow another one")
 
 
-async def events_after_step(session: AsyncSession, step: Step) -> Sequence[Event]:
+async def events_after_step(session: AsyncSession, step: Step | StepRow) -> Sequence[Event]:
     """Returns the events that follow from the end of `step`."""
     if step.iteration_id is None:
         return [_events_after_agent_task(step), *await _next_answer_request(session, step)]
-    trip = RoundTrip()
-    derive = ask_events_after_step(trip, step)
-    await trip.make(session)
-    return derive(step)
+    if step.kind != StepKind.OBSERVE or step.status == StepStatus.FAILED:
+        return events_after_iteration_step(step, ())
+    return events_after_iteration_step(step, await step_store.list_plan(session, step.iteration_id))
 
 
-def ask_events_after_step(trip: RoundTrip, step: Step) -> Callable[[Step], Sequence[Event]]:
-    """Does the same for a step of an iteration, which ends in `trip`: call the result with the ended step."""
-    if step.kind != StepKind.OBSERVE:
-        return _events_after_step
-    plan = trip.ask(step_store.plan_query(step.iteration_id))
-
-    def derive(ended_step: Step) -> Sequence[Event]:
-        if ended_step.status == StepStatus.FAILED:
-            return _events_after_step(ended_step)
-        return _events_after_plan(ended_step, *plan.value)
-
-    return derive
-
-
-def _events_after_step(step: Step) -> Sequence[Event]:
+def events_after_iteration_step(step: Step | StepRow, plan: Sequence[StepRow]) -> Sequence[Event]:
+    """Does the same for a step of an iteration. `plan` has the steps that an observe step has planned."""
     fields = _step_fields(step) | {"occurred_at": step.ended_at}
     has_failed = step.status == StepStatus.FAILED
     result = step.result or {}
     match StepKind(step.kind):
         case StepKind.OBSERVE:
-            return [events.PlanFailed.of(**fields, error=step.error)]
+            if has_failed:
+                return [events.PlanFailed.of(**fields, error=step.error)]
+            return _events_after_plan(plan, fields)
         case StepKind.QUERY:
             if has_failed:
                 return [events.QueryFailed.of(**fields, error=step.error)]
@@ -126,7 +112,7 @@ def _events_after_step(step: Step) -> Sequence[Event]:
             raise AssertionError(f"a step of kind {kind} is an agent task")
 
 
-def _events_after_agent_task(step: Step) -> Event:
+def _events_after_agent_task(step: Step | StepRow) -> Event:
     fields = {"agent_id": step.agent_id, "step_id": step.id, "occurred_at": step.ended_at}
     has_failed = step.status == StepStatus.FAILED
     match StepKind(step.kind):
@@ -142,7 +128,7 @@ def _events_after_agent_task(step: Step) -> Event:
             raise AssertionError(f"a step of kind {kind} belongs to an iteration")
 
 
-async def _next_answer_request(session: AsyncSession, step: Step) -> Sequence[Event]:
+async def _next_answer_request(session: AsyncSession, step: Step | StepRow) -> Sequence[Event]:
     """The answers of a conversation are generated one at a time. The end of one requests the next."""
     if step.kind != StepKind.CONVERSE:
         return []
@@ -161,7 +147,7 @@ async def iteration_ended_event(
 
 def iteration_cost(iteration_id: UUID) -> BoundQuery[Decimal | None]:
     """The known cost of the iteration's calls in dollars; None if no cost is known."""
-    return BoundQuery(_COST, {"of_iteration": iteration_id}, lambda rows: rows[0][0])
+    return BoundQuery(_COST, {"of_iteration": iteration_id}, lambda rows: rows[0].usd)
 
 
 def iteration_ended_at_cost(
@@ -187,14 +173,11 @@ def iteration_ended_at_cost(
     )
 
 
-def _events_after_plan(
-    observe: Step, iteration: IterationRow, plan: Sequence[StepRow]
-) -> Sequence[Event]:
-    fields = _step_fields(observe) | {"occurred_at": observe.ended_at}
+def _events_after_plan(plan: Sequence[StepRow], fields: dict[str, Any]) -> Sequence[Event]:
     queries = [step for step in plan if step.kind == StepKind.QUERY]
     insights = sum(step.kind == StepKind.INSIGHT for step in plan)
     produced = events.PlanProduced.of(**fields, queries=len(queries), insights=insights)
-    return [produced, *(iteration_step_event(iteration, query) for query in queries)]
+    return [produced, *(later_step_event(query) for query in queries)]
 
 
 def _events_after_advice(advice: list[dict[str, Any]], fields: dict[str, Any]) -> Sequence[Event]:

@@ -35,7 +35,7 @@ class Failpoint(StrEnum):
     """The receiver accepted the delivery, and this is not recorded. After a crash here it is sent again."""
     DELIVERY_RECORDED = "delivery_recorded"
     STATE_WRITTEN = "state_written"
-    """Inside the transaction that ends a step, applies a join transition or starts an iteration."""
+    """Right before the commit that ends a step, applies a join transition or starts an iteration."""
     STATE_COMMITTED = "state_committed"
     """Committed, and no event published."""
     EVENTS_PUBLISHED = "events_published"

@@ -18,6 +18,7 @@ from shared import derived_events
 from shared.agents import agents, configuration
 from shared.database import ids
 from shared.database.engine import Database
+from shared.database.statements import BoundQuery, CompiledStatement
 from shared.database.tables import GraphNode, Step
 from shared.enums import PROMPTED_PHASES, AgentStatus, Phase, PromptMaker, StepKind
 from shared.events.codec import decode
@@ -31,12 +32,19 @@ from shared.runtime.bus import Bus
 from shared.runtime.connections import create_bus, create_database
 from shared.runtime.settings import Settings
 from shared.workflow import iterations
+from shared.workflow.iterations import DueAgent
 
 ITERATION_SECONDS: Final = 60.0
 """Timeout of an iteration."""
 DEADLINE_SECONDS: Final = 600.0
 PROMPT: Final = "You work for an agent that knows who supplies whom. " * 20
 """As long as a real prompt."""
+
+
+_AGENT: Final = CompiledStatement("""
+select id, cast(cast(xmin as text) as bigint), iterations_started, 'run_now' as why
+from agents where id = :of_agent
+""")
 
 
 @dataclass(frozen=True)
@@ -93,12 +101,13 @@ class Driver:
 
     async def run(self, agent_id: UUID) -> IterationRun:
         """Run one iteration. Raises RuntimeError if it fails or differs from the script."""
-        async with self._database.transaction() as session:
-            agent = await agents.lock_agent(session, agent_id)
-            start = await iterations.start_iteration(
-                session, agent, why="run_now", deadline_seconds=DEADLINE_SECONDS
-            )
-            event = derived_events.iteration_step_event(start.iteration, start.observe)
+        due = await self._database.read(
+            BoundQuery(_AGENT, {"of_agent": agent_id}, lambda rows: DueAgent(*rows[0]))
+        )
+        [start] = await self._database.read(
+            iterations.start_iterations([due], deadline_seconds=DEADLINE_SECONDS)
+        )
+        event = derived_events.iteration_step_event(*start)
         iteration_id = start.iteration.id
         end = self._ends[iteration_id] = asyncio.get_running_loop().create_future()
         await self._bus.publish(event)

@@ -6,7 +6,6 @@ from uuid import UUID
 from services.adviser.prompts import user_message
 from shared.agents import agents
 from shared.database.statements import RoundTrip
-from shared.database.tables import Step
 from shared.enums import Phase
 from shared.graph import context
 from shared.graph.retrieval import EmbeddingSearch
@@ -15,6 +14,7 @@ from shared.graph.tools import advice_generation
 from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.step_runner import StepResult
+from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 
 
@@ -24,7 +24,7 @@ class Advise:
     context_tokens: int
     embedding_search: EmbeddingSearch | None = None
 
-    async def __call__(self, lease: Lease, step: Step) -> StepResult:
+    async def __call__(self, lease: Lease, step: StepRow) -> StepResult:
         analysis_ids = [UUID(analysis_id) for analysis_id in step.input["analysis_ids"]]
         scope = GraphScope(lease.user_id, lease.agent_id, lease.iteration_id, lease.step_id)
         trip = RoundTrip()

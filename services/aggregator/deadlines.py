@@ -38,10 +38,9 @@ class Deadlines:
 
     async def end_stalled(self) -> None:
         """Ends each stalled iteration separately, so that an error in one does not affect the others."""
-        async with self.database.transaction() as session:
-            stalled = await iterations.list_stalled(
-                session, self.patience_seconds, look_again_seconds=WAITING_CHECK_SECONDS
-            )
+        stalled = await self.database.read(
+            iterations.list_stalled(self.patience_seconds, look_again_seconds=WAITING_CHECK_SECONDS)
+        )
         for iteration_id in stalled:
             log.warning(
                 "the iteration is ended because it makes no progress",

@@ -9,17 +9,15 @@ from uuid import UUID
 from services.aggregator.reducer import DeadlinePassed, PlanCompleted, StepEnded, StepOutcome, Tick
 from services.aggregator.transitions import (
     IterationRows,
-    ask_locked,
+    Transition,
     ask_tick,
-    changes_nothing,
     look,
     step_outcome,
-    with_requests,
 )
 from shared import derived_events
 from shared.billing import reservations
 from shared.database.engine import Database
-from shared.database.statements import RoundTrip
+from shared.database.statements import PendingResult, RoundTrip
 from shared.enums import Stage, StepKind
 from shared.errors import TransientError
 from shared.events import models as events
@@ -45,44 +43,49 @@ class Aggregate:
         if isinstance(event, events.PlanProduced) and event.queries:
             # The Observer has requested these queries already, in the commit that inserted them.
             return []
-        seen = await look(self._database, event.iteration_id)
-        if seen is None:
-            return []
-        if not _is_ended(seen) and changes_nothing(seen, _tick(event, seen)):
-            return _requests_after(seen, event)
-        return await self._apply(event.iteration_id, partial(_tick, event), event)
+        return await self._join(event.iteration_id, partial(_tick, event), event)
 
     async def pass_deadline(self, iteration_id: UUID, patience_seconds: float) -> Sequence[Event]:
         """Ends an iteration without progress; returns the event of its end."""
-        return await self._apply(iteration_id, lambda _: DeadlinePassed(patience_seconds), None)
+        return await self._join(iteration_id, lambda _: DeadlinePassed(patience_seconds), None)
 
-    async def _apply(
-        self, iteration_id: UUID, tick_of: Callable[[IterationRows], Tick], event: Event | None
+    async def _join(
+        self,
+        iteration_id: UUID,
+        tick_of: Callable[[IterationRows], Tick],
+        event: events.IterationStepEvent | None,
     ) -> Sequence[Event]:
         """Applies the tick; returns the events that the state then implies after `event`, or after the deadline."""
-        opening = RoundTrip()
-        found = ask_locked(opening, iteration_id)
-        async with self._database.direct_transaction(opening) as transaction:
-            if found.value is None:
-                await transaction.connection.rollback()
-                return []
-            rows = await with_requests(transaction, found.value)
+        ended_step = None if event is None else event.step_id
+        while (rows := await look(self._database, iteration_id, ended_step)) is not None:
             trip = RoundTrip()
-            application = ask_tick(trip, rows, tick_of(rows))
-            cost = (
-                trip.ask(derived_events.iteration_cost(iteration_id))
-                if application.is_end
-                else None
-            )
+            transition = ask_tick(trip, rows, tick_of(rows))
+            cost = PendingResult[Decimal | None]()
+            if _is_ended(transition.rows):
+                cost = trip.ask(derived_events.iteration_cost(iteration_id))
+            if await self._write(trip, transition):
+                return _implied_events(transition.rows, event, cost)
+            if event is None:
+                break  # it makes progress
+        return []
+
+    async def _write(self, trip: RoundTrip, transition: Transition) -> bool:
+        """Makes `trip`. False, and nothing is written, if the iteration has moved on since it was seen."""
+        if transition.is_written is None:
+            await self._database.look_up(trip)
+            return True
+        if not transition.written_off:
+            await self._database.write(trip)
+            return transition.is_written.value
+        async with self._database.direct_transaction(trip) as transaction:
+            if not transition.is_written.value:
+                await transaction.connection.rollback()
+                return False
             # What abandoned steps have reserved decides further writes.
-            commits = not application.written_off
-            await trip.make(transaction, commits=commits)
-            if not commits:
-                for written_off in application.written_off:
-                    await reservations.spend(transaction, written_off.value)
-                await transaction.connection.execute("commit")
-        cost_usd = None if cost is None else cost.value
-        return _implied_events(application.rows.value, event, cost_usd)
+            for written_off in transition.written_off:
+                await reservations.spend(transaction, written_off.value)
+            await transaction.connection.execute("commit")
+        return True
 
 
 def _tick(event: events.IterationStepEvent, rows: IterationRows) -> Tick:
@@ -114,14 +117,14 @@ def _is_after_end(event: Event, iteration: IterationRow) -> bool:
 
 
 def _implied_events(
-    rows: IterationRows, event: Event | None, cost_usd: Decimal | None
+    rows: IterationRows, event: Event | None, cost: PendingResult[Decimal | None]
 ) -> Sequence[Event]:
     """The events that the state implies after `event`. For a redelivered event they are the same."""
     if not _is_ended(rows):
         return [] if event is None else _requests_after(rows, event)
     if event is not None and _is_after_end(event, rows.iteration):
         return []
-    return [derived_events.iteration_ended_at_cost(rows.iteration, rows.steps, cost_usd)]
+    return [derived_events.iteration_ended_at_cost(rows.iteration, rows.steps, cost.value)]
 
 
 def _requests_after(rows: IterationRows, event: Event) -> Sequence[Event]:
@@ -130,11 +133,7 @@ def _requests_after(rows: IterationRows, event: Event) -> Sequence[Event]:
     if iteration.stage == Stage.ADVISING:
         is_earlier = not isinstance(event, events.AdviceCompleted | events.AdviceFailed)
         advise_steps = [row for row in rows.steps if row.kind == StepKind.ADVISE]
-        return [
-            derived_events.iteration_step_event(iteration, step)
-            for step in advise_steps
-            if is_earlier
-        ]
+        return [derived_events.later_step_event(step) for step in advise_steps if is_earlier]
     kind = _STEP_KIND_OF_STAGE.get(Stage(iteration.stage))
     return [] if kind is None else _requests(rows, kind, event)
 
@@ -152,7 +151,7 @@ def _requests(rows: IterationRows, kind: StepKind, event: Event) -> Sequence[Eve
         return []
     if _event_position(rows, event) >= _step_position(current_steps[0]):
         return []
-    return [derived_events.iteration_step_event(rows.iteration, row) for row in current_steps]
+    return [derived_events.later_step_event(row) for row in current_steps]
 
 
 def _event_position(rows: IterationRows, event: Event) -> _Position:

@@ -1,8 +1,9 @@
-"""Loads the state of the join under the iteration's row lock, and writes its commands in the same transaction."""
+"""Loads the state of the join, and writes its commands if nothing else has moved the iteration meanwhile."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
 from services.aggregator.reducer import (
@@ -25,21 +26,20 @@ from services.aggregator.reducer import (
 )
 from shared.billing import reservations
 from shared.database.engine import Database
-from shared.database.statements import BoundQuery, Executor, PendingResult, RoundTrip, Row
+from shared.database.statements import PendingResult, RoundTrip, Row
 from shared.database.tables import InvestigationRequest
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 from shared.failpoints import Failpoint, failpoint
 from shared.workflow import investigations, iterations, steps
-from shared.workflow.iterations import IterationRow, IterationSteps, StepRow
+from shared.workflow.iterations import IterationRow, IterationSteps, StepChanges, StepRow
 
 MissingByStep = Mapping[UUID, Sequence[MissingData]]
 """By the insight step that lacks it."""
-_StepsQuery = BoundQuery[list[StepRow]]
 
 
 @dataclass(frozen=True)
 class IterationRows:
-    """An iteration, locked, with its steps and investigation requests."""
+    """An iteration with its steps and investigation requests."""
 
     iteration: IterationRow
     work: IterationSteps
@@ -57,35 +57,22 @@ class IterationRows:
         return tuple(row.id for row in self.steps if row.kind == kind and not steps.step_round(row))
 
 
-def ask_locked(trip: RoundTrip, iteration_id: UUID) -> PendingResult[IterationRows | None]:
-    """Locks the iteration and loads its rows without requests; None if it was deleted."""
-    found = iterations.ask_locked(trip, iteration_id)
-    return trip.then(lambda: None if found.value is None else IterationRows(*found.value))
-
-
-async def with_requests(executor: Executor, rows: IterationRows) -> IterationRows:
-    """The rows with the investigation requests, if the join needs them."""
-    # Most agents have no feedback rounds.
-    if not rows.work.feedback_rounds:
-        return rows
-    requests = await investigations.list_requests(rows.iteration.id).answer(executor)
-    return replace(rows, requests=requests)
-
-
-async def look(database: Database, iteration_id: UUID) -> IterationRows | None:
-    """Loads the rows without a lock and without requests; None if the iteration was deleted."""
-    found = await iterations.look(database, iteration_id)
-    return None if found is None else IterationRows(*found)
-
-
-def changes_nothing(rows: IterationRows, tick: Tick) -> bool:
-    """Whether the join has nothing to do: usually, because other steps of the stage have not ended.
-
-    Rows that were read without a lock suffice. If a step has ended since, its own event leads to the next look.
+async def look(
+    database: Database, iteration_id: UUID, ended_step: UUID | None
+) -> IterationRows | None:
+    """Loads the rows without a lock. None if the iteration was deleted, or if other steps of the same kind as
+    `ended_step` are still open: then their ends lead to the next look.
     """
-    state = build_state(rows)
-    next_state, commands = join(state, tick)
-    return not commands and next_state.stage == state.stage
+    async with database.connection() as connection:
+        seen = await iterations.look(iteration_id, ended_step).answer(connection)
+        if seen is None:
+            return None
+        rows = IterationRows(*seen)
+        # Most agents have no feedback rounds.
+        if not rows.work.feedback_rounds:
+            return rows
+        requests = await investigations.list_requests(iteration_id).answer(connection)
+        return replace(rows, requests=requests)
 
 
 def build_state(rows: IterationRows) -> State:
@@ -135,9 +122,8 @@ def step_outcome(step: StepRow, missing: MissingByStep | None = None) -> StepOut
             return None
 
 
-def add_queries(rows: IterationRows, queries: Sequence[NewQuery]) -> list[_StepsQuery]:
+def new_queries(rows: IterationRows, queries: Sequence[NewQuery]) -> Iterable[StepRow]:
     requests = {item.id: item for item in rows.requests}
-    new_steps = []
     for query in queries:
         request = requests[query.step.answers[0]]
         step_input = {
@@ -147,18 +133,12 @@ def add_queries(rows: IterationRows, queries: Sequence[NewQuery]) -> list[_Steps
             "answers": [str(request_id) for request_id in query.step.answers],
             "round": query.step.round,
         }
-        new_steps.append(
-            iterations.add_step(
-                rows.iteration, StepKind.QUERY, query.index, step_input, rows.work.now
-            )
-        )
-    return new_steps
+        yield _new_step(rows, StepKind.QUERY, query.index, step_input)
 
 
-def add_insights(rows: IterationRows, insights: Sequence[NewInsight]) -> list[_StepsQuery]:
-    """Inserts repeated insights, each with the input of the original and what has been answered since."""
+def new_insights(rows: IterationRows, insights: Sequence[NewInsight]) -> Iterable[StepRow]:
+    """Repeated insights, each with the input of the original and what has been answered since."""
     requests = {item.id: item for item in rows.requests}
-    new_steps = []
     for insight in insights:
         planned = rows.step(insight.step.planned_id)
         assert planned is not None, f"the repeated insight {insight.step.planned_id} does not exist"
@@ -170,94 +150,89 @@ def add_insights(rows: IterationRows, insights: Sequence[NewInsight]) -> list[_S
             ],
             "round": insight.step.round,
         }
-        new_steps.append(
-            iterations.add_step(
-                rows.iteration, StepKind.INSIGHT, insight.index, step_input, rows.work.now
-            )
-        )
-    return new_steps
+        yield _new_step(rows, StepKind.INSIGHT, insight.index, step_input)
+
+
+def _new_step(
+    rows: IterationRows, kind: StepKind, index: int, step_input: dict[str, Any]
+) -> StepRow:
+    return iterations.new_step(rows.iteration, kind, index, step_input, requested_at=rows.work.now)
 
 
 @dataclass(frozen=True)
-class Application:
-    """A tick that is applied in a round trip. The results are there when it has been made."""
+class Transition:
+    """What a tick makes of the rows, to be written in a round trip."""
 
-    rows: PendingResult[IterationRows]
+    rows: IterationRows
     """The rows afterwards."""
-    written_off: Sequence[PendingResult[Sequence[Row]]]
+    is_written: PendingResult[bool] | None = None
+    """Whether the iteration was still as it was seen. None if there is nothing to write."""
+    written_off: Sequence[PendingResult[Sequence[Row]]] = ()
     """Reservations of abandoned steps: `reservations.spend` books them in the same transaction."""
-    is_end: bool
-    """Whether the iteration has ended then."""
 
 
-def ask_tick(trip: RoundTrip, rows: IterationRows, tick: Tick) -> Application:
-    """Adds to `trip` the writes that apply the tick to the locked `rows`."""
+def ask_tick(trip: RoundTrip, rows: IterationRows, tick: Tick) -> Transition:
+    """Decides, and adds to `trip` what writes the decision."""
     state = build_state(rows)
     next_state, commands = join(state, tick)
-    changed_rows = [
-        trip.ask(query) for command in commands for query in _step_queries(rows, command)
-    ]
+    if not commands and next_state.stage == state.stage:
+        return Transition(rows)
+    changes = [_step_changes(rows, command) for command in commands]
+    step_changes = StepChanges(
+        requested=[step for each in changes for step in each.requested],
+        added=[step for each in changes for step in each.added],
+        abandoned=[step for each in changes for step in each.abandoned],
+    )
+    moved = _moved(rows, next_state, commands)
+    is_written = trip.ask(iterations.move(rows.iteration, moved, step_changes))
     written_off = [
-        trip.ask(reservations.step_write_off(step_id))
-        for command in commands
-        if isinstance(command, AbandonSteps)
-        for step_id in command.step_ids
+        trip.ask(reservations.step_write_off(step.id)) for step in step_changes.abandoned
     ]
-    iteration = None
-    if next_state.stage != state.stage:
-        iteration = trip.ask(_stage_query(rows, next_state, commands))
-
     failpoint(Failpoint.STATE_WRITTEN)
-
-    def rows_afterwards() -> IterationRows:
-        return replace(
-            rows,
-            iteration=rows.iteration if iteration is None else iteration.value,
-            work=_replace_steps(rows, [row for changed in changed_rows for row in changed.value]),
-        )
-
-    return Application(trip.then(rows_afterwards), written_off, next_state.stage == Stage.ENDED)
+    changed_by_id = {step.id: step for step in step_changes.rows}
+    steps_in_order = [changed_by_id.pop(step.id, step) for step in rows.steps]
+    work = rows.work._replace(steps=[*steps_in_order, *changed_by_id.values()])
+    return Transition(replace(rows, iteration=moved, work=work), is_written, written_off)
 
 
-def _step_queries(rows: IterationRows, command: Command) -> Sequence[_StepsQuery]:
-    """The queries that execute a command; each returns the steps that it inserts or changes."""
+def _step_changes(rows: IterationRows, command: Command) -> StepChanges:
+    now = rows.work.now
     match command:
         case RequestInsights(step_ids):
-            return [iterations.request_steps(step_ids)]
+            requested = {"status": StepStatus.PENDING, "first_requested_at": now}
+            return StepChanges(requested=_changed(rows, step_ids, requested))
         case RequestQueries(queries):
-            return add_queries(rows, queries)
+            return StepChanges(added=list(new_queries(rows, queries)))
         case RepeatInsights(insights):
-            return add_insights(rows, insights)
+            return StepChanges(added=list(new_insights(rows, insights)))
         case RequestAdvice(_, analysis_ids):
             step_input = {"analysis_ids": [str(analysis_id) for analysis_id in analysis_ids]}
-            return [
-                iterations.add_step(rows.iteration, StepKind.ADVISE, 0, step_input, rows.work.now)
-            ]
+            return StepChanges(added=[_new_step(rows, StepKind.ADVISE, 0, step_input)])
         case AbandonSteps(step_ids, error):
-            return [iterations.abandon_steps(step_ids, error)]
+            abandoned = {"status": StepStatus.FAILED, "error": error, "ended_at": now}
+            return StepChanges(abandoned=_changed(rows, step_ids, abandoned))
         case Complete() | Fail():
-            return ()
+            return StepChanges()
 
 
-def _stage_query(
-    rows: IterationRows, next_state: State, commands: Iterable[Command]
-) -> BoundQuery[IterationRow]:
-    """Writes the iteration's new stage, once and after its steps: its end is later than theirs."""
+def _changed(
+    rows: IterationRows, step_ids: Collection[UUID], values: dict[str, Any]
+) -> list[StepRow]:
+    return [step._replace(**values) for step in rows.steps if step.id in step_ids]
+
+
+def _moved(rows: IterationRows, next_state: State, commands: Iterable[Command]) -> IterationRow:
+    """The iteration with its new stage, or its end."""
+    now = rows.work.now
+    moved = rows.iteration._replace(stage=next_state.stage, stage_changed_at=now)
     for command in commands:
         match command:
             case Complete(errors):
-                status = IterationStatus.COMPLETED
+                return moved._replace(
+                    status=IterationStatus.COMPLETED, errors=list(errors), ended_at=now
+                )
             case Fail(errors):
-                status = IterationStatus.FAILED
-            case _:
-                continue
-        return iterations.end_iteration(rows.iteration, status, errors, rows.work.now)
-    return iterations.set_stage(rows.iteration, next_state.stage, rows.work.now)
-
-
-def _replace_steps(
-    rows: IterationRows, changed_rows: Sequence[StepRow]
-) -> iterations.IterationSteps:
-    changed_by_id = {row.id: row for row in changed_rows}
-    rows_in_order = [changed_by_id.pop(row.id, row) for row in rows.steps]
-    return rows.work._replace(steps=[*rows_in_order, *changed_by_id.values()])
+                return moved._replace(
+                    status=IterationStatus.FAILED, errors=list(errors), ended_at=now
+                )
+    return moved

@@ -7,7 +7,6 @@ from uuid import UUID
 from services.analyzer.prompts import missing_data, parse_missing_lines, user_message
 from shared.agents import agents
 from shared.database.statements import BoundQuery, RoundTrip
-from shared.database.tables import Step
 from shared.enums import Phase
 from shared.events.models import Insight
 from shared.graph import context
@@ -19,6 +18,7 @@ from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.step_runner import StepResult
 from shared.workflow import investigations
+from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 
 
@@ -30,7 +30,7 @@ class Analyze:
     embedding_search: EmbeddingSearch | None = None
     shared: context.SharedSurvey = field(default_factory=context.SharedSurvey)
 
-    async def __call__(self, lease: Lease, step: Step) -> StepResult:
+    async def __call__(self, lease: Lease, step: StepRow) -> StepResult:
         """Builds the context when every query of the iteration has ended, so it includes their results."""
         insight = Insight(**step.input)
         scope = GraphScope(lease.user_id, lease.agent_id, lease.iteration_id, lease.step_id)

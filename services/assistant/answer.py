@@ -34,6 +34,7 @@ from shared.tools import Json, Tool
 from shared.web_search.client import SearchClient
 from shared.web_search.tools import conversation_search
 from shared.workflow import steps
+from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 
 _PLURALS = {
@@ -147,7 +148,7 @@ class AnswerContext:
 async def load_context(
     session: AsyncSession,
     lease: Lease,
-    step: Step,
+    step: StepRow,
     *,
     context_tokens: int,
     conversation_tokens: int,
@@ -213,7 +214,7 @@ class AnswerHandler:
     conversation_tokens: int
     embedding_search: EmbeddingSearch | None = None
 
-    async def __call__(self, lease: Lease, step: Step) -> StepResult:
+    async def __call__(self, lease: Lease, step: StepRow) -> StepResult:
         """Answers one question, then summarizes older turns where the conversation has grown too
         long.
 
@@ -300,7 +301,7 @@ class AnswerHandler:
         ]
 
 
-async def _finish_turn(step: Step, compacted: NewSummary | None, session: AsyncSession) -> None:
+async def _finish_turn(step: StepRow, compacted: NewSummary | None, session: AsyncSession) -> None:
     if compacted is not None:
         await conversations.store_summary(
             session, compacted.conversation, compacted.summary, compacted.through
@@ -308,6 +309,6 @@ async def _finish_turn(step: Step, compacted: NewSummary | None, session: AsyncS
     await conversations.request_next_answer(session, step)
 
 
-async def start_next_answer(session: AsyncSession, step: Step, _: str) -> None:
+async def start_next_answer(session: AsyncSession, step: StepRow, _: str) -> None:
     """Starts the next answer after one that failed permanently."""
     await conversations.request_next_answer(session, step)

@@ -21,7 +21,7 @@ from services.assistant.prompts.configuration import (
 )
 from shared.agents import agents, configuration
 from shared.agents.configuration import ConfigurationInput
-from shared.database.tables import Agent, Step
+from shared.database.tables import Agent
 from shared.database.text import error_text
 from shared.enums import AgentStatus, Phase, PromptMaker
 from shared.errors import PermanentError, RetrySoonError
@@ -37,6 +37,7 @@ from shared.llm.structured_output import (
 )
 from shared.runtime.step_runner import StepResult
 from shared.tools import ToolRefusalError
+from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 
 CONFIGURATION = "agent_configuration"
@@ -64,7 +65,7 @@ class NewAgentConfiguration:
 class ConfigureHandler:
     model: Model
 
-    async def __call__(self, lease: Lease, step: Step) -> StepResult:
+    async def __call__(self, lease: Lease, step: StepRow) -> StepResult:
         """Requests name and prompts, then the types that go with them.
 
         Where the model gives nothing usable, a new agent gets the defaults, and its owner a notice.

@@ -14,7 +14,6 @@ from services.observer.prompts import (
 )
 from shared.agents import agents, memories
 from shared.database.statements import RoundTrip
-from shared.database.tables import Step
 from shared.enums import Phase
 from shared.graph import context, system_types
 from shared.graph.prompt_format import truncate_to_budget
@@ -29,6 +28,7 @@ from shared.llm.structured_output import (
 )
 from shared.runtime.step_runner import StepResult
 from shared.workflow import investigations, iterations, steps
+from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 
 PLAN = "observer_plan"
@@ -41,7 +41,7 @@ class Observe:
     model: Model
     context_tokens: int
 
-    async def __call__(self, lease: Lease, step: Step) -> StepResult:
+    async def __call__(self, lease: Lease, step: StepRow) -> StepResult:
         """Requests a plan; its steps are inserted in the transaction that ends the observe step."""
         scope = GraphScope(lease.user_id, lease.agent_id, lease.iteration_id, lease.step_id)
         trip = RoundTrip()
@@ -64,12 +64,10 @@ class Observe:
         run.complete()
         return StepResult(
             {**plan.counts, **run.repair_summary},
-            [
-                iterations.plan_steps(
-                    iteration, queries=plan.queries, insights=plan.insights, plan=plan.as_json
-                ),
-                investigations.drop_expired(lease.agent_id, iteration.number),
-            ],
+            [investigations.drop_expired(lease.agent_id, iteration.number)],
+            iterations.plan_steps(
+                iteration, queries=plan.queries, insights=plan.insights, plan=plan.as_json
+            ),
         )
 
     async def _plan(

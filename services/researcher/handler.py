@@ -9,7 +9,6 @@ from services.researcher.construction import construct, embed_nodes
 from services.researcher.query_context import QueryContext
 from shared.agents import agents
 from shared.database.statements import RoundTrip
-from shared.database.tables import Step
 from shared.enums import Phase
 from shared.events.models import Query
 from shared.graph import context, types
@@ -24,6 +23,7 @@ from shared.runtime.step_runner import StepResult
 from shared.tools import Json
 from shared.web_search.client import SearchClient
 from shared.workflow import investigations
+from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 
 
@@ -37,7 +37,7 @@ class Research:
     embedding_search: EmbeddingSearch | None = None
     shared: context.SharedSurvey = field(default_factory=context.SharedSurvey)
 
-    async def __call__(self, lease: Lease, step: Step) -> StepResult:
+    async def __call__(self, lease: Lease, step: StepRow) -> StepResult:
         """Acquires a document, then builds the graph from it, if there are pages. An interrupted phase is resumed."""
         query_context = await self._load_context(lease, step)
         acquired = await acquire(self.model, self.search, query_context)
@@ -65,7 +65,7 @@ class Research:
         answering = investigations.mark_answered(lease.agent_id, answers, by=lease.step_id)
         return StepResult(result, [answering])
 
-    async def _load_context(self, lease: Lease, step: Step) -> QueryContext:
+    async def _load_context(self, lease: Lease, step: StepRow) -> QueryContext:
         scope = GraphScope(lease.user_id, lease.agent_id, lease.iteration_id, lease.step_id)
         trip = RoundTrip()
         agent = trip.ask(agents.agent_query(lease.agent_id))

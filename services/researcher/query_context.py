@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from shared.agents.agents import AgentRow
 from shared.database.tables import Agent
 from shared.events.models import Query
 from shared.graph.context import Survey
@@ -13,7 +14,7 @@ from shared.workflow.leases import Lease
 @dataclass(frozen=True)
 class QueryContext:
     lease: Lease
-    agent: Agent
+    agent: Agent | AgentRow
     scope: GraphScope
     query: Query
     survey: Survey

@@ -33,17 +33,14 @@ class Ticker:
 
         Uses the database's clock, so that schedulers whose clocks differ agree on what is due.
         """
-        async with self.database.transaction() as session:
-            events = []
-            for agent in await agents.lock_due_agents(session, AGENTS_PER_TICK):
-                why = "due" if agent.run_requested_at is None else "run_now"
-                start = await iterations.start_iteration(
-                    session, agent, why=why, deadline_seconds=self.deadline_seconds
-                )
-                await agents.reschedule(session, agent)
-                events.append(derived_events.iteration_step_event(start.iteration, start.observe))
-                failpoint(Failpoint.STATE_WRITTEN)
-        return events
+        due = await self.database.read(agents.list_due(AGENTS_PER_TICK))
+        if not due:
+            return []
+        failpoint(Failpoint.STATE_WRITTEN)
+        starts = await self.database.read(
+            iterations.start_iterations(due, deadline_seconds=self.deadline_seconds)
+        )
+        return [derived_events.iteration_step_event(*start) for start in starts]
 
 
 RECONCILE_SECONDS = 2.0

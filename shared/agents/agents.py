@@ -1,13 +1,12 @@
 """Agents and their names."""
 
-from collections.abc import Iterator, Sequence
-from datetime import timedelta
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
-from typing import Final, cast
+from typing import Final, NamedTuple
 from uuid import UUID, uuid4
 
-from sqlalchemy import Table, bindparam, case, exists, func, or_, select, update
 from sqlalchemy import delete as sql_delete
+from sqlalchemy import func, or_, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -17,9 +16,39 @@ from shared.database.tables import Agent, Iteration, Step, User
 from shared.database.text import refuse_nul
 from shared.enums import PROMPTED_PHASES, AgentStatus, IterationStatus, Phase, StepKind, StepStatus
 from shared.errors import DeletedError
+from shared.workflow.iterations import DueAgent
 
-_AGENTS: Final = cast(Table, Agent.__table__)
-_SELECT: Final = CompiledStatement(select(_AGENTS).where(_AGENTS.c.id == bindparam("of_agent")))
+_SELECT: Final = CompiledStatement("""
+select mission, models, conversation_system_prompt, observer_system_prompt,
+  knowledge_acquisition_system_prompt, graph_construction_system_prompt,
+  analysis_generation_system_prompt, advice_generation_system_prompt
+from agents where id = :of_agent
+""")
+# Not clock_timestamp(): it is volatile, so PostgreSQL cannot compare it by an index.
+_DUE: Final = CompiledStatement(f"""
+select id, cast(cast(xmin as text) as bigint) as version, iterations_started,
+  case when run_requested_at is null then 'due' else 'run_now' end as why
+from agents
+where (active and next_run_at <= statement_timestamp() or run_requested_at is not null)
+  and status = '{AgentStatus.READY}'
+  and coalesce(suspended_until, statement_timestamp()) <= statement_timestamp()
+  and not exists (
+    select from iterations where agent_id = agents.id and status = '{IterationStatus.RUNNING}')
+order by next_run_at limit :most
+""")
+
+
+class AgentRow(NamedTuple):
+    """The columns of an agent that its workers need."""
+
+    mission: str
+    models: Mapping[str, str]
+    conversation_system_prompt: str
+    observer_system_prompt: str
+    knowledge_acquisition_system_prompt: str
+    graph_construction_system_prompt: str
+    analysis_generation_system_prompt: str
+    advice_generation_system_prompt: str
 
 
 async def ensure_user(session: AsyncSession, name: str) -> UUID:
@@ -64,42 +93,9 @@ async def lock_agent(session: AsyncSession, agent_id: UUID) -> Agent:
     return _existing(agent, agent_id)
 
 
-async def lock_due_agents(session: AsyncSession, limit: int) -> Sequence[Agent]:
-    """Locks and returns agents whose next run is due. Skips suspended agents and those that another scheduler locked."""
-    # Not clock_timestamp(): it is volatile, so PostgreSQL cannot compare it by an index.
-    now = func.statement_timestamp()
-    running = exists().where(
-        Iteration.agent_id == Agent.id, Iteration.status == IterationStatus.RUNNING
-    )
-    is_due = or_((Agent.active) & (Agent.next_run_at <= now), Agent.run_requested_at.is_not(None))
-    not_suspended = or_(Agent.suspended_until.is_(None), Agent.suspended_until <= now)
-    agents = await session.scalars(
-        select(Agent)
-        .where(is_due, Agent.status == AgentStatus.READY, not_suspended, ~running)
-        .order_by(Agent.next_run_at)
-        .limit(limit)
-        # Not the key: otherwise a transaction that writes a row referring to the agent would hide the agent.
-        .with_for_update(skip_locked=True, key_share=True)
-    )
-    return list(agents)
-
-
-async def reschedule(session: AsyncSession, agent: Agent) -> None:
-    """Sets the next run to the first future tick of the agent's interval. Several missed ticks count as one."""
-    now = func.clock_timestamp()
-    late_seconds = func.extract("epoch", now - Agent.next_run_at)
-    ticks = func.floor(late_seconds / Agent.interval_seconds) + 1
-    next_tick = Agent.next_run_at + ticks * Agent.interval_seconds * timedelta(seconds=1)
-    await session.execute(
-        update(Agent)
-        .where(Agent.id == agent.id)
-        .values(
-            # A run on request does not shift the schedule.
-            next_run_at=case((Agent.next_run_at <= now, next_tick), else_=Agent.next_run_at),
-            run_requested_at=None,
-        )
-        .execution_options(synchronize_session=False)
-    )
+def list_due(limit: int) -> BoundQuery[list[DueAgent]]:
+    """Agents whose next run is due or whose run was requested, without suspended ones."""
+    return BoundQuery(_DUE, {"most": limit}, lambda rows: [DueAgent(*row) for row in rows])
 
 
 async def delete_agent(session: AsyncSession, agent_id: UUID) -> None:
@@ -131,11 +127,13 @@ async def get_agent(session: AsyncSession, agent_id: UUID) -> Agent:
     return _existing(await session.get(Agent, agent_id), agent_id)
 
 
-def agent_query(agent_id: UUID) -> BoundQuery[Agent]:
-    """Like `get_agent`, but returns an object outside of any session, for callers that do not change it."""
+def agent_query(agent_id: UUID) -> BoundQuery[AgentRow]:
+    """What a worker needs of the agent. Its `read` raises DeletedError if the agent was deleted."""
 
-    def read(rows: Sequence[Row]) -> Agent:
-        return _existing(Agent(**rows[0]._asdict()) if rows else None, agent_id)
+    def read(rows: Sequence[Row]) -> AgentRow:
+        if not rows:
+            raise DeletedError(f"agent {agent_id} was deleted")
+        return AgentRow(*rows[0])
 
     return BoundQuery(_SELECT, {"of_agent": agent_id}, read)
 
@@ -146,13 +144,13 @@ def _existing(agent: Agent | None, agent_id: UUID) -> Agent:
     return agent
 
 
-def system_prompt(agent: Agent, phase: Phase) -> str:
+def system_prompt(agent: Agent | AgentRow, phase: Phase) -> str:
     """Returns the agent's prompt for `phase`, which must be in PROMPTED. Empty until the agent is configured."""
     prompt: str = getattr(agent, f"{phase}_system_prompt")
     return prompt
 
 
-def model_name(agent: Agent, phase: Phase, default: str) -> str:
+def model_name(agent: Agent | AgentRow, phase: Phase, default: str) -> str:
     """Returns the model name that the agent has for `phase`, otherwise `default`."""
     model: str = agent.models.get(phase, default)
     return model

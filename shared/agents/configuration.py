@@ -15,6 +15,7 @@ from shared.database.tables import Agent, PromptVersion, Step
 from shared.database.text import error_text, refuse_nul
 from shared.enums import PROMPTED_PHASES, AgentStatus, Phase, PromptMaker, StepKind
 from shared.workflow import iterations
+from shared.workflow.iterations import StepRow
 
 
 class ConfigurationInput(BaseModel):
@@ -71,7 +72,7 @@ def newest_step_id(agent: Agent) -> UUID | None:
     return ids.step_id(agent.id, StepKind.CONFIGURE, agent.configurations_ordered - 1)
 
 
-async def record_failure(session: AsyncSession, step: Step, error: str) -> None:
+async def record_failure(session: AsyncSession, step: StepRow, error: str) -> None:
     """Records that the configuration failed permanently, unless a newer one was requested."""
     agent = await agents.lock_agent(session, step.agent_id)
     if step.id != newest_step_id(agent):

@@ -14,6 +14,7 @@ from shared.database import ids
 from shared.database.tables import Agent, Conversation, Message, Step
 from shared.enums import Role, StepKind, StepStatus
 from shared.workflow import iterations
+from shared.workflow.iterations import StepRow
 
 MAX_OPEN_TURNS = 20
 """Maximum number of unanswered questions of a conversation."""
@@ -76,7 +77,7 @@ async def add_question(
     return step
 
 
-async def request_next_answer(session: AsyncSession, step: Step) -> None:
+async def request_next_answer(session: AsyncSession, step: StepRow) -> None:
     """Requests the answer to the next question. Call it in the transaction that ends the previous answer's step."""
     # Serialized with `add_question`, which could otherwise plan a step behind one that ends at the same time.
     is_own = Conversation.agent_id == step.agent_id
@@ -91,10 +92,15 @@ async def request_next_answer(session: AsyncSession, step: Step) -> None:
     )
     next_id = await session.scalar(planned.order_by(Step.index).limit(1))
     if next_id is not None:
-        await iterations.request_steps([next_id]).answer(session)
+        await session.execute(
+            update(Step)
+            .where(Step.id == next_id, Step.status == StepStatus.PLANNED)
+            .values(iterations.requested_columns(func.clock_timestamp()))
+            .execution_options(synchronize_session=False)
+        )
 
 
-async def find_requested_answer(session: AsyncSession, step: Step) -> Step | None:
+async def find_requested_answer(session: AsyncSession, step: Step | StepRow) -> Step | None:
     """Returns the step that `request_next_answer` requested, if any."""
     pending_answers = Step.status == StepStatus.PENDING, Step.id != step.id
     return await session.scalar(

@@ -90,7 +90,7 @@ class PhaseRun:
         self,
         model: Model,
         lease: Lease,
-        agent: Agent,
+        agent: Agent | agents.AgentRow,
         phase: Phase,
         user_message: str,
         *,

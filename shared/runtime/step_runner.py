@@ -17,8 +17,7 @@ from shared import derived_events
 from shared.billing import reservations
 from shared.billing.budgets import BudgetUsedUpError
 from shared.database.engine import Database
-from shared.database.statements import BoundQuery, Executor, RoundTrip
-from shared.database.tables import Step
+from shared.database.statements import BoundQuery, Executor, PendingResult, RoundTrip
 from shared.database.unit_of_work import Note, UnitOfWork
 from shared.enums import StepKind
 from shared.errors import PermanentError, RetrySoonError, TransientError
@@ -32,6 +31,7 @@ from shared.runtime.consumer import MessageConsumer
 from shared.runtime.logging import logger
 from shared.runtime.settings import Settings
 from shared.workflow import dead_letters, leases, steps
+from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease, LeaseLostError
 from shared.workflow.steps import Pauses
 
@@ -58,12 +58,14 @@ class StepResult:
     result: dict[str, Any]
     queries: Sequence[BoundQuery[Any]] = ()
     """Their results are not needed. They run before all else that the transaction writes."""
+    plan: BoundQuery[list[StepRow]] | None = None
+    """Inserts the steps that follow. It runs before the queries."""
     write: Callable[[AsyncSession], Awaitable[None]] | None = None
     """For writes that need a session; it costs round trips."""
 
 
-StepHandler = Callable[[Lease, Step], Awaitable[StepResult]]
-FailureHandler = Callable[[AsyncSession, Step, str], Awaitable[None]]
+StepHandler = Callable[[Lease, StepRow], Awaitable[StepResult]]
+FailureHandler = Callable[[AsyncSession, StepRow, str], Awaitable[None]]
 """Writes what follows from a failed step, in the transaction that fails it. The string is the error's text."""
 
 
@@ -129,7 +131,7 @@ class StepRunner:
                 self._running.add(step.id)
                 try:
                     lease = await self._claim(claimable)
-                    return await self._run(event, lease, step)
+                    return await self._run(event, lease, step, claimable.claims)
                 finally:
                     self._running.remove(step.id)
 
@@ -162,13 +164,13 @@ class StepRunner:
             await unit.commit()
         return replace(lease, unit=unit)
 
-    async def _end_events(self, step: Step) -> Sequence[Event]:
+    async def _end_events(self, step: StepRow) -> Sequence[Event]:
         async with self._database.transaction() as session:
             return await derived_events.events_after_step(session, step)
 
-    async def _run(self, event: Event, lease: Lease, step: Step) -> Sequence[Event]:
+    async def _run(self, event: Event, lease: Lease, step: StepRow, claims: int) -> Sequence[Event]:
         try:
-            if lease.epoch - step.retried_epoch - step.waits > MAX_CLAIMS:
+            if claims > MAX_CLAIMS:
                 raise PermanentError(
                     "claimed_too_often",
                     f"{MAX_CLAIMS} workers started this step and none ended it; look in their logs for the cause",
@@ -179,7 +181,7 @@ class StepRunner:
         except LeaseLostError:
             raise
         except asyncio.CancelledError:
-            wait_error = step.error if step.waiting_since is not None else None
+            wait_error = step.error if lease.is_after_wait else None
             await asyncio.shield(self._release(lease, step, wait_error or HANDED_OVER, 0, 0.0))
             raise
         except PermanentError as error:
@@ -195,9 +197,10 @@ class StepRunner:
             log.exception("unexpected error")
             return await self._retry_or_fail(event, lease, step, TransientError(repr(error)))
 
-    async def _end(self, lease: Lease, step: Step, outcome: StepResult) -> Sequence[Event]:
+    async def _end(self, lease: Lease, step: StepRow, outcome: StepResult) -> Sequence[Event]:
         if outcome.write is None and step.iteration_id is not None and lease.unit is not None:
-            return await self._end_in_one_trip(lease, lease.unit, step, outcome)
+            return await self._end_in_one_trip(lease, lease.unit, outcome)
+        assert outcome.plan is None, "only a step of an iteration plans others"
         async with self._final_transaction(lease) as session:
             for query in outcome.queries:
                 await query.answer(session)
@@ -209,12 +212,14 @@ class StepRunner:
             return events
 
     async def _end_in_one_trip(
-        self, lease: Lease, unit: UnitOfWork, step: Step, outcome: StepResult
+        self, lease: Lease, unit: UnitOfWork, outcome: StepResult
     ) -> Sequence[Event]:
         """Ends a step of an iteration without a session."""
         events: list[Event] = []
+        plan: list[PendingResult[list[StepRow]]] = []
 
         def write(trip: RoundTrip) -> None:
+            plan[:] = [] if outcome.plan is None else [trip.ask(outcome.plan)]
             for query in outcome.queries:
                 trip.ask(query)
 
@@ -222,10 +227,11 @@ class StepRunner:
             failpoint(Failpoint.STATE_WRITTEN)
             ended_step = trip.ask(steps.ending(lease, outcome.result))
             written_off = trip.ask(reservations.step_write_off(lease.step_id))
-            derive = derived_events.ask_events_after_step(trip, step)
 
             async def settle(executor: Executor) -> None:
-                events[:] = derive(ended_step.value)
+                events[:] = derived_events.events_after_iteration_step(
+                    ended_step.value, plan[0].value if plan else ()
+                )
                 await reservations.spend(executor, written_off.value)
 
             return Note(settle)
@@ -245,7 +251,7 @@ class StepRunner:
             await lease.unit.commit()
 
     async def _retry_or_fail(
-        self, event: Event, lease: Lease, step: Step, error: TransientError
+        self, event: Event, lease: Lease, step: StepRow, error: TransientError
     ) -> Sequence[Event]:
         if step.attempts + 1 >= self._max_attempts:
             message = f"{error} (gave up after {self._max_attempts} attempts; VIGIL_MAX_ATTEMPTS sets the limit)"
@@ -267,7 +273,7 @@ class StepRunner:
         raise TransientError(str(error), retry_in_seconds=pause_seconds, counts=False) from error
 
     async def _release(
-        self, lease: Lease, step: Step, error: str, attempts: int, rest_seconds: float
+        self, lease: Lease, step: StepRow, error: str, attempts: int, rest_seconds: float
     ) -> None:
         async with self._final_transaction(lease) as session:
             await steps.release(
@@ -280,7 +286,7 @@ class StepRunner:
             )
 
     async def _fail(
-        self, event: Event, lease: Lease, step: Step, error: PermanentError
+        self, event: Event, lease: Lease, step: StepRow, error: PermanentError
     ) -> Sequence[Event]:
         attempts = step.attempts + 1
         log.error("step failed for good", code=error.code, error=str(error), attempts=attempts)

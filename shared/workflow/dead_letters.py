@@ -5,7 +5,6 @@ deleted. A request is open until the dead letter is stored again, so publishing 
 not requested.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -16,10 +15,16 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
+from shared.database.statements import BoundQuery, CompiledStatement
 from shared.database.tables import DeadLetter, Step
 from shared.database.text import error_text
 from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.events.topology import CONSUMERS
+
+_RETRY_REQUESTS: Final = CompiledStatement("""
+select id from dead_letters where retry_requested_at > stored_at
+order by retry_requested_at limit :most
+""")
 
 
 async def store(
@@ -75,15 +80,9 @@ async def discard(session: AsyncSession, dead_letter: DeadLetter) -> None:
     await session.execute(delete(DeadLetter).where(DeadLetter.id == dead_letter.id))
 
 
-async def list_retry_requests(session: AsyncSession, limit: int) -> Sequence[UUID]:
+def list_retry_requests(limit: int) -> BoundQuery[list[UUID]]:
     """Ids of dead letters with an open retry request, oldest request first."""
-    letter_ids = await session.scalars(
-        select(DeadLetter.id)
-        .where(is_retry_requested())
-        .order_by(DeadLetter.retry_requested_at)
-        .limit(limit)
-    )
-    return list(letter_ids)
+    return BoundQuery(_RETRY_REQUESTS, {"most": limit}, lambda rows: [row.id for row in rows])
 
 
 async def get_retry_request(session: AsyncSession, letter_id: UUID) -> DeadLetter | None:

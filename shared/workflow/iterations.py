@@ -3,23 +3,15 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple, cast
+from datetime import datetime
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import ARRAY, Table, Uuid, any_, bindparam, func, insert, select, update
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy import ColumnElement
 
 from shared.database import ids
-from shared.database.engine import Database
-from shared.database.statements import (
-    BoundQuery,
-    CompiledStatement,
-    Executor,
-    PendingResult,
-    RoundTrip,
-)
-from shared.database.tables import Agent, Iteration, Step
+from shared.database.statements import BoundQuery, CompiledStatement, Executor, Row, uuid_array
+from shared.database.tables import Iteration, Step
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 
 
@@ -30,26 +22,29 @@ class IterationRow(NamedTuple):
     agent_id: UUID
     number: int
     why: str
-    status: str
-    stage: str
-    errors: list[str]
     started_at: datetime
     stage_changed_at: datetime
-    ended_at: datetime | None
+    status: str = IterationStatus.RUNNING
+    stage: str = Stage.OBSERVING
+    errors: Sequence[str] = ()
+    ended_at: datetime | None = None
 
 
 class StepRow(NamedTuple):
-    """The columns of a step that the join needs."""
+    """The columns of a step that workers and the join need."""
 
     id: UUID
-    iteration_id: UUID
+    iteration_id: UUID | None
     agent_id: UUID
     kind: str
+    index: int  # type: ignore[assignment]  # hides the method of tuples, which nothing uses
     input: dict[str, Any]
     status: str
-    result: dict[str, Any] | None
-    error: str | None
-    first_requested_at: datetime | None
+    result: dict[str, Any] | None = None
+    error: str | None = None
+    attempts: int = 0
+    first_requested_at: datetime | None = None
+    ended_at: datetime | None = None
 
 
 class IterationSteps(NamedTuple):
@@ -61,105 +56,68 @@ class IterationSteps(NamedTuple):
     now: datetime
 
 
-_STEPS: Final = cast(Table, Step.__table__)
-_AGENTS: Final = cast(Table, Agent.__table__)
-_STEP_COLUMNS: Final = [_STEPS.c[name] for name in StepRow._fields]
-_JOIN_SETTINGS: Final = (
-    _AGENTS.c.feedback_rounds,
-    func.coalesce(_AGENTS.c.suspended_until > func.statement_timestamp(), False).label(
-        "is_suspended"
-    ),
-    func.clock_timestamp().label("now"),
+STEP_COLUMNS: Final = ", ".join(f"steps.{name}" for name in StepRow._fields)
+"""The columns of a StepRow, for statements on `steps`."""
+ITERATION_COLUMNS: Final = ", ".join(f"iterations.{name}" for name in IterationRow._fields)
+_LOOK: Final = CompiledStatement(f"""
+select {ITERATION_COLUMNS}, {STEP_COLUMNS}, agents.feedback_rounds,
+  coalesce(agents.suspended_until > statement_timestamp(), false) as is_suspended,
+  clock_timestamp() as now
+from iterations join agents on agents.id = iterations.agent_id
+left join steps on steps.iteration_id = iterations.id
+where iterations.id = :of_iteration and not (
+  iterations.status = '{IterationStatus.RUNNING}' and exists (
+    select from steps as ended
+    join steps as other on other.iteration_id = ended.iteration_id and other.kind = ended.kind
+      and coalesce(other.input ->> 'round', '0') = coalesce(ended.input ->> 'round', '0')
+    where ended.id = :ended_step
+      and ended.status in ('{StepStatus.COMPLETED}', '{StepStatus.FAILED}')
+      and other.status in ('{StepStatus.PENDING}', '{StepStatus.RUNNING}')))
+order by steps.kind, steps.index
+""")
+_MOVE: Final = CompiledStatement(f"""
+with moved as (
+  update iterations
+  set stage = :stage, stage_changed_at = :now, status = :status, errors = cast(:errors as jsonb),
+    ended_at = :ended_at
+  where id = :of_iteration and stage = :seen_stage and stage_changed_at = :seen_at
+  returning id, agent_id
+),
+requested as (
+  update steps
+  set status = '{StepStatus.PENDING}', requested_at = :now, first_requested_at = :now
+  from moved where steps.id = any(cast(:requested as uuid[]))
+),
+abandoned as (
+  update steps
+  set status = '{StepStatus.FAILED}', error = :error, epoch = epoch + 1, lease_owner = null,
+    lease_until = null, ended_at = :now
+  from moved where steps.id = any(cast(:abandoned as uuid[]))
+    and steps.status not in ('{StepStatus.COMPLETED}', '{StepStatus.FAILED}')
+),
+added as (
+  insert into steps
+    (id, iteration_id, agent_id, kind, index, input, status, requested_at, first_requested_at)
+  select step.id, moved.id, moved.agent_id, kind, index, input, '{StepStatus.PENDING}', :now, :now
+  from moved cross join jsonb_to_recordset(cast(:added as jsonb)) as step
+    (id uuid, kind text, index integer, input jsonb)
 )
-_IS_LISTED: Final = _STEPS.c.id == any_(bindparam("step_ids", type_=ARRAY(Uuid())))
-
-_ITERATIONS: Final = cast(Table, Iteration.__table__)
-_LOCK: Final = CompiledStatement(
-    select(_ITERATIONS.c.id)
-    .where(_ITERATIONS.c.id == bindparam("of_iteration"))
-    # Not the key, which is share-locked by inserts of rows that reference the iteration.
-    .with_for_update(key_share=True)
-)
-_LOOK: Final = CompiledStatement(
-    select(
-        *(_ITERATIONS.c[name].label(f"iteration_{name}") for name in IterationRow._fields),
-        *_STEP_COLUMNS,
-        *_JOIN_SETTINGS,
-    )
-    .select_from(
-        _ITERATIONS.join(_AGENTS, _AGENTS.c.id == _ITERATIONS.c.agent_id).outerjoin(
-            _STEPS, _STEPS.c.iteration_id == _ITERATIONS.c.id
-        )
-    )
-    .where(_ITERATIONS.c.id == bindparam("of_iteration"))
-    .order_by(_STEPS.c.kind, _STEPS.c.index)
-)
-_REQUEST: Final = CompiledStatement(
-    update(_STEPS)
-    .where(_IS_LISTED, _STEPS.c.status == StepStatus.PLANNED)
-    .values(
-        status=StepStatus.PENDING,
-        requested_at=func.clock_timestamp(),
-        first_requested_at=func.clock_timestamp(),
-    )
-    .returning(*_STEP_COLUMNS)
-)
-_ADD: Final = CompiledStatement(
-    insert(_STEPS)
-    .values(status=StepStatus.PENDING, requested_at=bindparam("now"))
-    .returning(*_STEP_COLUMNS),
-    columns=["id", "iteration_id", "agent_id", "kind", "index", "input", "first_requested_at"],
-)
-_ABANDON: Final = CompiledStatement(
-    update(_STEPS)
-    .where(_IS_LISTED)
-    .values(
-        status=StepStatus.FAILED,
-        error=bindparam("why"),
-        epoch=_STEPS.c.epoch + 1,
-        lease_owner=None,
-        lease_until=None,
-        ended_at=func.clock_timestamp(),
-    )
-    .returning(*_STEP_COLUMNS)
-)
-_SET_STAGE: Final = CompiledStatement(
-    update(_ITERATIONS).where(_ITERATIONS.c.id == bindparam("of_iteration")),
-    columns=["stage", "stage_changed_at"],
-)
-_END: Final = CompiledStatement(
-    update(_ITERATIONS)
-    .where(_ITERATIONS.c.id == bindparam("of_iteration"))
-    .values(ended_at=func.clock_timestamp())
-    .returning(_ITERATIONS.c.ended_at),
-    columns=["stage", "stage_changed_at", "status", "errors"],
-)
+select exists (select from moved) as is_moved
+""")
 
 
-def ask_locked(
-    trip: RoundTrip, iteration_id: UUID
-) -> PendingResult[tuple[IterationRow, IterationSteps] | None]:
-    """Locks the iteration's row until the transaction ends, so that joins are serialized, and loads what a join needs.
-
-    None if the iteration was deleted.
+def look(
+    iteration_id: UUID, ended_step: UUID | None
+) -> BoundQuery[tuple[IterationRow, IterationSteps] | None]:
+    """What a join needs, read without a lock. None if the iteration was deleted, or if `ended_step`, after whose end the
+    join looks, is not the last open step of its kind.
     """
-    trip.ask(BoundQuery(_LOCK, {"of_iteration": iteration_id}, lambda _: None))
-    # A separate statement, because a statement that waits for a lock sees all other rows as before the wait.
-    return trip.ask(_look(iteration_id))
+    return BoundQuery(
+        _LOOK, {"of_iteration": iteration_id, "ended_step": ended_step}, _iteration_and_steps
+    )
 
 
-async def look(
-    database: Database, iteration_id: UUID
-) -> tuple[IterationRow, IterationSteps] | None:
-    """Loads the same without a lock."""
-    return await database.read(_look(iteration_id))
-
-
-def _look(iteration_id: UUID) -> BoundQuery[tuple[IterationRow, IterationSteps] | None]:
-    return BoundQuery(_LOOK, {"of_iteration": iteration_id}, _iteration_and_steps)
-
-
-def _iteration_and_steps(rows: Sequence[Any]) -> tuple[IterationRow, IterationSteps] | None:
+def _iteration_and_steps(rows: Sequence[Row]) -> tuple[IterationRow, IterationSteps] | None:
     if not rows:
         return None
     width = len(IterationRow._fields)
@@ -170,62 +128,74 @@ def _iteration_and_steps(rows: Sequence[Any]) -> tuple[IterationRow, IterationSt
     return IterationRow(*first[:width]), IterationSteps(steps, *settings)
 
 
-def request_steps(step_ids: Sequence[UUID]) -> BoundQuery[list[StepRow]]:
-    """Makes planned steps pending. Call it before their requests are published, in the transaction that decided it."""
-    return BoundQuery(_REQUEST, {"step_ids": list(step_ids)}, _steps)
+@dataclass(frozen=True)
+class StepChanges:
+    """Steps that a transition changes or adds, as they are afterwards."""
+
+    requested: Sequence[StepRow] = ()
+    added: Sequence[StepRow] = ()
+    abandoned: Sequence[StepRow] = ()
+    """Their leases are revoked: the new epoch rejects a worker that still has one."""
+
+    @property
+    def rows(self) -> Sequence[StepRow]:
+        return [*self.requested, *self.added, *self.abandoned]
 
 
-def add_step(
-    iteration: IterationRow,
+def move(seen: IterationRow, moved: IterationRow, changes: StepChanges) -> BoundQuery[bool]:
+    """Writes a transition to another stage or to the end, all of it or nothing.
+
+    The result is False, and nothing was written, if another transition was written since `seen` was read. So a join
+    needs no lock: it decides again.
+    """
+    params = {
+        "of_iteration": seen.id,
+        "seen_stage": seen.stage,
+        "seen_at": seen.stage_changed_at,
+        "stage": moved.stage,
+        "now": moved.stage_changed_at,
+        "status": moved.status,
+        "errors": json.dumps(moved.errors),
+        "ended_at": moved.ended_at,
+        "requested": uuid_array(step.id for step in changes.requested),
+        "abandoned": uuid_array(step.id for step in changes.abandoned),
+        "error": next((step.error for step in changes.abandoned), None),
+        "added": _as_json(changes.added),
+    }
+    return BoundQuery(_MOVE, params, lambda rows: bool(rows[0].is_moved))
+
+
+def new_step(
+    iteration: Iteration | IterationRow,
     kind: StepKind,
     index: int,
     step_input: dict[str, Any],
-    now: datetime,
-) -> BoundQuery[list[StepRow]]:
-    """Inserts a step that was not planned, requested at `now`; the only one of the result."""
-    values = {
-        "id": ids.step_id(iteration.id, kind, index),
-        "iteration_id": iteration.id,
-        "agent_id": iteration.agent_id,
-        "kind": kind,
-        "index": index,
-        "input": step_input,
-        "first_requested_at": now,
-        "now": now,
-    }
-    return BoundQuery(_ADD, values, _steps)
-
-
-def abandon_steps(step_ids: Sequence[UUID], why: str) -> BoundQuery[list[StepRow]]:
-    """Fails the steps and revokes their leases: the new epoch rejects a worker that still has one."""
-    return BoundQuery(_ABANDON, {"step_ids": list(step_ids), "why": why}, _steps)
-
-
-def set_stage(iteration: IterationRow, stage: Stage, now: datetime) -> BoundQuery[IterationRow]:
-    changes: dict[str, Any] = {"stage": stage, "stage_changed_at": now}
-    changed = iteration._replace(**changes)
-    return BoundQuery(_SET_STAGE, {"of_iteration": iteration.id, **changes}, lambda _: changed)
-
-
-def end_iteration(
-    iteration: IterationRow, status: IterationStatus, errors: Sequence[str], now: datetime
-) -> BoundQuery[IterationRow]:
-    """Ends the iteration. Its end is later than that of every step that was abandoned for it."""
-    changes: dict[str, Any] = {
-        "stage": Stage.ENDED,
-        "stage_changed_at": now,
-        "status": status,
-        "errors": list(errors),
-    }
-    return BoundQuery(
-        _END,
-        {"of_iteration": iteration.id, **changes},
-        lambda rows: iteration._replace(**changes, ended_at=rows[0].ended_at),
+    *,
+    requested_at: datetime | None = None,
+    status: StepStatus = StepStatus.PENDING,
+) -> StepRow:
+    """A step of the iteration that is not stored yet."""
+    return StepRow(
+        id=ids.step_id(iteration.id, kind, index),
+        iteration_id=iteration.id,
+        agent_id=iteration.agent_id,
+        kind=kind,
+        index=index,
+        input=step_input,
+        status=status,
+        first_requested_at=requested_at,
     )
 
 
-def _steps(rows: Iterable[Any]) -> list[StepRow]:
-    return [StepRow(*row[: len(StepRow._fields)]) for row in rows]
+def _as_json(steps: Iterable[StepRow]) -> str:
+    """The columns of new steps that are not the same for all."""
+    columns = ("kind", "index", "input", "status")
+    return json.dumps(
+        [
+            {"id": step.id.hex, **{column: getattr(step, column) for column in columns}}
+            for step in steps
+        ]
+    )
 
 
 CLOCK: Final[BoundQuery[datetime]] = BoundQuery(
@@ -275,73 +245,123 @@ with planned as (
     stage_changed_at = clock_timestamp()
   where id = :of_iteration
   returning id, agent_id, stage_changed_at as now
+),
+added as (
+  insert into steps
+    (id, iteration_id, agent_id, kind, index, input, status, requested_at, first_requested_at)
+  select step.id, planned.id, planned.agent_id, kind, index, input, status, asked.at, asked.at
+  from planned
+  cross join jsonb_to_recordset(cast(:steps as jsonb)) as step
+    (id uuid, kind text, index integer, input jsonb, status text)
+  cross join lateral (select case status when '{StepStatus.PENDING}' then now end as at) as asked
+  on conflict do nothing
 )
-insert into steps
-  (id, iteration_id, agent_id, kind, index, input, status, requested_at, first_requested_at)
-select step.id, planned.id, planned.agent_id, step.kind, step.index, step.input, step.status,
-  asked.at, asked.at
-from planned
-cross join jsonb_to_recordset(cast(:steps as jsonb)) as step
-  (id uuid, kind text, index integer, input jsonb, status text)
-cross join lateral (select case step.status when '{StepStatus.PENDING}' then now end as at) as asked
-on conflict do nothing
+select now from planned
 """)
-_NOTE_ENDS: Final = CompiledStatement(
-    update(_ITERATIONS)
-    .where(
-        _ITERATIONS.c.id == any_(bindparam("iteration_ids", type_=ARRAY(Uuid()))),
-        _ITERATIONS.c.ended_at.is_not(None),
-        _ITERATIONS.c.end_published_at.is_(None),
-    )
-    .values(end_published_at=func.clock_timestamp())
+_START: Final = CompiledStatement(f"""
+with due as (
+  select agents.id, start.number, start.why, start.iteration, start.step, clock_timestamp() as now
+  from jsonb_to_recordset(cast(:starts as jsonb)) as start
+    (agent uuid, version xid, number integer, why text, iteration uuid, step uuid)
+  join agents on agents.id = start.agent and agents.xmin = start.version
+  -- Not the key: otherwise a transaction that writes a row referring to the agent would hide the agent.
+  for no key update of agents skip locked
+),
+counted as (
+  update agents
+  set iterations_started = due.number, run_requested_at = null,
+    -- Several missed runs count as one. A run on request does not shift the schedule.
+    next_run_at = case when next_run_at > due.now then next_run_at
+      else next_run_at + make_interval(secs => interval_seconds *
+        (floor(extract(epoch from due.now - next_run_at) / interval_seconds) + 1)) end
+  from due where agents.id = due.id
+  returning due.*
+),
+started as (
+  insert into iterations
+    (id, agent_id, number, why, status, stage, started_at, stage_changed_at, deadline_at)
+  select iteration, id, number, why, '{IterationStatus.RUNNING}', '{Stage.OBSERVING}', now, now,
+    now + make_interval(secs => :deadline_seconds)
+  from counted
+  returning id
+),
+requested as (
+  insert into steps
+    (id, iteration_id, agent_id, kind, index, status, requested_at, first_requested_at)
+  select step, iteration, id, '{StepKind.OBSERVE}', 0, '{StepStatus.PENDING}', now, now from counted
 )
+select iteration, now from counted
+""")
+_NOTE_ENDS: Final = CompiledStatement("""
+update iterations set end_published_at = clock_timestamp()
+where id = any(cast(:ids as uuid[])) and ended_at is not null and end_published_at is null
+""")
 
 
-@dataclass(frozen=True)
-class StartedIteration:
-    iteration: Iteration
-    observe: Step
+class DueAgent(NamedTuple):
+    """An agent that is to run, as it was read without a lock."""
+
+    id: UUID
+    version: int
+    """Of its row: `xmin`."""
+    iterations_started: int
+    why: str
 
 
-async def start_iteration(
-    session: AsyncSession, agent: Agent, *, why: str, deadline_seconds: float
-) -> StartedIteration:
-    """Starts the agent's next iteration with its observe step. The caller holds the agent's row lock."""
-    now = await database_time(session)
-    agent.iterations_started += 1
-    iteration = Iteration(
-        id=ids.iteration_id(agent.id, agent.iterations_started),
+class StartedIteration(NamedTuple):
+    iteration: IterationRow
+    observe: StepRow
+
+
+def start_iterations(
+    agents: Sequence[DueAgent], *, deadline_seconds: float
+) -> BoundQuery[list[StartedIteration]]:
+    """Starts the next iteration of each agent, with its observe step, and moves its next run to the first future tick of
+    its interval.
+
+    An agent is left out if its row is locked, or was changed since it was read: by another scheduler, or by its owner.
+    """
+    starts = {ids.iteration_id(agent.id, agent.iterations_started + 1): agent for agent in agents}
+
+    def read(rows: Sequence[Row]) -> list[StartedIteration]:
+        return [_started(id_, starts[id_], now) for id_, now in rows]
+
+    params = {
+        "starts": json.dumps(
+            [
+                {
+                    "agent": agent.id.hex,
+                    "version": agent.version,
+                    "number": agent.iterations_started + 1,
+                    "why": agent.why,
+                    "iteration": id_.hex,
+                    "step": ids.step_id(id_, StepKind.OBSERVE, 0).hex,
+                }
+                for id_, agent in starts.items()
+            ]
+        ),
+        "deadline_seconds": deadline_seconds,
+    }
+    return BoundQuery(_START, params, read)
+
+
+def _started(iteration_id: UUID, agent: DueAgent, now: datetime) -> StartedIteration:
+    iteration = IterationRow(
+        id=iteration_id,
         agent_id=agent.id,
-        number=agent.iterations_started,
-        why=why,
-        status=IterationStatus.RUNNING,
-        stage=Stage.OBSERVING,
+        number=agent.iterations_started + 1,
+        why=agent.why,
         started_at=now,
         stage_changed_at=now,
-        deadline_at=now + timedelta(seconds=deadline_seconds),
     )
-    observe = new_step(iteration, StepKind.OBSERVE, 0, **requested_columns(now))
-    session.add(iteration)
-    await session.flush()
-    session.add(observe)
-    await session.flush()
-    return StartedIteration(iteration, observe)
+    return StartedIteration(
+        iteration, new_step(iteration, StepKind.OBSERVE, 0, {}, requested_at=now)
+    )
 
 
-def requested_columns(now: datetime) -> dict[str, Any]:
+def requested_columns(now: datetime | ColumnElement[datetime]) -> dict[str, Any]:
     """Columns of a step that is requested at `now`."""
     return {"status": StepStatus.PENDING, "requested_at": now, "first_requested_at": now}
-
-
-def new_step(iteration: Iteration, kind: StepKind, index: int, **values: Any) -> Step:
-    return Step(
-        id=ids.step_id(iteration.id, kind, index),
-        iteration_id=iteration.id,
-        agent_id=iteration.agent_id,
-        kind=kind,
-        index=index,
-        **values,
-    )
 
 
 def step_without_iteration(
@@ -364,39 +384,43 @@ def plan_steps(
     queries: Sequence[dict[str, Any]],
     insights: Sequence[dict[str, Any]],
     plan: Mapping[str, Any] | None = None,
-) -> BoundQuery[None]:
-    """Inserts the plan's steps: queries are requested at once, insights wait until all queries have ended.
+) -> BoundQuery[list[StepRow]]:
+    """Inserts the plan's steps, and returns them: queries are requested at once, insights wait until all queries have
+    ended.
 
     If there are queries, the iteration moves from observing to researching. `plan` is stored with the iteration; None
     leaves the stored plan unchanged.
     """
-    steps_by_kind = {
-        StepKind.QUERY: (StepStatus.PENDING, queries),
-        StepKind.INSIGHT: (StepStatus.PLANNED, insights),
+
+    steps_by_status = {
+        StepStatus.PENDING: (StepKind.QUERY, queries),
+        StepStatus.PLANNED: (StepKind.INSIGHT, insights),
     }
-    steps = [
-        {
-            "id": ids.step_id(iteration.id, kind, index).hex,
-            "kind": kind,
-            "index": index,
-            "input": step_input,
-            "status": status,
-        }
-        for kind, (status, inputs) in steps_by_kind.items()
+    new_steps = [
+        new_step(iteration, kind, index, step_input, status=status)
+        for status, (kind, inputs) in steps_by_status.items()
         for index, step_input in enumerate(inputs)
     ]
+
+    def read(rows: Sequence[Row]) -> list[StepRow]:
+        now = rows[0].now
+        return [
+            step._replace(first_requested_at=now if step.status == StepStatus.PENDING else None)
+            for step in new_steps
+        ]
+
     values = {
         "of_iteration": iteration.id,
         "plan": None if plan is None else json.dumps(plan),
         "asks": bool(queries),
-        "steps": json.dumps(steps),
+        "steps": _as_json(new_steps),
     }
-    return BoundQuery(_PLAN, values, lambda _: None)
+    return BoundQuery(_PLAN, values, read)
 
 
-async def list_stalled(
-    session: AsyncSession, patience_seconds: float, *, look_again_seconds: float, limit: int = 100
-) -> list[UUID]:
+def list_stalled(
+    patience_seconds: float, *, look_again_seconds: float, limit: int = 100
+) -> BoundQuery[list[UUID]]:
     """Ids of running iterations without progress for `patience_seconds`, except while a step waits for a provider.
 
     Progress is a step that was requested, started or ended, a call that was answered, or streamed text of a response.
@@ -407,12 +431,12 @@ async def list_stalled(
         "patience": patience_seconds,
         "look_again": look_again_seconds,
     }
-    return [row.id for row in await _STALLED.rows(session, params)]
+    return BoundQuery(_STALLED, params, lambda rows: [row.id for row in rows])
 
 
-async def note_ends_received(session: AsyncSession, iteration_ids: Iterable[UUID]) -> None:
+def note_ends_received(iteration_ids: Iterable[UUID]) -> BoundQuery[None]:
     """Records that the events of their ends were received, so that the reconciler does not republish them."""
-    await _NOTE_ENDS.run(session, {"iteration_ids": list(iteration_ids)})
+    return BoundQuery(_NOTE_ENDS, {"ids": uuid_array(iteration_ids)}, lambda _: None)
 
 
 async def database_time(session: Executor) -> datetime:

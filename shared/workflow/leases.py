@@ -6,18 +6,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Interval, Table, and_, bindparam, func, select, update
+from sqlalchemy import ColumnElement, and_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.engine import Database
 from shared.database.statements import STRICT, BoundQuery, CompiledStatement, Row
-from shared.database.tables import Agent, Step
+from shared.database.tables import Step
 from shared.database.unit_of_work import UnitOfWork
 from shared.enums import StepKind, StepStatus
 from shared.errors import TransientError
+from shared.workflow.iterations import STEP_COLUMNS, StepRow
 
 T = TypeVar("T")
 
@@ -60,9 +61,6 @@ class Lease:
         return self.epoch == 1
 
 
-_STEPS: Final = cast(Table, Step.__table__)
-_STEP_ID: Final = _STEPS.c.id == bindparam("of_step")
-_NOW: Final = func.clock_timestamp()
 _LOCK_STEP: Final = CompiledStatement(f"""
 with held as (
   select epoch from steps where id = :of_step and status = '{StepStatus.RUNNING}' for no key update
@@ -70,12 +68,12 @@ with held as (
 select (select epoch from held) as epoch,
   case when :strict and (select epoch from held) is distinct from :of_epoch then roll_back() end
 """)
-_AGENTS: Final = cast(Table, Agent.__table__)
-_LOOK: Final = CompiledStatement(
-    select(_STEPS, _AGENTS.c.owner_id.label("user_id"), _NOW.label("now"))
-    .join(_AGENTS, _AGENTS.c.id == _STEPS.c.agent_id)
-    .where(_STEP_ID)
-)
+_LOOK: Final = CompiledStatement(f"""
+select {STEP_COLUMNS}, epoch, lease_owner, lease_until, retry_at, waiting_since, waits, retried_epoch,
+  retry_requested_at > ended_at as is_retry_requested, owner_id, clock_timestamp() as now
+from steps join agents on agents.id = steps.agent_id
+where steps.id = :of_step
+""")
 _CLAIM: Final = CompiledStatement(f"""
 with claimed as (
   update steps
@@ -89,16 +87,11 @@ with claimed as (
 select (select epoch from claimed) as epoch,
   case when :strict and not exists (select from claimed) then roll_back() end
 """)
-_RENEW: Final = CompiledStatement(
-    update(_STEPS)
-    .where(
-        _STEP_ID,
-        _STEPS.c.epoch == bindparam("of_epoch"),
-        _STEPS.c.status == StepStatus.RUNNING,
-    )
-    .values(lease_until=_NOW + bindparam("seconds", type_=Interval))
-    .returning(_STEPS.c.epoch)
-)
+_RENEW: Final = CompiledStatement(f"""
+update steps set lease_until = clock_timestamp() + :seconds
+where id = :of_step and epoch = :of_epoch and status = '{StepStatus.RUNNING}'
+returning epoch
+""")
 
 
 @dataclass(frozen=True)
@@ -106,9 +99,13 @@ class Claimable:
     """The step, and the lease that `claim` takes."""
 
     lease: Lease
-    step: Step
+    step: StepRow
     begun_at: datetime
     """When the worker has looked, by the database's clock."""
+    claims: int = 1
+    """How many workers have claimed it, with this one, since the last manual retry; without those that ended in waiting
+    for a provider.
+    """
 
     @property
     def waited_seconds(self) -> float:
@@ -118,7 +115,7 @@ class Claimable:
 
 @dataclass(frozen=True)
 class AlreadyEnded:
-    step: Step
+    step: StepRow
 
 
 @dataclass(frozen=True)
@@ -165,28 +162,30 @@ def look(
     def read(rows: Sequence[Row]) -> Look:
         if not rows:
             return NotFound()
-        *columns, user_id, now = rows[0]
-        step = Step(**dict(zip(_STEPS.c.keys(), columns, strict=True)))
+        row = rows[0]
+        step = StepRow(*row[: len(StepRow._fields)])
         if kinds is not None and step.kind not in kinds:
             return WrongKind(step.kind)
+        if step.status == StepStatus.FAILED and row.is_retry_requested:
+            return RetryRequested()
         if step.status in (StepStatus.COMPLETED, StepStatus.FAILED):
-            return RetryRequested() if _is_retry_requested(step) else AlreadyEnded(step)
-        free_at = step.lease_until if step.status == StepStatus.RUNNING else step.retry_at
-        if step.status == StepStatus.PLANNED or (free_at is not None and free_at > now):
+            return AlreadyEnded(step)
+        free_at = row.lease_until if step.status == StepStatus.RUNNING else row.retry_at
+        if step.status == StepStatus.PLANNED or (free_at is not None and free_at > row.now):
             return Unavailable(
-                step.lease_owner, 0.0 if free_at is None else (free_at - now).total_seconds()
+                row.lease_owner, 0.0 if free_at is None else (free_at - row.now).total_seconds()
             )
         lease = Lease(
             step.id,
             step.iteration_id,
             step.agent_id,
-            user_id,
-            step.epoch + 1,
+            row.owner_id,
+            row.epoch + 1,
             owner=owner,
             seconds=seconds,
-            is_after_wait=step.waiting_since is not None,
+            is_after_wait=row.waiting_since is not None,
         )
-        return Claimable(lease, step, now)
+        return Claimable(lease, step, row.now, lease.epoch - row.retried_epoch - row.waits)
 
     return BoundQuery(_LOOK, {"of_step": step_id}, read)
 
@@ -226,12 +225,6 @@ async def reopen(session: AsyncSession, step_id: UUID) -> None:
         )
         .execution_options(synchronize_session=False)
     )
-
-
-def _is_retry_requested(step: Step) -> bool:
-    if step.status != StepStatus.FAILED or not (step.retry_requested_at and step.ended_at):
-        return False
-    return step.retry_requested_at > step.ended_at
 
 
 def is_retry_requested() -> ColumnElement[bool]:

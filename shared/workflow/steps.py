@@ -1,52 +1,54 @@
 """Steps: end, fail, release, wait for a provider, and queries by iteration."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, Final, cast
+from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Table, bindparam, func, select, update
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing import reservations
 from shared.database.statements import BoundQuery, CompiledStatement, Executor, Row
-from shared.database.tables import Iteration, Step
+from shared.database.tables import Step
 from shared.database.text import error_text
 from shared.enums import StepKind, StepStatus
 from shared.errors import DeletedError
-from shared.workflow.iterations import IterationRow, StepRow
+from shared.workflow.iterations import ITERATION_COLUMNS, STEP_COLUMNS, IterationRow, StepRow
 from shared.workflow.leases import Lease, LeaseLostError
 
-_ITERATIONS: Final = cast(Table, Iteration.__table__)
-_STEPS: Final = cast(Table, Step.__table__)
-_SELECT_ITERATION: Final = select(*(_ITERATIONS.c[name] for name in IterationRow._fields)).where(
-    _ITERATIONS.c.id == bindparam("of_iteration")
+_ITERATION: Final = CompiledStatement(
+    f"select {ITERATION_COLUMNS} from iterations where id = :of_iteration"
 )
-_ITERATION: Final = CompiledStatement(_SELECT_ITERATION)
-_ITERATION_WITH_STEPS: Final = CompiledStatement(
-    _SELECT_ITERATION.join(_STEPS, _STEPS.c.iteration_id == _ITERATIONS.c.id)
-    .add_columns(*(_STEPS.c[name] for name in StepRow._fields))
-    .order_by(_STEPS.c.kind, _STEPS.c.index)
-)
-_END: Final = CompiledStatement(
-    update(_STEPS)
-    .where(
-        _STEPS.c.id == bindparam("of_step"),
-        _STEPS.c.epoch == bindparam("of_epoch"),
-        _STEPS.c.status == StepStatus.RUNNING,
-    )
-    .values(
-        lease_owner=None,
-        lease_until=None,
-        status=StepStatus.COMPLETED,
-        error=None,
-        waiting_since=None,
-        ended_at=func.clock_timestamp(),
-    )
-    .returning(_STEPS),
-    columns=["result"],
-)
+_PLANNED: Final = CompiledStatement(f"""
+select {STEP_COLUMNS}
+from iterations left join steps on steps.iteration_id = iterations.id
+  and steps.kind in ('{StepKind.QUERY}', '{StepKind.INSIGHT}')
+where iterations.id = :of_iteration order by steps.kind, steps.index
+""")
+_END: Final = CompiledStatement(f"""
+update steps
+set status = '{StepStatus.COMPLETED}', result = cast(:result as jsonb), error = null,
+  lease_owner = null, lease_until = null, waiting_since = null, ended_at = clock_timestamp()
+where id = :of_step and epoch = :of_epoch and status = '{StepStatus.RUNNING}'
+returning {STEP_COLUMNS}
+""")
+_FAIL: Final = CompiledStatement(f"""
+update steps
+set status = '{StepStatus.FAILED}', error = :error, attempts = :attempts,
+  lease_owner = null, lease_until = null, waiting_since = null, ended_at = clock_timestamp()
+where id = :of_step and epoch = :of_epoch and status = '{StepStatus.RUNNING}'
+returning {STEP_COLUMNS}
+""")
+_RELEASE: Final = CompiledStatement(f"""
+update steps
+set status = '{StepStatus.PENDING}', error = :error, attempts = :attempts,
+  lease_owner = null, lease_until = null, waiting_since = case when :keeps_waiting then waiting_since end,
+  retry_at = clock_timestamp() + make_interval(secs => :rest_seconds)
+where id = :of_step and epoch = :of_epoch and status = '{StepStatus.RUNNING}'
+returning {STEP_COLUMNS}
+""")
 _WAIT: Final = CompiledStatement(f"""
 update steps
 set status = '{StepStatus.PENDING}', lease_owner = null, lease_until = null, error = :error,
@@ -76,36 +78,22 @@ class Pauses:
     jitter: float = 0.2
 
 
-def ending(lease: Lease, result: dict[str, Any]) -> BoundQuery[Step]:
+def ending(lease: Lease, result: dict[str, Any]) -> BoundQuery[StepRow]:
     """Completes the step with `result`. Its `read` returns the step, and raises LeaseLostError."""
-
-    def read(rows: Sequence[Row]) -> Step:
-        if not rows:
-            raise LeaseLostError(lease)
-        return Step(**rows[0]._asdict())
-
-    params = {"of_step": lease.step_id, "of_epoch": lease.epoch, "result": result}
-    return BoundQuery(_END, params, read)
+    return _changing(_END, lease, result=json.dumps(result))
 
 
-async def end(session: AsyncSession, lease: Lease, result: dict[str, Any]) -> Step:
+async def end(session: AsyncSession, lease: Lease, result: dict[str, Any]) -> StepRow:
     """Completes the step with `result`; the last write of its transaction. Raises LeaseLostError."""
     step = await ending(lease, result).answer(session)
     await _settle_reservations(session, lease)
     return step
 
 
-async def fail(session: AsyncSession, lease: Lease, error: str, *, attempts: int) -> Step:
+async def fail(session: AsyncSession, lease: Lease, error: str, *, attempts: int) -> StepRow:
     """Fails the step for good; the last write of its transaction. Raises LeaseLostError."""
-    step = await _release(
-        session,
-        lease,
-        status=StepStatus.FAILED,
-        error=error_text(error),
-        attempts=attempts,
-        waiting_since=None,
-        ended_at=func.clock_timestamp(),
-    )
+    failing = _changing(_FAIL, lease, error=error_text(error), attempts=attempts)
+    step = await failing.answer(session)
     await _settle_reservations(session, lease)
     return step
 
@@ -118,21 +106,19 @@ async def release(
     attempts: int,
     rest_seconds: float,
     keeps_waiting: bool = False,
-) -> Step:
+) -> None:
     """Releases the step so that any worker can claim it after `rest_seconds`. Raises LeaseLostError.
 
     With `keeps_waiting`, a wait for a provider continues. Reservations of its calls stay open until the step is retried
     or ends.
     """
-    return await _release(
-        session,
-        lease,
-        status=StepStatus.PENDING,
-        error=error_text(error),
-        attempts=attempts,
-        retry_at=func.clock_timestamp() + timedelta(seconds=rest_seconds),
-        waiting_since=Step.waiting_since if keeps_waiting else None,
-    )
+    values = {
+        "error": error_text(error),
+        "attempts": attempts,
+        "rest_seconds": rest_seconds,
+        "keeps_waiting": keeps_waiting,
+    }
+    await _changing(_RELEASE, lease, **values).answer(session)
 
 
 async def wait(
@@ -177,21 +163,14 @@ async def _settle_reservations(session: AsyncSession, lease: Lease) -> None:
     await reservations.write_off_step(session, lease.step_id)
 
 
-async def _release(session: AsyncSession, lease: Lease, **values: Any) -> Step:
-    step = await session.scalar(
-        update(Step)
-        .where(
-            Step.id == lease.step_id,
-            Step.epoch == lease.epoch,
-            Step.status == StepStatus.RUNNING,
-        )
-        .values(lease_owner=None, lease_until=None, **values)
-        .returning(Step)
-        .execution_options(populate_existing=True)
-    )
-    if step is None:
-        raise LeaseLostError(lease)
-    return step
+def _changing(statement: CompiledStatement, lease: Lease, **values: Any) -> BoundQuery[StepRow]:
+    def read(rows: Sequence[Row]) -> StepRow:
+        if not rows:
+            raise LeaseLostError(lease)
+        return StepRow(*rows[0])
+
+    params = {"of_step": lease.step_id, "of_epoch": lease.epoch, **values}
+    return BoundQuery(statement, params, read)
 
 
 async def list_steps(
@@ -204,22 +183,16 @@ async def list_steps(
     return list(await session.scalars(query.execution_options(populate_existing=True)))
 
 
-def plan_query(
-    iteration_id: UUID | None,
-) -> BoundQuery[tuple[IterationRow, list[StepRow]]]:
-    """The iteration, and those of its steps that are part of the plan (round 0).
+async def list_plan(session: Executor, iteration_id: UUID) -> list[StepRow]:
+    """The iteration's queries and insights that are part of the plan (round 0).
 
-    Its `read` raises DeletedError if the iteration was deleted with its agent.
+    Raises DeletedError if the iteration was deleted with its agent.
     """
-
-    def read(rows: Sequence[Row]) -> tuple[IterationRow, list[StepRow]]:
-        if not rows:
-            raise _deleted(iteration_id)
-        width = len(IterationRow._fields)
-        step_rows = [StepRow(*row[width:]) for row in rows]
-        return IterationRow(*rows[0][:width]), [row for row in step_rows if not step_round(row)]
-
-    return BoundQuery(_ITERATION_WITH_STEPS, {"of_iteration": iteration_id}, read)
+    rows = await _PLANNED.rows(session, {"of_iteration": iteration_id})
+    if not rows:
+        raise DeletedError(f"iteration {iteration_id} was deleted")
+    steps = [StepRow(*row) for row in rows if row.id is not None]
+    return [step for step in steps if not step_round(step)]
 
 
 def step_round(step: Step | StepRow) -> int:
@@ -228,22 +201,18 @@ def step_round(step: Step | StepRow) -> int:
     return number
 
 
-async def load_iteration(session: Executor, step: Step) -> IterationRow:
+async def load_iteration(session: Executor, step: Step | StepRow) -> IterationRow:
     """The iteration of `step`. Raises DeletedError if it was deleted with its agent."""
     return await iteration_query(step).answer(session)
 
 
-def iteration_query(step: Step) -> BoundQuery[IterationRow]:
+def iteration_query(step: Step | StepRow) -> BoundQuery[IterationRow]:
     """The statement of `load_iteration`."""
     assert step.iteration_id is not None, f"a step of kind {step.kind} has no iteration"
 
     def read(rows: Sequence[Row]) -> IterationRow:
         if not rows:
-            raise _deleted(step.iteration_id)
+            raise DeletedError(f"iteration {step.iteration_id} was deleted")
         return IterationRow(*rows[0])
 
     return BoundQuery(_ITERATION, {"of_iteration": step.iteration_id}, read)
-
-
-def _deleted(iteration_id: UUID | None) -> DeletedError:
-    return DeletedError(f"iteration {iteration_id} was deleted")

@@ -41,7 +41,7 @@ CASES: dict[str, tuple[str, Scenario, str]] = {
         lambda runner: killed_at(runner, "aggregator", Failpoint.TOOL_APPLIED, SEED, skip=1),
         "was published with content that differs from the state",
     ),
-    "join lock off": (
+    "join comparison off": (
         "aggregator",
         lambda runner: joined_by_two_aggregators(runner, SEED),
         "iteration.completed was published with content that differs from the state",

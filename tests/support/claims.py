@@ -6,9 +6,9 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.tables import Step
 from shared.enums import StepKind, StepStatus
 from shared.workflow import leases
+from shared.workflow.iterations import StepRow
 from shared.workflow.leases import (
     LEASE_SECONDS,
     AlreadyEnded,
@@ -23,7 +23,7 @@ from shared.workflow.leases import (
 @dataclass(frozen=True)
 class Claimed:
     lease: Lease
-    step: Step
+    step: StepRow
 
 
 Claim = Claimed | AlreadyEnded | Unavailable | NotFound | WrongKind
@@ -48,7 +48,6 @@ async def claim(
                     await leases.claim(lease, begun_at).answer(session)
                 except LeaseLostError:
                     continue
-                step.status, step.epoch = StepStatus.RUNNING, lease.epoch
-                return Claimed(lease, step)
+                return Claimed(lease, step._replace(status=StepStatus.RUNNING))
             case rejection:
                 return rejection

@@ -1,15 +1,17 @@
 """Rows that many tests need."""
 
+from dataclasses import dataclass
 from uuid import UUID, uuid4
 
+from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import agents, configuration
 from shared.database.engine import Database
-from shared.database.tables import Agent, GraphNode, GraphNodeType
+from shared.database.tables import Agent, GraphNode, GraphNodeType, Iteration, Step
 from shared.enums import AgentStatus, Phase, PromptMaker
 from shared.workflow import iterations
-from shared.workflow.iterations import StartedIteration
+from shared.workflow.iterations import DueAgent
 
 MISSION = "Watch battery makers and their lithium supply"
 
@@ -70,12 +72,25 @@ async def make_node(database: Database, agent: Agent) -> None:
         session.add(GraphNode(**owner, id=uuid4(), type="Metal", name="Lithium", properties={}))
 
 
+@dataclass(frozen=True)
+class StartedIteration:
+    iteration: Iteration
+    observe: Step
+
+
+_DUE_AGENT = text("""
+select id, cast(cast(xmin as text) as bigint), iterations_started, 'due' from agents where id = :agent
+""")
+
+
 async def make_iteration(
     database: Database, agent: Agent, *, deadline: float = 600
 ) -> StartedIteration:
     """The agent's next iteration, as the scheduler starts it."""
     async with database.transaction() as session:
-        attached = await session.merge(agent)
-        return await iterations.start_iteration(
-            session, attached, why="due", deadline_seconds=deadline
+        due = DueAgent(*(await session.execute(_DUE_AGENT, {"agent": agent.id})).one())
+        starting = iterations.start_iterations([due], deadline_seconds=deadline)
+        [(iteration, observe)] = await starting.answer(session)
+        return StartedIteration(
+            await session.get_one(Iteration, iteration.id), await session.get_one(Step, observe.id)
         )

@@ -16,6 +16,7 @@ from shared.runtime.consumer import MessageConsumer
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import StepHandler, StepResult, step_consumer
 from shared.workflow import dead_letters, iterations, leases, steps
+from shared.workflow.iterations import StepRow
 from tests.support import claims
 from tests.support.claims import Claim, Claimed
 from tests.support.factories import make_agent, make_iteration
@@ -26,11 +27,11 @@ from tests.support.waiting import wait_until
 QUERY = {"objective": "lithium", "reasoning": "why not", "search_hints": []}
 
 
-async def fail_permanently(lease: leases.Lease, step: Step) -> StepResult:
+async def fail_permanently(lease: leases.Lease, step: StepRow) -> StepResult:
     raise PermanentError("llm_key", "the key is wrong")
 
 
-async def succeed(lease: leases.Lease, step: Step) -> StepResult:
+async def succeed(lease: leases.Lease, step: StepRow) -> StepResult:
     return StepResult({"nodes": 1, "edges": 0})
 
 

@@ -2,14 +2,14 @@
 
 import asyncio
 
-from shared.database.tables import Step
 from shared.runtime import consumer as service_module
 from shared.runtime.step_runner import StepResult
+from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 from tests.support.warm_processes import WarmProcess, start_python
 
 
-async def nothing(lease: Lease, step: Step) -> StepResult:
+async def nothing(lease: Lease, step: StepRow) -> StepResult:
     return StepResult({"queries": 0, "insights": 0})
 
 

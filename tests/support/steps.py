@@ -15,6 +15,7 @@ from shared.runtime.bus import Bus
 from shared.runtime.consumer import MessageConsumer
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import StepHandler, step_consumer
+from shared.workflow.iterations import StepRow
 from tests.support.factories import make_agent, make_iteration
 from tests.support.running_services import list_events
 
@@ -42,7 +43,7 @@ async def request_observe_step(database: Database, bus: Bus) -> Step:
     return start.observe
 
 
-async def reload_step(database: Database, step: Step) -> Step:
+async def reload_step(database: Database, step: Step | StepRow) -> Step:
     async with database.transaction() as session:
         return await session.get_one(Step, step.id)
 

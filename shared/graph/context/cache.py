@@ -8,10 +8,10 @@ from uuid import UUID
 
 from shared.agents.contexts import load_texts
 from shared.database.statements import BoundQuery, CompiledStatement, Executor, RoundTrip, Row
-from shared.database.tables import Step
 from shared.graph.context.survey import build_survey
 from shared.graph.scope import IS_OWNED_SQL, GraphScope
 from shared.workflow import steps
+from shared.workflow.iterations import StepRow
 
 _StepGroup = tuple[UUID | None, str, int]
 """Steps that are requested together: their iteration, kind and round."""
@@ -72,7 +72,7 @@ class SharedSurvey:
         self,
         executor: Executor,
         scope: GraphScope,
-        step: Step,
+        step: StepRow,
         *,
         token_budget: int,
         trip: RoundTrip | None = None,

@@ -17,7 +17,6 @@ from shared.graph.provenance.sources import store_pages
 from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
 from shared.schemas.costs import CostTotals
-from shared.workflow.iterations import StartedIteration
 from tests.support.api.full_agent import (
     AGENT,
     ANSWER_TEXT,
@@ -26,7 +25,7 @@ from tests.support.api.full_agent import (
     end_iteration,
 )
 from tests.support.api.rows import get_agent
-from tests.support.factories import make_agent, make_iteration
+from tests.support.factories import StartedIteration, make_agent, make_iteration
 
 ROOT = "http://127.0.0.1"
 

@@ -5,6 +5,7 @@ import pytest
 from services.researcher.handler import Research
 from shared.database.tables import Step
 from shared.runtime.providers import create_search_client, embedding_search_settings
+from shared.workflow.iterations import StepRow
 from tests.support.embeddings.embedding_case import QUESTION, EmbeddingCase, fill
 from tests.support.sandbox_control import Sandbox
 
@@ -32,11 +33,12 @@ async def test_an_unavailable_embedding_server_is_called_once_a_phase(
     async with embedding_case.agent_graph.database.transaction() as session:
         step = await session.get_one(Step, embedding_case.lease.step_id)
         step.input, step.index = query, 0
+        row = StepRow(step.id, step.iteration_id, step.agent_id, step.kind, 0, query, step.status)
     research = Research(
         embedding_case.model,
         create_search_client(embedding_case.settings),
         8_000,
         embedding_search=embedding_search_settings(embedding_case.settings),
     )
-    await research(embedding_case.lease, step)
+    await research(embedding_case.lease, row)
     assert len(errors) == 1

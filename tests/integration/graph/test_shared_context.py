@@ -23,6 +23,7 @@ from shared.llm.phase_run import Model, PhaseRun
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.workflow import iterations
+from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 from tests.support import claims
 from tests.support.claims import Claimed
@@ -69,35 +70,35 @@ class Plan:
     model: Model
     agent: Agent
     iteration: Iteration
-    steps: Mapping[tuple[str, int], Step]
+    steps: Mapping[tuple[str, int], StepRow]
 
     @property
-    def queries(self) -> Sequence[Step]:
+    def queries(self) -> Sequence[StepRow]:
         return [step for (kind, _), step in sorted(self.steps.items()) if kind == StepKind.QUERY]
 
     @property
     def scope(self) -> GraphScope:
         return GraphScope(self.agent.owner_id, self.agent.id, self.iteration.id)
 
-    async def survey_for(self, shared: context.SharedSurvey, step: Step) -> str:
+    async def survey_for(self, shared: context.SharedSurvey, step: StepRow) -> str:
         async with self.database.transaction() as session:
             scope = replace(self.scope, step_id=step.id)
             return (await shared.of(session, scope, step, token_budget=1_000)).text
 
-    async def start_run(self, shared: context.SharedSurvey, step: Step) -> str:
+    async def start_run(self, shared: context.SharedSurvey, step: StepRow) -> str:
         """Return the step's survey, and store it with its run's first request."""
         survey = await self.survey_for(shared, step)
         await self.run(step, f"Before {survey} after", survey).begin()
         return survey
 
-    def run(self, step: Step, message: str, survey: str, phase: Phase | None = None) -> PhaseRun:
+    def run(self, step: StepRow, message: str, survey: str, phase: Phase | None = None) -> PhaseRun:
         phase = phase or PHASES[StepKind(step.kind)]
         lease = Lease(
             step.id,
             step.iteration_id,
             step.agent_id,
             self.agent.owner_id,
-            step.epoch,
+            1,
             "test",
             60,
         )
@@ -219,7 +220,7 @@ async def test_a_cancelled_step_does_not_cancel_the_survey_for_others(
     shared = context.SharedSurvey()
     builder.may_end.clear()
 
-    async def survey_text(session: AsyncSession, step: Step) -> str:
+    async def survey_text(session: AsyncSession, step: StepRow) -> str:
         return (await shared.of(session, plan.scope, step, token_budget=1_000)).text
 
     async with plan.database.transaction() as first, plan.database.transaction() as second:

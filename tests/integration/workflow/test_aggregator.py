@@ -4,19 +4,18 @@ import asyncio
 from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from services.aggregator.deadlines import Deadlines
 from services.aggregator.handler import Aggregate
 from shared import derived_events
 from shared.database.engine import Database
-from shared.database.statements import RoundTrip
 from shared.database.tables import Iteration, Step
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 from shared.errors import TransientError
 from shared.events.models import IterationFailed, QueryCompleted
 from shared.runtime.bus import Bus
-from shared.workflow import iterations, leases, steps
+from shared.workflow import leases, steps
 from shared.workflow.leases import LeaseLostError
 from tests.support import claims
 from tests.support.claims import Claimed
@@ -52,10 +51,8 @@ async def test_an_end_that_changes_nothing_waits_for_no_lock(database: Database)
         ended = await steps.end(session, claim.lease, {"nodes": 1, "edges": 0})
         [end_event] = await derived_events.events_after_step(session, ended)
     async with database.transaction() as other_session:
-        trip = RoundTrip()
-        locked = iterations.ask_locked(trip, iteration.id)
-        await trip.make(other_session)
-        assert locked.value
+        locked = select(Iteration).where(Iteration.id == iteration.id).with_for_update()
+        assert await other_session.scalar(locked)
         async with asyncio.timeout(10):
             assert list(await Aggregate(database)(end_event)) == []
     assert (await reload_iteration(database, iteration)).stage == Stage.RESEARCHING

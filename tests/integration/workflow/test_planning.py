@@ -14,10 +14,9 @@ from shared.enums import Stage, StepKind, StepStatus
 from shared.errors import TransientError
 from shared.workflow import investigations, iterations, steps
 from shared.workflow.investigations import MissingData
-from shared.workflow.iterations import StartedIteration
 from tests.support import claims
 from tests.support.claims import Claimed
-from tests.support.factories import make_agent, make_iteration
+from tests.support.factories import StartedIteration, make_agent, make_iteration
 from tests.support.lock_probe import has_lock_waiter
 from tests.support.waiting import wait_until
 

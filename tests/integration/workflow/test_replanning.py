@@ -25,7 +25,7 @@ from shared.graph.scope import GraphScope
 from shared.runtime.settings import Settings
 from shared.workflow import investigations, iterations
 from shared.workflow.investigations import MissingData
-from tests.support.factories import make_agent
+from tests.support.factories import make_agent, make_iteration
 from tests.support.forecast_terms import ANALYSIS_TERMS
 from tests.support.running_services import ended_iteration, running_services
 from tests.support.sandbox_control import Sandbox
@@ -47,13 +47,11 @@ class Past:
     async def make(cls, database: Database) -> "Past":
         past = cls(database, await make_agent(database))
         scope = GraphScope(past.agent.owner_id, past.agent.id)
+        started = await make_iteration(database, past.agent)
         async with database.transaction() as session:
-            agent = await session.merge(past.agent)
-            started = await iterations.start_iteration(
-                session, agent, why="due", deadline_seconds=600
-            )
-            await system_types.ensure_system_types(session, agent.id)
+            await system_types.ensure_system_types(session, past.agent.id)
             await past._write(session, scope, started.iteration)
+            await session.execute(update(Agent).values(next_run_at=func.now()))
         return past
 
     async def _write(self, session: Any, scope: GraphScope, iteration: Iteration) -> None:

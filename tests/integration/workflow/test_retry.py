@@ -20,6 +20,7 @@ from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import StepResult, step_consumer
 from shared.workflow import leases
+from shared.workflow.iterations import StepRow
 from shared.workflow.leases import AlreadyEnded
 from tests.support.api.clients import assert_problem, create_client
 from tests.support.factories import make_agent, make_iteration
@@ -114,7 +115,7 @@ async def test_a_retried_query_runs_and_its_ended_iteration_is_unchanged(
 async def test_a_step_that_fails_again_becomes_a_dead_letter_again(
     settings: Settings, api: httpx.AsyncClient, database: Database, bus: Bus
 ) -> None:
-    async def fail_always(lease: leases.Lease, step: Step) -> StepResult:
+    async def fail_always(lease: leases.Lease, step: StepRow) -> StepResult:
         raise TransientError("the server is away")
 
     settings = settings.model_copy(update={"max_attempts": 2})
@@ -218,7 +219,7 @@ async def test_an_observe_step_is_not_retried_and_the_error_says_what_to_do(
 async def test_a_failure_of_a_stored_response_is_not_retried(
     settings: Settings, api: httpx.AsyncClient, database: Database, bus: Bus
 ) -> None:
-    async def fail_without_document(lease: leases.Lease, step: Step) -> StepResult:
+    async def fail_without_document(lease: leases.Lease, step: StepRow) -> StepResult:
         raise PermanentError("empty_answer", "knowledge acquisition ended without a document")
 
     await failed_query(database, bus, settings, fail_without_document)

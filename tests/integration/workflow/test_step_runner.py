@@ -18,6 +18,7 @@ from shared.runtime.bus import Bus
 from shared.runtime.consumer import MessageConsumer
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import StepHandler, StepResult
+from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 from tests.support.factories import make_agent, make_iteration
 from tests.support.steps import (
@@ -37,7 +38,7 @@ Run = Callable[[StepHandler], Awaitable[None]]
 async def test_a_step_is_run_completed_and_published(
     settings: Settings, database: Database, bus: Bus
 ) -> None:
-    async def work(lease: Lease, step: Step) -> StepResult:
+    async def work(lease: Lease, step: StepRow) -> StepResult:
         return StepResult({"queries": 0, "insights": 0})
 
     step = await request_observe_step(database, bus)
@@ -53,7 +54,7 @@ async def test_a_repeated_request_runs_the_step_once_and_publishes_the_same_even
 ) -> None:
     runs = 0
 
-    async def work(lease: Lease, step: Step) -> StepResult:
+    async def work(lease: Lease, step: StepRow) -> StepResult:
         nonlocal runs
         runs += 1
         return StepResult({"queries": 0, "insights": 0})
@@ -82,7 +83,7 @@ async def test_a_claim_is_counted_before_the_run_where_an_earlier_worker_may_hav
 ) -> None:
     epochs: list[int] = []
 
-    async def work(lease: Lease, step: Step) -> StepResult:
+    async def work(lease: Lease, step: StepRow) -> StepResult:
         epochs.append((await reload_step(database, step)).epoch)
         return StepResult({"queries": 0, "insights": 0})
 
@@ -103,7 +104,7 @@ async def test_a_claim_is_counted_before_the_run_where_an_earlier_worker_may_hav
 async def test_a_permanent_error_fails_the_step_and_stores_a_dead_letter(
     settings: Settings, database: Database, bus: Bus
 ) -> None:
-    async def work(lease: Lease, step: Step) -> StepResult:
+    async def work(lease: Lease, step: StepRow) -> StepResult:
         raise PermanentError("llm_key", "the key is wrong")
 
     step = await request_observe_step(database, bus)
@@ -127,7 +128,7 @@ async def test_a_transient_error_is_retried_until_attempts_are_used_up(
     monkeypatch.setattr(work_module, "MIN_BACKOFF_SECONDS", 0.01)
     tries = 0
 
-    async def work(lease: Lease, step: Step) -> StepResult:
+    async def work(lease: Lease, step: StepRow) -> StepResult:
         nonlocal tries
         tries += 1
         raise TransientError("the server is away")
@@ -149,7 +150,7 @@ async def test_an_unavailable_engine_uses_up_no_attempt(
 ) -> None:
     tries = 0
 
-    async def work(lease: Lease, step: Step) -> StepResult:
+    async def work(lease: Lease, step: StepRow) -> StepResult:
         nonlocal tries
         tries += 1
         if tries < 3:
@@ -170,12 +171,12 @@ async def test_a_stopping_worker_hands_its_step_over_at_once(
 ) -> None:
     begun = asyncio.Event()
 
-    async def run_forever(lease: Lease, step: Step) -> StepResult:
+    async def run_forever(lease: Lease, step: StepRow) -> StepResult:
         begun.set()
         await asyncio.Event().wait()
         raise AssertionError
 
-    async def work(lease: Lease, step: Step) -> StepResult:
+    async def work(lease: Lease, step: StepRow) -> StepResult:
         return StepResult({"queries": 0, "insights": 0})
 
     step = await request_observe_step(database, bus)
@@ -196,7 +197,7 @@ async def test_a_stopping_worker_completes_its_step_within_the_drain_period(
 ) -> None:
     begun, answered = asyncio.Event(), asyncio.Event()
 
-    async def slow(lease: Lease, step: Step) -> StepResult:
+    async def slow(lease: Lease, step: StepRow) -> StepResult:
         begun.set()
         await answered.wait()
         return StepResult({"queries": 0, "insights": 0})
@@ -239,5 +240,5 @@ async def test_a_step_of_another_kind_is_not_run(
     assert dead_letter.error.startswith("iteration.started requests a step of kind 'query'")
 
 
-async def fail_if_run(lease: Lease, step: Step) -> StepResult:
+async def fail_if_run(lease: Lease, step: StepRow) -> StepResult:
     raise AssertionError("the step was run")

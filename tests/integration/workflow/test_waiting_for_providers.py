@@ -28,6 +28,7 @@ from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import StepResult
 from shared.workflow import steps
+from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 from shared.workflow.steps import Pauses
 from tests.support import claims
@@ -59,7 +60,7 @@ def unavailable_error(retry_in_seconds: float | None = None) -> TransientError:
     return TransientError(REFUSED, retry_in_seconds=retry_in_seconds, counts=False)
 
 
-async def complete_step(lease: Lease, step: Step) -> StepResult:
+async def complete_step(lease: Lease, step: StepRow) -> StepResult:
     return StepResult({"queries": 0, "insights": 0})
 
 
@@ -77,7 +78,7 @@ async def test_a_long_outage_uses_up_no_attempt(
 ) -> None:
     tries = 0
 
-    async def work(lease: Lease, step: Step) -> StepResult:
+    async def work(lease: Lease, step: StepRow) -> StepResult:
         nonlocal tries
         tries += 1
         if tries <= 2 * work_module.MAX_CLAIMS:
@@ -146,7 +147,7 @@ async def test_jitter_only_shortens_pauses(database: Database) -> None:
 async def test_the_delay_that_the_provider_asks_for_is_kept_within_limits(
     settings: Settings, database: Database, bus: Bus, retry_after: float, expected: float
 ) -> None:
-    async def work(lease: Lease, step: Step) -> StepResult:
+    async def work(lease: Lease, step: StepRow) -> StepResult:
         raise unavailable_error(retry_after)
 
     step = await request_observe_step(database, bus)
@@ -170,7 +171,7 @@ async def test_a_waiting_step_blocks_no_slot(
 ) -> None:
     waiting = await request_observe_step(database, bus)
 
-    async def work(lease: Lease, step: Step) -> StepResult:
+    async def work(lease: Lease, step: StepRow) -> StepResult:
         if step.id == waiting.id:
             raise unavailable_error(3600)
         return StepResult({"queries": 0, "insights": 0})
@@ -198,7 +199,7 @@ async def test_a_worker_killed_while_it_checks_the_provider_does_not_shorten_the
         await session.execute(update(Step).values(lease_until=func.clock_timestamp()))
     since = (await reload_step(database, step)).waiting_since
 
-    async def work(lease: Lease, step: Step) -> StepResult:
+    async def work(lease: Lease, step: StepRow) -> StepResult:
         assert lease.epoch > killed_lease.epoch
         raise unavailable_error()
 
@@ -244,7 +245,7 @@ async def test_an_error_that_counts_as_an_attempt_ends_the_wait(
     monkeypatch.setattr(work_module, "MIN_BACKOFF_SECONDS", 0.01)
     errors: list[TransientError] = [unavailable_error(), TransientError("an answer that broke off")]
 
-    async def work(lease: Lease, step: Step) -> StepResult:
+    async def work(lease: Lease, step: StepRow) -> StepResult:
         if errors:
             raise errors.pop(0)
         rows.append(await reload_step(database, step))
@@ -263,7 +264,7 @@ async def test_an_internal_obstacle_is_retried_at_once(
 ) -> None:
     tries = 0
 
-    async def work(lease: Lease, step: Step) -> StepResult:
+    async def work(lease: Lease, step: StepRow) -> StepResult:
         nonlocal tries
         tries += 1
         if tries < 3:

@@ -162,7 +162,7 @@ async def test_a_conversation_reads_no_page_and_stores_nothing_of_it(
         claim = await claims.claim(session, step.id, "test", seconds=600)
     assert isinstance(claim, Claimed)
     await AnswerHandler(scene.model, scene.search, CONTEXT_TOKENS, CONTEXT_TOKENS)(
-        claim.lease, step
+        claim.lease, claim.step
     )
     _assert_only_tools(await scene.victim.results(step), PHASE_TOOLS[Phase.CONVERSATION])
     assert await scene.victim.fixed() == before

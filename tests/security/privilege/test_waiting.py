@@ -38,7 +38,8 @@ async def test_services_may_store_waits_and_defer_deadlines(
             of_agent = Iteration.agent_id == spender.agent.id
             await session.execute(update(Iteration).where(of_agent).values(deadline_at=day_ago))
         async with aggregator.transaction() as session:
-            assert await iterations.list_stalled(session, 600, look_again_seconds=60) == []
+            stalled = iterations.list_stalled(600, look_again_seconds=60)
+            assert await stalled.answer(session) == []
             deadline = await session.scalar(select(Iteration.deadline_at).where(of_agent))
             assert deadline is not None
             assert deadline > await iterations.database_time(session)

@@ -33,9 +33,8 @@ from shared.graph.scope import GraphScope
 from shared.schemas.base import Json
 from shared.workflow import dead_letters, investigations
 from shared.workflow.investigations import MissingData
-from shared.workflow.iterations import StartedIteration
 from tests.support.api.rows import add_advice, add_evidence, add_retracted_page, get_agent
-from tests.support.factories import make_agent, make_iteration
+from tests.support.factories import StartedIteration, make_agent, make_iteration
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 
 AGENT: Final = "Full"

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import psutil
 from nats.errors import Error as NatsError
-from sqlalchemy import func, select, text, update
+from sqlalchemy import func, select, update
 
 from cli.local.process_pool import Died
 from shared.database.engine import Database
@@ -186,22 +186,6 @@ class ScenarioRunner:
 
         await wait_until(look, what=f"the {name} to freeze")
         return pid
-
-    async def wait_until_blocked_or_frozen(self, name: str) -> bool:
-        """Wait until a backend waits for a lock in PostgreSQL, or the replica has stopped itself; return whether it has."""
-        pid = self.installation.process_pool.pids()[name]
-        waiting = "select exists (select from pg_stat_activity where wait_event_type = 'Lock')"
-
-        async def look() -> str | None:
-            if psutil.Process(pid).status() == psutil.STATUS_STOPPED:
-                return "frozen"
-            async with self.database.transaction() as session:
-                return "blocked" if await session.scalar(text(waiting)) else None
-
-        state = await wait_until(
-            look, what=f"a backend to wait for a lock, or the {name} to freeze"
-        )
-        return state == "frozen"
 
     async def wait_for_event(self, subject: str, agent: Agent, since: int) -> None:
         """Wait until an event of that subject and agent is on the stream."""

@@ -16,6 +16,7 @@ from shared.graph import system_types, types
 from shared.graph.conclusions import conclusions
 from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
+from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 from tests.support import claims
 from tests.support.claims import Claimed
@@ -52,7 +53,7 @@ class Victim:
     def scope(self) -> GraphScope:
         return GraphScope(self.agent.owner_id, self.agent.id)
 
-    async def step(self, kind: StepKind, step_input: dict[str, Any]) -> tuple[Lease, Step]:
+    async def step(self, kind: StepKind, step_input: dict[str, Any]) -> tuple[Lease, StepRow]:
         """Create and lease a step of the iteration."""
         async with self.database.transaction() as session:
             step = Step(
@@ -68,7 +69,7 @@ class Victim:
             await session.flush()
             claim = await claims.claim(session, step.id, "test", seconds=600)
         assert isinstance(claim, Claimed)
-        return claim.lease, step
+        return claim.lease, claim.step
 
     async def fixed(self) -> dict[str, str]:
         """Return digests of the tables that no page may change, without the counters of iterations."""
@@ -89,7 +90,7 @@ class Victim:
         async with self.database.transaction() as session:
             return (await session.scalars(select(GraphEdge))).all()
 
-    async def results(self, step: Step) -> list[tuple[str, Any]]:
+    async def results(self, step: Step | StepRow) -> list[tuple[str, Any]]:
         """Return the results of the step's tool calls, with the tool's name; None if it is only in the call ledger."""
         async with self.database.transaction() as session:
             runs = await session.scalars(select(Interaction).where(Interaction.step_id == step.id))

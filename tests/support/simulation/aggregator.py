@@ -1,4 +1,4 @@
-"""The join: looks without a lock whether all steps of a stage have ended, and decides under the iteration's lock."""
+"""The join: looks without a lock, decides if all steps of a stage have ended, and writes its decision by comparison."""
 
 from typing import Final
 
@@ -72,20 +72,15 @@ class Aggregator:
         view.advance(self._database.read)
         context = (view.head.seq, view.digest)
 
-        def decide(transaction: Transaction) -> bool:
-            iteration: Iteration = transaction.read(("iteration", iteration_id))
-            now_steps = {id_: transaction.read(step_key(id_)) for id_ in iteration.step_ids}
-            if self._breakage is Breakage.JOIN_WITHOUT_LOCK:
-                iteration, now_steps = seen, steps
-            if iteration.stage != seen.stage or not _is_over(iteration, now_steps):
+        def move(transaction: Transaction) -> bool:
+            is_as_seen = transaction.read(("iteration", iteration_id)) == seen
+            if not is_as_seen and self._breakage is not Breakage.JOIN_WITHOUT_COMPARISON:
                 return False
-            _move_on(transaction, iteration_id, iteration, now_steps, context)
+            _move_on(transaction, iteration_id, seen, steps, context)
             return True
 
-        locks = [("iteration", iteration_id)]
         outcome: Outcome = yield from self._database.execute(
-            [Statement(decide, () if self._breakage is Breakage.JOIN_WITHOUT_LOCK else locks)],
-            self.process,
+            [Statement(move, [("iteration", iteration_id)])], self.process
         )
         if outcome.error is not None:
             raise ViolationError(f"a join failed: {outcome.error}")

@@ -34,7 +34,7 @@ class Breakage(StrEnum):
     RESENT_WITHOUT_RECORD = "a resumed step sends a call again without recording the new attempt"
     NOT_WRITTEN_OFF = "a resumed step forgets the calls whose outcome is unknown"
     ANSWER_PAID_AGAIN = "a resumed step does not look into the ledger"
-    JOIN_WITHOUT_LOCK = "the join decides from what it read without the lock"
+    JOIN_WITHOUT_COMPARISON = "the join writes what it decided although the iteration has moved on"
     JOIN_ABANDONS_WITHOUT_SETTLING = "an abandoned step keeps its reservations"
     LOCKS_OUT_OF_ORDER = "a batch waits for the locks of its entries as they came, in no order"
     CONTEXT_NOT_PINNED = "each step takes the context of the moment in place of the pinned one"
