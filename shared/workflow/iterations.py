@@ -72,7 +72,7 @@ where iterations.id = :of_iteration and not (
       and coalesce(other.input ->> 'round', '0') = coalesce(ended.input ->> 'round', '0')
     where ended.id = :ended_step
       and ended.status in ('{StepStatus.COMPLETED}', '{StepStatus.FAILED}')
-      and other.status in ('{StepStatus.PENDING}', '{StepStatus.RUNNING}')))
+      and (other.status in ('{StepStatus.PENDING}', '{StepStatus.RUNNING}')) is true))
 order by steps.kind, steps.index
 """)
 _MOVE: Final = CompiledStatement(f"""

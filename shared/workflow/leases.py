@@ -61,9 +61,11 @@ class Lease:
         return self.epoch == 1
 
 
+# "is true" keeps PostgreSQL from looking for the id in the index of all open steps.
 _LOCK_STEP: Final = CompiledStatement(f"""
 with held as (
-  select epoch from steps where id = :of_step and status = '{StepStatus.RUNNING}' for no key update
+  select epoch from steps
+  where id = :of_step and (status = '{StepStatus.RUNNING}') is true for no key update
 )
 select (select epoch from held) as epoch,
   case when :strict and (select epoch from held) is distinct from :of_epoch then roll_back() end
@@ -81,7 +83,7 @@ with claimed as (
     lease_until = clock_timestamp() + :seconds, started_at = coalesce(started_at, :begun_at)
   where id = :of_step and epoch = cast(:of_epoch as integer) - 1 and (
     (status = '{StepStatus.PENDING}' and coalesce(retry_at, clock_timestamp()) <= clock_timestamp())
-    or (status = '{StepStatus.RUNNING}' and lease_until < clock_timestamp()))
+    or (status = '{StepStatus.RUNNING}' and lease_until < clock_timestamp())) is true
   returning epoch
 )
 select (select epoch from claimed) as epoch,
@@ -89,7 +91,7 @@ select (select epoch from claimed) as epoch,
 """)
 _RENEW: Final = CompiledStatement(f"""
 update steps set lease_until = clock_timestamp() + :seconds
-where id = :of_step and epoch = :of_epoch and status = '{StepStatus.RUNNING}'
+where id = :of_step and epoch = :of_epoch and (status = '{StepStatus.RUNNING}') is true
 returning epoch
 """)
 

@@ -31,14 +31,14 @@ _END: Final = CompiledStatement(f"""
 update steps
 set status = '{StepStatus.COMPLETED}', result = cast(:result as jsonb), error = null,
   lease_owner = null, lease_until = null, waiting_since = null, ended_at = clock_timestamp()
-where id = :of_step and epoch = :of_epoch and status = '{StepStatus.RUNNING}'
+where id = :of_step and epoch = :of_epoch and (status = '{StepStatus.RUNNING}') is true
 returning {STEP_COLUMNS}
 """)
 _FAIL: Final = CompiledStatement(f"""
 update steps
 set status = '{StepStatus.FAILED}', error = :error, attempts = :attempts,
   lease_owner = null, lease_until = null, waiting_since = null, ended_at = clock_timestamp()
-where id = :of_step and epoch = :of_epoch and status = '{StepStatus.RUNNING}'
+where id = :of_step and epoch = :of_epoch and (status = '{StepStatus.RUNNING}') is true
 returning {STEP_COLUMNS}
 """)
 _RELEASE: Final = CompiledStatement(f"""
@@ -46,7 +46,7 @@ update steps
 set status = '{StepStatus.PENDING}', error = :error, attempts = :attempts,
   lease_owner = null, lease_until = null, waiting_since = case when :keeps_waiting then waiting_since end,
   retry_at = clock_timestamp() + make_interval(secs => :rest_seconds)
-where id = :of_step and epoch = :of_epoch and status = '{StepStatus.RUNNING}'
+where id = :of_step and epoch = :of_epoch and (status = '{StepStatus.RUNNING}') is true
 returning {STEP_COLUMNS}
 """)
 _WAIT: Final = CompiledStatement(f"""
@@ -58,7 +58,7 @@ set status = '{StepStatus.PENDING}', lease_owner = null, lease_until = null, err
       * (1 - :jitter * random()),
     :least))
 from (select clock_timestamp() as at) as now
-where id = :of_step and epoch = :of_epoch and status = '{StepStatus.RUNNING}'
+where id = :of_step and epoch = :of_epoch and (status = '{StepStatus.RUNNING}') is true
 returning extract(epoch from retry_at - now.at)
 """)
 _END_WAIT: Final = CompiledStatement("""

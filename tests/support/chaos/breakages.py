@@ -45,7 +45,7 @@ def _epochs_off() -> None:
         return BoundQuery(CompiledStatement("select 1"), {}, lambda _: None)
 
     leases.fence = leases.renewal = accept_any_lease
-    condition = " and epoch = :of_epoch and status = 'running'"
+    condition = " and epoch = :of_epoch and (status = 'running') is true"
     for name in ("_END", "_FAIL", "_RELEASE"):
         setattr(steps, name, _without(condition, getattr(steps, name)))
 
