@@ -57,16 +57,19 @@ class Aggregate:
     ) -> Sequence[Event]:
         """Applies the tick; returns the events that the state then implies after `event`, or after the deadline."""
         ended_step = None if event is None else event.step_id
+        was_moved = False
         while (rows := await look(self._database, iteration_id, ended_step)) is not None:
             trip = RoundTrip()
             transition = ask_tick(trip, rows, tick_of(rows))
+            if was_moved and (event is None or transition.is_written is None):
+                # It makes progress. The events are published by the handler that has moved it.
+                return []
             cost = PendingResult[Decimal | None]()
             if _is_ended(transition.rows):
                 cost = trip.ask(derived_events.iteration_cost(iteration_id))
             if await self._write(trip, transition):
                 return _implied_events(transition.rows, event, cost)
-            if event is None:
-                break  # it makes progress
+            was_moved = True
         return []
 
     async def _write(self, trip: RoundTrip, transition: Transition) -> bool:
