@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import text
 
 from shared.database.engine import Database
-from shared.database.statements import BoundQuery
+from shared.database.statements import STRICT, BoundQuery
 from shared.workflow import iterations, leases, steps
 from shared.workflow.iterations import StepChanges
 from shared.workflow.leases import Lease
@@ -17,7 +17,7 @@ from tests.support.joins import QUERY
 
 async def _plan(database: Database, query: BoundQuery[Any]) -> str:
     """The plan that workers use, whatever the values are."""
-    statement = query.statement.bind({leases.STRICT: False, **query.params}).sql.decode()
+    statement = query.statement.bind({STRICT: False, **query.params}).sql.decode()
     async with database.connection() as connection:
         cursor = await connection.execute(f"explain (generic_plan) {statement}".encode())
         return "\n".join(row[0] for row in await cursor.fetchall())
@@ -29,8 +29,8 @@ async def test_a_step_is_found_by_its_id(database: Database, ended_steps: int) -
     started = await make_iteration(database, agent)
     iteration = started.iteration
     async with database.transaction() as session:
-        plan = iterations.plan_steps(iteration, queries=[QUERY] * ended_steps, insights=[])
-        await plan.answer(session)
+        planning = iterations.plan_steps(iteration, queries=[QUERY] * ended_steps, insights=[])
+        await planning.answer(session)
         await session.execute(text("update steps set status = 'completed' where kind = 'query'"))
         await session.execute(text("analyze steps, iterations, agents"))
     lease = Lease(started.observe.id, iteration.id, agent.id, agent.owner_id, 1, "worker", 10.0)
