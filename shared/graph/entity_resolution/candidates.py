@@ -40,10 +40,11 @@ class SimilarKey:
 def similar_keys(key: str, other_keys: Iterable[str], threshold: float) -> Iterator[SimilarKey]:
     """The `other_keys` with at least this similarity to `key` and the same discriminators (numbers, dates)."""
     trigrams, own_discriminators = _trigrams(key), discriminators(key)
-    min_trigrams = int(threshold * len(trigrams))
     for other_key in dict.fromkeys(other_keys):
-        # The cheapest check comes first. A key has at most one trigram more than characters.
-        if len(other_key) + 1 < min_trigrams or discriminators(other_key) != own_discriminators:
+        # The cheapest check comes first: the similarity is at most the share of the trigrams that the other key has.
+        padded = f"  {'   '.join(other_key.split())} "
+        shared = len([1 for trigram in trigrams if trigram in padded])
+        if shared / len(trigrams) < threshold or discriminators(other_key) != own_discriminators:
             continue
         value = _jaccard(trigrams, _trigrams(other_key))
         if value >= threshold:

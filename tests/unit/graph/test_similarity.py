@@ -1,11 +1,19 @@
 """Similarity of names: the indexed search finds the same names as comparing all."""
 
+import csv
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.graph.entity_resolution.candidates import similar_keys, similarity
-from shared.graph.entity_resolution.normalization import discriminators
+from shared.graph.entity_resolution.candidates import (
+    DUPLICATE_THRESHOLD,
+    similar_keys,
+    similarity,
+)
+from shared.graph.entity_resolution.normalization import discriminators, normalize
 
+_PAIRS = Path(__file__).parent / "name_pairs.csv"
 _KEYS = st.lists(st.text("abé1", min_size=1, max_size=9), min_size=1, max_size=4).map(" ".join)
 
 
@@ -33,3 +41,20 @@ def test_similarity_counts_trigrams_as_pg_trgm_does() -> None:
     assert [candidate.key for candidate in similar_keys("word", ["two words"], 4 / 11)] == [
         "two words"
     ]
+
+
+def _decision(type_name: str, name: str, other_name: str) -> str:
+    key, other_key = (normalize(each, type_name).key for each in (name, other_name))
+    if key == other_key:
+        return "same"
+    candidates = list(similar_keys(key, [other_key], DUPLICATE_THRESHOLD))
+    return f"{candidates[0].similarity:.6f}" if candidates else "different"
+
+
+def test_decisions_about_pairs_of_names_stay_the_same() -> None:
+    """Variants and other names, each with what was decided about it when it was stored: a similarity, or a word."""
+    with _PAIRS.open(encoding="utf-8", newline="") as file:
+        pairs = list(csv.DictReader(file))
+    assert len(pairs) > 500
+    decisions = [_decision(pair["type"], pair["name"], pair["other_name"]) for pair in pairs]
+    assert decisions == [pair["decision"] for pair in pairs]
