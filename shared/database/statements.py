@@ -5,13 +5,16 @@ with SQLAlchemy, but they are compiled once, and neither they nor their rows pas
 the transaction of a session, or on a connection of psycopg.
 """
 
+import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property, lru_cache, partial
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
+import orjson
 import psycopg
 from psycopg import AsyncConnection
 from sqlalchemy import (
@@ -443,3 +446,18 @@ ANY_OF_IDS: Final = any_(cast(bindparam("ids", type_=Text), ARRAY(Uuid)))
 def uuid_array(ids: Iterable[UUID]) -> str:
     """`ids` as text for `cast(… as uuid[])`. Much faster than psycopg's own adaptation of a list."""
     return "{" + ",".join([id_.hex for id_ in ids]) + "}"
+
+
+def json_text(value: Any) -> str:
+    """`value` for `cast(… as jsonb)`; bytes, times and ids in PostgreSQL's text form."""
+    try:
+        return orjson.dumps(value, default=_postgres_text).decode()
+    except orjson.JSONEncodeError:
+        # Such as a large integer, or text that PostgreSQL is to refuse.
+        return json.dumps(value, default=_postgres_text)
+
+
+def _postgres_text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return f"\\x{value.hex()}"
+    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -10,7 +10,7 @@ from sqlalchemy import Table, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from shared.database import ids
-from shared.database.statements import BoundQuery, CompiledStatement, InTransaction
+from shared.database.statements import BoundQuery, CompiledStatement, InTransaction, uuid_array
 from shared.database.tables import GraphEdge
 from shared.enums import ANALYSIS_TYPE
 from shared.graph import types, upsert
@@ -27,7 +27,14 @@ from shared.graph.scope import (
     is_owned,
 )
 from shared.graph.types import RESERVED_TYPES, EdgeRules
-from shared.graph.upsert import LockedElement, Rows, UpsertResult, insert_or_lock, upsert_element
+from shared.graph.upsert import (
+    EdgeKey,
+    LockedElement,
+    Rows,
+    UpsertResult,
+    insert_or_lock,
+    upsert_element,
+)
 from shared.graph.validation import Validators, refuse_unstorable
 from shared.tools import Json, ToolRefusalError
 
@@ -57,12 +64,21 @@ _UPDATE_LINK: Final = CompiledStatement(
     .values(unsupported_since=None, updated_at=func.clock_timestamp()),
     columns=("properties", "seal"),
 )
-# A node that is found was not merged into another one.
-_LOOK_UP_ENDS: Final = CompiledStatement(
-    f"select id, type, exists (select from graph_edges where agent_id = {OWNED_AGENT_ID_SQL} and type = :of_type"
-    " and source_id = :from_id and target_id = :to_id) as are_joined"
-    f" from graph_nodes where {IS_OWNED_SQL} and id in (:from_id, :to_id)"
-)
+# A node that is found was not merged into another one. The limits keep PostgreSQL from reading all rows of the agent and
+# joining in another way.
+_LOOK_UP_ENDS: Final = CompiledStatement(f"""
+    select given.place, node.id, node.type, edge.id is not null as are_joined
+    from unnest(cast(:types as text[]), cast(:source_ids as uuid[]), cast(:target_ids as uuid[]))
+      with ordinality as given (type, source_id, target_id, place)
+    left join lateral (
+        select id from graph_edges where agent_id = {OWNED_AGENT_ID_SQL} and type = given.type
+          and source_id = given.source_id and target_id = given.target_id limit 1
+    ) as edge on true
+    cross join lateral (
+        select id, type from graph_nodes
+        where {IS_OWNED_SQL} and id = any(array[given.source_id, given.target_id]) limit 2
+    ) as node
+    """)
 
 
 async def add_edge(
@@ -188,13 +204,23 @@ class _End(NamedTuple):
 
 
 def ends_query(
-    scope: GraphScope, type_name: str, source_id: UUID, target_id: UUID
-) -> BoundQuery[Sequence[_End]]:
-    """The ends that exist, and whether an edge of the type joins them."""
-    params = {"of_type": type_name, "from_id": source_id, "to_id": target_id}
-    return BoundQuery(
-        _LOOK_UP_ENDS, {**scope.sql_params, **params}, lambda rows: [_End(*row) for row in rows]
-    )
+    scope: GraphScope, edges: Sequence[EdgeKey]
+) -> BoundQuery[dict[EdgeKey, list[_End]]]:
+    """For each edge, the ends that exist, and whether an edge of the type joins them."""
+    params = {
+        **scope.sql_params,
+        "types": [type_name for type_name, _, _ in edges],
+        "source_ids": uuid_array([source_id for _, source_id, _ in edges]),
+        "target_ids": uuid_array([target_id for _, _, target_id in edges]),
+    }
+
+    def read(rows: Sequence[Any]) -> dict[EdgeKey, list[_End]]:
+        ends: list[list[_End]] = [[] for _ in edges]
+        for place, *end in rows:
+            ends[place - 1].append(_End(*end))
+        return dict(zip(edges, ends, strict=True))
+
+    return BoundQuery(_LOOK_UP_ENDS, params, read)
 
 
 async def _look_up_ends(
@@ -203,7 +229,8 @@ async def _look_up_ends(
     edge = (rules.type_name, source_id, target_id)
     buffer = upsert.element_buffer(session)
     if buffer is None or edge not in buffer.lookups:
-        return {end.id: end for end in await ends_query(scope, *edge).answer(session)}
+        answer = await ends_query(scope, [edge]).answer(session)
+        return {end.id: end for end in answer[edge]}
     ends: dict[UUID, _End] = {end.id: end for end in buffer.lookups[edge]}
     for node_id in {source_id, target_id} & buffer.written_nodes.keys():
         ends[node_id] = _End(node_id, buffer.written_nodes[node_id]["type"], are_joined=False)

@@ -1,9 +1,7 @@
 """Upserts: write evidence of a node or edge and, in the same transaction, the properties that follow from it."""
 
-import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from uuid import UUID
@@ -17,6 +15,7 @@ from shared.database.statements import (
     RoundTrip,
     Transaction,
     expand_values,
+    json_text,
     uuid_array,
 )
 from shared.database.tables import Evidence, GraphEdge, GraphName, GraphNode
@@ -218,11 +217,11 @@ class ElementBuffer:
                 _WRITE_FACTS,
                 [*self._nodes, *self._edges],
                 sources=uuid_array({row["source_id"] for row in self._evidence}),
-                names=_json(self._names),
-                evidence=_json(self._evidence),
+                names=json_text(self._names),
+                evidence=json_text(self._evidence),
             )
             return
-        self._ask(trip, _WRITE_CONCLUSIONS, self._nodes, citations=_json(self._citations))
+        self._ask(trip, _WRITE_CONCLUSIONS, self._nodes, citations=json_text(self._citations))
         self._ask(trip, _WRITE_LINKS, self._edges)
 
     def _ask(
@@ -238,8 +237,8 @@ class ElementBuffer:
         all_params = {
             "of_agent": elements[0]["of_agent"],
             "of_owner": elements[0]["of_owner"],
-            "nodes": _json(self._nodes),
-            "edges": _json(self._edges),
+            "nodes": json_text(self._nodes),
+            "edges": json_text(self._edges),
             "expected": expected,
             STRICT: False,
             **params,
@@ -281,9 +280,9 @@ async def write_element(
     """
     params = {
         **element,
-        "properties": _json(element["properties"]),
-        "evidence": _json(evidence),
-        "names": _json(names),
+        "properties": json_text(element["properties"]),
+        "evidence": json_text(evidence),
+        "names": json_text(names),
     }
     direct, pages = expand_values(
         statement, "page", list({result["source_id"] for result in evidence})
@@ -297,7 +296,7 @@ async def write_element(
 
 async def reserve_names(session: InTransaction, names: Rows) -> bool:
     """Returns False if another node has one of the names; the caller must then roll back the others."""
-    return await _RESERVE_NAMES.run(session, {"names": _json(names)}) == len(names)
+    return await _RESERVE_NAMES.run(session, {"names": json_text(names)}) == len(names)
 
 
 async def update_element(
@@ -309,17 +308,6 @@ async def update_element(
             f"{element['id']} is locked, but agent {element['of_agent']} has no such row; "
             "find the code that deletes without the write lock"
         )
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, default=_to_postgres_text)
-
-
-def _to_postgres_text(value: Any) -> str:
-    """The value in PostgreSQL's text form."""
-    if isinstance(value, bytes):
-        return f"\\x{value.hex()}"
-    return value.isoformat() if isinstance(value, datetime) else str(value)
 
 
 _MAX_ATTEMPTS: Final = 5

@@ -10,15 +10,14 @@ from sqlalchemy.dialects.postgresql import JSONPATH
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.pagination import Keyset, paginate
-from shared.database.statements import CompiledStatement
+from shared.database.statements import CompiledStatement, json_text
 from shared.database.tables import Agent, GraphMerge, GraphNode
 from shared.graph.entity_resolution import normalization
 from shared.graph.entity_resolution.candidates import (
     DUPLICATE_THRESHOLD,
+    key_columns,
     most_similar,
     neighbour_keys_sql,
-    reversed_key,
-    sorted_words_key,
 )
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import RESERVED_TYPES
@@ -87,16 +86,13 @@ async def _neighbour_keys(
     session: AsyncSession, scope: GraphScope, candidates: Sequence[_Candidate]
 ) -> defaultdict[UUID, dict[str, UUID]]:
     """Returns, for each node, the neighbour keys of its key in each sort order, with their nodes."""
-    parameters: dict[str, Any] = {
-        "nodes": [item.id for item in candidates],
-        "types": [row.type for row in candidates],
-        "keys": [element.key for element in candidates],
-        "reversed_key": [reversed_key(entry.key) for entry in candidates],
-        "sorted_words_key": [sorted_words_key(member.key) for member in candidates],
-    }
+    asking = [
+        {"id": candidate.id, "type": candidate.type, **key_columns(candidate.key)}
+        for candidate in candidates
+    ]
     result: defaultdict[UUID, dict[str, UUID]] = defaultdict(dict)
     for asking_id, key, node_id in await _NEIGHBOUR_KEYS.rows(
-        session, {**scope.sql_params, **parameters}
+        session, {**scope.sql_params, "asking": json_text(asking)}
     ):
         result[asking_id][key] = node_id
     return result
@@ -111,9 +107,8 @@ async def _names(
 
 _NEIGHBOUR_KEYS: Final = CompiledStatement(
     "select asked.id, near.key, near.node_id"
-    " from unnest(cast(:nodes as uuid[]), cast(:types as text[]), cast(:keys as text[]),"
-    " cast(:reversed_key as text[]), cast(:sorted_words_key as text[]))"
-    " asked (id, type, key, reversed_key, sorted_words_key)"
+    " from jsonb_to_recordset(cast(:asking as jsonb))"
+    " asked (id uuid, type text, key text, reversed_key text, sorted_words_key text)"
     f" cross join lateral ({neighbour_keys_sql('asked.{}')}) near"
 )
 _NAMES: Final = CompiledStatement(

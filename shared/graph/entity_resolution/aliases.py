@@ -3,7 +3,7 @@
 Nodes that were written before names were stored are found by their exact name, which is reserved then.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from uuid import UUID
@@ -13,22 +13,20 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.locks import shared_write_lock
-from shared.database.statements import BoundQuery, InTransaction, expand_values
+from shared.database.statements import BoundQuery, CompiledStatement, InTransaction, json_text
 from shared.database.tables import GraphName
 from shared.errors import TransientError
 from shared.graph import upsert
 from shared.graph.entity_resolution import candidates, normalization
 from shared.graph.entity_resolution.candidates import (
-    NEIGHBOUR_KEYS_SQL,
     DuplicateCandidate,
-    neighbour_params,
-    reversed_key,
-    sorted_words_key,
+    key_columns,
+    neighbour_keys_sql,
 )
 from shared.graph.prompt_format import quote_name
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import normalize_name
-from shared.tools import ToolRefusalError
+from shared.tools import Json, ToolRefusalError
 
 Key = tuple[str, str]
 """A node type and a normalized name."""
@@ -44,75 +42,80 @@ class ResolvedNode:
     """False if it has yet to be written."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class NameLookup:
-    """What the database knows about one requested name."""
+    """What the database knows about the names of some requests."""
 
+    looked_up: Set[tuple[Any, ...]]
+    """The `lookup_key` of each request."""
     owners: dict[Key, ResolvedNode] = field(default_factory=dict)
-    exact_match: UUID | None = None
-    """The node of exactly this name."""
-    neighbours: dict[str, UUID] = field(default_factory=dict)
-    """Neighbouring keys and the nodes that own them; empty if the name is reserved already."""
+    exact_matches: dict[Key, UUID] = field(default_factory=dict)
+    """By type and name, the node of exactly this name."""
+    neighbours: dict[Key, dict[str, UUID]] = field(default_factory=dict)
+    """For each name that is not reserved, the neighbouring keys and the nodes that own them."""
 
 
 # A name can belong to a node that this transaction has yet to write. The conditions on key and name are equalities, written
 # as ranges with an order, so that PostgreSQL uses the index of the key or name. With equalities it reads all rows of the
-# type while its statistics count few.
-_LOOK_UP_SQL: Final = f"""
-    with held as materialized (
-        select found.* from unnest(array[{{values}}]) as given (key) cross join lateral (
-            select key, node_id, name from graph_names
-            where agent_id = {OWNED_AGENT_ID_SQL} and type = :type
-              and key >= given.key and key <= given.key
+# type while its statistics count few. For the same reason each join has a limit.
+_LOOK_UP: Final = CompiledStatement(f"""
+    with request as materialized (
+        select * from jsonb_to_recordset(cast(:requests as jsonb)) as request (
+            type text, name text, key text, reversed_key text, sorted_words_key text, is_compared boolean
+        )
+    ), held as materialized (
+        select found.*
+        from jsonb_to_recordset(cast(:keys as jsonb)) as wanted (type text, key text)
+        cross join lateral (
+            select type, key, node_id, name from graph_names
+            where agent_id = {OWNED_AGENT_ID_SQL} and type = wanted.type
+              and key >= wanted.key and key <= wanted.key
             order by key limit 1
         ) as found
     )
-    select 'held' as how, held.key, held.node_id,
-           coalesce(node.name, held.name) as display_name, node.id is not null as is_there
-    from held left join graph_nodes node on node.id = held.node_id
+    select 'held' as how, held.type, held.key, held.node_id,
+           coalesce(node.name, held.name) as name, node.id is not null as is_there
+    from held left join lateral (
+        select id, name from graph_nodes where id = held.node_id limit 1
+    ) as node on true
     union all
-    select 'written', name, id, name, true from (
-        select id, name from graph_nodes
-        where agent_id = {OWNED_AGENT_ID_SQL} and type = :type and name >= :called and name <= :called
+    select 'written', request.type, request.name, node.id, null, true
+    from request cross join lateral (
+        select id from graph_nodes
+        where agent_id = {OWNED_AGENT_ID_SQL} and type = request.type
+          and name >= request.name and name <= request.name
         order by name limit 1
-    ) as written
+    ) as node
     union all
-    select 'neighbour', key, node_id, key, true from ({NEIGHBOUR_KEYS_SQL}) as neighbour
-    where cast(:is_compared as boolean) and not exists (select from held where key = :key)
-    """
+    select 'neighbour', request.type, request.key, neighbour.node_id, neighbour.key, true
+    from request cross join lateral ({neighbour_keys_sql("request.{}")}) as neighbour
+    where request.is_compared
+      and not exists (select from held where held.type = request.type and held.key = request.key)
+    """)
 
 
-def lookup_key(request: "NameRequest") -> tuple[Any, ...]:
-    """Equal for requests with the same answer of `names_query`. Raises ToolRefusalError."""
-    return _request_keys(request).lookup_key
-
-
-def names_query(scope: GraphScope, request: "NameRequest") -> BoundQuery[NameLookup]:
-    """Looks up the names of one request; neighbouring keys only if it has a threshold. Raises ToolRefusalError."""
-    keys = _request_keys(request)
-    type_name, key = keys.main
-    statement, key_params = expand_values(
-        _LOOK_UP_SQL, "key", [key, *(other for _, other in keys.all if other != key)]
-    )
+def names_query(scope: GraphScope, requests: Iterable["RequestKeys"]) -> BoundQuery[NameLookup]:
+    """Looks up the names of the requests; neighbouring keys only of those with a threshold."""
+    by_lookup_key = {keys.lookup_key: keys for keys in requests}
+    all_keys = {key for keys in by_lookup_key.values() for key in keys.all}
     params = {
-        **neighbour_params(scope, type_name, key),
-        **key_params,
-        "called": request.name,
-        "is_compared": request.duplicate_threshold is not None,
+        **scope.sql_params,
+        "requests": json_text([keys.columns for keys in by_lookup_key.values()]),
+        "keys": json_text([{"type": type_name, "key": key} for type_name, key in all_keys]),
     }
 
     def read(rows: Sequence[Any]) -> NameLookup:
-        lookup = NameLookup()
-        for row_kind, row_key, node_id, node_name, is_there in rows:
+        lookup = NameLookup(by_lookup_key.keys())
+        for row_kind, type_name, key, node_id, name, is_there in rows:
             if row_kind == "neighbour":
-                lookup.neighbours[row_key] = node_id
+                lookup.neighbours.setdefault((type_name, key), {})[name] = node_id
             elif row_kind == "held":
-                lookup.owners[type_name, row_key] = ResolvedNode(node_id, node_name, is_there)
+                lookup.owners[type_name, key] = ResolvedNode(node_id, name, is_there)
             else:
-                lookup = replace(lookup, exact_match=node_id)
+                lookup.exact_matches[type_name, key] = node_id
         return lookup
 
-    return BoundQuery(statement, params, read)
+    return BoundQuery(_LOOK_UP, params, read)
 
 
 MAX_ALIASES: Final = 10
@@ -136,7 +139,7 @@ class NameRequest:
 
 
 @dataclass(frozen=True)
-class _RequestKeys:
+class RequestKeys:
     """The keys of one request, each with the name as written."""
 
     request: NameRequest
@@ -151,13 +154,20 @@ class _RequestKeys:
 
     @property
     def lookup_key(self) -> tuple[Any, ...]:
-        """Equal for requests with the same answer."""
-        return (
-            *self.main,
-            self.request.name,
-            frozenset(self.all),
-            self.request.duplicate_threshold,
-        )
+        """Equal for requests that look up the same."""
+        is_compared = self.request.duplicate_threshold is not None
+        return (*self.main, self.request.name, frozenset(self.all), is_compared)
+
+    @property
+    def columns(self) -> Json:
+        """What `names_query` looks up, besides `all`."""
+        type_name, key = self.main
+        return {
+            "type": type_name,
+            "name": self.request.name,
+            **key_columns(key),
+            "is_compared": self.request.duplicate_threshold is not None,
+        }
 
 
 @dataclass(frozen=True)
@@ -196,13 +206,11 @@ async def resolve_names(
 
     Raises ToolRefusalError if an alias belongs to another node, or the entity may be a duplicate.
     """
-    keys_of_requests = [_request_keys(request) for request in requests]
-    lookups = [await _look_up(session, scope, keys) for keys in keys_of_requests]
-    owners = {key: node for lookup in lookups for key, node in lookup.owners.items()}
+    keys_of_requests = [request_keys(request) for request in requests]
+    lookup = await _look_up(session, scope, keys_of_requests)
     missing_names: dict[Key, tuple[str, UUID]] = {}
     nodes = [
-        await _resolve(session, scope, keys, lookup, owners, missing_names)
-        for keys, lookup in zip(keys_of_requests, lookups, strict=True)
+        await _resolve(session, scope, keys, lookup, missing_names) for keys in keys_of_requests
     ]
     return Resolution(
         nodes, [name_row(scope, key, *missing_names[key]) for key in sorted(missing_names)]
@@ -245,16 +253,15 @@ def name_row(scope: GraphScope, key: Key, name: str, node_id: UUID) -> Row:
     return {
         "agent_id": scope.agent_id,
         "type": type_name,
-        "key": normalized,
-        "reversed_key": reversed_key(normalized),
-        "sorted_words_key": sorted_words_key(normalized),
+        **key_columns(normalized),
         "name": name,
         "node_id": node_id,
         "step_id": scope.step_id,
     }
 
 
-def _request_keys(request: NameRequest) -> _RequestKeys:
+def request_keys(request: NameRequest) -> RequestKeys:
+    """Raises ToolRefusalError if an alias is no name, or there are too many."""
     if len(request.aliases) > MAX_ALIASES:
         raise ToolRefusalError(
             f"aliases: {len(request.aliases)} are more than the {MAX_ALIASES} that are stored; "
@@ -267,42 +274,49 @@ def _request_keys(request: NameRequest) -> _RequestKeys:
         alias_name = normalize_name(alias, "aliases")
         aliases[type_name, normalization.normalize(alias_name, type_name).key] = alias_name
     implied = {(type_name, key): key for key in normalized.also}
-    return _RequestKeys(request, (type_name, normalized.key), implied, aliases)
+    return RequestKeys(request, (type_name, normalized.key), implied, aliases)
 
 
-async def _look_up(session: InTransaction, scope: GraphScope, keys: _RequestKeys) -> NameLookup:
+async def _look_up(
+    session: InTransaction, scope: GraphScope, requests: Sequence[RequestKeys]
+) -> NameLookup:
     buffer = upsert.element_buffer(session)
-    lookup: NameLookup | None = None if buffer is None else buffer.lookups.get(keys.lookup_key)
-    if buffer is None or lookup is None:
-        return await names_query(scope, keys.request).answer(session)
-    owners, neighbours = dict(lookup.owners), dict(lookup.neighbours)
-    exact_match = lookup.exact_match
-    for (type_name, key), (node_id, node_name) in buffer.written_names.items():
-        if (type_name, key) in keys.all:
-            owners[type_name, key] = ResolvedNode(node_id, node_name)
-        if type_name == keys.request.type_name:
-            neighbours[key] = node_id
-    if keys.main in owners or keys.request.duplicate_threshold is None:
-        neighbours = {}
-    return NameLookup(owners, exact_match, neighbours)
+    lookup: NameLookup | None = None if buffer is None else buffer.lookups.get(NameLookup)
+    if (
+        buffer is None
+        or lookup is None
+        or not lookup.looked_up >= {keys.lookup_key for keys in requests}
+    ):
+        return await names_query(scope, requests).answer(session)
+    owners, neighbours = dict(lookup.owners), {}
+    for key, (node_id, name) in buffer.written_names.items():
+        owners[key] = ResolvedNode(node_id, name)
+    for keys in requests:
+        neighbours[keys.main] = lookup.neighbours.get(keys.main, {}) | {
+            key: node_id
+            for (type_name, key), (node_id, _) in buffer.written_names.items()
+            if type_name == keys.request.type_name
+        }
+    return replace(lookup, owners=owners, neighbours=neighbours)
 
 
 async def _resolve(
     session: InTransaction,
     scope: GraphScope,
-    keys: _RequestKeys,
+    keys: RequestKeys,
     lookup: NameLookup,
-    owners: dict[Key, ResolvedNode],
     missing_names: dict[Key, tuple[str, UUID]],
 ) -> ResolvedNode:
-    """The node of the request; adds names without an owner to `owners` and `missing_names`."""
-    request = keys.request
+    """The node of the request; adds names without an owner to `lookup` and `missing_names`."""
+    request, owners = keys.request, lookup.owners
     owner = owners.get(keys.main)
-    if owner is None and lookup.exact_match is not None:
+    exact_match = lookup.exact_matches.get((request.type_name, request.name))
+    if owner is None and exact_match is not None:
         # A node from before names were stored.
-        owner = ResolvedNode(lookup.exact_match, request.name)
+        owner = ResolvedNode(exact_match, request.name)
     if owner is None:
-        await _refuse_duplicates(session, scope, keys, lookup.neighbours, owners)
+        neighbours = lookup.neighbours.get(keys.main, {})
+        await _refuse_duplicates(session, scope, keys, neighbours, owners)
         node_id = ids.node_id(scope.agent_id, request.type_name, request.name)
         owner = ResolvedNode(node_id, request.name, is_there=False)
     _refuse_foreign_aliases(keys, owners, owner)
@@ -316,7 +330,7 @@ async def _resolve(
 async def _refuse_duplicates(
     session: InTransaction,
     scope: GraphScope,
-    keys: _RequestKeys,
+    keys: RequestKeys,
     neighbours: Mapping[str, UUID],
     owners: Mapping[Key, ResolvedNode],
 ) -> None:
@@ -342,7 +356,7 @@ async def _refuse_duplicates(
 
 
 def _refuse_foreign_aliases(
-    keys: _RequestKeys, owners: Mapping[Key, ResolvedNode], node: ResolvedNode
+    keys: RequestKeys, owners: Mapping[Key, ResolvedNode], node: ResolvedNode
 ) -> None:
     for key, alias in keys.aliases.items():
         owner = owners.get(key, node)

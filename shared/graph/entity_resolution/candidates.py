@@ -7,23 +7,21 @@ words, longest first (the same words in another order). The cost does not depend
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-from shared.database.statements import CompiledStatement, InTransaction, expand_values
+from shared.database.statements import InTransaction, expand_values
 from shared.graph.entity_resolution.normalization import discriminators
 from shared.graph.prompt_format import quote_name
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.tools import ToolRefusalError
 
 
-def reversed_key(key: str) -> str:
-    return key[::-1]
-
-
-def sorted_words_key(key: str) -> str:
-    """The words of a key, the longest first, so that names of the same words are neighbours whatever their order."""
-    return " ".join(sorted(key.split(), key=lambda word: (-len(word), word)))
+def key_columns(key: str) -> dict[str, str]:
+    """The columns of `graph_names` by which the key and its neighbours are found."""
+    # The longest word first, so that names of the same words are neighbours whatever their order.
+    words = sorted(key.split(), key=lambda word: (-len(word), word))
+    return {"key": key, "reversed_key": key[::-1], "sorted_words_key": " ".join(words)}
 
 
 def similarity(key: str, other_key: str) -> float:
@@ -80,24 +78,6 @@ class DuplicateCandidate:
     similarity: float
 
 
-async def find_candidates(
-    session: InTransaction,
-    scope: GraphScope,
-    type_name: str,
-    key: str,
-    threshold: float,
-    *,
-    excluded_id: UUID | None = None,
-) -> list[DuplicateCandidate]:
-    """At most MAX_CANDIDATES nodes of the type with names similar to `key`, the most similar first.
-
-    `excluded_id` excludes a node.
-    """
-    rows = await _NEIGHBOUR_KEYS.rows(session, neighbour_params(scope, type_name, key))
-    owners = {key: node_id for key, node_id in rows if node_id != excluded_id}
-    return await rank_candidates(session, scope, key, owners, threshold)
-
-
 async def rank_candidates(
     session: InTransaction,
     scope: GraphScope,
@@ -105,7 +85,9 @@ async def rank_candidates(
     owners: Mapping[str, UUID],
     threshold: float,
 ) -> list[DuplicateCandidate]:
-    """Like `find_candidates`, from the neighbouring keys and the nodes that own them."""
+    """At most MAX_CANDIDATES nodes with names similar to `key`, the most similar first, from neighbouring keys and the nodes
+    that own them.
+    """
     similarities = most_similar(key, owners, threshold)
     names = await _load_names(session, scope, list(similarities))
     return [
@@ -155,16 +137,6 @@ async def _load_names(
     }
 
 
-def neighbour_params(scope: GraphScope, type_name: str, key: str) -> dict[str, Any]:
-    """The parameters of NEIGHBOUR_KEYS_SQL."""
-    key_params = {
-        "key": key,
-        "reversed_key": reversed_key(key),
-        "sorted_words_key": sorted_words_key(key),
-    }
-    return {**scope.sql_params, "type": type_name, **key_params}
-
-
 def neighbour_keys_sql(value: str) -> str:
     """SQL for the neighbouring keys of a name and their nodes.
 
@@ -177,8 +149,3 @@ def neighbour_keys_sql(value: str) -> str:
         for column in ("key", "reversed_key", "sorted_words_key")
         for operator, order in ((">=", "asc"), ("<", "desc"))
     )
-
-
-NEIGHBOUR_KEYS_SQL: Final = neighbour_keys_sql(":{}")
-"""With the columns as bind parameters."""
-_NEIGHBOUR_KEYS: Final = CompiledStatement(NEIGHBOUR_KEYS_SQL)

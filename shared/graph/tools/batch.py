@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.database import locks
-from shared.database.statements import PendingResult, RoundTrip, Transaction
+from shared.database.statements import RoundTrip, Transaction
 from shared.graph import edges, types
 from shared.graph.conclusions import conclusions
 from shared.graph.entity_resolution import aliases
-from shared.graph.entity_resolution.aliases import NameRequest
+from shared.graph.entity_resolution.aliases import NameLookup, NameRequest, RequestKeys
 from shared.graph.provenance import sources
 from shared.graph.scope import GraphScope
 from shared.graph.tools.conclusion_tools import AddAgentAdviceNode, AddAgentAnalysisNode
@@ -21,7 +21,6 @@ from shared.graph.validation import normalize_name
 from shared.tools import Arguments, ToolRefusalError
 
 _HandOver = Callable[[Transaction], None]
-_Lookups = dict[Any, PendingResult[Any]]
 
 
 @dataclass(frozen=True)
@@ -44,29 +43,28 @@ class FactBatch:
         pages = trip.ask(sources.pages_query(scope, [quote.source_url for quote in evidence]))
         schemas = trip.ask(types.node_schemas_query(scope, {node.type for node in nodes}))
         rules = trip.ask(types.edge_rules_query(scope, {edge.type for edge in new_edges}))
-        lookups: _Lookups = {}
+        requests: list[RequestKeys] = []
         for node in nodes:
             with suppress(ToolRefusalError):
-                self._look_up_names(trip, lookups, node)
-        for edge in new_edges:
-            _look_up_ends(trip, scope, lookups, edge)
+                requests.append(self._request(node))
+        names = trip.ask(aliases.names_query(scope, requests)) if requests else None
+        ends = _ask_ends(trip, scope, new_edges)
 
         def hand_over(transaction: Transaction) -> None:
             sources.remember_pages(transaction, scope, pages.value)
             types.remember_types(transaction, scope, schemas.value, rules.value)
-            transaction.buffer = ElementBuffer(_values(lookups))
+            transaction.buffer = buffer = ElementBuffer(ends())
+            if names is not None:
+                buffer.lookups[NameLookup] = names.value
 
         return hand_over
 
-    def _look_up_names(self, trip: RoundTrip, lookups: _Lookups, node: AddGraphNode) -> None:
-        request = NameRequest(
-            node.type,
-            normalize_name(node.name),
-            node.aliases,
-            node.distinct_from,
-            self.duplicate_threshold,
+    def _request(self, node: AddGraphNode) -> RequestKeys:
+        name = normalize_name(node.name)
+        threshold = self.duplicate_threshold
+        return aliases.request_keys(
+            NameRequest(node.type, name, node.aliases, node.distinct_from, threshold)
         )
-        lookups[aliases.lookup_key(request)] = trip.ask(aliases.names_query(self.scope, request))
 
 
 @dataclass(frozen=True)
@@ -88,32 +86,30 @@ class ConclusionBatch:
         hand_over_lookups = (
             conclusions.ask_lookups(trip, scope, self.type_name, texts) if texts else None
         )
-        lookups: _Lookups = {}
         rules = None
         if links:
             trip.ask(locks.shared_write_lock_query(scope.agent_id))
             rules = trip.ask(types.edge_rules_query(scope, {link.type for link in links}))
-        for link in links:
-            _look_up_ends(trip, scope, lookups, link)
+        ends = _ask_ends(trip, scope, links)
 
         def hand_over(transaction: Transaction) -> None:
             if rules is not None:
                 types.remember_types(transaction, scope, {}, rules.value)
-            transaction.buffer = buffer = ElementBuffer(_values(lookups))
+            transaction.buffer = buffer = ElementBuffer(ends())
             if hand_over_lookups is not None:
                 hand_over_lookups(buffer)
 
         return hand_over
 
 
-def _look_up_ends(
-    trip: RoundTrip, scope: GraphScope, lookups: _Lookups, edge: AddGraphEdge | LinkAnalysis
-) -> None:
-    source_id, target_id = referenced_id(edge.source_id), referenced_id(edge.target_id)
-    if source_id is not None and target_id is not None:
-        key = (edge.type, source_id, target_id)
-        lookups[key] = trip.ask(edges.ends_query(scope, *key))
-
-
-def _values(lookups: _Lookups) -> dict[Any, Any]:
-    return {key: result.value for key, result in lookups.items()}
+def _ask_ends(
+    trip: RoundTrip, scope: GraphScope, new_edges: Sequence[AddGraphEdge | LinkAnalysis]
+) -> Callable[[], dict[Any, Any]]:
+    """Asks for the ends of edges that are given by ids. When the trip has been made, call the result."""
+    ids = [
+        (edge.type, referenced_id(edge.source_id), referenced_id(edge.target_id))
+        for edge in new_edges
+    ]
+    keys = [(type_name, source, target) for type_name, source, target in ids if source and target]
+    ends = trip.ask(edges.ends_query(scope, keys)) if keys else None
+    return lambda: {} if ends is None else dict(ends.value)

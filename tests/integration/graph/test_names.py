@@ -10,6 +10,7 @@ from sqlalchemy import delete, func, select
 from shared.database.tables import GraphName, GraphNode
 from shared.graph import nodes, tools
 from shared.graph.entity_resolution import aliases, candidates
+from shared.graph.entity_resolution.aliases import NameRequest
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
 from shared.tools import Json, ToolRefusalError
 from tests.support.graph.agent_graph import COUNTRY, EVIDENCE_INPUTS, PAGE, AgentGraph
@@ -175,9 +176,12 @@ async def test_similar_names_of_other_agents_and_types_are_ignored(
 async def test_at_most_five_candidates_are_listed_most_similar_first(companies: AgentGraph) -> None:
     for end in ("ing", "er", "e", "es", "ery", "i"):
         await _add(companies, f"Halden Batteri{end}")
+    name, threshold = "Halden Batterien", DUPLICATE_THRESHOLD - 0.1
     async with companies.database.transaction() as session:
-        matches = await candidates.find_candidates(
-            session, companies.scope, "Company", "halden batterien", DUPLICATE_THRESHOLD - 0.1
+        request = aliases.request_keys(NameRequest("Company", name, duplicate_threshold=threshold))
+        lookup = await aliases.names_query(companies.scope, [request]).answer(session)
+        matches = await candidates.rank_candidates(
+            session, companies.scope, request.main[1], lookup.neighbours[request.main], threshold
         )
     similarities = [candidate.similarity for candidate in matches]
     assert len(similarities) == candidates.MAX_CANDIDATES
