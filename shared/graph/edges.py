@@ -10,7 +10,7 @@ from sqlalchemy import Table, bindparam, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from shared.database import ids
-from shared.database.statements import BoundQuery, CompiledStatement, InTransaction, uuid_array
+from shared.database.statements import BoundQuery, CompiledStatement, InTransaction, json_text
 from shared.database.tables import GraphEdge
 from shared.enums import ANALYSIS_TYPE
 from shared.graph import types, upsert
@@ -68,8 +68,8 @@ _UPDATE_LINK: Final = CompiledStatement(
 # joining in another way.
 _LOOK_UP_ENDS: Final = CompiledStatement(f"""
     select given.place, node.id, node.type, edge.id is not null as are_joined
-    from unnest(cast(:types as text[]), cast(:source_ids as uuid[]), cast(:target_ids as uuid[]))
-      with ordinality as given (type, source_id, target_id, place)
+    from jsonb_to_recordset(cast(:edges as jsonb))
+      as given (place int, type text, source_id uuid, target_id uuid)
     left join lateral (
         select id from graph_edges where agent_id = {OWNED_AGENT_ID_SQL} and type = given.type
           and source_id = given.source_id and target_id = given.target_id limit 1
@@ -207,20 +207,18 @@ def ends_query(
     scope: GraphScope, edges: Sequence[EdgeKey]
 ) -> BoundQuery[dict[EdgeKey, list[_End]]]:
     """For each edge, the ends that exist, and whether an edge of the type joins them."""
-    params = {
-        **scope.sql_params,
-        "types": [type_name for type_name, _, _ in edges],
-        "source_ids": uuid_array([source_id for _, source_id, _ in edges]),
-        "target_ids": uuid_array([target_id for _, _, target_id in edges]),
-    }
+    given = [
+        {"place": place, "type": type_name, "source_id": source_id, "target_id": target_id}
+        for place, (type_name, source_id, target_id) in enumerate(edges)
+    ]
 
     def read(rows: Sequence[Any]) -> dict[EdgeKey, list[_End]]:
         ends: list[list[_End]] = [[] for _ in edges]
         for place, *end in rows:
-            ends[place - 1].append(_End(*end))
+            ends[place].append(_End(*end))
         return dict(zip(edges, ends, strict=True))
 
-    return BoundQuery(_LOOK_UP_ENDS, params, read)
+    return BoundQuery(_LOOK_UP_ENDS, {**scope.sql_params, "edges": json_text(given)}, read)
 
 
 async def _look_up_ends(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from uuid import UUID
 
+import orjson
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -51,8 +52,8 @@ class NameLookup:
     owners: dict[Key, ResolvedNode] = field(default_factory=dict)
     exact_matches: dict[Key, UUID] = field(default_factory=dict)
     """By type and name, the node of exactly this name."""
-    neighbours: dict[Key, dict[str, UUID]] = field(default_factory=dict)
-    """For each name that is not reserved, the neighbouring keys and the nodes that own them."""
+    neighbours: dict[Key, dict[str, str]] = field(default_factory=dict)
+    """For each name that is not reserved, the neighbouring keys and the ids of the nodes that own them."""
 
 
 # A name can belong to a node that this transaction has yet to write. The conditions on key and name are equalities, written
@@ -87,8 +88,9 @@ _LOOK_UP: Final = CompiledStatement(f"""
         order by name limit 1
     ) as node
     union all
-    select 'neighbour', request.type, request.key, neighbour.node_id, neighbour.key, true
-    from request cross join lateral ({neighbour_keys_sql("request.{}")}) as neighbour
+    select 'neighbours', request.type, request.key, null,
+           (select cast(json_object_agg(key, node_id) as text) from ({neighbour_keys_sql("request.{}")}) as neighbour), true
+    from request
     where request.is_compared
       and not exists (select from held where held.type = request.type and held.key = request.key)
     """)
@@ -107,8 +109,8 @@ def names_query(scope: GraphScope, requests: Iterable["RequestKeys"]) -> BoundQu
     def read(rows: Sequence[Any]) -> NameLookup:
         lookup = NameLookup(by_lookup_key.keys())
         for row_kind, type_name, key, node_id, name, is_there in rows:
-            if row_kind == "neighbour":
-                lookup.neighbours.setdefault((type_name, key), {})[name] = node_id
+            if row_kind == "neighbours":
+                lookup.neighbours[type_name, key] = orjson.loads(name or "{}")
             elif row_kind == "held":
                 lookup.owners[type_name, key] = ResolvedNode(node_id, name, is_there)
             else:
@@ -293,7 +295,7 @@ async def _look_up(
         owners[key] = ResolvedNode(node_id, name)
     for keys in requests:
         neighbours[keys.main] = lookup.neighbours.get(keys.main, {}) | {
-            key: node_id
+            key: str(node_id)
             for (type_name, key), (node_id, _) in buffer.written_names.items()
             if type_name == keys.request.type_name
         }
@@ -331,7 +333,7 @@ async def _refuse_duplicates(
     session: InTransaction,
     scope: GraphScope,
     keys: RequestKeys,
-    neighbours: Mapping[str, UUID],
+    neighbours: Mapping[str, str],
     owners: Mapping[Key, ResolvedNode],
 ) -> None:
     request = keys.request

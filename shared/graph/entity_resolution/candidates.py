@@ -7,7 +7,7 @@ words, longest first (the same words in another order). The cost does not depend
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 from uuid import UUID
 
 from shared.database.statements import InTransaction, expand_values
@@ -15,6 +15,8 @@ from shared.graph.entity_resolution.normalization import discriminators
 from shared.graph.prompt_format import quote_name
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.tools import ToolRefusalError
+
+Id = TypeVar("Id", str, UUID)
 
 
 def key_columns(key: str) -> dict[str, str]:
@@ -82,13 +84,13 @@ async def rank_candidates(
     session: InTransaction,
     scope: GraphScope,
     key: str,
-    owners: Mapping[str, UUID],
+    owners: Mapping[str, str],
     threshold: float,
 ) -> list[DuplicateCandidate]:
     """At most MAX_CANDIDATES nodes with names similar to `key`, the most similar first, from neighbouring keys and the nodes
     that own them.
     """
-    similarities = most_similar(key, owners, threshold)
+    similarities = {UUID(id_): value for id_, value in most_similar(key, owners, threshold).items()}
     names = await _load_names(session, scope, list(similarities))
     return [
         DuplicateCandidate(node_id, names[node_id], similarities[node_id])
@@ -97,9 +99,9 @@ async def rank_candidates(
     ]
 
 
-def most_similar(key: str, owners: Mapping[str, UUID], threshold: float) -> dict[UUID, float]:
+def most_similar(key: str, owners: Mapping[str, Id], threshold: float) -> dict[Id, float]:
     """The similarity of the MAX_CANDIDATES most similar nodes, the most similar first."""
-    similarities: dict[UUID, float] = {}
+    similarities: dict[Id, float] = {}
     for candidate in similar_keys(key, owners, threshold):
         owner = owners[candidate.key]
         similarities[owner] = max(candidate.similarity, similarities.get(owner, 0.0))
@@ -138,11 +140,11 @@ async def _load_names(
 
 
 def neighbour_keys_sql(value: str) -> str:
-    """SQL for the neighbouring keys of a name and their nodes.
+    """SQL for the neighbouring keys of a name and their nodes, some more than once.
 
     `value` formats a column name of the name to look around; it contains `{}`.
     """
-    return " union ".join(
+    return " union all ".join(
         f"(select key, node_id from graph_names where agent_id = {OWNED_AGENT_ID_SQL}"
         f" and type = {value.format('type')} and {column} {operator} {value.format(column)}"
         f" order by {column} {order} limit {_NEIGHBOURS_PER_SIDE})"
