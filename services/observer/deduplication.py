@@ -8,7 +8,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final
 from uuid import UUID
 
@@ -140,6 +140,14 @@ class CoveringAnalysis:
     cited: frozenset[UUID]
     text: str
 
+    @cached_property
+    def letters(self) -> str:
+        return normalize_letters(self.text)
+
+    @cached_property
+    def words(self) -> Words:
+        return Words(self.text)
+
 
 @dataclass(frozen=True)
 class Repeat:
@@ -161,30 +169,38 @@ def repeated_insight(
     node_ids: Set[UUID], text: str, analyses: Sequence[CoveringAnalysis]
 ) -> CoveringAnalysis | None:
     """The analysis that covers the insight on these nodes; `text` is its observation and direction."""
-    own_words = set(split_words(text))
+    # Most analyses lack a name or figure, so these are looked up first.
+    own_words = sorted(set(split_words(text)), key=lambda word: not word.is_fixed)
     return next((analysis for analysis in analyses if _covers(analysis, node_ids, own_words)), None)
 
 
 def is_same_question(question: str, other_question: str) -> bool:
     """Whether both ask the same in nearly the same words and order."""
-    words, other_words = split_question(question), split_question(other_question)
+    words, other_letters = split_question(question), normalize_letters(other_question)
+    # Most questions differ in a name or figure, which takes less time than to split them.
+    if any(word.is_fixed and word.text not in other_letters for word in words):
+        return False
+    other_words = split_question(other_question)
     return MIN_WORDS <= len(words) == len(other_words) and all(
         word.is_like(other_word) for word, other_word in zip(words, other_words, strict=True)
     )
 
 
-def _covers(analysis: CoveringAnalysis, node_ids: Set[UUID], own_words: Set[Word]) -> bool:
+def _covers(analysis: CoveringAnalysis, node_ids: Set[UUID], own_words: Sequence[Word]) -> bool:
     shared = len(node_ids & analysis.cited)
     if not shared or shared < MIN_SHARED_NODES * max(len(node_ids), len(analysis.cited)):
         return False
-    analysis_letters = normalize_letters(analysis.text)
+    letters = analysis.letters
     return _has_enough(
-        own_words, lambda word: any(text in analysis_letters for text in word.like_texts)
-    ) and (_has_enough(own_words, Words(analysis.text).has_like))
+        own_words, lambda word: any(text in letters for text in word.like_texts)
+    ) and (_has_enough(own_words, analysis.words.has_like))
 
 
-def _has_enough(own_words: Set[Word], is_contained: Callable[[Word], bool]) -> bool:
-    missing = [word for word in own_words if not is_contained(word)]
-    if len(own_words) < MIN_WORDS or any(word.is_fixed for word in missing):
-        return False
-    return len(missing) <= (1 - MIN_SHARED_WORDS) * len(own_words)
+def _has_enough(own_words: Sequence[Word], is_contained: Callable[[Word], bool]) -> bool:
+    can_be_missing = (1 - MIN_SHARED_WORDS) * len(own_words)
+    for word in own_words:
+        if not is_contained(word):
+            can_be_missing -= 1
+            if word.is_fixed or can_be_missing < 0:
+                return False
+    return len(own_words) >= MIN_WORDS

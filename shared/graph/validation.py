@@ -159,7 +159,7 @@ class Validators:
             )
 
     def _validator(self, schema: Json) -> Validator:
-        key = hashlib.sha256(json.dumps(schema, sort_keys=True).encode()).hexdigest()
+        key = hashlib.sha256(repr(schema).encode()).hexdigest()
         if key not in self._ready:
             self._ready[key] = _Draft(schema)
             if len(self._ready) > self._capacity:

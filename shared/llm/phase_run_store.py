@@ -1,6 +1,5 @@
 """Stores phase runs and the contexts that they share."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, cast
@@ -19,6 +18,7 @@ from shared.database.statements import (
     CompiledStatement,
     Executor,
     RoundTrip,
+    json_text,
 )
 from shared.database.tables import Interaction
 from shared.database.unit_of_work import Note
@@ -149,7 +149,7 @@ class NewInteraction:
             "phase": phase,
             "model": model,
             "system_prompt": system_prompt,
-            "request": json.dumps({key: request[key] for key in request if key != "messages"}),
+            "request": json_text({key: request[key] for key in request if key != "messages"}),
             "message": message,
             "context_sha256": None,
             "context_read_at": context_read_at,
@@ -228,7 +228,7 @@ def append_events(
     """Returns the query that appends `events` in order. It skips events that an earlier, possibly lost, commit appended."""
     params = {
         "of_interaction": interaction.id,
-        "events": json.dumps(events),
+        "events": json_text(events),
         "is_complete": is_complete,
     }
     return BoundQuery(_APPEND_EVENTS, params, lambda _: None)

@@ -35,6 +35,8 @@ from shared.tools import (
     declaration,
 )
 
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
+
 
 def reply(call: ToolCall, result: Json) -> Message:
     """Returns the message with a tool's result for the model."""
@@ -42,7 +44,7 @@ def reply(call: ToolCall, result: Json) -> Message:
         "role": "tool",
         "tool_call_id": call.id,
         # Sorted, because PostgreSQL reorders keys: a resumed run must send the same bytes, or it pays again.
-        "content": json.dumps(result, ensure_ascii=False, sort_keys=True),
+        "content": _ENCODER.encode(result),
     }
 
 

@@ -1,6 +1,5 @@
 """Sources: the pages that an agent has read, stored as they were fetched and found again by URL."""
 
-import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from shared.database.statements import (
     Executor,
     InTransaction,
     expand_values,
+    json_text,
     transaction_cache,
 )
 from shared.database.tables import Source
@@ -123,8 +123,8 @@ async def page_storing(
         executor, scope, [page.url for page in pages if not page.published]
     )
     rows = {row["id"]: row for row in (_source_row(scope, page, dates, now) for page in pages)}
-    rows_json = json.dumps(list(rows.values()), default=str)
-    params = {**scope.sql_params, "of_step": scope.step_id, "rows": rows_json}
+    values = json_text(list(rows.values()))
+    params = {**scope.sql_params, "of_step": scope.step_id, "rows": values}
     return (BoundQuery(_STORE, params, lambda _: None),)
 
 
