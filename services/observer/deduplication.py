@@ -50,7 +50,7 @@ class Word:
 
     @property
     def has_figure(self) -> bool:
-        return any(letter.isdigit() for letter in self.text)
+        return any(map(str.isdigit, self.text))
 
     @property
     def is_fixed(self) -> bool:

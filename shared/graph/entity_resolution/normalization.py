@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 
@@ -70,6 +71,7 @@ class NormalizedName:
     """Keys of other names contained in the name: its ticker, its initials."""
 
 
+@lru_cache(maxsize=1024)
 def normalize(name: str, type_name: str) -> NormalizedName:
     """Normalize a name, which must have passed `validation.normalize_name`; the type has a small influence."""
     full_name, short_name = _split_short_name(name)

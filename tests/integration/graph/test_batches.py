@@ -13,16 +13,14 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.engine import Database
-from shared.database.statements import InTransaction, RoundTrip
-from shared.database.tables import GraphEdge, GraphName, GraphNode, Source
-from shared.database.unit_of_work import UnitOfWork
+from shared.database.statements import InTransaction
+from shared.database.tables import GraphEdge, GraphNode, Source
 from shared.errors import RetrySoonError
 from shared.graph.tools import analysis_generation, graph_construction
-from shared.llm.state_calls import StateCall, ask_state_calls
+from shared.llm.state_calls import StateCall
 from shared.tools import Json, StateTool, ToolRefusalError
-from tests.support import canonical_graph
-from tests.support.fences import EVERYONE
 from tests.support.graph.agent_graph import PAGE, AgentGraph, make_agent_graph
+from tests.support.graph.answers import Answer, calls_of, graph_state, run_together
 from tests.support.graph.tooling import find_tool
 from tests.support.seeds import first_seed, repeatable, seed_count
 from tests.support.sql_capture import captured_statements
@@ -121,48 +119,10 @@ class RandomAnswers:
         return self.chance.random() < share
 
 
-def calls_of(
-    tools: Sequence[StateTool[Any]], answer: Sequence[tuple[str, Json]]
-) -> list[StateCall]:
-    calls = []
-    for name, arguments in answer:
-        tool = find_tool(list(tools), name)
-        try:
-            calls.append(StateCall(tool, tool.arguments.model_validate(arguments)))
-        except ValueError as fault:
-            calls.append(StateCall(tool, None, f"{len(str(fault))} characters of complaint"))
-    return calls
-
-
-async def state(session: AsyncSession, graph: AgentGraph) -> Json:
-    """The graph, and the names that are reserved."""
-    names = await session.execute(
-        select(GraphName.type, GraphName.key, GraphName.name, GraphName.node_id)
-        .where(GraphName.agent_id == graph.scope.agent_id)
-        .order_by(GraphName.type, GraphName.key)
-    )
-    return {
-        **await canonical_graph.canonical(session, graph.scope),
-        "names": [tuple(row) for row in names],
-    }
-
-
 def timeless(result: Json) -> Json:
     """The result without the time of writing, which differs."""
     nodes = [{**node, "updatedAt": None} for node in result.get("nodes", [])]
     return result | ({"nodes": nodes} if nodes else {})
-
-
-async def run_together(
-    database: Database, calls: Sequence[StateCall], agent_id: UUID
-) -> list[Json]:
-    unit = UnitOfWork(database, EVERYONE)
-    trip = RoundTrip()
-    run_calls = ask_state_calls(trip, agent_id, calls)
-    async with unit.direct_transaction(trip) as transaction:
-        results = await run_calls(transaction)
-    await unit.commit()
-    return results
 
 
 async def run_alone(session: AsyncSession, call: StateCall) -> Json:
@@ -177,20 +137,17 @@ async def run_alone(session: AsyncSession, call: StateCall) -> Json:
         return {"error": str(refusal)}
 
 
-Answer = Sequence[tuple[str, Json]]
-
-
 async def compare(graph: AgentGraph, tools: Sequence[StateTool[Any]], answer: Answer) -> bool:
     """Make the calls one by one, then, after a rollback, together. Returns whether none was refused."""
     async with graph.database.transaction() as session:
         expected = [await run_alone(session, call) for call in calls_of(tools, answer)]
-        expected_state = await state(session, graph)
+        expected_state = await graph_state(session, graph)
         await session.rollback()
     calls = calls_of(tools, answer)
     results = await run_together(graph.database, calls, graph.scope.agent_id)
     assert list(map(timeless, results)) == list(map(timeless, expected)), answer
     async with graph.database.transaction() as session:
-        assert await state(session, graph) == expected_state, answer
+        assert await graph_state(session, graph) == expected_state, answer
     return all("error" not in result for result in results)
 
 
@@ -377,4 +334,4 @@ async def test_a_page_that_is_retracted_meanwhile_supports_nothing(agent_graph: 
     with pytest.raises(RetrySoonError, match="retracted"):
         await run_together(agent_graph.database, calls, agent_graph.scope.agent_id)
     async with agent_graph.database.transaction() as session:
-        assert (await state(session, agent_graph))["nodes"] == []
+        assert (await graph_state(session, agent_graph))["nodes"] == []
