@@ -20,7 +20,13 @@ from shared.billing import reservations
 from shared.billing.reservations import Attempt
 from shared.database import ids
 from shared.database.engine import Database
-from shared.database.statements import BoundQuery, CompiledStatement, Executor, RoundTrip
+from shared.database.statements import (
+    BoundQuery,
+    CompiledStatement,
+    Executor,
+    RoundTrip,
+    json_text,
+)
 from shared.database.tables import Call
 from shared.database.unit_of_work import FollowUp
 from shared.enums import CallKind, Phase
@@ -54,16 +60,6 @@ NewRow = Mapping[str, Any]
 """The values of a call's row, by column."""
 
 
-def _dump(value: Any, option: int = 0) -> bytes:
-    """`value` as compact JSON. What JSON has no type for becomes a string."""
-    try:
-        return orjson.dumps(value, default=str, option=option)
-    except orjson.JSONEncodeError:
-        # It accepts neither integers of more than 64 bits nor lone surrogates.
-        is_sorted = bool(option & orjson.OPT_SORT_KEYS)
-        return json.dumps(value, default=str, sort_keys=is_sorted, separators=(",", ":")).encode()
-
-
 @dataclass(frozen=True)
 class CallRequest:
     """A call to be made. `content` is everything that determines the answer; `summary` is what the user sees of it."""
@@ -80,7 +76,12 @@ class CallRequest:
     @cached_property
     def canonical(self) -> bytes:
         """The request as canonical JSON."""
-        return _dump([self.kind, self.content], option=orjson.OPT_SORT_KEYS)
+        content = [self.kind, self.content]
+        try:
+            return orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+        except orjson.JSONEncodeError:
+            # It accepts neither integers of more than 64 bits nor lone surrogates.
+            return json.dumps(content, sort_keys=True, separators=(",", ":")).encode()
 
     @cached_property
     def hash(self) -> str:
@@ -246,9 +247,9 @@ def _pay(payments: Sequence[_Payment]) -> BoundQuery[Sequence[date]]:
     ]
     params = {
         **reservations.change_params(changes),
-        "closings": _dump(closings).decode(),
+        "closings": json_text(closings),
         "closings_count": len(closings),
-        "openings": _dump(openings).decode(),
+        "openings": json_text(openings),
         "openings_count": len(openings),
     }
     return BoundQuery(_PAY, params, lambda rows: [rows[0].day] * len(payments))

@@ -12,7 +12,6 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-import orjson
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -23,6 +22,7 @@ from shared.database.statements import (
     Executor,
     Row,
     attempt_query,
+    json_text,
 )
 
 TODAY: Final = "cast(statement_timestamp() at time zone 'UTC' as date)"
@@ -167,7 +167,7 @@ def change_params(changes: Sequence[Change]) -> Mapping[str, Any]:
     """Returns the parameters of CHANGE_CTES."""
     columns = ("agent", "day", "spent_usd", "spent_calls", "reserved_usd", "reserved_calls")
     rows = [{column: change[column] for column in columns} for change in changes]
-    return {"installation": INSTALLATION, "changes": orjson.dumps(rows, default=str).decode()}
+    return {"installation": INSTALLATION, "changes": json_text(rows)}
 
 
 async def settle(session: Executor, attempt: Attempt, cost_usd: Decimal | None) -> None:

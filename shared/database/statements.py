@@ -384,15 +384,19 @@ def _merged(parts: Sequence[_Part]) -> _Asked:
 
 async def attempt_query(session: Executor, query: BoundQuery[T]) -> T | None:
     """The result of a statement in an open transaction; None if it has called `roll_back()`, which undoes it alone."""
-    driver = await driver_connection(session)
     try:
+        if isinstance(session, AsyncSession):
+            async with session.begin_nested():
+                return await query.answer(session)
+        driver = await driver_connection(session)
         _, result, _ = await run_together(
             driver, [_BEFORE_ATTEMPT, query.statement.bind(query.params), _AFTER_ATTEMPT]
         )
     except psycopg.Error as error:
         if error.sqlstate != ROLLED_BACK:
             raise
-        await driver.execute("rollback to savepoint attempt")
+        if not isinstance(session, AsyncSession):
+            await driver.execute("rollback to savepoint attempt")
         return None
     return query.read(result.rows())
 

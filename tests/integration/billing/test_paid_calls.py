@@ -174,6 +174,21 @@ async def test_calls_above_the_cap_are_opened_without_a_reservation(clerk: Clerk
     assert await clerk.today(later) == ledger_day(reserved="0.60", held=2)
 
 
+async def test_a_refusal_leaves_the_prepared_statements_of_its_connection(
+    clerk: Clerk, sole: Database
+) -> None:
+    """psycopg prepares a statement after it was run five times."""
+    await clerk.spender.cap("0.50")
+    for number in range(12):
+        rows = [clerk.row(f"{name} {number}") for name in ("a", "b")]
+        async with sole.transaction() as session:
+            _, attempts = await clerk.open_in(
+                session, rows, {row["id"]: usd("0.30") for row in rows}
+            )
+        assert attempts == ()
+    assert await nothing_is_reserved(clerk.database)
+
+
 async def test_an_agent_reservation_is_undone_where_the_installation_cap_refuses(
     clerk: Clerk,
 ) -> None:
