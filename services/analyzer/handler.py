@@ -28,18 +28,18 @@ class Analyze:
     context_tokens: int
     validators: Validators = field(default_factory=Validators)
     embedding_search: EmbeddingSearch | None = None
-    shared: context.SharedSurvey = field(default_factory=context.SharedSurvey)
+    surveys: context.PinnedSurveys = field(default_factory=context.PinnedSurveys)
 
     async def __call__(self, lease: Lease, step: StepRow) -> StepResult:
-        """Builds the context when every query of the iteration has ended, so it includes their results."""
+        """The context is built when every query of the iteration has ended, so it includes their results."""
         insight = Insight(**step.input)
         scope = GraphScope(lease.user_id, lease.agent_id, lease.iteration_id, lease.step_id)
         trip = RoundTrip()
         loaded_agent = trip.ask(agents.agent_query(lease.agent_id))
         describe_nodes = context.ask_nodes(trip, scope, insight.relevant_node_ids)
         async with self.model.database.connection() as connection:
-            survey = await self.shared.of(
-                connection, scope, step, token_budget=self.context_tokens, trip=trip
+            survey = await self.surveys.load(
+                self.model.database, connection, scope, step, trip, token_budget=self.context_tokens
             )
             nodes = await describe_nodes(connection)
         agent = loaded_agent.value
@@ -52,7 +52,7 @@ class Analyze:
             Phase.ANALYSIS_GENERATION,
             message,
             context=survey.text,
-            context_read_at=survey.read_at,
+            pinned_for=survey.pinned_for,
         )
         loop = ToolLoop(run, analysis_generation(scope, self.validators, self.embedding_search))
         answer = await loop.run()

@@ -1,5 +1,6 @@
 """Plans one iteration."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from services.observer.history import PlanHistory, ask_history
@@ -12,9 +13,9 @@ from services.observer.prompts import (
     replan_message,
     user_message,
 )
-from shared.agents import agents, memories
-from shared.database.statements import RoundTrip
-from shared.enums import Phase
+from shared.agents import agents, contexts, memories
+from shared.database.statements import BoundQuery, RoundTrip
+from shared.enums import Phase, StepKind
 from shared.graph import context, system_types
 from shared.graph.prompt_format import truncate_to_budget
 from shared.graph.scope import GraphScope
@@ -28,7 +29,7 @@ from shared.llm.structured_output import (
 )
 from shared.runtime.step_runner import StepResult
 from shared.workflow import investigations, iterations, steps
-from shared.workflow.iterations import StepRow
+from shared.workflow.iterations import IterationRow, StepRow
 from shared.workflow.leases import Lease
 
 PLAN = "observer_plan"
@@ -64,7 +65,10 @@ class Observe:
         run.complete()
         return StepResult(
             {**plan.counts, **run.repair_summary},
-            [investigations.drop_expired(lease.agent_id, iteration.number)],
+            [
+                *(_pin_context(run, iteration) if plan.queries else ()),
+                investigations.drop_expired(lease.agent_id, iteration.number),
+            ],
             iterations.plan_steps(
                 iteration, queries=plan.queries, insights=plan.insights, plan=plan.as_json
             ),
@@ -117,6 +121,15 @@ class Observe:
     ) -> ResolvedPlan:
         async with self.model.database.connection() as connection:
             return await resolve_plan(connection, scope, past, plan)
+
+
+def _pin_context(run: PhaseRun, iteration: IterationRow) -> Sequence[BoundQuery[None]]:
+    """The queries are given the context for which they were planned."""
+    sha256 = run.interaction.context_sha256
+    if sha256 is None:
+        return ()
+    group = contexts.StepGroup(iteration.id, StepKind.QUERY, 0)
+    return [contexts.pinning(group, iteration.agent_id, sha256)]
 
 
 def _follow_up(request: ChatRequest, message: str) -> ChatRequest:

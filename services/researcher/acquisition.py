@@ -147,7 +147,7 @@ async def acquire(model: Model, search: SearchClient, query_context: QueryContex
         Phase.KNOWLEDGE_ACQUISITION,
         message,
         context=query_context.survey.text,
-        context_read_at=query_context.survey.read_at,
+        pinned_for=query_context.survey.pinned_for,
     )
     store_results = partial(_page_storing, model.database, query_context.scope)
     loop = ToolLoop(

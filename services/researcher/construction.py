@@ -52,7 +52,7 @@ async def construct(
         Phase.GRAPH_CONSTRUCTION,
         message,
         context=query_context.survey.text,
-        context_read_at=query_context.survey.read_at,
+        pinned_for=query_context.survey.pinned_for,
     )
     loop = ToolLoop(
         run, tools, must_act=True, fallback=SentenceFacts.of(query_context, acquired.sentences)

@@ -35,7 +35,7 @@ class Research:
     duplicate_threshold: float = DUPLICATE_THRESHOLD
     validators: Validators = field(default_factory=Validators)
     embedding_search: EmbeddingSearch | None = None
-    shared: context.SharedSurvey = field(default_factory=context.SharedSurvey)
+    surveys: context.PinnedSurveys = field(default_factory=context.PinnedSurveys)
 
     async def __call__(self, lease: Lease, step: StepRow) -> StepResult:
         """Acquires a document, then builds the graph from it, if there are pages. An interrupted phase is resumed."""
@@ -71,8 +71,8 @@ class Research:
         agent = trip.ask(agents.agent_query(lease.agent_id))
         node_types = trip.ask(types.node_types_query(scope))
         async with self.model.database.connection() as connection:
-            survey = await self.shared.of(
-                connection, scope, step, token_budget=self.context_tokens, trip=trip
+            survey = await self.surveys.load(
+                self.model.database, connection, scope, step, trip, token_budget=self.context_tokens
             )
         own_types = _own_type_names(node_types.value)
         return QueryContext(lease, agent.value, scope, Query(**step.input), survey, own_types)

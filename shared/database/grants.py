@@ -278,6 +278,14 @@ def _calls_model(*phases: Phase) -> dict[str, Grant]:
 
 _CONTEXTS: Final = {"contexts": Grant(ALL, insert=ALL)}
 """The phases of this service are given a context."""
+
+
+def _pins_contexts(kind: StepKind) -> dict[str, Grant]:
+    """Pins contexts for steps of this kind."""
+    own_rows = RowFilter("kind", (kind,))
+    return {**_CONTEXTS, "pinned_contexts": Grant(ALL, insert=ALL, inserts=own_rows)}
+
+
 _AGENT_READS: Final = {"agents": READ_ALL, "iterations": READ_ALL, **GRAPH_READS}
 """What every phase reads of its agent."""
 
@@ -344,7 +352,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "iterations": Grant(ALL, update=("observer_plan", "stage", "stage_changed_at")),
         **_steps(StepKind.OBSERVE, creates=(StepKind.QUERY, StepKind.INSIGHT)),
         **_calls_model(Phase.OBSERVER),
-        **_CONTEXTS,
+        **_pins_contexts(StepKind.QUERY),
         **_dead_letters("observer"),
     },
     "researcher": {
@@ -354,7 +362,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "investigation_requests": Grant(ALL, update=("answered_at", "answered_by")),
         **_steps(StepKind.QUERY),
         **_calls_model(Phase.KNOWLEDGE_ACQUISITION, Phase.GRAPH_CONSTRUCTION),
-        **_CONTEXTS,
+        **_pins_contexts(StepKind.QUERY),
         **_dead_letters("researcher"),
     },
     "aggregator": {
@@ -390,7 +398,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "investigation_requests": Grant(ALL, insert=ALL),
         **_steps(StepKind.INSIGHT),
         **_calls_model(Phase.ANALYSIS_GENERATION),
-        **_CONTEXTS,
+        **_pins_contexts(StepKind.INSIGHT),
         **_dead_letters("analyzer"),
     },
     "adviser": {

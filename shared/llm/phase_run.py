@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 from decimal import Decimal
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -12,6 +11,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import agents
+from shared.agents.contexts import StepGroup
 from shared.billing import call_ledger
 from shared.billing.call_ledger import CallAnswer, CallRequest, Failure, NewRow
 from shared.billing.resumable_call import ResumableCall
@@ -96,12 +96,12 @@ class PhaseRun:
         *,
         system_prompt: str | None = None,
         context: str = "",
-        context_read_at: datetime | None = None,
+        pinned_for: StepGroup | None = None,
     ) -> None:
         """Without a `system_prompt`, uses the agent's prompt for `phase`.
 
-        `context` is the part of the message that other runs share. It is stored once for all of them; for
-        `context_read_at` see `NewInteraction`.
+        `context` is the part of the message that other runs share. It is stored once for all of them, and pinned for the
+        steps `pinned_for`.
         """
         self._model = model
         self.lease = lease
@@ -110,7 +110,7 @@ class PhaseRun:
         self._user_message = user_message
         self._system_prompt = system_prompt
         self._context = context
-        self._context_read_at = context_read_at
+        self._pinned_for = pinned_for
         self._interaction: Interaction | None = None
         self._has_been_answered = False
         self.repair_count = 0
@@ -165,7 +165,7 @@ class PhaseRun:
                 **tool_choice,
             },
             context=self._context,
-            context_read_at=self._context_read_at,
+            pinned_for=self._pinned_for,
         )
         if self.lease.unit is not None and self.lease.is_first:
             self._interaction = interaction.record

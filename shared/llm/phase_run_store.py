@@ -1,7 +1,6 @@
 """Stores phase runs and the contexts that they share."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Final, cast
 from uuid import UUID
 
@@ -9,7 +8,7 @@ from sqlalchemy import Table, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import contexts
-from shared.agents.contexts import StoredContext
+from shared.agents.contexts import StepGroup, StoredContext
 from shared.database import ids
 from shared.database.engine import Database
 from shared.database.statements import (
@@ -76,10 +75,9 @@ def _with_context_sql(run_sql: str) -> str:
     return f"""
 with run as ({run_sql} returning *),
 new_context as (
-  insert into contexts (agent_id, sha256, base_sha256, depth, data, created_at)
+  insert into contexts (agent_id, sha256, base_sha256, depth, data)
   select agent_id, context_sha256, cast(:base_sha256 as bytea), cast(:depth as smallint),
-    cast(:context as bytea),
-    coalesce(cast(:context_read_at as timestamptz), transaction_timestamp())
+    cast(:context as bytea)
   from run where cast(:context as bytea) is not null
   on conflict do nothing
   returning sha256
@@ -115,8 +113,7 @@ _APPEND_EVENTS: Final = CompiledStatement(
 class NewInteraction:
     """A phase of a step that is about to begin.
 
-    Its message is compressed with `context`, which is stored once for all runs. Changes of the graph after
-    `context_read_at`, by default the beginning of the transaction, are not in it.
+    Its message is compressed with `context`, which is stored once for all runs, and pinned for the steps `pinned_for`.
     """
 
     def __init__(
@@ -129,7 +126,7 @@ class NewInteraction:
         system_prompt: str,
         request: _Json,
         context: str = "",
-        context_read_at: datetime | None = None,
+        pinned_for: StepGroup | None = None,
     ) -> None:
         message: bytes | None = None
         if "messages" in request:
@@ -140,6 +137,8 @@ class NewInteraction:
         self.request = request
         self._database = database
         self._context = context
+        self._context_sha256 = contexts.hash_text(context) if context else None
+        self._pinned_for = pinned_for
         self._is_rewritten = False
         self._params: Mapping[str, Any] = {
             "id": self.id,
@@ -151,8 +150,7 @@ class NewInteraction:
             "system_prompt": system_prompt,
             "request": json_text({key: request[key] for key in request if key != "messages"}),
             "message": message,
-            "context_sha256": None,
-            "context_read_at": context_read_at,
+            "context_sha256": self._context_sha256,
             STRICT: False,
         }
 
@@ -160,11 +158,13 @@ class NewInteraction:
     def record(self) -> Interaction:
         """The interaction with its complete request."""
         columns = ("id", "agent_id", "iteration_id", "step_id", "phase", "model", "system_prompt")
-        values = {name: self._params[name] for name in columns}
+        values = {name: self._params[name] for name in (*columns, "context_sha256")}
         return Interaction(**values, request=self.request, events=[])
 
     def write(self, trip: RoundTrip) -> Note | None:
-        """Creates the interaction of a step that no worker has had before."""
+        """Creates the interaction of a step that no worker has had before. Raises RetrySoonError if another context is
+        pinned.
+        """
         if not self._context:
             trip.ask(BoundQuery(_INSERT, self._params, lambda _: None))
             return None
@@ -183,6 +183,8 @@ class NewInteraction:
                 lambda rows: bool(rows[0].has_new_context),
             )
         )
+        for query in self._pin_queries:
+            trip.ask(query)
 
         async def remember(_: Executor) -> None:
             if has_new_context.value:
@@ -200,14 +202,25 @@ class NewInteraction:
         if self._context:
             params |= self._params_with(contexts.in_full(self._context))
             record = await _BEGIN_WITH_CONTEXT.row(session, params)
+            for query in self._pin_queries if record is not None else ():
+                await query.answer(session)
         else:
             record = await _BEGIN.row(session, params)
         return self.record if record is not None else await _load_existing(session, self.id)
 
+    @property
+    def _pin_queries(self) -> Sequence[BoundQuery[None]]:
+        if self._pinned_for is None or self._context_sha256 is None:
+            return ()
+        # The check is a statement of its own: one that waits for another worker's pin does not see it.
+        return (
+            contexts.pinning(self._pinned_for, self.lease.agent_id, self._context_sha256),
+            contexts.pin_check(self._pinned_for, self._context_sha256),
+        )
+
     def _params_with(self, stored: StoredContext) -> dict[str, Any]:
         return {
             **self._params,
-            "context_sha256": stored.sha256,
             "base_sha256": stored.base_sha256,
             "depth": stored.depth,
             "context": stored.data,

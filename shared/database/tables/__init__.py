@@ -3,7 +3,14 @@
 from shared.database.tables.accounts import ApiToken, BrowserSession, IdempotencyKey, SignInLink
 from shared.database.tables.agents import Agent, Conversation, Memory, Message, PromptVersion, User
 from shared.database.tables.base import Base
-from shared.database.tables.billing import BudgetDay, Call, Context, InstallationBudget, Interaction
+from shared.database.tables.billing import (
+    BudgetDay,
+    Call,
+    Context,
+    InstallationBudget,
+    Interaction,
+    PinnedContext,
+)
 from shared.database.tables.graph import (
     EmbeddingSweep,
     GraphEdge,
@@ -64,6 +71,7 @@ __all__ = [
     "Memory",
     "Message",
     "NodeEmbedding",
+    "PinnedContext",
     "PromptVersion",
     "RetractedSource",
     "Retraction",

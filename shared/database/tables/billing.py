@@ -69,7 +69,25 @@ class Context(Base):
     """The number of differences that lead to the text."""
     data: Mapped[bytes]
     created_at: Mapped[Created]
-    """Later changes of the graph are not in the text."""
+
+
+class PinnedContext(Base):
+    """The context of all steps of an iteration that are requested together.
+
+    Written by the Observer for the queries that it plans, else by the first of these steps. Never changed.
+    """
+
+    __tablename__ = "pinned_contexts"
+
+    iteration_id: Mapped[UUID] = mapped_column(
+        ForeignKey("iterations.id", ondelete="CASCADE"), primary_key=True
+    )
+    kind: Mapped[str] = mapped_column(primary_key=True)
+    """The kind of the steps."""
+    round: Mapped[int] = mapped_column(SmallInteger, primary_key=True, autoincrement=False)
+    agent_id: Mapped[UUID]
+    sha256: Mapped[bytes]
+    """Key of the context, with the agent."""
 
 
 class Interaction(Base):

@@ -1,11 +1,11 @@
 """What prompts show of the graph: a survey of all of it, and given nodes or analyses in full."""
 
-from shared.graph.context.cache import SharedSurvey, Survey
 from shared.graph.context.history import analyses_query, ask_nodes, resolve_references
+from shared.graph.context.pinned import PinnedSurveys, Survey
 from shared.graph.context.survey import ask_survey, build_survey
 
 __all__ = [
-    "SharedSurvey",
+    "PinnedSurveys",
     "Survey",
     "analyses_query",
     "ask_nodes",

@@ -1,25 +1,30 @@
-"""Steps that start on the same graph share one survey, which is stored once."""
+"""Steps that are requested together share one survey, which is stored once and pinned."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select, text
+from sqlalchemy import delete, func, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.api.queries import transcripts
-from shared.agents.contexts import load_texts
+from shared.agents.contexts import StepGroup, UnreadableContextError, load_texts
 from shared.database.engine import Database
+from shared.database.pipelined import PipelinedConnection
+from shared.database.statements import RoundTrip
 from shared.database.tables import Agent, Context, Interaction, Iteration, Step
+from shared.database.unit_of_work import UnitOfWork
 from shared.enums import Phase, StepKind
-from shared.errors import TransientError
-from shared.graph import context
-from shared.graph.context import cache as cache_module
+from shared.errors import RetrySoonError, TransientError
+from shared.graph.context import PinnedSurveys, Survey
+from shared.graph.context import pinned as pinned_module
 from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
 from shared.llm.phase_run import Model, PhaseRun
+from shared.llm.phase_run_store import NewInteraction
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.workflow import iterations
@@ -28,6 +33,7 @@ from shared.workflow.leases import Lease
 from tests.support import claims
 from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
+from tests.support.fences import EVERYONE
 from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
 
 PHASES = {
@@ -60,7 +66,7 @@ class CountingBuilder:
 def builder(monkeypatch: pytest.MonkeyPatch) -> CountingBuilder:
     builder = CountingBuilder()
     builder.may_end.set()
-    monkeypatch.setattr(cache_module, "build_survey", builder)
+    monkeypatch.setattr(pinned_module, "build_survey", builder)
     return builder
 
 
@@ -80,18 +86,67 @@ class Plan:
     def scope(self) -> GraphScope:
         return GraphScope(self.agent.owner_id, self.agent.id, self.iteration.id)
 
-    async def survey_for(self, shared: context.SharedSurvey, step: StepRow) -> str:
-        async with self.database.transaction() as session:
-            scope = replace(self.scope, step_id=step.id)
-            return (await shared.of(session, scope, step, token_budget=1_000)).text
+    async def load(
+        self, surveys: PinnedSurveys, step: StepRow, database: Database | None = None
+    ) -> Survey:
+        """Load the step's survey; each database object stands for a process."""
+        database = database or self.database
+        async with database.connection() as connection:
+            return await self._load(surveys, step, database, connection)
 
-    async def start_run(self, shared: context.SharedSurvey, step: StepRow) -> str:
+    async def load_together(
+        self,
+        builder: CountingBuilder,
+        surveys: PinnedSurveys,
+        steps: Sequence[StepRow],
+        cancelled: Collection[int] = (),
+    ) -> Sequence[Survey | BaseException]:
+        """Load the surveys of steps that all wait for the first one; the tasks at `cancelled` are cancelled then."""
+        builder.may_end.clear()
+        async with AsyncExitStack() as stack:
+            tasks = []
+            for step in steps:
+                connection = await stack.enter_async_context(self.database.connection())
+                tasks.append(self._load(surveys, step, self.database, connection))
+            running = [asyncio.create_task(task) for task in tasks]
+            await builder.has_begun.wait()
+            for place in cancelled:
+                running[place].cancel()
+            builder.may_end.set()
+            return await asyncio.gather(*running, return_exceptions=True)
+
+    async def _load(
+        self,
+        surveys: PinnedSurveys,
+        step: StepRow,
+        database: Database,
+        connection: PipelinedConnection,
+    ) -> Survey:
+        scope = replace(self.scope, step_id=step.id)
+        return await surveys.load(
+            database, connection, scope, step, RoundTrip(), token_budget=1_000
+        )
+
+    async def start_run(
+        self, surveys: PinnedSurveys, step: StepRow, database: Database | None = None
+    ) -> str:
         """Return the step's survey, and store it with its run's first request."""
-        survey = await self.survey_for(shared, step)
-        await self.run(step, f"Before {survey} after", survey).begin()
-        return survey
+        survey = await self.load(surveys, step, database)
+        await self.begin(step, survey)
+        return survey.text
 
-    def run(self, step: StepRow, message: str, survey: str, phase: Phase | None = None) -> PhaseRun:
+    async def begin(self, step: StepRow, survey: Survey) -> None:
+        message = f"Before {survey.text} after"
+        await self.run(step, message, survey.text, pinned_for=survey.pinned_for).begin()
+
+    def run(
+        self,
+        step: StepRow,
+        message: str,
+        survey: str,
+        phase: Phase | None = None,
+        pinned_for: StepGroup | None = None,
+    ) -> PhaseRun:
         phase = phase or PHASES[StepKind(step.kind)]
         lease = Lease(
             step.id,
@@ -102,7 +157,9 @@ class Plan:
             "test",
             60,
         )
-        return PhaseRun(self.model, lease, self.agent, phase, message, context=survey)
+        return PhaseRun(
+            self.model, lease, self.agent, phase, message, context=survey, pinned_for=pinned_for
+        )
 
     async def stored_surveys(self) -> Sequence[str]:
         async with self.database.transaction() as session:
@@ -137,108 +194,145 @@ async def plan(database: Database, sandbox_settings: Settings) -> Plan:
 async def test_steps_that_start_together_share_one_survey(
     plan: Plan, builder: CountingBuilder
 ) -> None:
-    shared = context.SharedSurvey()
-    surveys = await asyncio.gather(*[plan.start_run(shared, step) for step in plan.queries[:3]])
-    assert surveys == ["survey 1"] * 3
+    steps = plan.queries[:3]
+    for step, survey in zip(
+        steps, await plan.load_together(builder, PinnedSurveys(), steps), strict=True
+    ):
+        assert isinstance(survey, Survey)
+        assert survey.text == "survey 1"
+        await plan.begin(step, survey)
     assert (builder.built, await plan.stored_surveys()) == (1, ["survey 1"])
 
 
-async def test_another_process_reuses_the_stored_survey(
-    plan: Plan, builder: CountingBuilder
+async def test_a_later_step_is_given_the_pinned_survey_whatever_has_changed(
+    plan: Plan, builder: CountingBuilder, database_url: str
 ) -> None:
     first, second, third, _ = plan.queries
-    await plan.start_run(context.SharedSurvey(), first)
-    assert await plan.start_run(context.SharedSurvey(), second) == "survey 1"
+    await plan.start_run(PinnedSurveys(), first)
+    graph = AgentGraph(plan.database, plan.scope, Validators())
+    await graph.store_search_results()
+    await graph.node_type("Country")
+    await graph.node("Togo")
+    assert await plan.start_run(PinnedSurveys(), second) == "survey 1"
+    other_process = Database(database_url, name="another process")
+    try:
+        assert await plan.start_run(PinnedSurveys(), third, other_process) == "survey 1"
+    finally:
+        await other_process.close()
+    assert (builder.built, await plan.stored_surveys()) == (1, ["survey 1"])
+
+
+async def test_of_two_surveys_that_are_built_at_once_one_is_pinned(
+    plan: Plan, builder: CountingBuilder
+) -> None:
+    first, second, *_ = plan.queries
+    surveys = [await plan.load(PinnedSurveys(), step) for step in (first, second)]
+    assert [survey.text for survey in surveys] == ["survey 1", "survey 2"]
+    await plan.begin(first, surveys[0])
+    with pytest.raises(RetrySoonError, match="pinned another context"):
+        await plan.begin(second, surveys[1])
+    assert await plan.stored_surveys() == ["survey 1"]
+    assert await plan.start_run(PinnedSurveys(), second) == "survey 1"
+
+
+async def test_a_pipelined_run_is_not_committed_with_a_survey_that_is_not_pinned(
+    plan: Plan, builder: CountingBuilder
+) -> None:
+    first, second, *_ = plan.queries
+    surveys = [await plan.load(PinnedSurveys(), step) for step in (first, second)]
+    await plan.begin(first, surveys[0])
+    lease = Lease(second.id, second.iteration_id, second.agent_id, plan.agent.owner_id, 1, "t", 60)
+    run = NewInteraction(
+        plan.database,
+        lease,
+        Phase.KNOWLEDGE_ACQUISITION,
+        model="m",
+        system_prompt="",
+        request={"messages": [{"role": "user", "content": "x"}], "tools": []},
+        context=surveys[1].text,
+        pinned_for=surveys[1].pinned_for,
+    )
+    unit = UnitOfWork(plan.database, EVERYONE)
+    unit.defer(run.write)
+    with pytest.raises(RetrySoonError, match="pinned another context"):
+        await unit.commit()
+    assert await plan.stored_surveys() == ["survey 1"]
     async with plan.database.transaction() as session:
-        await session.execute(text("update contexts set created_at = created_at - interval '1 h'"))
-    assert await plan.start_run(context.SharedSurvey(), third) == "survey 2", "the first is too old"
-    assert await plan.stored_surveys() == ["survey 1", "survey 2"]
+        steps = list(await session.scalars(select(Interaction.step_id)))
+    assert steps == [first.id]
+
+
+async def test_a_pinned_survey_is_read_from_the_last_one_that_the_process_remembers(
+    plan: Plan, builder: CountingBuilder, database_url: str
+) -> None:
+    first, *_, later = plan.queries
+    insight = plan.steps[StepKind.INSIGHT, 0]
+    texts = [await plan.start_run(PinnedSurveys(), step) for step in (first, later, insight)]
+    assert texts == ["survey 1", "survey 2", "survey 3"]
+    expected = dict(zip((first, later, insight), texts, strict=True))
+    for order in ((later, insight, first, first), (first, later, later, insight)):
+        process = Database(database_url, name="another process")
+        try:
+            read = [(await plan.load(PinnedSurveys(), step, process)).text for step in order]
+        finally:
+            await process.close()
+        assert read == [expected[step] for step in order]
+
+
+async def test_a_missing_text_of_a_pin_is_reported(plan: Plan, builder: CountingBuilder) -> None:
+    await plan.start_run(PinnedSurveys(), plan.queries[0])
+    async with plan.database.transaction() as session:
+        await session.execute(delete(Context))
+    with pytest.raises(UnreadableContextError):
+        await plan.load(PinnedSurveys(), plan.queries[1])
 
 
 async def test_another_kind_and_another_round_have_their_own_survey(
     plan: Plan, builder: CountingBuilder
 ) -> None:
-    shared = context.SharedSurvey()
+    surveys = PinnedSurveys()
     first, *_, later = plan.queries
     steps = [first, later, plan.steps[StepKind.INSIGHT, 0]]
-    assert len(set(await asyncio.gather(*[plan.start_run(shared, step) for step in steps]))) == 3
+    assert len(set(await asyncio.gather(*[plan.start_run(surveys, step) for step in steps]))) == 3
     assert builder.built == 3
 
 
 async def test_another_owner_does_not_get_the_survey(plan: Plan, builder: CountingBuilder) -> None:
-    await plan.start_run(context.SharedSurvey(), plan.queries[0])
+    await plan.start_run(PinnedSurveys(), plan.queries[0])
     other = await make_agent_graph(plan.database, "other")
-    async with plan.database.transaction() as session:
-        scope = replace(plan.scope, owner_id=other.scope.owner_id)
-        survey = await context.SharedSurvey().of(
-            session, scope, plan.queries[1], token_budget=1_000
+    scope = replace(plan.scope, owner_id=other.scope.owner_id)
+    async with plan.database.connection() as connection:
+        survey = await PinnedSurveys().load(
+            plan.database, connection, scope, plan.queries[1], RoundTrip(), token_budget=1_000
         )
     assert survey.text == "survey 2"
-
-
-@pytest.mark.parametrize("table", ["graph_nodes", "graph_edges"])
-async def test_a_later_write_leads_to_a_new_survey(
-    plan: Plan, builder: CountingBuilder, table: str
-) -> None:
-    first, second, third, _ = plan.queries
-    own, other = (
-        AgentGraph(plan.database, plan.scope, Validators()),
-        await make_agent_graph(plan.database),
-    )
-    await own.store_search_results()
-    await own.node_type("Country")
-    await own.edge_type("borders", source_types=["Country"], target_types=["Country"])
-    for agent_graph in (own, other):
-        await agent_graph.edge(await agent_graph.node("Togo"), await agent_graph.node("Ghana"))
-    await plan.start_run(context.SharedSurvey(), first)
-    statement = text(f"update {table} set updated_at = clock_timestamp() where agent_id = :agent")
-    async with plan.database.transaction() as session:
-        await session.execute(statement, {"agent": other.scope.agent_id})
-    assert await plan.start_run(context.SharedSurvey(), second) == "survey 1", (
-        "the update was another agent's"
-    )
-    async with plan.database.transaction() as session:
-        await session.execute(statement, {"agent": plan.agent.id})
-    assert await plan.start_run(context.SharedSurvey(), third) == "survey 2"
 
 
 async def test_after_a_failure_the_next_step_builds_the_survey(
     plan: Plan, builder: CountingBuilder
 ) -> None:
     builder.fails = 1
-    shared = context.SharedSurvey()
-    surveys = await asyncio.gather(
-        *[plan.survey_for(shared, step) for step in plan.queries[:3]], return_exceptions=True
-    )
-    assert isinstance(surveys[0], TransientError)
-    assert surveys[1:] == ["survey 2", "survey 2"]
+    surveys = PinnedSurveys()
+    failed, *others = await plan.load_together(builder, surveys, plan.queries[:3])
+    assert isinstance(failed, TransientError)
+    assert [survey.text for survey in others if isinstance(survey, Survey)] == ["survey 2"] * 2
 
 
 async def test_a_cancelled_step_does_not_cancel_the_survey_for_others(
     plan: Plan, builder: CountingBuilder
 ) -> None:
-    shared = context.SharedSurvey()
-    builder.may_end.clear()
-
-    async def survey_text(session: AsyncSession, step: StepRow) -> str:
-        return (await shared.of(session, plan.scope, step, token_budget=1_000)).text
-
-    async with plan.database.transaction() as first, plan.database.transaction() as second:
-        tasks = [
-            asyncio.create_task(survey_text(session, step))
-            for session, step in zip((first, second, second), plan.queries, strict=False)
-        ]
-        await builder.has_begun.wait()
-        tasks[1].cancel()
-        builder.may_end.set()
-        surveys = await asyncio.gather(*tasks, return_exceptions=True)
-    assert isinstance(surveys[1], asyncio.CancelledError)
-    assert (surveys[0], surveys[2]) == ("survey 1", "survey 1")
+    first, second, third = await plan.load_together(
+        builder, PinnedSurveys(), plan.queries[:3], cancelled=[1]
+    )
+    assert isinstance(second, asyncio.CancelledError)
+    assert first == third
+    assert isinstance(first, Survey)
+    assert first.text == "survey 1"
 
 
 async def test_a_resumed_run_sees_the_same_survey(plan: Plan, builder: CountingBuilder) -> None:
     step = plan.queries[0]
-    survey = await plan.survey_for(context.SharedSurvey(), step)
+    survey = (await plan.load(PinnedSurveys(), step)).text
     first = await plan.run(step, f"Before {survey} after", survey).begin()
     resumed_run = plan.run(step, "Before another survey after", "another survey")
     resumed = await resumed_run.begin()
@@ -259,7 +353,7 @@ async def test_a_run_with_an_inline_survey_is_resumed_too(plan: Plan) -> None:
 
 async def test_transcripts_contain_the_survey(plan: Plan, builder: CountingBuilder) -> None:
     query, old = plan.queries[:2]
-    survey = await plan.start_run(context.SharedSurvey(), query)
+    survey = await plan.start_run(PinnedSurveys(), query)
     await plan.run(query, f"Then {survey}", survey, Phase.GRAPH_CONSTRUCTION).begin()
     await plan.run(old, "As it was", "").begin()
     async with plan.database.transaction() as session:
@@ -284,7 +378,7 @@ async def test_transcripts_contain_the_survey(plan: Plan, builder: CountingBuild
 
 
 async def test_surveys_are_deleted_with_their_agent(plan: Plan, builder: CountingBuilder) -> None:
-    await plan.start_run(context.SharedSurvey(), plan.queries[0])
+    await plan.start_run(PinnedSurveys(), plan.queries[0])
     async with plan.database.transaction() as session:
         await session.delete(await session.get_one(Agent, plan.agent.id))
     async with plan.database.transaction() as session:
@@ -292,8 +386,8 @@ async def test_surveys_are_deleted_with_their_agent(plan: Plan, builder: Countin
 
 
 async def test_a_survey_of_the_real_graph_is_stored_once(plan: Plan) -> None:
-    shared = context.SharedSurvey()
-    surveys = await asyncio.gather(*[plan.start_run(shared, step) for step in plan.queries[:3]])
-    assert set(surveys) == set(await plan.stored_surveys())
-    assert len(set(surveys)) == 1
-    assert "0 nodes" in surveys[0]
+    surveys = PinnedSurveys()
+    texts = [await plan.start_run(surveys, step) for step in plan.queries[:3]]
+    assert set(texts) == set(await plan.stored_surveys())
+    assert len(set(texts)) == 1
+    assert "0 nodes" in texts[0]

@@ -1,5 +1,9 @@
 """The whole loop: from a mission to analyses that cite the graph."""
 
+from collections import defaultdict
+from collections.abc import Sequence
+from uuid import UUID
+
 import pytest
 from sqlalchemy import func, select
 
@@ -18,6 +22,21 @@ async def request_run(database: Database, agent: Agent) -> None:
     async with database.transaction() as session:
         row = await session.get_one(Agent, agent.id)
         row.run_requested_at = await iterations.database_time(session)
+
+
+def assert_contexts_are_shared(steps: Sequence[Step], runs: Sequence[Interaction]) -> None:
+    """The queries are given the context of the plan, and all insights of an iteration another one."""
+    kinds = {step.id: step.kind for step in steps}
+    contexts: dict[tuple[UUID | None, str], set[bytes | None]] = defaultdict(set)
+    for run in runs:
+        assert run.step_id is not None
+        contexts[run.iteration_id, kinds[run.step_id]].add(run.context_sha256)
+    for (iteration_id, kind), hashes in contexts.items():
+        assert len(hashes) == 1, f"the steps of kind {kind} saw {len(hashes)} contexts"
+        if kind == StepKind.QUERY:
+            assert hashes == contexts[iteration_id, StepKind.OBSERVE]
+        if kind == StepKind.INSIGHT:
+            assert hashes != contexts[iteration_id, StepKind.QUERY]
 
 
 @pytest.mark.parametrize("model_api", ["chat", "background"])
@@ -42,7 +61,7 @@ async def test_two_iterations_learn_and_conclude(
         references = list(
             await session.scalars(select(Call.provider_ref).where(Call.kind == CallKind.LLM))
         )
-        phases = set(await session.scalars(select(Interaction.phase)))
+        runs = list(await session.scalars(select(Interaction)))
         unanswered = await session.scalar(
             select(func.count()).select_from(Call).where(Call.answered_at.is_(None))
         )
@@ -51,8 +70,13 @@ async def test_two_iterations_learn_and_conclude(
         )
     assert all(step.status == StepStatus.COMPLETED for step in steps)
     assert {step.kind for step in steps} >= {StepKind.OBSERVE, StepKind.QUERY, StepKind.INSIGHT}
-    assert phases >= {Phase.OBSERVER, Phase.KNOWLEDGE_ACQUISITION, Phase.GRAPH_CONSTRUCTION}
+    assert {run.phase for run in runs} >= {
+        Phase.OBSERVER,
+        Phase.KNOWLEDGE_ACQUISITION,
+        Phase.GRAPH_CONSTRUCTION,
+    }
     assert (unanswered, unfinished) == (0, 0)
+    assert_contexts_are_shared(steps, runs)
     assert {reference is not None for reference in references} == {model_api == "background"}
     assert edges
     ids = {node.id for node in nodes} | {edge.id for edge in edges}

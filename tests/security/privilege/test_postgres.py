@@ -39,6 +39,10 @@ INTERACTION = (
     "insert into llm_interactions (id, agent_id, phase, model, system_prompt, request)"
     " values (gen_random_uuid(), gen_random_uuid(), '{}', 'm', 's', '{{}}')"
 )
+PIN = (
+    "insert into pinned_contexts (iteration_id, kind, round, agent_id, sha256)"
+    " values (gen_random_uuid(), '{}', 0, gen_random_uuid(), '')"
+)
 
 DENIED = [
     *(
@@ -80,6 +84,9 @@ DENIED = [
             "select * from sessions",
             "update contexts set data = ''",
             "delete from contexts",
+            PIN.format("insight"),
+            "update pinned_contexts set sha256 = ''",
+            "delete from pinned_contexts",
             "select * from pg_authid",
             "select * from alembic_version",
             "truncate graph_nodes",
@@ -98,12 +105,14 @@ DENIED = [
     ),
     ("analyzer", NODE.format("AgentAdvice")),
     ("analyzer", NODE.format("Company")),
+    ("analyzer", PIN.format("query")),
     ("analyzer", "update graph_nodes set properties = '{}'"),
     ("analyzer", "insert into inbox_items (id) values (gen_random_uuid())"),
     ("adviser", NODE.format("AgentAnalysis")),
     ("adviser", "insert into graph_edges (id) values (gen_random_uuid())"),
     ("adviser", "select * from messages"),
     ("observer", NODE.format("Company")),
+    ("observer", PIN.format("insight")),
     ("observer", STEP.format("advise")),
     ("observer", "update agents set active = false"),
     ("scheduler", "update agents set mission = 'another'"),
@@ -120,6 +129,7 @@ DENIED = [
     ("api", "insert into contexts (agent_id) values (gen_random_uuid())"),
     ("aggregator", "select answer from calls"),
     ("aggregator", "select * from graph_nodes"),
+    ("aggregator", PIN.format("insight")),
     ("aggregator", STEP.format("observe")),
     ("aggregator", "select mission from agents"),
     ("aggregator", "update agents set feedback_rounds = 2"),
