@@ -69,6 +69,8 @@ GRAPH_READS: Final = {
     "investigation_requests": READ_ALL,
     "doubts": READ_ALL,
     "node_embeddings": READ_ALL,
+    "graph_head": READ_ALL,
+    "graph_journal": READ_ALL,
 }
 """Tables of the agent's knowledge graph that every phase may read."""
 _CONCLUSIONS: Final = (ANALYSIS_TYPE, ADVICE_TYPE)

@@ -61,13 +61,15 @@ class Lease:
         return self.epoch == 1
 
 
+# For the journal of the graph, as long as the transaction lasts.
+_NAME_STEP_SQL: Final = "set_config('vigil.step_id', cast(:of_step as text), true)"
 # "is true" keeps PostgreSQL from looking for the id in the index of all open steps.
 _LOCK_STEP: Final = CompiledStatement(f"""
 with held as (
   select epoch from steps
   where id = :of_step and (status = '{StepStatus.RUNNING}') is true for no key update
 )
-select (select epoch from held) as epoch,
+select (select epoch from held) as epoch, {_NAME_STEP_SQL},
   case when :strict and (select epoch from held) is distinct from :of_epoch then roll_back() end
 """)
 _LOOK: Final = CompiledStatement(f"""
@@ -86,7 +88,7 @@ with claimed as (
     or (status = '{StepStatus.RUNNING}' and lease_until < clock_timestamp())) is true
   returning epoch
 )
-select (select epoch from claimed) as epoch,
+select (select epoch from claimed) as epoch, {_NAME_STEP_SQL},
   case when :strict and not exists (select from claimed) then roll_back() end
 """)
 _RENEW: Final = CompiledStatement(f"""

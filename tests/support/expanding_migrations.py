@@ -32,6 +32,12 @@ UNNOTICED: Final = re.compile(
     re.IGNORECASE,
 )
 """Statements that older services need not know, and that lock only for a moment."""
+ADDS_WRITES: Final = re.compile(
+    r"create function \w+\(\) returns trigger\b.*"
+    r"|create (?:constraint )?trigger \w+ after (?:insert|update|delete) on \w+\b.*",
+    re.IGNORECASE | re.DOTALL,
+)
+"""Triggers that run after a statement: they add to what older services write, and change none of it."""
 BESIDE_WRITERS: Final = re.compile(
     r'(?:re)?set lock_timeout|drop index concurrently if exists "(?P<index>\w+)"', re.IGNORECASE
 )
@@ -184,7 +190,7 @@ class _Checker:
             }
             if match["index"] is None or match["index"] in new_indexes:
                 return
-        if UNNOTICED.fullmatch(sql):
+        if UNNOTICED.fullmatch(sql) or ADDS_WRITES.fullmatch(sql):
             return
         fill = FILLS.match(sql)
         if fill is None or (fill["table"], fill["column"]) not in self._new_columns:

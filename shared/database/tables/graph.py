@@ -1,4 +1,4 @@
-"""Tables: types, nodes, edges, names, merges, embeddings."""
+"""Tables: types, nodes, edges, their history, names, merges, embeddings."""
 
 from datetime import datetime
 from typing import Final
@@ -6,14 +6,19 @@ from uuid import UUID
 
 from sqlalchemy import (
     REAL,
+    BigInteger,
+    Boolean,
     CheckConstraint,
+    Column,
     ColumnElement,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
     LargeBinary,
+    Table,
     Text,
     UniqueConstraint,
+    Uuid,
     literal_column,
     text,
 )
@@ -136,6 +141,67 @@ class GraphEdge(Base):
     step_id: Mapped[UUID | None]
     created_at: Mapped[Created]
     updated_at: Mapped[Created]
+
+
+_UUIDS: Final = ARRAY(Uuid(), dimensions=1)
+_TEXTS: Final = ARRAY(Text(), dimensions=1)
+
+
+class GraphHead(Base):
+    """The position of a graph in its history. Written by a trigger, as `GraphJournal`."""
+
+    __tablename__ = "graph_head"
+
+    agent_id: Mapped[UUID] = mapped_column(
+        ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
+    )
+    seq: Mapped[int] = mapped_column(BigInteger)
+    """That of the newest entry of the journal."""
+    hash: Mapped[bytes]
+    """That of the newest entry of the journal."""
+
+
+class GraphJournal(Base):
+    """What a transaction has changed in a graph: one row for each, in the order in which they were committed.
+
+    Written by triggers when the transaction is committed, so that no writer can leave it out and none needs the right to
+    write it. An entry that is visible is preceded by all with a smaller `seq`, without a gap.
+    """
+
+    __tablename__ = "graph_journal"
+
+    agent_id: Mapped[UUID] = mapped_column(
+        ForeignKey("graph_head.agent_id", ondelete="CASCADE"), primary_key=True
+    )
+    seq: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    """From 1."""
+    step_id: Mapped[UUID | None]
+    """The step in whose transaction it was changed, if any."""
+    changed: Mapped[list[UUID]] = mapped_column(_UUIDS)
+    """Nodes and edges that were inserted or changed."""
+    deleted: Mapped[list[UUID]] = mapped_column(_UUIDS)
+    """Nodes and edges that were deleted."""
+    types: Mapped[list[str]] = mapped_column(_TEXTS)
+    """Names of types of nodes or edges that were inserted, changed or deleted."""
+    hash: Mapped[bytes]
+    """SHA-256 of the entry with the hash of the one before: equal hashes mean the same history."""
+    written_at: Mapped[datetime]
+
+
+GRAPH_CHANGES: Final = Table(
+    "graph_changes",
+    Base.metadata,
+    Column("transaction_id", BigInteger, nullable=False),
+    Column("is_first", Boolean, nullable=False),
+    Column("step_id", Uuid, nullable=True),
+    Column("agent_id", Uuid, nullable=False),
+    Column("changed", _UUIDS, server_default="{}", nullable=False),
+    Column("deleted", _UUIDS, server_default="{}", nullable=False),
+    Column("types", _TEXTS, server_default="{}", nullable=False),
+    Index("graph_changes_transaction_idx", "transaction_id"),
+    prefixes=["UNLOGGED"],
+)
+"""What each statement of a transaction has changed, until it is committed. Always empty for other transactions."""
 
 
 DIMENSIONS: Final = 256

@@ -9,12 +9,21 @@ from sqlalchemy import func, select
 
 from shared.billing import resumable_call
 from shared.database.engine import Database
-from shared.database.tables import Agent, Call, GraphEdge, GraphNode, Interaction, Step
+from shared.database.tables import (
+    Agent,
+    Call,
+    GraphEdge,
+    GraphJournal,
+    GraphNode,
+    Interaction,
+    Step,
+)
 from shared.enums import ANALYSIS_TYPE, CallKind, IterationStatus, Phase, StepKind, StepStatus
 from shared.graph.conclusions.citations import parse_citations
 from shared.runtime.settings import Settings
 from shared.workflow import iterations
 from tests.support.factories import make_agent
+from tests.support.graph.history import read_journal
 from tests.support.running_services import ended_iteration, running_services
 
 
@@ -37,6 +46,17 @@ def assert_contexts_are_shared(steps: Sequence[Step], runs: Sequence[Interaction
             assert hashes == contexts[iteration_id, StepKind.OBSERVE]
         if kind == StepKind.INSIGHT:
             assert hashes != contexts[iteration_id, StepKind.QUERY]
+
+
+def assert_journal_names_steps(
+    journal: Sequence[GraphJournal], elements: Sequence[GraphNode | GraphEdge]
+) -> None:
+    """The first entry that names an element is of the step that created it."""
+    creators: dict[UUID, UUID | None] = {}
+    for entry in journal:
+        for element_id in entry.changed:
+            creators.setdefault(element_id, entry.step_id)
+    assert creators == {element.id: element.step_id for element in elements}
 
 
 @pytest.mark.parametrize("model_api", ["chat", "background"])
@@ -65,6 +85,7 @@ async def test_two_iterations_learn_and_conclude(
         unanswered = await session.scalar(
             select(func.count()).select_from(Call).where(Call.answered_at.is_(None))
         )
+        journal = await read_journal(session, agent.id)
         unfinished = await session.scalar(
             select(func.count()).select_from(Interaction).where(Interaction.completed_at.is_(None))
         )
@@ -77,6 +98,7 @@ async def test_two_iterations_learn_and_conclude(
     }
     assert (unanswered, unfinished) == (0, 0)
     assert_contexts_are_shared(steps, runs)
+    assert_journal_names_steps(journal, [*nodes, *edges])
     assert {reference is not None for reference in references} == {model_api == "background"}
     assert edges
     ids = {node.id for node in nodes} | {edge.id for edge in edges}

@@ -32,6 +32,8 @@ SENTENCES: Final = [
 class Walk:
     agent_graph: AgentGraph
     chance: Random
+    is_alone: bool = True
+    """Whether no other walk changes the same graph meanwhile."""
     merges: list[UUID] = field(default_factory=list)
     retractions: list[UUID] = field(default_factory=list)
     conclusion_count: int = 0
@@ -113,7 +115,9 @@ class Walk:
                 reason="One thing.",
                 made_by=self.agent_graph.scope.owner_id,
             )
-        assert merge is not None
+        if merge is None:
+            assert not self.is_alone, "nobody else merges"
+            raise ToolRefusalError("another walk has merged them")
         self.merges.append(merge.id)
 
     async def unmerge(self) -> None:

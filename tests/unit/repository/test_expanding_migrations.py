@@ -166,10 +166,29 @@ def overwrite() -> None:
     op.execute("update calls set model = 'x'")
 
 
+def trigger_after_a_statement() -> None:
+    op.execute("create function note() returns trigger language plpgsql as $$begin end$$")
+    op.execute(
+        "create trigger note_insert after insert on calls referencing new table as new_rows"
+        " for each statement execute function note()"
+    )
+
+
+def trigger_before_a_statement() -> None:
+    op.execute(
+        "create trigger change before insert on calls for each row execute function change()"
+    )
+
+
+def other_function() -> None:
+    op.execute("create or replace function roll_back() returns boolean language sql as 'select 1'")
+
+
 @pytest.mark.parametrize(
     "body",
     [
         table,
+        trigger_after_a_statement,
         nullable_column,
         column_with_default,
         harmless_statements,
@@ -200,6 +219,8 @@ def test_expanding_migrations_pass(body: object) -> None:
         (allow_null, "lets calls.model be null: .* by `loosens = "),
         (drop_default, "changes steps.attempts: .* in two releases"),
         (drop_column, "DropColumn of calls: .* in two releases"),
+        (trigger_before_a_statement, "runs 'create trigger change before"),
+        (other_function, 'runs "create or replace function roll_back'),
         (drop_table, "DropTable of calls: .* in two releases"),
         (drop_index, "runs 'drop index"),
         (constraint, "CreateCheckConstraint of calls: .* in two releases"),

@@ -1,0 +1,94 @@
+"""The journal of a graph, compared with the rows that it is about."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import select, text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.database.tables import GraphHead, GraphJournal
+
+_ROWS: Final = text("""
+select id::text as key, to_jsonb(nodes) as content from graph_nodes as nodes where agent_id = :agent
+union all select id::text, to_jsonb(edges) from graph_edges as edges where agent_id = :agent
+union all select name, jsonb_agg(to_jsonb(types)) from (
+  select name, to_jsonb(graph_node_types) as content from graph_node_types where agent_id = :agent
+  union all select name, to_jsonb(graph_edge_types) from graph_edge_types where agent_id = :agent
+) as types group by name
+""")
+_BROKEN_HASHES: Final = text("""
+select seq from (
+  select *, lag(hash, 1, '') over (partition by agent_id order by seq) as previous
+  from graph_journal where agent_id = :agent
+) as entry
+where hash <> sha256(
+  previous || int8send(seq) || int8send((extract(epoch from written_at) * 1000000)::bigint)
+  || coalesce(uuid_send(step_id), '') || array_send(changed) || array_send(deleted)
+  || array_send(types)
+)
+""")
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A graph at one position of its history."""
+
+    seq: int
+    rows: Mapping[str, Any]
+    """Contents of nodes and edges by id, and of types by name."""
+
+
+async def take_snapshot(session: AsyncSession, agent_id: UUID) -> Snapshot:
+    """Take a snapshot in a transaction with REPEATABLE READ."""
+    head = await session.get(GraphHead, agent_id)
+    rows = await session.execute(_ROWS, {"agent": agent_id})
+    return Snapshot(0 if head is None else head.seq, {row.key: row.content for row in rows})
+
+
+async def read_journal(session: AsyncSession, agent_id: UUID) -> Sequence[GraphJournal]:
+    """Read the journal. Raises AssertionError if it has a gap or a wrong hash, or does not end with the head."""
+    entries = list(
+        await session.scalars(
+            select(GraphJournal)
+            .where(GraphJournal.agent_id == agent_id)
+            .order_by(GraphJournal.seq)
+            .execution_options(populate_existing=True)
+        )
+    )
+    assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
+    wrong = list(await session.scalars(_BROKEN_HASHES, {"agent": agent_id}))
+    assert not wrong, f"the journal has wrong hashes at {wrong}"
+    head = await session.get(GraphHead, agent_id, populate_existing=True)
+    if entries:
+        assert head is not None
+        assert (head.seq, head.hash) == (entries[-1].seq, entries[-1].hash)
+    return entries
+
+
+def replay(journal: Sequence[GraphJournal], before: Snapshot, after: Snapshot) -> None:
+    """Replay the entries between two snapshots. Raises AssertionError unless they lead from the one to the other.
+
+    If there is a single entry, it must name no other row.
+    """
+    entries = journal[before.seq : after.seq]
+    rows = dict(before.rows)
+    for entry in entries:
+        for key in (*map(str, entry.deleted), *entry.types, *map(str, entry.changed)):
+            rows.pop(key, None)
+            if key in after.rows:
+                rows[key] = after.rows[key]
+    keys = before.rows.keys() | after.rows.keys()
+    different = {key for key in keys if rows.get(key) != after.rows.get(key)}
+    assert not different, f"the journal names no change of {sorted(different)}"
+    if len(entries) == 1:
+        [entry] = entries
+        named = (
+            {str(element_id) for element_id in entry.deleted},
+            {*map(str, entry.changed), *entry.types},
+        )
+        assert named == (
+            before.rows.keys() - after.rows.keys(),
+            {key for key, row in after.rows.items() if before.rows.get(key) != row},
+        ), "the journal names other rows"
