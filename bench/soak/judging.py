@@ -21,8 +21,9 @@ MIN_SAMPLES: Final = 3
 
 GROWING_TABLES: Final = frozenset(
     (
-        *("iterations", "steps", "llm_interactions", "calls", "contexts"),
+        *("iterations", "steps", "llm_interactions", "calls", "contexts", "pinned_contexts"),
         *("graph_nodes", "graph_edges", "graph_names", "evidence", "sources", "citations"),
+        "graph_journal",
     )
 )
 """Tables without deletions while the agent exists, which must grow."""
