@@ -152,7 +152,9 @@ def _clean(text: str | None) -> str | None:
     """Removes characters that PostgreSQL cannot store, as text or as JSON. The rest was paid for and is used."""
     if text is None:
         return None
-    cleaned: str = storable(_ESCAPED_NUL.sub(r"\1", text))
+    # The expression alone takes a tenth of the time of an exchange.
+    without_nul = _ESCAPED_NUL.sub(r"\1", text) if "\\u0000" in text else text
+    cleaned: str = storable(without_nul)
     return cleaned
 
 

@@ -8,6 +8,7 @@ from collections.abc import (
     Callable,
     Mapping,
 )
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final, Literal, TypeVar
@@ -16,7 +17,6 @@ import aiohttp
 import httpx2
 import openai
 from openai import AsyncOpenAI
-from openai._constants import RAW_RESPONSE_HEADER
 
 from shared.database.text import error_text
 from shared.errors import PermanentError, TransientError, VigilError, unbilled
@@ -146,6 +146,13 @@ class ModelServer:
         self.warn = warn
         self._waiting: set[Patience] = set()
         """Limits of the answers whose first token was not received yet."""
+        self._http = openai.DefaultAioHttpClient(
+            verify=tls_context(),
+            # A redirected POST would be sent again, possibly in an endless loop.
+            follow_redirects=False,
+            event_hooks={"response": [_bound_body]},
+        )
+        """Of the SDK's two transports the one that takes less than half the processor time."""
         self.client = AsyncOpenAI(
             api_key=api_key,
             base_url=base_url,
@@ -153,14 +160,16 @@ class ModelServer:
             timeout=limits.whole,
             # Some proxies buffer a compressed stream before they forward it.
             default_headers={"Accept-Encoding": "identity"},
-            # A redirected POST would be sent again, possibly in an endless loop.
-            # Of the SDK's two transports the one that takes less than half the processor time.
-            http_client=openai.DefaultAioHttpClient(
-                verify=tls_context(),
-                follow_redirects=False,
-                event_hooks={"response": [_bound_body]},
-            ),
+            http_client=self._http,
         )
+        base = self.client.base_url
+        self._chat_url = base.copy_with(raw_path=base.raw_path + b"chat/completions")
+        headers = {**self.client.auth_headers, **self.client.default_headers}
+        # The SDK marks headers that are not sent with values of a class of its own.
+        self._headers = {name: text for name, text in headers.items() if isinstance(text, str)}
+        # The limits of the answer are those of `Patience`.
+        timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS, write=limits.silence)
+        self._extensions = {"timeout": timeout.as_dict()}
 
     async def close(self) -> None:
         await self.client.close()
@@ -234,14 +243,13 @@ class ModelServer:
 
     async def pieces(
         self,
-        path: str,
         body: dict[str, Any],
         patience: Patience,
         received: Received,
         *,
         headers: Mapping[str, str],
     ) -> AsyncGenerator[bytes, None]:
-        """Posts `body` and streams the body of the response, up to MAX_BODY_BYTES.
+        """Requests a chat completion and streams the body of the response, up to MAX_BODY_BYTES.
 
         Raises like `translate_errors`, and AnswerTimeoutError. `received` describes what was received, for the message of
         a timeout.
@@ -251,11 +259,8 @@ class ModelServer:
         self._waiting.add(patience)
         response: httpx2.Response | None = None
         try:
-            # The SDK's own timeout only covers sending the request here.
-            limit = f"{self.limits.silence:g} s (VIGIL_LLM_SILENCE_SECONDS)"
-            opening = self._post_unread(path, body, headers)
-            call = self.translate_errors(opening, model, limit=limit)
-            response = await patience.wait_for(call)
+            opening = self.translate_errors(self._post_chat(body, headers), model)
+            response = await patience.wait_for(opening)
             pieces = aiter(response.aiter_bytes())
             byte_count = 0
             while (
@@ -276,24 +281,25 @@ class ModelServer:
             if response is not None:
                 await response.aclose()
 
-    async def _post_unread(
-        self, path: str, body: dict[str, Any], headers: Mapping[str, str]
-    ) -> httpx2.Response:
-        """Posts `body` with the SDK, but without its models: they take longer than the exchange itself."""
-        timeout = httpx2.Timeout(None, connect=CONNECT_SECONDS, write=self.limits.silence)
-        return await self.client.post(
-            path,
-            cast_to=httpx2.Response,
+    async def _post_chat(self, body: dict[str, Any], headers: Mapping[str, str]) -> httpx2.Response:
+        """Posts `body` and returns the response before its body is read. Raises the SDK's errors.
+
+        Uses the SDK's HTTP client and headers, but not its method, which takes as long as the rest of the exchange.
+        """
+        request = httpx2.Request(
+            "POST",
+            self._chat_url,
+            headers={**self._headers, **headers},
             content=encode_json(body),
-            options={
-                "headers": {
-                    RAW_RESPONSE_HEADER: "stream",
-                    "Content-Type": "application/json",
-                    **headers,
-                },
-                "timeout": timeout,
-            },
+            extensions=self._extensions,
         )
+        try:
+            response = await self._http.send(request, stream=True)
+        except httpx2.RequestError as error:
+            raise openai.APIConnectionError(request=request) from error
+        if not response.is_success:
+            raise await _read_error(response)
+        return response
 
     def _connection_error(self, error: openai.APIConnectionError, limit: str | None) -> VigilError:
         cause = error.__cause__
@@ -392,6 +398,18 @@ async def _bound_body(response: httpx2.Response) -> None:
     stream = response.stream
     assert isinstance(stream, httpx2.AsyncByteStream)
     response.stream = _BoundedErrorBody(stream) if response.is_error else _BoundedBody(stream)
+
+
+async def _read_error(response: httpx2.Response) -> openai.APIStatusError:
+    await response.aread()
+    body: Any = response.text.strip()
+    with suppress(ValueError):
+        body = read_json(body)
+    return openai.APIStatusError(
+        f"Error code: {response.status_code}",
+        response=response,
+        body=body.get("error", body) if isinstance(body, dict) else body,
+    )
 
 
 def _is_refusal(status: int) -> bool:

@@ -114,7 +114,6 @@ class ChatProvider:
             received = Received(server.name)
             patience = Patience(server.name, server.limits, streams=_STREAM in body)
             body_pieces = server.pieces(
-                "/chat/completions",
                 body,
                 patience,
                 received,
