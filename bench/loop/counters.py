@@ -27,6 +27,7 @@ class Usage:
 
     commits: float
     wal_bytes: float
+    """Without images of whole pages: their number depends on when the last checkpoint was."""
     messages: float
     seconds: Mapping[str, float]
 
@@ -81,16 +82,18 @@ class Meter:
 
     def usage_between(self, before: Snapshot, after: Snapshot) -> Usage:
         """The usage between two snapshots."""
-        commits = self._fetch_one(
-            "select coalesce(sum(count), 0) as it from pg_get_wal_stats(%s, %s, true)"
-            " where \"resource_manager/record_type\" like 'Transaction/COMMIT%%'",
+        wal = self._fetch_one(
+            "select coalesce(sum(fpi_size), 0) as images, coalesce(sum(count) filter ("
+            " where \"resource_manager/record_type\" like 'Transaction/COMMIT%%'), 0) as commits,"
+            " pg_wal_lsn_diff(%s, %s) as bytes from pg_get_wal_stats(%s, %s, true)",
+            after.wal_at,
+            before.wal_at,
             before.wal_at,
             after.wal_at,
         )
-        wal = self._fetch_one("select pg_wal_lsn_diff(%s, %s) as it", after.wal_at, before.wal_at)
         return Usage(
-            float(commits["it"]),
-            float(wal["it"]),
+            float(wal["commits"]),
+            float(wal["bytes"] - wal["images"]),
             float(after.messages - before.messages),
             {name: value - before.seconds.get(name, 0.0) for name, value in after.seconds.items()},
         )

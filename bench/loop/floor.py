@@ -18,7 +18,7 @@ from psycopg.types.json import Jsonb
 from bench.loop import scripted_model
 from bench.loop.scripted_model import Json, Query, Reference
 from shared.llm.messages import ChatRequest
-from shared.llm.model_server import Limits, ModelServer
+from shared.llm.model_server import Limits, ModelServer, Stream
 from shared.llm.provider import ChatProvider
 from shared.web_search.client import SearchClient
 
@@ -75,8 +75,8 @@ _JOURNAL: Final = (
 class Clients:
     """The shipped clients of model and search."""
 
-    def __init__(self, url: str) -> None:
-        server = ModelServer(api_key="bench", base_url=f"{url}/v1", limits=Limits(), stream="never")
+    def __init__(self, url: str, stream: Stream = "never") -> None:
+        server = ModelServer(api_key="bench", base_url=f"{url}/v1", limits=Limits(), stream=stream)
         self._provider = ChatProvider(server)
         self._search = SearchClient(api_key="bench", base_url=url, timeout_seconds=10.0)
 

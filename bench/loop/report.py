@@ -148,11 +148,12 @@ the clients.
   costs little. Next steps: slices of the installation's budget, and the graph's head in place of a turn.
 - **WAL.** The words of nodes in the search index take a quarter, phase runs and contexts a quarter, calls a fifth:
   each call is written twice (opened with its reservation, closed with its cost). Next steps: a call is written once,
-  with its answer; a context as the difference to an earlier one.
+  with its answer; a context as the difference to an earlier one. Images of whole pages are not counted. PostgreSQL
+  writes one at the first change of a page after a checkpoint, so they depend on when a side is measured: 5 to 360 kB.
 - **Foreign keys.** 179 checks, 383 before [decision 0026](decisions/0026-fewer-foreign-keys.md).
-- **The model's client.** An answer over HTTP takes 0.9 ms of the client's processor time, 2.0 ms with the SDK's own
-  models and its other transport. An answer that is streamed in 60 events, one by one, takes about 8 ms: each event
-  wakes the process.
+- **The model's client.** An answer over HTTP takes half a millisecond of the client's processor time, a search one, an
+  answer that is streamed in 66 events, one by one, two (`bench/model_client.py`). What the SDK would add, and how a
+  stream is read, is in [decision 0035](decisions/0035-model-client.md).
 - **Memory.** A service that calls no provider holds about 100 MiB (RSS): Python with asyncio 20, psycopg 12,
   SQLAlchemy 20 and the tables 6, FastStream with NATS 13, pydantic 5. The OpenAI library with aiohttp adds 20,
   Tavily's 8; only the services that search load it. On one machine `vigil up` shares most of it between the

@@ -70,7 +70,7 @@ async def measure(place: Environment, *, iterations: int, load_seconds: float) -
                 )
             load_bytes = pool.resident_bytes
         _report_progress("model and search over HTTP")
-        with _providers() as url:
+        with providers() as url:
             pool = ServicePool(place.settings, place.home, providers_url=url)
             with pool.running():
                 async with Floor.open(place.settings.database_url, url) as floor:
@@ -104,8 +104,8 @@ def _report_progress(what: str) -> None:
 
 
 @contextmanager
-def _providers() -> Iterator[str]:
-    """Run the server of model and search; its URL."""
+def providers() -> Iterator[str]:
+    """Run the server of model and search; yields its URL."""
     port = free_port()
     command = [sys.executable, "-m", "bench.loop.providers_server", str(port), "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as server:

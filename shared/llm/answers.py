@@ -7,7 +7,6 @@ accepted. Any other raises AnswerError with the beginning of the answer and, if 
 import json
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Self
@@ -33,7 +32,7 @@ _THOUGHTS: Final = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
 _UNAVAILABLE_CODES: Final = frozenset(
     {"rate_limit_exceeded", "rate_limit_error", "server_error", "overloaded", "overloaded_error"}
 )
-_UNAVAILABLE_STATUSES: Final = frozenset({408, 409, 425, 429})
+UNAVAILABLE_STATUSES: Final = frozenset({408, 409, 425, 429})
 
 
 class FailureKind(StrEnum):
@@ -105,13 +104,14 @@ class AnswerTimeoutError(AnswerError):
 
 def read_json(text: str) -> Any:
     """Parses JSON. Raises ValueError if it is invalid or nested too deeply."""
-    with suppress(orjson.JSONDecodeError):
-        return orjson.loads(text)
-    # Servers also send what is not quite JSON: control characters in texts, NaN.
     try:
-        return json.loads(text, strict=False, parse_int=_bounded_int)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        # Servers also send what is not quite JSON: control characters in texts, NaN.
+        try:
+            return json.loads(text, strict=False, parse_int=_bounded_int)
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
 
 
 def parse_usage(
@@ -394,7 +394,7 @@ def _is_unavailable(code: Any) -> bool:
     if isinstance(code, str) and code.isdecimal() and len(code) == len("429"):
         code = int(code)
     if isinstance(code, int):
-        return code in _UNAVAILABLE_STATUSES or 500 <= code < 600
+        return code in UNAVAILABLE_STATUSES or 500 <= code < 600
     return code in _UNAVAILABLE_CODES
 
 

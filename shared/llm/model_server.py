@@ -1,16 +1,11 @@
 """The connection to a model server: time limits, quick retries and classification of errors."""
 
 import asyncio
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Mapping,
-)
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
+from operator import attrgetter
 from typing import Any, Final, Literal, TypeVar
 
 import aiohttp
@@ -20,13 +15,8 @@ from openai import AsyncOpenAI
 
 from shared.database.text import error_text
 from shared.errors import PermanentError, TransientError, VigilError, unbilled
-from shared.llm.answers import (
-    EXCERPT_CHARS,
-    AnswerError,
-    AnswerTimeoutError,
-    FailureKind,
-    read_json,
-)
+from shared.llm import answers
+from shared.llm.answers import EXCERPT_CHARS, AnswerError, AnswerTimeoutError, FailureKind
 from shared.llm.messages import encode_json
 from shared.llm.streamed import Received
 from shared.retry_after import retry_after_seconds
@@ -48,6 +38,12 @@ MAX_RETRY_AFTER_SECONDS: Final = 3600.0
 MAX_BODY_BYTES: Final = 32 * 1024**2
 MAX_ERROR_BODY_BYTES: Final = 256 * 1024
 CONNECT_SECONDS: Final = 15.0
+READ_SECONDS: Final = 0.05
+"""Between two reads of a stream, so that the tokens of this time are processed together."""
+LARGE_PIECE_BYTES: Final = 8 * 1024
+"""After a piece of this size more has been received already."""
+_TRANSPORT: Final = attrgetter("_inner._stream._aiohttp_response.connection.transport")
+"""The transport of the connection of a `_BoundedBody`. The SDK has no public way to it."""
 _TIMER_SECONDS: Final = 0.01
 """Tolerance for timers that fire early."""
 _GATEWAY_TIMEOUTS: Final = frozenset({408, 504, 524})
@@ -228,7 +224,7 @@ class ModelServer:
             await self.translate_errors(call, model, limit=limit)
         ).http_response
         try:
-            body = read_json(response.text)
+            body = answers.read_json(response.text)
         except ValueError as error:
             raise AnswerError(
                 f"{self.name} did not answer with JSON ({error}): {response.text[:EXCERPT_CHARS]}",
@@ -246,7 +242,6 @@ class ModelServer:
         body: dict[str, Any],
         patience: Patience,
         received: Received,
-        *,
         headers: Mapping[str, str],
     ) -> AsyncGenerator[bytes, None]:
         """Requests a chat completion and streams the body of the response, up to MAX_BODY_BYTES.
@@ -276,6 +271,8 @@ class ModelServer:
                     self._waiting.discard(patience)
                     for waiting_patience in self._waiting:
                         waiting_patience.server_answers()
+                    if len(piece) < LARGE_PIECE_BYTES and not received.is_done:
+                        await _pause_reading(response)
         finally:
             self._waiting.discard(patience)
             if response is not None:
@@ -332,15 +329,12 @@ class ModelServer:
                     "llm_model",
                     f"{message}. Check the model name {model!r}, OPENAI_BASE_URL and VIGIL_MODEL_API",
                 )
-            case 402:
-                return PermanentError(
-                    "llm_quota", f"{message}. Check the account's plan and billing"
-                )
-            case 429 if error.code == "insufficient_quota":
-                return PermanentError(
-                    "llm_quota", f"{message}. Check the account's plan and billing"
-                )
-            case 408 | 409 | 425 | 429:
+            case status if status == 402 or (status == 429 and error.code == "insufficient_quota"):
+                hint = "Check the account's plan and billing"
+                return PermanentError("llm_quota", f"{message}. {hint}")
+            case HTTPStatus.NOT_IMPLEMENTED:
+                return PermanentError(REFUSED_REQUEST, message)
+            case status if status >= 500 or status in answers.UNAVAILABLE_STATUSES:
                 return TransientError(message, retry_in_seconds=_retry_after(error), counts=False)
             case status if 300 <= status < 400:
                 location = error.response.headers.get("location", "nowhere")[:200]
@@ -348,10 +342,6 @@ class ModelServer:
                     REFUSED_REQUEST,
                     f"{self.name} redirects to {error_text(location)}. Set OPENAI_BASE_URL to its actual address",
                 )
-            case HTTPStatus.NOT_IMPLEMENTED:
-                return PermanentError(REFUSED_REQUEST, message)
-            case status if status >= 500:
-                return TransientError(message, retry_in_seconds=_retry_after(error), counts=False)
             case _:
                 return PermanentError(REFUSED_REQUEST, message)
 
@@ -400,11 +390,27 @@ async def _bound_body(response: httpx2.Response) -> None:
     response.stream = _BoundedErrorBody(stream) if response.is_error else _BoundedBody(stream)
 
 
+async def _pause_reading(response: httpx2.Response) -> None:
+    """Waits READ_SECONDS. Meanwhile what the server sends does not wake the process."""
+    try:
+        transport: asyncio.Transport | None = _TRANSPORT(response.stream)
+    except AttributeError:  # the body has ended, and its connection may serve another request
+        transport = None
+    if transport is None or not transport.is_reading():
+        await asyncio.sleep(READ_SECONDS)
+        return
+    transport.pause_reading()
+    try:
+        await asyncio.sleep(READ_SECONDS)
+    finally:
+        transport.resume_reading()
+
+
 async def _read_error(response: httpx2.Response) -> openai.APIStatusError:
     await response.aread()
     body: Any = response.text.strip()
     with suppress(ValueError):
-        body = read_json(body)
+        body = answers.read_json(body)
     return openai.APIStatusError(
         f"Error code: {response.status_code}",
         response=response,

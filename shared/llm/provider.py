@@ -5,12 +5,7 @@ import base64
 import math
 import re
 import struct
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -19,16 +14,9 @@ from shared.billing.embedding_cache import EmbeddingRequest, Vector
 from shared.billing.resumable_call import ResumableCall
 from shared.database.tables.graph import DIMENSIONS
 from shared.errors import PermanentError, VigilError
-from shared.llm.answers import (
-    AnswerError,
-    parse_usage,
-)
+from shared.llm.answers import AnswerError, parse_usage
 from shared.llm.messages import ChatAnswer, ChatRequest
-from shared.llm.model_server import (
-    REFUSED_REQUEST,
-    ModelServer,
-    Patience,
-)
+from shared.llm.model_server import REFUSED_REQUEST, ModelServer, Patience
 from shared.llm.streamed import Received
 from shared.tools.schemas import MAX_ITEMS, without_max_items
 
@@ -113,15 +101,10 @@ class ChatProvider:
         async with in_flight.attempt():
             received = Received(server.name)
             patience = Patience(server.name, server.limits, streams=_STREAM in body)
-            body_pieces = server.pieces(
-                body,
-                patience,
-                received,
-                headers={IDEMPOTENCY_KEY: in_flight.key},
-            )
+            headers = {IDEMPOTENCY_KEY: in_flight.key}
             progress = _Progress(in_flight)
             try:
-                async with aclosing(body_pieces) as pieces:
+                async with aclosing(server.pieces(body, patience, received, headers)) as pieces:
                     async for piece in pieces:
                         has_grown = received.take(piece)
                         patience.has_begun = received.characters > 0

@@ -1,9 +1,7 @@
 """Assembles an answer from the chunks of a server's stream."""
 
 import codecs
-from collections.abc import (
-    Iterator,
-)
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -32,44 +30,38 @@ from shared.llm.messages import ChatAnswer, ToolCall
 _END: Final = "[DONE]"
 _ENOUGH_BYTES: Final = 8
 """First bytes of a body that are enough to recognize a stream of events."""
-_THOUGHT_KEYS: Final = ("reasoning_content", "reasoning", "thinking")
+_THOUGHT_KEYS: Final = frozenset({"reasoning_content", "reasoning", "thinking"})
 
 
 class EventLines:
     """Decodes server-sent events: takes bytes and yields the data of complete events."""
 
     def __init__(self) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")(errors="replace")
-        self._line: list[str] = []
-        self._data: list[str] = []
+        self._line: list[bytes] = []
+        self._data: list[bytes] = []
         self._ended_with_return = False
 
     def feed(self, piece: bytes, *, is_last: bool = False) -> Iterator[str]:
-        text = self._decoder.decode(piece, final=is_last)
-        if text:
-            begins_within_break = self._ended_with_return and text.startswith("\n")
-            self._ended_with_return = text.endswith("\r")
-            text = text[1:] if begins_within_break else text
-        *lines, remainder = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        for line in lines:
-            full_line = "".join((*self._line, line))
+        if piece:
+            begins_within_break = self._ended_with_return and piece.startswith(b"\n")
+            self._ended_with_return = piece.endswith(b"\r")
+            piece = piece[1:] if begins_within_break else piece
+        lines = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        if len(lines) > 1 and self._line:
+            lines[0] = b"".join((*self._line, lines[0]))
             self._line = []
-            yield from self._take(full_line)
-        self._line.append(remainder)
+        self._line.append(lines.pop())
         if is_last:
-            yield from self._take("".join(self._line))
-            yield from self._take("")
-
-    def _take(self, line: str) -> Iterator[str]:
-        if not line:
-            if self._data:
-                yield "\n".join(self._data)
+            lines += [b"".join(self._line), b""]
+        for line in lines:
+            if line:
+                # Comments begin with a colon and have an empty name.
+                name, _, value = line.partition(b":")
+                if name == b"data":
+                    self._data.append(value.removeprefix(b" "))
+            elif self._data:
+                yield b"\n".join(self._data).decode("utf-8", "replace")
                 self._data = []
-            return
-        # Comments begin with a colon and have an empty name.
-        name, _, value = line.partition(":")
-        if name == "data":
-            self._data.append(value.removeprefix(" "))
 
 
 @dataclass
@@ -178,10 +170,9 @@ class Streamed:
         text, refusal = content_text(delta.get("content"))
         own_refusal = delta.get("refusal")
         self._parts.refusal += refusal + (own_refusal if isinstance(own_refusal, str) else "")
-        thoughts = (delta.get(key) for key in _THOUGHT_KEYS)
-        self.characters += len(text) + sum(
-            len(thought) for thought in thoughts if isinstance(thought, str)
-        )
+        self.characters += len(text)
+        for key in _THOUGHT_KEYS & delta.keys():
+            self.characters += len(delta[key]) if isinstance(delta[key], str) else 0
         if text:
             self._texts.append(text)
         return bool(text)
@@ -249,7 +240,8 @@ class Received:
             self._whole.append(piece)
             return False
         if not self._has_events:
-            self._head = piece = (self._head + piece).lstrip()
+            piece = (self._head + piece).lstrip().removeprefix(codecs.BOM_UTF8).lstrip()
+            self._head = piece
             if len(piece) < _ENOUGH_BYTES:
                 return False
             self._has_events = self._is_events()
@@ -269,7 +261,7 @@ class Received:
                     self.streamed.take(data)
         if self._whole is not None:
             body = b"".join(self._whole)
-            return parse_completion(self._server, body.decode("utf-8-sig", "replace"))
+            return parse_completion(self._server, body.decode("utf-8", "replace"))
         for data in self._lines.feed(b"", is_last=True):
             if not _is_whole(data):
                 raise self.cut_off("its last event is incomplete")
@@ -304,8 +296,7 @@ class Received:
         return b"".join(self._whole)[: 4 * EXCERPT_CHARS].decode("utf-8", "replace")
 
     def _is_events(self) -> bool:
-        head = self._head.removeprefix(codecs.BOM_UTF8).lstrip()
-        return head.startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
+        return self._head.startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
 
 
 def _is_whole(data: str) -> bool:

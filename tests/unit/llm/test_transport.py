@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 from itertools import count
 
 import pytest
+from aiohttp.client_proto import ResponseHandler
 
 from services.observer.prompts import ObserverPlan
 from shared.errors import PermanentError, TransientError
+from shared.llm import model_server as model_server_module
 from shared.llm import provider as provider_module
 from shared.llm.answers import AnswerError, AnswerTimeoutError, FailureKind
 from shared.llm.model_server import (
@@ -455,6 +457,32 @@ async def test_the_stream_listener_receives_the_growing_text() -> None:
     async with model_server(respond) as stand_in, provider_for(stand_in) as provider:
         await provider.complete(REQUEST, make_resumable_call(), on_delta)
     assert texts == ["Hi", "Hi there"]
+
+
+async def test_the_events_of_a_stream_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(model_server_module, "READ_SECONDS", 0.5)
+    event_count = 50
+    receive = ResponseHandler.data_received
+    received: list[bytes] = []
+
+    def data_received(self: ResponseHandler, data: bytes) -> None:
+        received.extend([data] if data else [])
+        receive(self, data)
+
+    monkeypatch.setattr(ResponseHandler, "data_received", data_received)
+
+    async def respond(connection: Connection) -> None:
+        await connection.head()
+        for _ in range(event_count):
+            await connection.send(HI)
+            for _ in range(3):  # the client may read the event
+                await asyncio.sleep(0)
+        await connection.send(GOOD)
+
+    async with model_server(respond) as stand_in, provider_for(stand_in) as provider:
+        answer = await provider.complete(REQUEST, make_resumable_call())
+    assert answer.text == "Hi" * (event_count + 1)
+    assert len(received) < event_count / 2
 
 
 async def test_credentials_in_the_url_are_not_in_the_server_name() -> None:
