@@ -15,6 +15,7 @@ import psycopg
 import pytest
 from pydantic import SecretStr
 
+from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port
 from shared.database import migrate
 from shared.database.engine import Database
@@ -113,6 +114,15 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 def nats_server(engine_choice: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nats]:
     with engines.nats_of(engine_choice, tmp_path_factory.mktemp("nats")) as server:
         yield server
+
+
+@pytest.fixture
+def own_nats(tmp_path: Path) -> Iterator[EmbeddedNats]:
+    """A server that the test may kill."""
+    server = EmbeddedNats(tmp_path / "data", free_port(), tmp_path / "nats.log")
+    server.start()
+    yield server
+    server.stop()
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -48,6 +48,7 @@ class Bus:
         self._is_rejected = False
         self._closing = False
         self._forbidden_subjects: set[str] = set()
+        self._reconnect_callbacks: list[Callable[[], None]] = []
         self.broker = NatsBroker(
             url,
             name=f"vigil-{name}",
@@ -76,11 +77,6 @@ class Bus:
                 "refused", f"NATS rejects the user {self._credentials.user}"
             ) from error
         self._logged_outage = self._is_rejected = False
-
-    @property
-    def inbox_prefix(self) -> bytes:
-        """Subscribers need it separately from the connection."""
-        return f"{self._credentials.inbox_prefix}.".encode()
 
     @property
     def client(self) -> Client:
@@ -142,20 +138,13 @@ class Bus:
             if error is not None:
                 raise error
 
-    async def stop_listening(self) -> None:
-        """Stops receiving. The first step of a stop: a later message would be blocked until ack_wait."""
-        for subscriber in self.broker.subscribers:
-            subscriber.running = False
-            subscription = getattr(subscriber, "subscription", None)
-            if subscription is not None:
-                subscriber.subscription = None  # type: ignore[attr-defined]  # its stop() must not unsubscribe again
-                with suppress(NatsError):  # the connection and the subscription are closed
-                    await subscription.unsubscribe()
+    def call_on_reconnect(self, callback: Callable[[], None]) -> None:
+        """Has `callback` called each time that the client has reconnected, and subscribed again."""
+        self._reconnect_callbacks.append(callback)
 
     async def close(self) -> None:
         """Flushes and closes the connection. May be called without one."""
         self._closing = True
-        await self.stop_listening()
         connection = self.broker.config.connection_state
         if connection:
             with suppress(NatsError, TimeoutError):  # the server is unavailable
@@ -205,6 +194,8 @@ class Bus:
     async def _on_reconnect(self) -> None:
         self._logged_outage = self._is_rejected = False
         log.info("reconnected to NATS")
+        for callback in self._reconnect_callbacks:
+            callback()
 
 
 def _security(credentials: Credentials) -> NatsSecurity | None:

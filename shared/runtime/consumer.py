@@ -4,27 +4,23 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
-from faststream import AckPolicy
 from faststream.exceptions import NackMessage
-from faststream.nats import JStream, NatsMessage, PullSub
-from nats.aio.msg import Msg
-from nats.errors import ConnectionClosedError
+from faststream.nats import NatsMessage
 from nats.errors import Error as NatsError
-from nats.js.errors import ServiceUnavailableError
 
 from shared.database.engine import Database
 from shared.database.text import error_text
 from shared.errors import PermanentError, TransientError
 from shared.events.codec import decode
 from shared.events.envelope import Event
-from shared.events.stream_admin import consumer_config, find_consumer_fault
-from shared.events.topology import CONSUMERS, STREAM
+from shared.events.stream_admin import find_consumer_fault
+from shared.events.topology import CONSUMERS
 from shared.failpoints import Failpoint, failpoint
 from shared.runtime.background import raise_if_cancelled
 from shared.runtime.bus import Bus
 from shared.runtime.logging import log_context, logger
+from shared.runtime.pull_loop import PullLoop
 from shared.workflow import dead_letters
 
 EventHandler = Callable[[Event], Awaitable[Sequence[Event]]]
@@ -173,8 +169,6 @@ def _delay_seconds(message: NatsMessage, error: TransientError) -> float:
     return max(min(backoff_seconds, max_seconds), error.retry_in_seconds or 0.0)
 
 
-PULL_SECONDS = 5.0
-"""How long a pull may wait on the server. A pull that a restart of NATS dropped receives nothing for the rest of it."""
 RETRY_SECONDS = 0.5
 LOG_INTERVAL_SECONDS = 30.0
 WATCH_SECONDS = 5.0
@@ -183,8 +177,6 @@ log = logger(__name__)
 
 Background = Callable[[], Coroutine[None, None, None]]
 """Runs beside the handlers until it is cancelled."""
-
-Fetch = Callable[..., Awaitable[list[Msg]]]
 
 
 class ConsumerLostError(RuntimeError):
@@ -221,6 +213,9 @@ class MessageConsumer:
         self._message_handler = MessageHandler(
             name, self._dispatch, bus, database, self._consumer.ack_wait_seconds
         )
+        self._pull_loop = PullLoop(
+            bus, self._consumer, self._message_handler.receive, slots=concurrency
+        )
         self._consuming = False
 
     async def run(self) -> None:
@@ -238,6 +233,7 @@ class MessageConsumer:
             async with asyncio.TaskGroup() as group:
                 for task in self._background:
                     group.create_task(task())
+                group.create_task(self._pull_loop.run())
                 group.create_task(self._watch())
         except ExceptionGroup as errors:
             first = errors.exceptions[0]
@@ -252,28 +248,9 @@ class MessageConsumer:
         return await self._postgres_fault() or await self._consumer_fault()
 
     async def _consume(self) -> None:
-        for slot in range(self._concurrency):
-            # A subscriber per slot, pulling one message at a time: several workers on one subscriber prefetch,
-            # and prefetched messages of a busy process are not available to other replicas.
-            subscribe = self.bus.broker.subscriber(
-                config=consumer_config(self._consumer),
-                stream=JStream(STREAM, declare=False),
-                durable=self.name,
-                pull_sub=PullSub(batch_size=1, timeout=PULL_SECONDS),
-                ack_policy=AckPolicy.NACK_ON_ERROR,
-                inbox_prefix=self.bus.inbox_prefix,
-                title=f"{self.name}-{slot}",
-            )
-            subscribe(self._receive)
-        await self.bus.broker.start()
-        for subscriber in self.bus.broker.subscribers:
-            pull = subscriber.subscription  # type: ignore[attr-defined]  # all our subscribers pull
-            pull.fetch = _paced(pull.fetch)
+        await self._pull_loop.start()
         self._consuming = True
         log.info("ready", concurrency=self._concurrency)
-
-    async def _receive(self, message: NatsMessage) -> None:
-        await self._message_handler.receive(message)
 
     async def _dispatch(self, event: Event) -> Sequence[Event]:
         if type(event) not in self._handlers:
@@ -299,7 +276,7 @@ class MessageConsumer:
 
     async def _stop(self) -> None:
         self._consuming = False
-        await self.bus.stop_listening()
+        await self._pull_loop.unsubscribe()
         await self._message_handler.drain(self._drain_seconds)
         await self.bus.close()
         await self.database.close()
@@ -332,16 +309,3 @@ class MessageConsumer:
             return await find_consumer_fault(self.bus.jetstream, self._consumer)
         except (NatsError, TimeoutError) as error:
             return f"NATS: {error!r}"
-
-
-def _paced(fetch: Fetch) -> Fetch:
-    """`fetch` with a pause if NATS is unavailable: FastStream retries at once, which would be a busy loop."""
-
-    async def fetch_or_wait(**options: Any) -> list[Msg]:
-        try:
-            return await fetch(**options)
-        except (ConnectionClosedError, ServiceUnavailableError):
-            await asyncio.sleep(RETRY_SECONDS)
-            raise
-
-    return fetch_or_wait

@@ -6,9 +6,7 @@ import signal
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from uuid import uuid4
 
 import httpx
@@ -60,15 +58,6 @@ def environment(settings: Settings) -> dict[str, str]:
         "VIGIL_NATS_URL": settings.nats_url,
         "OPENAI_API_KEY": "sk-very-secret",
     }
-
-
-@pytest.fixture
-def own_nats(tmp_path: Path) -> Iterator[EmbeddedNats]:
-    """A server that the test may kill."""
-    server = EmbeddedNats(tmp_path / "data", free_port(), tmp_path / "nats.log")
-    server.start()
-    yield server
-    server.stop()
 
 
 async def test_services_survive_a_kill_of_nats(
