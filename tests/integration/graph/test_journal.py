@@ -122,7 +122,6 @@ async def test_writers_at_once_have_one_history(agent_graph: AgentGraph, seed: i
             try:
                 await walk.step()
             except RetrySoonError as error:
-                # Retractions and merges deadlock with each other now and then. The journal must not take part.
                 retried.append(context_of(error))
 
     with repeatable(seed):

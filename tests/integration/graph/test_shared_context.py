@@ -269,14 +269,15 @@ async def test_a_pinned_survey_is_read_from_the_last_one_that_the_process_rememb
     insight = plan.steps[StepKind.INSIGHT, 0]
     texts = [await plan.start_run(PinnedSurveys(), step) for step in (first, later, insight)]
     assert texts == ["survey 1", "survey 2", "survey 3"]
-    expected = dict(zip((first, later, insight), texts, strict=True))
+    steps = (first, later, insight)
+    expected = {step.id: text for step, text in zip(steps, texts, strict=True)}
     for order in ((later, insight, first, first), (first, later, later, insight)):
         process = Database(database_url, name="another process")
         try:
             read = [(await plan.load(PinnedSurveys(), step, process)).text for step in order]
         finally:
             await process.close()
-        assert read == [expected[step] for step in order]
+        assert read == [expected[step.id] for step in order]
 
 
 async def test_a_missing_text_of_a_pin_is_reported(plan: Plan, builder: CountingBuilder) -> None:

@@ -33,7 +33,7 @@ class Walk:
     agent_graph: AgentGraph
     chance: Random
     is_alone: bool = True
-    """Whether no other walk changes the same graph meanwhile."""
+    """Whether no other walk changes the same graph meanwhile. Only then are pages retracted and restored."""
     merges: list[UUID] = field(default_factory=list)
     retractions: list[UUID] = field(default_factory=list)
     conclusion_count: int = 0
@@ -65,8 +65,8 @@ class Walk:
             (self.add_edge, 6),
             (self.merge, 3),
             (self.unmerge, 3),
-            (self.retract, 2),
-            (self.restore, 2),
+            (self.retract, 2 * self.is_alone),
+            (self.restore, 2 * self.is_alone),
             (self.analyse, 3),
             (self.link_analysis, 2),
             (self.advise, 1),
