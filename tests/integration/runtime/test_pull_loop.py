@@ -15,6 +15,7 @@ import pytest
 from faststream.exceptions import NackMessage
 from faststream.nats import NatsMessage
 from nats.aio.client import Client
+from nats.errors import Error as NatsError
 from nats.js.api import ConsumerInfo, DeliverPolicy
 from nats.js.errors import NotFoundError
 
@@ -206,7 +207,18 @@ class Walk:
 
     async def _recreate_consumer(self) -> None:
         unhandled = (n for n in range(1, self._published + 1) if not self._work.handled[n])
-        await create_consumer(self._control, first=next(unhandled, self._published + 1))
+        first = next(unhandled, self._published + 1)
+
+        async def is_created() -> bool:
+            try:
+                await create_consumer(self._control, first=first)
+            except (
+                NatsError
+            ):  # the connection broke with a killed server, which the client had not noticed
+                return False
+            return True
+
+        await wait_until(is_created, what="the consumer to be recreated")
 
     async def _cut_connection(self) -> None:
         await self._random.choice(self._replicas).bus.client.force_reconnect()
