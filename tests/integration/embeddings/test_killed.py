@@ -7,6 +7,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
+from sqlalchemy import func
 
 from shared import derived_events
 from shared.database.tables import Iteration, Step
@@ -87,6 +88,7 @@ async def _request_query_step(embedding_case: EmbeddingCase, bus: Bus) -> UUID:
             index=0,
             input=query,
             status=StepStatus.PENDING,
+            first_requested_at=func.clock_timestamp(),
         )
         session.add(step)
         await session.flush()

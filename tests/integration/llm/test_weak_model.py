@@ -471,7 +471,8 @@ async def _observed(model: Model, database: Database) -> tuple[StepResult, list[
     assert isinstance(claim, Claimed)
     outcome = await Observe(model, 4_000)(claim.lease, claim.step)
     async with leases.leased_transaction(database, claim.lease) as session:
-        assert outcome.queries
+        assert outcome.plan is not None
+        await outcome.plan.answer(session)
         for query in outcome.queries:
             await query.answer(session)
     async with database.transaction() as session:
