@@ -26,6 +26,7 @@ from shared.database.statements import (
     Executor,
     RoundTrip,
     json_text,
+    uuid_array,
 )
 from shared.database.tables import Call
 from shared.database.unit_of_work import FollowUp
@@ -248,6 +249,7 @@ def _pay(payments: Sequence[_Payment]) -> BoundQuery[Sequence[date]]:
     params = {
         **reservations.change_params(changes),
         "closings": json_text(closings),
+        "closed_ids": uuid_array(row["call"] for row in closings),
         "closings_count": len(closings),
         "openings": json_text(openings),
         "openings_count": len(openings),
@@ -309,13 +311,14 @@ with closed as (
   set failures = case when jsonb_array_length(failures) < {MAX_FAILURES}
       then failures || cast(:failure as jsonb) else failures end,
     reserved_usd = null, reserved_on = null, assumed_usd = assumed_usd + :assumed_usd
-  where id = :call and attempts = :number and reserved_on is not null
+  where id = :call and attempts = :number and {reservations.IS_RESERVED}
   returning id
 ),
 {reservations.SETTLE_CTES}
 select id from closed
 """)
 
+# The array of ids leads to the rows by their key. Without it PostgreSQL would join all calls with the parameter.
 _PAY: Final = CompiledStatement(f"""
 with closed as (
   update calls
@@ -326,8 +329,8 @@ with closed as (
   from jsonb_to_recordset(cast(:closings as jsonb)) as closing (
     call uuid, number integer, assumed_usd numeric, answer jsonb, input_tokens integer,
     output_tokens integer, cost_usd numeric)
-  where calls.id = closing.call and calls.attempts = closing.number
-    and calls.reserved_on is not null and calls.answered_at is null
+  where calls.id = any(cast(:closed_ids as uuid[])) and calls.id = closing.call and calls.attempts = closing.number
+    and {reservations.IS_RESERVED} and calls.answered_at is null
   returning 1
 ),
 opened as (

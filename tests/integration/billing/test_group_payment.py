@@ -142,3 +142,33 @@ async def test_an_answer_is_recorded_though_the_next_call_is_refused(
     assert reserved_calls(payers) == [0] * AGENTS
     assert await whole_day(database, day) == ledger_day("0.08", 4)
     assert await nothing_is_reserved(database)
+
+
+@pytest.mark.parametrize("answered_calls", [60, 600])
+async def test_a_payment_finds_its_calls_by_their_ids(
+    payers: list[Payer], database: Database, answered_calls: int
+) -> None:
+    """Also while the table is small, or where almost no call is reserved."""
+    await pay_together(payers, "a", "0.30")
+    async with database.transaction() as session:
+        await session.execute(_COPIES, {"copies": answered_calls})
+        await session.execute(text("analyze calls, budget_days, agents"))
+    statement = call_ledger._PAY.bind(dict.fromkeys(_PARAMETERS)).sql.decode()
+    async with database.connection() as connection:
+        cursor = await connection.execute(f"explain (generic_plan) {statement}".encode())
+        plan = "\n".join(row[0] for row in await cursor.fetchall())
+    assert "Seq Scan on calls" not in plan, plan
+    assert "calls_reserved_idx" not in plan, plan
+    assert "Index Cond: (id = ANY" in plan, plan
+
+
+_PARAMETERS = (
+    "installation", "changes", "closings", "closings_count", "closed_ids", "openings", "openings_count",
+)  # fmt: skip
+_COPIES = text("""
+insert into calls (id, agent_id, iteration_id, step_id, interaction_id, kind, phase, model, request_hash, request,
+  answered_at)
+select gen_random_uuid(), agent_id, iteration_id, step_id, interaction_id, kind, phase, model, cast(number as text), request,
+  now()
+from generate_series(1, :copies) as number, (select * from calls limit 1) as call
+""")
