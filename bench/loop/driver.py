@@ -101,10 +101,10 @@ class Driver:
 
     async def run(self, agent_id: UUID) -> IterationRun:
         """Run one iteration. Raises RuntimeError if it fails or differs from the script."""
-        due = await self._database.read(
+        due = await self._database.run(
             BoundQuery(_AGENT, {"of_agent": agent_id}, lambda rows: DueAgent(*rows[0]))
         )
-        [start] = await self._database.read(
+        [start] = await self._database.run(
             iterations.start_iterations([due], deadline_seconds=DEADLINE_SECONDS)
         )
         event = derived_events.iteration_step_event(*start)

@@ -38,7 +38,7 @@ class Deadlines:
 
     async def end_stalled(self) -> None:
         """Ends each stalled iteration separately, so that an error in one does not affect the others."""
-        stalled = await self.database.read(
+        stalled = await self.database.run(
             iterations.list_stalled(self.patience_seconds, look_again_seconds=WAITING_CHECK_SECONDS)
         )
         for iteration_id in stalled:

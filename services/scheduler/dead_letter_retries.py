@@ -36,7 +36,7 @@ class Retrier:
     bus: Bus
 
     async def list_requests(self) -> Sequence[UUID]:
-        return await self.database.read(dead_letters.list_retry_requests(LETTERS_PER_RUN))
+        return await self.database.run(dead_letters.list_retry_requests(LETTERS_PER_RUN))
 
     async def publish(self, letter_id: UUID) -> None:
         """Republishes the message and deletes the dead letter. A crash in between causes one more publication, which is

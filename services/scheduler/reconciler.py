@@ -127,7 +127,7 @@ class Reconciler:
     async def count(self, missed: MissedEvent) -> None:
         """Records that it was republished or cannot be: the delay before the next time grows."""
         params = {"row": missed.row_id, "number": missed.number}
-        await self.database.read(BoundQuery(missed.counter, params, lambda _: None))
+        await self.database.run(BoundQuery(missed.counter, params, lambda _: None))
 
     def _query(
         self, statement: CompiledStatement, read: Callable[[Row], MissedEvent]

@@ -33,11 +33,11 @@ class Ticker:
 
         Uses the database's clock, so that schedulers whose clocks differ agree on what is due.
         """
-        due = await self.database.read(agents.list_due(AGENTS_PER_TICK))
+        due = await self.database.run(agents.list_due(AGENTS_PER_TICK))
         if not due:
             return []
         failpoint(Failpoint.STATE_WRITTEN)
-        starts = await self.database.read(
+        starts = await self.database.run(
             iterations.start_iterations(due, deadline_seconds=self.deadline_seconds)
         )
         return [derived_events.iteration_step_event(*start) for start in starts]

@@ -220,7 +220,7 @@ def answer_paid_call(
 
     async def finish(session: Executor) -> None:
         if answered_on.value is None:
-            # One of the two was done before, or another payment does not fit in.
+            # One of the two was done before, so do each on its own.
             await answer_call(session, attempt.call_id, answer)
             await reservations.close(session, closing)
 

@@ -66,7 +66,7 @@ exists (
       and calls <= coalesce(budget_calls_per_day, calls_per_day)) is false)
 )
 """
-"""Whether a cap does not allow what CHANGE_CTES has reserved, or its agent does not exist. Then undo them."""
+"""Whether a cap does not allow what CHANGE_CTES has reserved, or the agent does not exist. Then call `roll_back()`."""
 
 # A join, not a subquery: then the installation's row is locked after the agent's, and updated from its current version.
 SETTLE_CTES: Final = """
@@ -92,7 +92,7 @@ INSTALLATION: Final = UUID(int=0)
 """The budget scope of the whole installation."""
 
 Change = Mapping[str, Any]
-"""A change of the budgets of an agent and of the installation on one day: today if that is None."""
+"""A change of the budgets of an agent and of the installation on one day; today if `day` is None."""
 SettleParams = Mapping[str, Any]
 """Parameters of SETTLE_CTES: the attempt that is over and its cost."""
 
@@ -147,6 +147,7 @@ async def reserve(
 
 
 def reservation(agent_id: UUID, usd: Decimal, day: date | None = None) -> Change:
+    """The change that reserves the maximum cost of one attempt."""
     return {
         "agent": agent_id,
         "day": day,

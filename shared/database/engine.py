@@ -213,8 +213,8 @@ class Database:
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise _unavailable(_first_line(error), cancellations) from error
 
-    async def read(self, query: BoundQuery[T]) -> T:
-        """Run one statement that only reads, outside of a transaction: one round trip, without SQLAlchemy.
+    async def run(self, query: BoundQuery[T]) -> T:
+        """Run one statement, which is a transaction of its own: one round trip, without SQLAlchemy.
 
         Raises RetrySoonError if PostgreSQL is unavailable.
         """
@@ -222,15 +222,16 @@ class Database:
             return await query.answer(connection)
 
     async def look_up(self, trip: RoundTrip) -> None:
-        """Make `trip`, whose statements only read, outside of a transaction of the caller. Raises like `read`."""
+        """Make `trip`, whose statements only read, outside of a transaction of the caller. Raises like `run`."""
         async with self.connection() as connection:
             await trip.make(connection)
 
     async def write(self, trip: RoundTrip, agent_id: UUID | None = None) -> None:
         """Make `trip` in a transaction without SQLAlchemy, which takes this one round trip.
 
-        If it locks rows of one agent only, its `agent_id` lets it be committed together with trips of other agents. Raises
-        UndoneError if a statement forbids to commit, and otherwise like `connection`.
+        With the `agent_id` of a trip that locks rows of this agent only, and changes no graph, it may be committed together
+        with trips of other agents: the journal of a graph names one step for each transaction. Raises UndoneError if a
+        statement forbids to commit, and otherwise like `connection`.
         """
         if agent_id is None:
             await self._write_alone(trip)

@@ -1,4 +1,4 @@
-"""Group commit: what several steps of a process want to commit while a commit is out goes together in the next one."""
+"""Group commit: what the steps of a process want to commit while a commit is in progress is committed together."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
@@ -14,7 +14,7 @@ MAX_TRIPS: Final = 16
 
 
 class RejectedError(Exception):
-    """A statement has failed. Nothing of what was to be committed together is."""
+    """A statement has failed, and nothing of the group was written."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +28,7 @@ class GroupCommit:
     """Commits one trip, or one group of trips, at a time.
 
     A group has at most one trip of an agent and is in the order of the agents. Everything that a trip locks belongs to its
-    agent, except for the rows of the merged statement, which locks them in its own order. So groups never wait for each
-    other in a circle.
+    agent, except for the rows of the merged statement, which locks them in its own order. So groups cannot deadlock.
     """
 
     def __init__(
@@ -45,8 +44,8 @@ class GroupCommit:
         self._groups: set[asyncio.Task[None]] = set()
 
     async def write(self, agent_id: UUID, trip: RoundTrip) -> None:
-        """Commits `trip`: alone if nothing is being committed or if its group is rejected, because only the trip that fails
-        may fail. Raises what `commit_alone` or `commit_group` raises.
+        """Commits `trip`: alone if no commit is in progress, or if its group was rejected, so that an error affects only the
+        trip that causes it. Raises what `commit_alone` or `commit_group` raises.
 
         A caller that is cancelled while its group is committed does not learn the outcome.
         """
@@ -84,13 +83,13 @@ class GroupCommit:
 
     def _end_group(self, group: Sequence[_Waiting], task: asyncio.Task[None]) -> None:
         self._groups.discard(task)
+        error = None if task.cancelled() else task.exception()
         for waiting in group:
-            if waiting.committed.cancelled():
-                continue
             if task.cancelled():
                 waiting.committed.cancel()
-            elif (error := task.exception()) is not None:
-                waiting.committed.set_exception(error)
-            else:
-                waiting.committed.set_result(None)
+            elif not waiting.committed.cancelled():
+                if error is None:
+                    waiting.committed.set_result(None)
+                else:
+                    waiting.committed.set_exception(error)
         self._commit_next()

@@ -269,7 +269,7 @@ ROLLED_BACK: Final = "VG001"
 """SQLSTATE of the function `roll_back()`."""
 
 Merge = Callable[[Sequence[Any]], BoundQuery[Sequence[Any]]]
-"""Makes one statement of the parts of several; its result has one value for each part."""
+"""Combines parts into one statement, whose result has one value for each part."""
 
 
 class _Asked(NamedTuple):
@@ -304,10 +304,10 @@ class RoundTrip:
         return answer
 
     def ask_merged(self, merge: Merge, part: Any) -> PendingResult[Any]:
-        """Asks the statement that `merge` makes of all parts that are written together, in the place of the last part.
+        """Asks the statement that `merge` makes of all parts that are committed together, in the place of the last part.
 
-        It calls `roll_back()` if the result of a part forbids to write. Unless the trip commits, this undoes the statement
-        alone, and the result of each part is None. A trip can have parts of one statement only.
+        It must call `roll_back()` if the result of a part forbids writing. Unless the trip commits, each part is a statement
+        of its own, and the result is None if it was rolled back. A trip can have parts of one statement only.
         """
         answer = PendingResult[Any]()
         self._queries.append(_Part(merge, part, partial(setattr, answer, "value")))
@@ -327,15 +327,19 @@ class RoundTrip:
         STRICT must then raise an error itself if its result forbids to commit. In a transaction that has begun before, such
         an error leaves the savepoint BEFORE_COMMIT.
         """
-        before, merged, after = _in_order([self])
-        if commits or merged is None:
-            asked = [*before, *([merged] if merged else ()), *after]
-            if asked or begins or commits:
-                _receive(asked, await _run(session, asked, begins=begins, commits=commits))
+        asked: list[_Asked] = []
+        if commits:
+            asked = _in_order_of_commit([self])
         else:
-            _receive(before, await _run(session, before, begins=begins, commits=False))
-            merged.receive(await attempt_query(session, merged.query))
-            _receive(after, await _run(session, after, begins=False, commits=False))
+            for query in self._queries:
+                if isinstance(query, _Asked):
+                    asked.append(query)
+                    continue
+                await _ask(session, asked, begins=begins)
+                asked, begins = [], False
+                values = await attempt_query(session, query.merge([query.value]))
+                query.receive(None if values is None else values[0])
+        await _ask(session, asked, begins=begins, commits=commits)
         self._compute()
 
     def _compute(self) -> None:
@@ -346,18 +350,16 @@ class RoundTrip:
 async def commit_together(connection: PipelinedConnection, trips: Sequence[RoundTrip]) -> None:
     """Makes several trips, which do not lock the same rows, in one transaction that takes one round trip.
 
-    What comes before the merged statement is run first, trip by trip, then that statement, then the rest. Errors are
-    those of `RoundTrip.make`; if there is one, nothing was written.
+    What comes before the merged statement is run first, trip by trip, then that statement, then the rest. Raises like
+    `RoundTrip.make`; then nothing was written, unless the connection was lost.
     """
-    before, merged, after = _in_order(trips)
-    asked = [*before, *([merged] if merged else ()), *after]
-    _receive(asked, await _run(connection, asked, begins=True, commits=True))
+    await _ask(connection, _in_order_of_commit(trips), begins=True, commits=True)
     for trip in trips:
         trip._compute()
 
 
-def _in_order(trips: Sequence[RoundTrip]) -> tuple[list[_Asked], _Asked | None, list[_Asked]]:
-    """What the trips ask before the merged statement, that statement, if any, and what they ask after it."""
+def _in_order_of_commit(trips: Sequence[RoundTrip]) -> list[_Asked]:
+    """What the trips ask, with one statement for their parts."""
     before: list[_Asked] = []
     after: list[_Asked] = []
     parts: list[_Part] = []
@@ -371,12 +373,12 @@ def _in_order(trips: Sequence[RoundTrip]) -> tuple[list[_Asked], _Asked | None, 
                 parts.append(query)
             else:
                 (before if place < last_part else after).append(query)
-    return before, _merged(parts) if parts else None, after
+    return [*before, *([_merged(parts)] if parts else ()), *after]
 
 
 def _merged(parts: Sequence[_Part]) -> _Asked:
-    def receive(values: Sequence[Any] | None) -> None:
-        for part, value in zip(parts, values or [None] * len(parts), strict=True):
+    def receive(values: Sequence[Any]) -> None:
+        for part, value in zip(parts, values, strict=True):
             part.receive(value)
 
     return _Asked(parts[0].merge([part.value for part in parts]), receive)
@@ -401,14 +403,12 @@ async def attempt_query(session: Executor, query: BoundQuery[T]) -> T | None:
     return query.read(result.rows())
 
 
-def _receive(asked: Sequence[_Asked], results: Sequence[Result]) -> None:
-    for (query, receive), result in zip(asked, results, strict=True):
-        receive(query.read(result.rows()))
-
-
-async def _run(
-    session: Executor, asked: Sequence[_Asked], *, begins: bool, commits: bool
-) -> Sequence[Result]:
+async def _ask(
+    session: Executor, asked: Sequence[_Asked], *, begins: bool = False, commits: bool = False
+) -> None:
+    """Runs the statements in one round trip, if there are any, and hands over their results."""
+    if not (asked or begins or commits):
+        return
     statements = [
         query.statement.bind(
             {**query.params, STRICT: commits} if STRICT in query.params else query.params
@@ -421,7 +421,9 @@ async def _run(
     after = [_COMMIT] if commits and not is_whole else []
     driver = await driver_connection(session)
     results = await run_together(driver, [*before, *statements, *after])
-    return results[len(before) : len(before) + len(statements)]
+    own = results[len(before) : len(before) + len(statements)]
+    for (query, receive), result in zip(asked, own, strict=True):
+        receive(query.read(result.rows()))
 
 
 _CACHED_STATEMENTS: Final = 128

@@ -136,7 +136,7 @@ class StepRunner:
                     self._running.remove(step.id)
 
     async def _look(self, event: StepEvent) -> leases.Look:
-        return await self._database.read(
+        return await self._database.run(
             leases.look(
                 event.step_id,
                 self._worker,

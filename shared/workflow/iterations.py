@@ -391,7 +391,6 @@ def plan_steps(
     If there are queries, the iteration moves from observing to researching. `plan` is stored with the iteration; None
     leaves the stored plan unchanged.
     """
-
     steps_by_status = {
         StepStatus.PENDING: (StepKind.QUERY, queries),
         StepStatus.PLANNED: (StepKind.INSIGHT, insights),

@@ -298,7 +298,7 @@ async def _renew_forever(database: Database, lease: Lease) -> None:
         await asyncio.sleep(lease.seconds / RENEWALS_PER_LEASE)
         try:
             if lease.unit is None or not await lease.unit.commit_claim():
-                await database.read(renewal(lease))
+                await database.run(renewal(lease))
         except LeaseLostError:
             raise
         except TransientError:

@@ -52,7 +52,7 @@ async def test_killed_at_a_statement(
     number = random.Random(seed).randrange(points[service])
     trial = await killed_at_statement(runner, service, number, seed)
     assert_like_baseline(figures, baseline, trial)
-    figures.add("kills at a statement")
+    figures.add("kills at a chosen point")
 
 
 @pytest.mark.slow
@@ -72,4 +72,4 @@ async def test_killed_at_many_statements(
         number = chance.randrange(first, max(end, first + 1))
         trial = await killed_at_statement(runner, service, number, seed)
         assert_like_baseline(figures, baseline, trial)
-        figures.add("kills at a statement")
+        figures.add("kills at a chosen point")

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from sqlalchemy import text
 
-from shared.billing import call_ledger
+from shared.billing import call_ledger, reservations
 from shared.billing.call_ledger import CallAnswer, CallRequest, OpenedCalls
 from shared.billing.reservations import Attempt
 from shared.database.engine import Database
@@ -28,10 +28,11 @@ from tests.support.spending import (
 )
 
 AGENTS = 4
+ANSWER = CallAnswer({"said": "done"}, 3, 4, usd("0.02"))
 
 
-def _answer(attempt: Attempt, answer: CallAnswer, trip: RoundTrip) -> Note:
-    return Note(call_ledger.answer_paid_call(trip, attempt, answer, is_billed=True))
+def _answer(attempt: Attempt, trip: RoundTrip) -> Note:
+    return Note(call_ledger.answer_paid_call(trip, attempt, ANSWER, is_billed=True))
 
 
 class Payer:
@@ -48,11 +49,10 @@ class Payer:
     async def pay(self, name: str, max_cost: Amount) -> None:
         """Answers what was opened before for 0.02 USD, and opens another call, in one commit."""
         _, attempts = self.opened
-        answer = CallAnswer({"said": "done"}, 3, 4, usd("0.02"))
         if not attempts:
             self._unit.defer(self._run.write)
         for attempt in attempts:
-            self._unit.defer(partial(_answer, attempt, answer))
+            self._unit.defer(partial(_answer, attempt))
         request = CallRequest(CallKind.LLM, {"name": name}, {"of": name}, "m")
         row = call_ledger.new_row(self.spender.lease, self._run.record.id, Phase.OBSERVER, request)
 
@@ -142,6 +142,30 @@ async def test_an_answer_is_recorded_though_the_next_call_is_refused(
     assert reserved_calls(payers) == [0] * AGENTS
     assert await whole_day(database, day) == ledger_day("0.08", 4)
     assert await nothing_is_reserved(database)
+
+
+async def test_a_payment_that_was_made_before_changes_no_other_at_the_end_of_a_step(
+    payers: list[Payer], database: Database
+) -> None:
+    """The other call is booked at its cost, not written off at its maximum."""
+    payer = payers[0]
+    await payer.pay("a", "0.30")
+    (first,) = payer.opened[1]
+    await payer.spender.settle(first, "0.02")
+    second = await payer.spender.reserved("0.40", "b", day=first.day)
+    trip = RoundTrip()
+    finishes = [
+        call_ledger.answer_paid_call(trip, attempt, ANSWER, is_billed=True)
+        for attempt in (first, second)
+    ]
+    written_off = trip.ask(reservations.step_write_off(payer.spender.lease.step_id))
+    async with database.transaction() as session:
+        await trip.make(session)
+        for finish in finishes:
+            await finish(session)
+    assert written_off.value == []
+    assert await payer.spender.day(first.day) == ledger_day("0.04", 2)
+    assert await ledger_faults(database) == []
 
 
 @pytest.mark.parametrize("answered_calls", [60, 600])

@@ -44,7 +44,7 @@ def inserting(name: str) -> BoundQuery[None]:
 
 
 async def names_in(database: Database) -> set[str]:
-    return set(await database.read(BoundQuery(_NAMES, {}, lambda rows: [row.name for row in rows])))
+    return set(await database.run(BoundQuery(_NAMES, {}, lambda rows: [row.name for row in rows])))
 
 
 class _FaultError(Exception):

@@ -173,7 +173,7 @@ _BACKEND = BoundQuery(
 
 async def _read_at_once(pool: Database, reads: int) -> set[int]:
     """Reads concurrently; returns the pids of the backends."""
-    return set(await asyncio.gather(*(pool.read(_BACKEND) for _ in range(reads))))
+    return set(await asyncio.gather(*(pool.run(_BACKEND) for _ in range(reads))))
 
 
 async def test_a_read_survives_connections_closed_by_the_server(
@@ -190,7 +190,7 @@ async def test_a_read_survives_connections_closed_by_the_server(
 
 
 async def test_a_read_holds_no_transaction_open(pool: Database, database_url: str) -> None:
-    pid = await pool.read(_BACKEND)
+    pid = await pool.run(_BACKEND)
     with psycopg.connect(database_url, autocommit=True) as operator:
         state = operator.execute("select state from pg_stat_activity where pid = %s", [pid])
         assert state.fetchone() == ("idle",)
@@ -201,7 +201,7 @@ async def test_a_cancelled_read_ends_though_it_waits_for_a_connection(pool: Data
 
     async def read_forever() -> None:
         while True:
-            await pool.read(_BACKEND)
+            await pool.run(_BACKEND)
 
     for _ in range(60):
         reading = [asyncio.create_task(read_forever()) for _ in range(20)]
@@ -258,6 +258,6 @@ async def test_a_read_of_an_unavailable_server_is_a_transient_error() -> None:
     nowhere = Database("postgresql://vigil@127.0.0.1:1/vigil", name="nowhere")
     try:
         with pytest.raises(RetrySoonError, match="PostgreSQL: no connection within 5 s"):
-            await nowhere.read(_BACKEND)
+            await nowhere.run(_BACKEND)
     finally:
         await nowhere.close()

@@ -182,7 +182,7 @@ class Walk:
             assert part.value == trip_id
 
 
-async def test_nobody_fails_for_another_and_what_succeeded_is_there_once(
+async def test_an_error_affects_only_its_trip_and_what_succeeded_is_written_once(
     workers: Database, database: Database
 ) -> None:
     start = first_seed()

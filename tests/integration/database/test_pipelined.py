@@ -176,12 +176,12 @@ async def test_a_migration_beside_the_worker_uses_up_no_attempt(database_url: st
     database = Database(database_url, name="test", pool_size=1)
     read = BoundQuery(CompiledStatement("select * from users"), {}, len)
     for _ in range(PREPARE_AFTER + 1):
-        assert await database.read(read) == 0
+        assert await database.run(read) == 0
     async with database.transaction() as session:
         await session.execute(text("alter table users add column added int"))
     with pytest.raises(RetrySoonError, match="cached plan"):
-        await database.read(read)
-    assert await database.read(read) == 0
+        await database.run(read)
+    assert await database.run(read) == 0
     await database.close()
 
 
@@ -231,14 +231,14 @@ async def test_a_lost_connection_is_closed(connection: PipelinedConnection, slee
 async def test_a_cancelled_trip_ends_its_statement(database_url: str, sleep: Sleep) -> None:
     database = Database(database_url, name="test", pool_size=1)
     read = BoundQuery(CompiledStatement(sleep.SQL), {}, lambda rows: rows)
-    sleeping = asyncio.create_task(database.read(read))
+    sleeping = asyncio.create_task(database.run(read))
     await wait_until(sleep.runs, what="the statement to run")
     sleeping.cancel()
     with pytest.raises(asyncio.CancelledError):
         await sleeping
     await wait_until(sleep.has_ended, what="the statement to end")
     one = BoundQuery(CompiledStatement("select 1"), {}, lambda rows: rows[0][0])
-    assert await database.read(one) == 1
+    assert await database.run(one) == 1
     await database.close()
 
 

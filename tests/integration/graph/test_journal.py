@@ -1,4 +1,4 @@
-"""Replaying a graph's journal names exactly the rows that changed, whoever changed them."""
+"""Replaying a graph's journal names exactly the rows that changed, whichever writer changed them."""
 
 import asyncio
 from collections.abc import Sequence

@@ -32,6 +32,7 @@ PROMISES: Final = (
         "Kill any process at any instruction: the iteration still ends, once.",
         (
             "chaos/test_kill_matrix.py::test_killed_at",
+            "chaos/test_statement_kills.py",
             "chaos/test_kill_matrix.py::test_killed_while_draining",
             "chaos/test_feedback_round.py::test_killed_in_a_round",
             "chaos/test_random_faults.py::test_random_faults_for_a_long_time",
