@@ -49,6 +49,14 @@ _ANSWER: Final = CompiledStatement(
     .values(answered_at=func.clock_timestamp()),
     columns=("answer", "input_tokens", "output_tokens", "cost_usd"),
 )
+_APPEND_EVENTS: Final = CompiledStatement("""
+update calls
+set events = events || (
+  select coalesce(jsonb_agg(event order by place), '[]')
+  from jsonb_array_elements(cast(:events as jsonb)) with ordinality as input (event, place)
+  where not events @> jsonb_build_array(event))
+where id = :of_call
+""")
 _PROGRESS: Final = CompiledStatement(
     update(_CALLS)
     .where(_IS_CALL, _CALLS.c.answered_at.is_(None))
@@ -59,6 +67,8 @@ _PROGRESS: Final = CompiledStatement(
 
 NewRow = Mapping[str, Any]
 """The values of a call's row, by column."""
+Event = dict[str, Any]
+"""What happened in a phase run, see `Interaction`."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +108,8 @@ class CallAnswer:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: Decimal | None = None
+    events: Sequence[Event] = ()
+    """The events of the phase run that are committed with the answer."""
 
 
 class StepIds(Protocol):
@@ -153,12 +165,25 @@ async def report_progress(database: Database, call_id: UUID, received_chars: int
 
 
 async def answer_call(session: Executor, call_id: UUID, answer: CallAnswer) -> None:
-    """Records the first answer. A later answer to the same call has no effect."""
-    await answering(call_id, answer).answer(session)
+    """Records the first answer with its events. Of a later answer to the same call, only new events are added."""
+    await _answering(call_id, answer).answer(session)
+    if answer.events:
+        await append_events(call_id, answer.events).answer(session)
 
 
-def answering(call_id: UUID, answer: CallAnswer) -> BoundQuery[None]:
-    """Does the same."""
+def ask_answer(trip: RoundTrip, call_id: UUID, answer: CallAnswer) -> None:
+    """Does the same in a round trip."""
+    trip.ask(_answering(call_id, answer))
+    trip.ask(append_events(call_id, answer.events))
+
+
+def append_events(call_id: UUID, events: Sequence[Event]) -> BoundQuery[None]:
+    """Appends `events` to those of an answered call. Skips what an earlier, possibly lost, commit appended."""
+    params = {"of_call": call_id, "events": json_text(events)}
+    return BoundQuery(_APPEND_EVENTS, params, lambda _: None)
+
+
+def _answering(call_id: UUID, answer: CallAnswer) -> BoundQuery[None]:
     return BoundQuery(_ANSWER, {"of_call": call_id, **_answer_params(answer)}, lambda _: None)
 
 
@@ -209,14 +234,15 @@ def answer_paid_call(
 ) -> FollowUp:
     """Records the first answer and books the attempt's cost, or releases the reservation if it was not billed.
 
-    A later answer to the same call has no effect, and neither has an attempt that was settled before.
+    Of a later answer to the same call, only new events are added; an attempt that was settled before has no effect.
     """
     closing = (
         reservations.settled_params(attempt, answer.cost_usd)
         if is_billed
         else reservations.released_params(attempt)
     )
-    answered_on = trip.ask_merged(_pay, _Payment(closings=[{**closing, **_answer_params(answer)}]))
+    row = {**closing, **_answer_params(answer), "events": answer.events}
+    answered_on = trip.ask_merged(_pay, _Payment(closings=[row]))
 
     async def finish(session: Executor) -> None:
         if answered_on.value is None:
@@ -324,11 +350,12 @@ with closed as (
   update calls
   set answer = closing.answer, input_tokens = closing.input_tokens,
     output_tokens = closing.output_tokens, cost_usd = closing.cost_usd,
-    answered_at = clock_timestamp(), reserved_usd = null, reserved_on = null,
+    events = calls.events || closing.events, answered_at = clock_timestamp(),
+    reserved_usd = null, reserved_on = null,
     assumed_usd = calls.assumed_usd + closing.assumed_usd
   from jsonb_to_recordset(cast(:closings as jsonb)) as closing (
     call uuid, number integer, assumed_usd numeric, answer jsonb, input_tokens integer,
-    output_tokens integer, cost_usd numeric)
+    output_tokens integer, cost_usd numeric, events jsonb)
   where calls.id = any(cast(:closed_ids as uuid[])) and calls.id = closing.call and calls.attempts = closing.number
     and {reservations.IS_RESERVED} and calls.answered_at is null
   returning 1

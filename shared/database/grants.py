@@ -256,7 +256,7 @@ def _calls_model(*phases: Phase) -> dict[str, Grant]:
     """Calls the model in its own phases, and writes the phase runs and calls of these."""
     own_phases = RowFilter("phase", tuple(phases))
     run_start = ("model", "system_prompt", "request", "message", "context_sha256")
-    run_progress = (*run_start, "events", "completed_at")
+    run_progress = (*run_start, "completed_at")
     call_progress = (
         "sent_at",
         "received_chars",
@@ -266,6 +266,7 @@ def _calls_model(*phases: Phase) -> dict[str, Grant]:
         "input_tokens",
         "output_tokens",
         "cost_usd",
+        "events",
         "answered_at",
         "attempts",
         "failures",

@@ -77,7 +77,7 @@ class PaidCalls:
         """Records the answer and books its cost at the end of the open transaction."""
         reservation = self._reservations.get(call.id)
         if reservation is None:
-            self._unit.defer_query(call_ledger.answering(call.id, answer))
+            self._unit.defer(lambda trip: call_ledger.ask_answer(trip, call.id, answer))
             return
         attempt, is_billed = reservation.attempt, not reservation.is_unsent
         self._unit.defer(

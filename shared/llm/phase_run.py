@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
@@ -72,7 +72,10 @@ class StreamListener(Protocol):
 class _RunChanges:
     """The changes to a run that one transaction writes."""
 
-    events: list[Json] = field(default_factory=list)
+    events: dict[UUID, list[Json]] = field(default_factory=dict)
+    """By the call in whose row they are stored."""
+    answered: set[UUID] = field(default_factory=set)
+    """Calls whose events are written with their answers."""
     is_complete: bool = False
 
 
@@ -113,6 +116,7 @@ class PhaseRun:
         self._pinned_for = pinned_for
         self._interaction: Interaction | None = None
         self._has_been_answered = False
+        self._newest_answer_id: UUID | None = None
         self.repair_count = 0
         """Repairs that this run, and the runs that it resumes, recorded."""
         self._unit = lease.unit or UnitOfWork(model.database, leases.fence(lease), waits=False)
@@ -245,6 +249,7 @@ class PhaseRun:
         """
         call = await self.get_call(request.as_call())
         if call.answered_at is not None:
+            self._newest_answer_id = call.id
             answer = normalize(_restore_answer(call))
         else:
             on_delta = None if listener is None else listener.on_delta
@@ -316,8 +321,9 @@ class PhaseRun:
         await self._unit.commit_unless_waiting()
 
     def add_event(self, event: Json) -> None:
-        """Adds `event` to the interaction. The row is large, so it is written once, at the end of the transaction."""
-        self._pending_changes().events.append(event)
+        """Adds `event` at the end of the transaction, to the row of the call that was answered last."""
+        assert self._newest_answer_id is not None, "no event precedes the first answer"
+        self._pending_changes().events.setdefault(self._newest_answer_id, []).append(event)
 
     def complete(self) -> None:
         """Marks the run as complete at the end of the transaction."""
@@ -333,11 +339,20 @@ class PhaseRun:
 
     def _write_changes(self, changes: Changes, trip: RoundTrip) -> None:
         run_changes: _RunChanges = changes.of_writer[self]
-        trip.ask(
-            phase_run_store.append_events(
-                self.interaction, run_changes.events, run_changes.is_complete
-            )
-        )
+        for call_id, events in run_changes.events.items():
+            if call_id not in run_changes.answered:
+                trip.ask(call_ledger.append_events(call_id, events))
+        if run_changes.is_complete:
+            trip.ask(phase_run_store.completion(self.interaction.id))
+
+    def _record_with_events(self, call: Call, answer: CallAnswer) -> None:
+        """Records the answer, with the events that the transaction adds from now on."""
+        if call.answered_at is None:
+            self._newest_answer_id = call.id
+        run_changes = self._pending_changes()
+        run_changes.answered.add(call.id)
+        events = run_changes.events.setdefault(call.id, [])
+        self._recorder.record_answer(call, replace(answer, events=events))
 
     def defer(self, query: BoundQuery[Any]) -> None:
         """Runs the query with the next commit; its result is not needed."""
@@ -356,7 +371,7 @@ class PhaseRun:
         assert request.operation is not None
         is_billed = self._paid_calls.was_billed(call)
         cost_usd = self._model.prices.of_operation(request.operation) if is_billed else Decimal(0)
-        self._recorder.record_answer(call, CallAnswer(content, cost_usd=cost_usd))
+        self._record_with_events(call, CallAnswer(content, cost_usd=cost_usd))
 
     async def record_answer_now(
         self, session: AsyncSession, call: Call, answer: CallAnswer
@@ -482,10 +497,10 @@ class PhaseRun:
         call_answer = self._call_answer(request, answer)
 
         def write() -> None:
+            self._record_with_events(call, call_answer)
             self.add_event({"type": "answer", "call_id": str(call.id)})
             if is_last:
                 self.complete()
-            self._recorder.record_answer(call, call_answer)
             for paid_call in paid_calls:
                 self.open_call(paid_call)
 

@@ -61,7 +61,8 @@ _RESTART_SQL: Final = f"""{_INSERT_SQL}
   on conflict (id) do update
   set model = excluded.model, system_prompt = excluded.system_prompt, request = excluded.request,
     message = excluded.message, context_sha256 = excluded.context_sha256
-  where known.events = '[]' and exists (
+  where not exists (select from calls where interaction_id = known.id and answered_at is not null)
+  and exists (
     select from steps
     where id = :step_id and retried_epoch > 0 and retried_epoch = :epoch_before)
 """
@@ -96,17 +97,11 @@ _INSERT_WITH_CONTEXT: Final = CompiledStatement(_with_context_sql(_INSERT_SQL))
 _BEGIN: Final = CompiledStatement(f"{_RESTART_SQL} returning *")
 _BEGIN_WITH_CONTEXT: Final = CompiledStatement(_with_context_sql(_RESTART_SQL))
 _SELECT: Final = CompiledStatement(select(_TABLE).where(_TABLE.c.id == bindparam("id")))
-_APPEND_EVENTS: Final = CompiledStatement(
-    """
-    update llm_interactions
-    set events = events || (
-          select coalesce(jsonb_agg(event order by place), '[]')
-          from jsonb_array_elements(cast(:events as jsonb)) with ordinality as input (event, place)
-          where not events @> jsonb_build_array(event)
-        ),
-        completed_at = case when :is_complete then clock_timestamp() else completed_at end
-    where id = :of_interaction
-    """
+_COMPLETE: Final = CompiledStatement(
+    "update llm_interactions set completed_at = clock_timestamp() where id = :of_interaction"
+)
+_SELECT_EVENTS: Final = CompiledStatement(
+    select(Interaction.events.label("events")).where(_TABLE.c.id == bindparam("id"))
 )
 
 
@@ -230,18 +225,12 @@ class NewInteraction:
 
 async def _load_existing(session: AsyncSession, interaction_id: UUID) -> Interaction:
     row = await _SELECT.row(session, {"id": interaction_id})
-    interaction = Interaction(**row._asdict())
+    events = await _SELECT_EVENTS.value(session, {"id": interaction_id})
+    interaction = Interaction(**row._asdict(), events=events)
     interaction.request = (await load_requests(session, [interaction]))[interaction.id]
     return interaction
 
 
-def append_events(
-    interaction: Interaction, events: Sequence[dict[str, Any]], is_complete: bool
-) -> BoundQuery[None]:
-    """Returns the query that appends `events` in order. It skips events that an earlier, possibly lost, commit appended."""
-    params = {
-        "of_interaction": interaction.id,
-        "events": json_text(events),
-        "is_complete": is_complete,
-    }
-    return BoundQuery(_APPEND_EVENTS, params, lambda _: None)
+def completion(interaction_id: UUID) -> BoundQuery[None]:
+    """Marks the run as complete."""
+    return BoundQuery(_COMPLETE, {"of_interaction": interaction_id}, lambda _: None)

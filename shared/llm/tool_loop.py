@@ -471,11 +471,11 @@ class ToolLoop:
             storing[:] = await _storing(uses[0], result)
 
         def write() -> None:
-            for use in unrecorded:
-                self._record(use, {"call_id": str(call.id)})
             for query in storing:
                 self._run.defer(query)
             self._run.record_search(call, request, result)
+            for use in unrecorded:
+                self._record(use, {"call_id": str(call.id)})
 
         unrecorded = [use for use in uses if use.key not in self._recorded]
         if unrecorded:

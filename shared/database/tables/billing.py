@@ -2,7 +2,7 @@
 
 from datetime import date, datetime
 from decimal import Decimal
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from sqlalchemy import (
@@ -14,10 +14,15 @@ from sqlalchemy import (
     SmallInteger,
     UniqueConstraint,
     Uuid,
+    column,
+    func,
+    literal,
+    select,
     text,
+    true,
 )
-from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
+from sqlalchemy.orm import Mapped, column_property, mapped_column
 
 from shared.database.tables.base import Base, Created, Id, Json, one_of
 from shared.enums import CallKind, Phase
@@ -93,9 +98,9 @@ class PinnedContext(Base):
 class Interaction(Base):
     """One run of a phase: its request, and what has happened in it so far.
 
-    `events` is append-only: `{"type": "answer", "call_id"}` for a response of the model (whose text is stored in the
-    call ledger), `{"type": "tool_result", "tool_call_id", "name", "result" or "call_id"}` for the result of a tool,
-    `{"type": "repair", "subject", "repairs"}` for what code repaired in a response.
+    `events` is append-only, and stored in the rows of its calls: `{"type": "answer", "call_id"}` for a response of the
+    model (whose text is stored in the call ledger), `{"type": "tool_result", "tool_call_id", "name", "result" or
+    "call_id"}` for the result of a tool, `{"type": "repair", "subject", "repairs"}` for what code repaired in a response.
     """
 
     __tablename__ = "llm_interactions"
@@ -121,7 +126,8 @@ class Interaction(Base):
     """The only message, compressed with the context as dictionary; None if `request` is complete."""
     context_sha256: Mapped[bytes | None]
     """The context in `message`, if it has one."""
-    events: Mapped[list[Json]] = mapped_column(JSONB, server_default="[]")
+    if TYPE_CHECKING:  # Set below, where `Call` is defined.
+        events: Mapped[list[Json]]
     created_at: Mapped[Created]
     completed_at: Mapped[datetime | None]
 
@@ -203,5 +209,25 @@ class Call(Base):
     """Attempts that ended without a usable response, oldest first: `{"at", "epoch", "kind", "error", "response",
     "input_tokens", "output_tokens", "cost_usd"}`.
     """
+    events: Mapped[list[Json]] = mapped_column(JSONB, server_default="[]")
+    """What is written with its answer, and until the next answer of its phase run: see `Interaction`."""
     started_at: Mapped[Created]
     answered_at: Mapped[datetime | None]
+
+
+_EVENT: Final = (
+    func.jsonb_array_elements(Call.events)
+    .table_valued(column("event", JSONB), with_ordinality="place", name="stored")
+    .render_derived()
+)
+_EVENTS: Final = func.jsonb_agg(
+    aggregate_order_by(_EVENT.c.event, Call.answered_at, Call.id, _EVENT.c.place)
+)
+Interaction.events = column_property(
+    select(func.coalesce(_EVENTS, literal([], JSONB)))
+    .select_from(Call)
+    .join(_EVENT, true())
+    .where(Call.interaction_id == Interaction.id)
+    .correlate_except(Call, _EVENT)
+    .scalar_subquery()
+)

@@ -1,15 +1,20 @@
 """The migrations produce exactly the tables of the models."""
 
+from uuid import UUID
+
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import create_engine, inspect, text
+from sqlalchemy import create_engine, inspect, select, text
 
 from shared.database import migrate
-from shared.database.engine import driver_url
-from shared.database.tables import Base
+from shared.database.engine import Database, driver_url
+from shared.database.tables import Base, Interaction
 from shared.errors import PermanentError
+from shared.tools import Json
+from tests.support.api.full_agent import add_phase_run
+from tests.support.factories import make_agent, make_iteration
 
 
 def test_migrations_equal_models(database_url: str) -> None:
@@ -32,6 +37,33 @@ def test_all_migrations_can_be_downgraded_and_applied_again(database_url: str) -
         assert inspect(connection).get_table_names() == ["alembic_version"]
     engine.dispose()
     migrate.upgrade(database_url)
+
+
+async def test_the_events_of_a_phase_run_survive_a_downgrade_and_an_upgrade(
+    database: Database, database_url: str
+) -> None:
+    agent = await make_agent(database)
+    run_id = await add_phase_run(database, await make_iteration(database, agent))
+    stored = await _events(database, run_id) or []
+    assert [event.get("name", event["type"]) for event in stored] == [
+        "answer",
+        "tavilySearch",
+        "queryGraph",
+        "answer",
+    ]
+    engine = create_engine(driver_url(database_url))
+    with engine.begin() as connection:
+        command.downgrade(migrate.config_for(connection), "0003")
+        of_run = text("select events from llm_interactions where id = :id")
+        assert connection.scalar(of_run, {"id": run_id}) == stored
+    engine.dispose()
+    migrate.upgrade(database_url)
+    assert await _events(database, run_id) == stored
+
+
+async def _events(database: Database, run_id: UUID) -> list[Json] | None:
+    async with database.transaction() as session:
+        return await session.scalar(select(Interaction.events).where(Interaction.id == run_id))
 
 
 def test_a_database_of_a_newer_version_is_refused_and_left_unchanged(database_url: str) -> None:

@@ -90,7 +90,6 @@ async def _add_configuration(session: AsyncSession, agent: Agent) -> None:
             model="m",
             system_prompt="You make agents.",
             request=request,
-            events=[],
         )
     )
     await _end_step(session, step, StepStatus.COMPLETED)

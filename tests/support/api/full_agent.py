@@ -124,11 +124,9 @@ async def add_phase_run(database: Database, started: StartedIteration) -> UUID:
     """Adds an interaction with its calls to the iteration's first step; returns its id."""
     first, search, last = (uuid4() for _ in range(3))
     result = {"type": "tool_result", "tool_call_id": "t1"}
-    events = [
-        {"type": "answer", "call_id": str(first)},
+    events_of_search: list[Json] = [
         {**result, "name": "tavilySearch", "call_id": str(search)},
         {**result, "name": "queryGraph", "result": {"nodes": []}},
-        {"type": "answer", "call_id": str(last)},
     ]
     tool_call = {"id": "t1", "function": {"name": "tavilySearch", "arguments": '{"query": "x"}'}}
     messages = {
@@ -142,15 +140,20 @@ async def add_phase_run(database: Database, started: StartedIteration) -> UUID:
         model="m",
         system_prompt="You plan.",
         request={"messages": [{"role": "user", "content": "Plan."}], "tools": []},
-        events=events,
     )
     async with database.transaction() as session:
         session.add(interaction)
         await session.flush()
-        for call_id, message in messages.items():
-            answer = {"message": message, "finish_reason": "stop"}
-            session.add(_call(interaction, call_id, CallKind.LLM, answer))
-        session.add(_call(interaction, search, CallKind.SEARCH, {"results": []}))
+        for call_id in (first, search, last):
+            if call_id == search:
+                call = _call(interaction, search, CallKind.SEARCH, {"results": []})
+                call.events = events_of_search
+            else:
+                answer = {"message": messages[call_id], "finish_reason": "stop"}
+                call = _call(interaction, call_id, CallKind.LLM, answer)
+                call.events = [{"type": "answer", "call_id": str(call_id)}]
+            session.add(call)
+            await session.flush()
     return interaction.id
 
 
