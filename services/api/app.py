@@ -1,6 +1,5 @@
 """The composition root of the API service."""
 
-import gc
 from collections.abc import Sequence
 from functools import cache, partial
 from typing import Final
@@ -111,10 +110,6 @@ def serve() -> None:
     """Runs the API until SIGTERM or SIGINT."""
     settings = process.begin("api")
     app = build(settings)
-    gc.collect()
-    # Objects created during startup are never garbage. Without this, a full collection would delay
-    # a response by a tenth of a second.
-    gc.freeze()
     process.serve(app, settings, at_stop=app.state.stop)
 
 

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cached_property
@@ -34,15 +34,35 @@ from shared.enums import CallKind, Phase
 from shared.errors import TransientError
 
 _CALLS: Final = cast(Table, Call.__table__)
+
+
+@dataclass(slots=True)
+class CallRecord:
+    """What a phase run needs of a call's row; see `Call`."""
+
+    id: UUID
+    model: str | None
+    attempts: int = 0
+    provider_ref: str | None = None
+    answer: dict[str, Any] | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    reserved_usd: Decimal | None = None
+    reserved_on: date | None = None
+    failures: Sequence[dict[str, Any]] = ()
+    answered_at: datetime | None = None
+
+
+_RECORD: Final = [_CALLS.c[field.name] for field in fields(CallRecord)]
 _OPEN: Final = CompiledStatement(
-    insert(_CALLS).on_conflict_do_nothing().returning(_CALLS),
+    insert(_CALLS).on_conflict_do_nothing().returning(*_RECORD),
     columns=(
         "id", "agent_id", "iteration_id", "step_id", "interaction_id", "kind", "phase", "model",
         "request_hash", "request",
     ),
 )  # fmt: skip
 _IS_CALL: Final = _CALLS.c.id == bindparam("of_call")
-_SELECT: Final = CompiledStatement(select(_CALLS).where(_IS_CALL))
+_SELECT: Final = CompiledStatement(select(*_RECORD).where(_IS_CALL))
 _ANSWER: Final = CompiledStatement(
     update(_CALLS)
     .where(_IS_CALL, _CALLS.c.answered_at.is_(None))
@@ -139,10 +159,10 @@ def new_row(step: StepIds, interaction_id: UUID, phase: Phase, request: CallRequ
     }
 
 
-async def open_call(session: Executor, row: NewRow) -> Call:
+async def open_call(session: Executor, row: NewRow) -> CallRecord:
     """Inserts the call, or loads it if it exists. A call that has `answered_at` must not be sent again."""
     record = await _OPEN.row(session, row) or await _SELECT.row(session, {"of_call": row["id"]})
-    return Call(**record._asdict())
+    return CallRecord(*record)
 
 
 async def record_reference(session: AsyncSession, call_id: UUID, reference: str) -> None:
@@ -201,7 +221,7 @@ MAX_FAILURES: Final = 50
 
 MaxCosts = Mapping[UUID, Decimal]
 """The maximum cost of one attempt (USD), by call id."""
-OpenedCalls = tuple[Sequence[Call], Sequence[Attempt]]
+OpenedCalls = tuple[Sequence[CallRecord], Sequence[Attempt]]
 """The calls' current records, and the attempts that were reserved now."""
 
 
@@ -221,7 +241,13 @@ def open_calls(
         if day is None:
             return await _open_each(session, agent_id, rows, max_costs)
         calls = [
-            Call(**row, attempts=1, reserved_usd=max_costs[row["id"]], reserved_on=day)
+            CallRecord(
+                row["id"],
+                row["model"],
+                attempts=1,
+                reserved_usd=max_costs[row["id"]],
+                reserved_on=day,
+            )
             for row in rows
         ]
         return calls, [Attempt(call.id, agent_id, 1, day, max_costs[call.id]) for call in calls]
@@ -317,7 +343,7 @@ async def fail_attempt(
     return record if await _FAIL.rows(session, params) else None
 
 
-def was_never_sent(call: Call) -> bool:
+def was_never_sent(call: CallRecord) -> bool:
     """Whether the call has neither an answer nor an attempt."""
     return call.answered_at is None and call.attempts == 0
 

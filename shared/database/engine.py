@@ -192,17 +192,20 @@ class Database:
         if self._direct.closed:
             await self._direct.open()
         try:
-            async with self._direct.connection() as connection:
-                try:
-                    # `asyncio.wait_for` of Python 3.11, with which the pool waits, loses a cancellation that comes just
-                    # when a connection is free.
-                    _raise_if_cancelled(cancellations)
-                    yield connection
-                    _raise_if_cancelled(cancellations)
-                except asyncio.CancelledError:
-                    # It may be amid a pipeline, and would then ignore the statements of the next user.
-                    await connection.close()
-                    raise
+            # Not the pool's context manager: it commits what is no transaction.
+            connection = await self._direct.getconn()
+            try:
+                # `asyncio.wait_for` of Python 3.11, with which the pool waits, loses a cancellation that comes just
+                # when a connection is free.
+                _raise_if_cancelled(cancellations)
+                yield connection
+                _raise_if_cancelled(cancellations)
+            except asyncio.CancelledError:
+                # It may be amid a pipeline, and would then ignore the statements of the next user.
+                await connection.close()
+                raise
+            finally:
+                await self._direct.putconn(connection)
         except psycopg.errors.FeatureNotSupported as error:
             if _STALE_PLAN not in str(error):
                 raise

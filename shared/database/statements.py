@@ -293,13 +293,13 @@ class RoundTrip:
     _computations: list[tuple[Callable[[], Any], PendingResult[Any]]] = field(default_factory=list)
 
     def ask(self, query: BoundQuery[T]) -> PendingResult[T]:
-        answer = PendingResult[T]()
+        answer: PendingResult[T] = PendingResult()
         self._queries.append(_Asked(query, partial(setattr, answer, "value")))
         return answer
 
     def ask_first(self, query: BoundQuery[T]) -> PendingResult[T]:
         """Like `ask`, before what was asked so far."""
-        answer = PendingResult[T]()
+        answer: PendingResult[T] = PendingResult()
         self._queries.insert(0, _Asked(query, partial(setattr, answer, "value")))
         return answer
 
@@ -309,13 +309,13 @@ class RoundTrip:
         It must call `roll_back()` if the result of a part forbids writing. Unless the trip commits, each part is a statement
         of its own, and the result is None if it was rolled back. A trip can have parts of one statement only.
         """
-        answer = PendingResult[Any]()
+        answer: PendingResult[Any] = PendingResult()
         self._queries.append(_Part(merge, part, partial(setattr, answer, "value")))
         return answer
 
     def then(self, compute: Callable[[], T]) -> PendingResult[T]:
         """What `compute` returns when all results of the trip are there."""
-        answer = PendingResult[T]()
+        answer: PendingResult[T] = PendingResult()
         self._computations.append((compute, answer))
         return answer
 

@@ -64,16 +64,20 @@ _UPDATE_LINK: Final = CompiledStatement(
     .values(unsupported_since=None, updated_at=func.clock_timestamp()),
     columns=("properties", "seal"),
 )
-# A node that is found was not merged into another one. The limits keep PostgreSQL from reading all rows of the agent and
-# joining in another way.
+# A node that is found was not merged into another one. The next edge in the order of the unique index is read, because in
+# the search for equal columns PostgreSQL chooses among several indexes, and a graph that it has not analysed yet makes it
+# choose one that lists all edges of a node. The limit keeps it from reading all nodes of the agent.
 _LOOK_UP_ENDS: Final = CompiledStatement(f"""
     select given.place, node.id, node.type, edge.id is not null as are_joined
     from jsonb_to_recordset(cast(:edges as jsonb))
       as given (place int, type text, source_id uuid, target_id uuid)
     left join lateral (
-        select id from graph_edges where agent_id = {OWNED_AGENT_ID_SQL} and type = given.type
-          and source_id = given.source_id and target_id = given.target_id limit 1
-    ) as edge on true
+        select id, agent_id, type, source_id, target_id from graph_edges
+        where (agent_id, type, source_id, target_id)
+          >= ({OWNED_AGENT_ID_SQL}, given.type, given.source_id, given.target_id)
+        order by agent_id, type, source_id, target_id limit 1
+    ) as edge on (edge.agent_id, edge.type, edge.source_id, edge.target_id)
+      = ({OWNED_AGENT_ID_SQL}, given.type, given.source_id, given.target_id)
     cross join lateral (
         select id, type from graph_nodes
         where {IS_OWNED_SQL} and id = any(array[given.source_id, given.target_id]) limit 2

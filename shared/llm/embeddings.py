@@ -8,10 +8,9 @@ from typing import Final
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing import embedding_cache
-from shared.billing.call_ledger import CallAnswer
+from shared.billing.call_ledger import CallAnswer, CallRecord
 from shared.billing.embedding_cache import EmbeddingRequest, Vector
 from shared.database import pgvector
-from shared.database.tables import Call
 from shared.errors import PermanentError, VigilError
 from shared.llm.model_server import REFUSED_REQUEST
 from shared.llm.phase_run import PhaseRun
@@ -97,7 +96,7 @@ class Embeddings:
 
         await run.record_in_session(write)
 
-    async def _send(self, call: Call, request: EmbeddingRequest) -> CallAnswer:
+    async def _send(self, call: CallRecord, request: EmbeddingRequest) -> CallAnswer:
         ask = partial(self._embedder.embed, request)
         answer = await self.run.send(call, ask, is_needed=False)
         cost_usd = self.run.prices.tokens_usd(request.model, answer.input_tokens, 0)

@@ -10,11 +10,10 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing import budgets, call_ledger, reservations
-from shared.billing.call_ledger import CallAnswer, CallRequest, Failure, NewRow
+from shared.billing.call_ledger import CallAnswer, CallRecord, CallRequest, Failure, NewRow
 from shared.billing.reservations import Attempt
 from shared.database.engine import Database
 from shared.database.statements import Executor, RoundTrip
-from shared.database.tables import Call
 from shared.database.unit_of_work import Changes, Note, UnitOfWork
 from shared.errors import TransientError, VigilError
 from shared.workflow.leases import Lease
@@ -40,7 +39,7 @@ class PaidCalls:
         self._max_costs_usd: dict[UUID, Decimal] = {}
         self._reservations: dict[UUID, _Reservation] = {}
 
-    def register(self, call: Call, max_cost_usd: Decimal, reserved: Attempt | None) -> None:
+    def register(self, call: CallRecord, max_cost_usd: Decimal, reserved: Attempt | None) -> None:
         """Registers the maximum cost of one attempt of `call`, and the attempt that was just reserved, if any."""
         self._max_costs_usd[call.id] = max_cost_usd
         if reserved is not None:
@@ -57,7 +56,7 @@ class PaidCalls:
             self._reservations[call.id] = _Reservation(attempt, is_unsent=False)
 
     @asynccontextmanager
-    async def attempt(self, call: Call, *, is_needed: bool = True) -> AsyncIterator[None]:
+    async def attempt(self, call: CallRecord, *, is_needed: bool = True) -> AsyncIterator[None]:
         """Context of one attempt of `call`, which may be billed.
 
         Raises BudgetUsedUpError, or TransientError if the budget may suffice soon or if the work can go on without the call
@@ -73,7 +72,7 @@ class PaidCalls:
             reservation.is_unsent = error.unbilled
             raise
 
-    def record_answer(self, call: Call, answer: CallAnswer) -> None:
+    def record_answer(self, call: CallRecord, answer: CallAnswer) -> None:
         """Records the answer and books its cost at the end of the open transaction."""
         reservation = self._reservations.get(call.id)
         if reservation is None:
@@ -86,7 +85,7 @@ class PaidCalls:
             )
         )
 
-    def settle(self, call: Call, cost_usd: Decimal | None) -> None:
+    def settle(self, call: CallRecord, cost_usd: Decimal | None) -> None:
         """Books the cost of a call whose answer is recorded, at the end of the transaction. None: the cost is unknown."""
         reservation = self._reservations.get(call.id)
         if reservation is None:
@@ -98,7 +97,7 @@ class PaidCalls:
         )
         self._unit.defer_query(reservations.settle_query(closing))
 
-    async def record_failure(self, call: Call, epoch: int, failure: Failure) -> None:
+    async def record_failure(self, call: CallRecord, epoch: int, failure: Failure) -> None:
         """Records that the last attempt of `call` failed, books its cost, and commits."""
         reservation = self._reservations.pop(call.id, None)
         if reservation is None:
@@ -108,14 +107,14 @@ class PaidCalls:
                 session, reservation.attempt, epoch, failure
             )
         if error_record is not None:
-            call.failures = [*(call.failures or ()), error_record]
+            call.failures = [*(call.failures), error_record]
 
-    def was_billed(self, call: Call) -> bool:
+    def was_billed(self, call: CallRecord) -> bool:
         """Whether an attempt of this run may have been billed."""
         reservation = self._reservations.get(call.id)
         return reservation is None or not reservation.is_unsent
 
-    async def release_unbilled(self, call: Call) -> None:
+    async def release_unbilled(self, call: CallRecord) -> None:
         """Releases the reservation of `call` if the attempt certainly cost nothing."""
         reservation = self._reservations.get(call.id)
         if reservation is not None and reservation.is_unsent:
@@ -159,7 +158,7 @@ class CallRecorder:
         self._new_row = new_row
         self._max_cost_usd = max_cost_usd
         self._uncommitted: set[str] = set()
-        self._opened: dict[str, Call] = {}
+        self._opened: dict[str, CallRecord] = {}
 
     def open_call(self, request: CallRequest) -> None:
         """Inserts the call's record and reserves its maximum cost with the next commit.
@@ -174,7 +173,7 @@ class CallRecorder:
         requests[request.hash] = request
         self._uncommitted.add(request.hash)
 
-    async def get_call(self, request: CallRequest) -> Call:
+    async def get_call(self, request: CallRequest) -> CallRecord:
         """Returns the call's committed record. Usually an earlier transaction has written it."""
         if request.hash in self._uncommitted:
             await self._unit.commit()
@@ -183,12 +182,12 @@ class CallRecorder:
             await self._unit.commit()
         return self._opened[request.hash]
 
-    def record_answer(self, call: Call, answer: CallAnswer) -> None:
+    def record_answer(self, call: CallRecord, answer: CallAnswer) -> None:
         """Records the answer and its cost at the end of the open transaction."""
         self._paid_calls.record_answer(call, answer)
 
     async def record_answer_now(
-        self, session: AsyncSession, call: Call, answer: CallAnswer
+        self, session: AsyncSession, call: CallRecord, answer: CallAnswer
     ) -> None:
         """Records the answer now, because the transaction reads it, and its cost at the end of the transaction."""
         await call_ledger.answer_call(session, call.id, answer)

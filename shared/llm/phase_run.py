@@ -13,11 +13,11 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.agents import agents
 from shared.agents.contexts import StepGroup
 from shared.billing import call_ledger
-from shared.billing.call_ledger import CallAnswer, CallRequest, Failure, NewRow
+from shared.billing.call_ledger import CallAnswer, CallRecord, CallRequest, Failure, NewRow
 from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
 from shared.database.statements import BoundQuery, RoundTrip, Transaction
-from shared.database.tables import Agent, Call, Interaction
+from shared.database.tables import Agent, Interaction
 from shared.database.text import error_text
 from shared.database.unit_of_work import Changes, UnitOfWork
 from shared.enums import Phase
@@ -270,7 +270,11 @@ class PhaseRun:
         return call.id, answer
 
     async def send(
-        self, call: Call, ask: Callable[[ResumableCall], Awaitable[T]], *, is_needed: bool = True
+        self,
+        call: CallRecord,
+        ask: Callable[[ResumableCall], Awaitable[T]],
+        *,
+        is_needed: bool = True,
     ) -> T:
         """Sends `call` with `ask` and returns its result. Raises what `ask` raises.
 
@@ -345,7 +349,7 @@ class PhaseRun:
         if run_changes.is_complete:
             trip.ask(phase_run_store.completion(self.interaction.id))
 
-    def _record_with_events(self, call: Call, answer: CallAnswer) -> None:
+    def _record_with_events(self, call: CallRecord, answer: CallAnswer) -> None:
         """Records the answer, with the events that the transaction adds from now on."""
         if call.answered_at is None:
             self._newest_answer_id = call.id
@@ -362,11 +366,11 @@ class PhaseRun:
         """See `CallRecorder.open_call`."""
         self._recorder.open_call(request)
 
-    async def get_call(self, request: CallRequest) -> Call:
+    async def get_call(self, request: CallRequest) -> CallRecord:
         """Returns the call's committed record. Afterwards no write of this run is uncommitted."""
         return await self._recorder.get_call(request)
 
-    def record_search(self, call: Call, request: CallRequest, content: Json) -> None:
+    def record_search(self, call: CallRecord, request: CallRequest, content: Json) -> None:
         """Records the result of a search. A search that was refused costs nothing."""
         assert request.operation is not None
         is_billed = self._paid_calls.was_billed(call)
@@ -374,7 +378,7 @@ class PhaseRun:
         self._record_with_events(call, CallAnswer(content, cost_usd=cost_usd))
 
     async def record_answer_now(
-        self, session: AsyncSession, call: Call, answer: CallAnswer
+        self, session: AsyncSession, call: CallRecord, answer: CallAnswer
     ) -> None:
         """Records an answer that the same transaction reads from the ledger."""
         await self._recorder.record_answer_now(session, call, answer)
@@ -396,7 +400,7 @@ class PhaseRun:
             max_output = self._model.max_output_tokens[self.phase]
         return prices.max_cost_usd(request.model or "", len(request.canonical), max_output)
 
-    def _in_flight(self, call: Call, *, is_needed: bool) -> ResumableCall:
+    def _in_flight(self, call: CallRecord, *, is_needed: bool) -> ResumableCall:
         """Returns `call` in the form that the provider needs."""
 
         async def record_reference(reference: str) -> None:
@@ -409,7 +413,7 @@ class PhaseRun:
         return ResumableCall(_key(call), call.provider_ref, record_reference, attempt, progressed)
 
     @asynccontextmanager
-    async def _attempt(self, call: Call, *, is_needed: bool) -> AsyncIterator[None]:
+    async def _attempt(self, call: CallRecord, *, is_needed: bool) -> AsyncIterator[None]:
         """Context of one attempt of `call`. Records an attempt without a usable answer, with its cost.
 
         Raises PermanentError after MAX_TIMEOUTS timeouts.
@@ -424,7 +428,7 @@ class PhaseRun:
                 await self._check_timeouts(call, error)
             raise
 
-    async def _record_failure(self, call: Call, error: BaseException) -> None:
+    async def _record_failure(self, call: CallRecord, error: BaseException) -> None:
         cause = error if isinstance(error, AnswerError) else error.__cause__
         if not isinstance(cause, AnswerError) or cause.is_recorded:
             return
@@ -443,7 +447,7 @@ class PhaseRun:
         )
         await self._paid_calls.record_failure(call, self.lease.epoch, failure)
 
-    async def _check_timeouts(self, call: Call, cause: AnswerError | None = None) -> None:
+    async def _check_timeouts(self, call: CallRecord, cause: AnswerError | None = None) -> None:
         """Raises PermanentError if too many attempts of `call` timed out since the user last requested a retry."""
         timeouts = await self._recent_failures(call, FailureKind.TIMEOUT, MAX_TIMEOUTS)
         if timeouts:
@@ -454,7 +458,7 @@ class PhaseRun:
             ) from cause
 
     async def _check_unanswered(
-        self, call: Call, limit: int | None, cause: AnswerError | None = None
+        self, call: CallRecord, limit: int | None, cause: AnswerError | None = None
     ) -> None:
         if limit is None:
             return
@@ -464,12 +468,14 @@ class PhaseRun:
                 f"the model gave no answer in {len(failures)} tries; the last time: {failures[-1]['error']}"
             ) from cause
 
-    async def _recent_failures(self, call: Call, kind: FailureKind, minimum: int) -> Sequence[Json]:
+    async def _recent_failures(
+        self, call: CallRecord, kind: FailureKind, minimum: int
+    ) -> Sequence[Json]:
         """Returns the failures of `kind` since the user last requested a retry of the call's step.
 
         Empty if there are fewer than `minimum`.
         """
-        failures = [failure for failure in call.failures or () if failure["kind"] == kind]
+        failures = [failure for failure in call.failures if failure["kind"] == kind]
         if len(failures) < minimum:
             return ()
         async with self.transaction() as session:
@@ -488,7 +494,7 @@ class PhaseRun:
     async def _record_answer(
         self,
         request: ChatRequest,
-        call: Call,
+        call: CallRecord,
         answer: ChatAnswer,
         *,
         is_last: bool,
@@ -518,16 +524,16 @@ class PhaseRun:
         )
 
 
-def _key(call: Call) -> str:
+def _key(call: CallRecord) -> str:
     """Returns the idempotency key of the next attempt.
 
     After an unusable answer it is a new one, because a server that supports the key would repeat that answer.
     """
-    unusable = sum(failure["kind"] in COMPLETE_KINDS for failure in call.failures or ())
+    unusable = sum(failure["kind"] in COMPLETE_KINDS for failure in call.failures)
     return f"{call.id}-{unusable}" if unusable else str(call.id)
 
 
-def _restore_answer(call: Call) -> ChatAnswer:
+def _restore_answer(call: CallRecord) -> ChatAnswer:
     assert call.answer is not None
     return ChatAnswer(
         call.answer["message"], call.answer["finish_reason"], call.input_tokens, call.output_tokens

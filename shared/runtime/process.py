@@ -1,6 +1,7 @@
 """Runs one service as a process: logging, signals, health endpoints, shutdown."""
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -21,6 +22,10 @@ from shared.runtime import connection_limits, logging
 from shared.runtime.settings import InvalidSettingError, Settings, load_settings
 
 READY_CHECK_SECONDS = 3.0
+_YOUNG_OBJECTS = 10_000
+"""Objects that are created between two runs of the garbage collector. With Python's 700, it takes a twentieth of the
+processor time of a service.
+"""
 
 log = logging.logger(__name__)
 
@@ -134,6 +139,11 @@ def serve(app: object, settings: Settings, *, at_stop: Callable[[], None] | None
     # After its shutdown, uvicorn raises the signal again that stopped it.
     for stop in (signal.SIGTERM, signal.SIGINT):
         signal.signal(stop, _exit)
+    gc.collect()
+    # Objects created during startup are never garbage. Without this, a full collection would delay
+    # a response by a tenth of a second.
+    gc.freeze()
+    gc.set_threshold(_YOUNG_OBJECTS)
     try:
         server.run()
     except SystemExit:

@@ -10,8 +10,8 @@ from typing import Any, Final
 from uuid import uuid4
 
 from shared import derived_events
+from shared.billing.call_ledger import CallRecord
 from shared.database.statements import BoundQuery, CompiledStatement, PendingResult, RoundTrip
-from shared.database.tables import Call
 from shared.events.envelope import Event
 from shared.failpoints import Failpoint, failpoint
 from shared.workflow.leases import Lease
@@ -23,7 +23,7 @@ def _ledger_off() -> None:
 
     get_call = PhaseRun.get_call
 
-    async def get_call_without_response(self: PhaseRun, request: Any) -> Call:
+    async def get_call_without_response(self: PhaseRun, request: Any) -> CallRecord:
         call = await get_call(self, request)
         call.answer = call.answered_at = None
         return call
