@@ -7,7 +7,7 @@ does not pay for them again. A value that needs no repair is returned unchanged,
 import json
 import re
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import (
@@ -274,13 +274,14 @@ class _Fitter:
         fields = _fields(shape)
         fit: dict[str, Any] = {}
         extra: dict[str, Any] = {}
-        for key, inner in sorted(value.items(), key=lambda item: not _is_exact(shape, item[0])):
+        exact_keys = _exact_keys(shape)
+        for key, inner in sorted(value.items(), key=lambda item: item[0] not in exact_keys):
             field_of_key = fields.get(normalize_key(key))
             if field_of_key is None or field_of_key[0] in fit:
                 extra[key] = inner
                 continue
             alias, field_info = field_of_key
-            if not _is_exact(shape, key):
+            if key not in exact_keys:
                 self.repairs.add(f"{_path(where, key)} was read as {alias}.")
             if (
                 inner is None
@@ -328,9 +329,9 @@ class _Fitter:
         if len(value) > _MAX_WRAPPER_KEYS:
             return value
         for key, inner in value.items():
-            other_keys = {normalize_key(other_key) for other_key in value if other_key != key}
             if normalize_key(key) in fields or not isinstance(inner, dict | str):
                 continue
+            other_keys = {normalize_key(other_key) for other_key in value if other_key != key}
             is_wrapper = normalize_key(key) in _WRAPPERS and other_keys <= _WRAPPER_SIBLINGS
             alone = self.salvage and not other_keys and isinstance(inner, dict)
             inside = self._parsed(inner, where) if is_wrapper or alone else None
@@ -508,10 +509,10 @@ def _fields(shape: type[BaseModel]) -> Mapping[str, tuple[str, FieldInfo]]:
     return names
 
 
-def _is_exact(shape: type[BaseModel], key: str) -> bool:
-    return key in shape.model_fields or any(
-        field_info.alias == key for field_info in shape.model_fields.values()
-    )
+@cache
+def _exact_keys(shape: type[BaseModel]) -> Collection[str | None]:
+    fields = shape.model_fields
+    return {*fields, *(field_info.alias for field_info in fields.values())}
 
 
 def _plain(annotation: Any) -> Any:
