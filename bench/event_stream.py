@@ -28,6 +28,7 @@ from bench.support import create_owner_token, provision, running_engines
 from shared.agents import agents
 from shared.database.engine import Database
 from shared.events.models import QueryCompleted
+from shared.events.stream_reader import StreamPosition
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 
@@ -169,7 +170,7 @@ class StreamClient:
         if event["agent_id"] not in self.agent_ids:
             self.foreign_events += 1
         self.received.append(event["nodes"])
-        self.stream_positions.append(int(self.last_event_id or 0))
+        self.stream_positions.append(StreamPosition.parse(self.last_event_id or "0").sequence)
         occurred_at = datetime.fromisoformat(event["occurred_at"])
         self.latency_seconds.append((datetime.now(UTC) - occurred_at).total_seconds())
 

@@ -23,7 +23,13 @@ from cli.errors import AwayError, BadInputError, CommandError
 from cli.options import Data, Url
 from cli.render.console import err, harmless_json, out
 from cli.render.iterations import line_of, short
-from shared.events.stream_reader import StoredEvent, connect_reader, follow, parse_subject_pattern
+from shared.events.stream_reader import (
+    StoredEvent,
+    StreamPosition,
+    connect_reader,
+    follow,
+    parse_subject_pattern,
+)
 
 RECONNECT_SECONDS: Final = 1.0
 GAP: Final = "gap"
@@ -94,10 +100,13 @@ class AgentNames:
 
 @dataclass(frozen=True)
 class Start:
-    """Where to start: after a stream sequence, or at a moment. Neither means from now on."""
+    """Where to start: after a position in the stream, or at a moment. Neither means from now on."""
 
-    after: int | None = None
+    after: StreamPosition | None = None
     since: datetime | None = None
+
+
+_BEGINNING: Final = Start(after=StreamPosition(0))
 
 
 @dataclass(frozen=True)
@@ -143,7 +152,7 @@ class Tail:
             async for event in follow(
                 nats,
                 self.pattern,
-                from_sequence=None if start.after is None else start.after + 1,
+                from_sequence=None if start.after is None else start.after.sequence + 1,
                 since=start.since,
             ):
                 if agent_id is None or event.agent_id == agent_id:
@@ -160,7 +169,7 @@ class Tail:
 
     def _start(self) -> Start:
         if self.from_start:
-            return Start(after=0)
+            return _BEGINNING
         if self.since_seconds is None:
             return Start()
         return Start(since=datetime.now(UTC) - timedelta(seconds=self.since_seconds))
@@ -214,10 +223,10 @@ class ApiEventStream:
 
     def _handle(self, event: ServerSentEvent) -> Iterator[StoredEvent]:
         self._is_away = False
-        if event.event == GAP and self._start != Start(after=0):
+        if event.event == GAP and self._start != _BEGINNING:
             _print_gap(json.loads(event.data))
         if event.id:
-            self._start = replace(self._start, after=int(event.id), since=None)
+            self._start = replace(self._start, after=StreamPosition.parse(event.id), since=None)
         if event.data and event.event not in (GAP, END):
             yield _stored_event(event)
 
@@ -228,13 +237,10 @@ class ApiEventStream:
 
 
 def _stored_event(event: ServerSentEvent) -> StoredEvent:
-    """As read from the stream. The API does not send when it was stored, so the time of the event is used."""
-    stored_event = StoredEvent(int(event.id), event.event, datetime.now(UTC), event.data.encode())
-    return (
-        replace(stored_event, stored_at=stored_event.event.occurred_at)
-        if stored_event.event
-        else stored_event
-    )
+    """As read from the stream."""
+    position = StreamPosition.parse(event.id)
+    stored_at = position.stored_at or datetime.now(UTC)
+    return StoredEvent(position.sequence, event.event, stored_at, event.data.encode())
 
 
 def _print_gap(gap: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from cli.local.errors import EngineError
 from cli.local.ports import LOOPBACK, free_port, is_free
 from cli.local.processes import find_orphans, stop_orphans
 
+SYNC_INTERVAL: Final = "2s"
 MAX_FILE_STORE_BYTES: Final = 8 * 1024**3
 """For all streams together; the stream's own limit is smaller."""
 
@@ -95,14 +96,17 @@ class EmbeddedNats(Engine):
         return [str(nats_server()), "--config", str(self.config)]
 
     def _configuration(self) -> str:
-        """The format accepts JSON values; `sync_interval` exists in the file only, not as an option."""
+        """The format accepts JSON values; `sync_interval` exists in the file only, not as an option.
+
+        What a power failure takes of the newest events, the reconciler publishes again.
+        """
         jetstream: dict[str, Any] = {
             "store_dir": str(self.data),
             "max_file_store": MAX_FILE_STORE_BYTES,
             "max_memory_store": MAX_MEMORY_STORE_BYTES,
         }
         if self.durable:
-            jetstream["sync_interval"] = "always"
+            jetstream["sync_interval"] = SYNC_INTERVAL
         configuration = {
             "server_name": self._server_name,
             "listen": f"{LOOPBACK}:{self.port}",

@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+import re
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from ssl import SSLError
 from typing import Any, Final
@@ -35,6 +36,8 @@ FETCH_SECONDS = 2.0
 RETRY_SECONDS = 0.5
 BATCH = 100
 MAX_ERRORS_KEPT = 20
+MAX_SEQUENCE: Final = 2**63 - 1
+_POSITION: Final = re.compile(r"(\d{1,19})(?:-(\d{1,14}))?", re.ASCII)
 
 _EPHEMERAL: dict[str, Any] = {
     "ack_policy": AckPolicy.NONE,
@@ -45,6 +48,44 @@ _EPHEMERAL: dict[str, Any] = {
 """A reader's consumer is not shared, and is removed when the reader disconnects."""
 
 
+_ABOUT_A_MILLISECOND: Final = timedelta(milliseconds=2)
+"""NATS reports times in several forms, which are rounded differently."""
+
+
+@dataclass(frozen=True)
+class StreamPosition:
+    """A position of a reader: it has had everything up to `sequence`.
+
+    After a power failure, NATS may have lost its newest events, and then it uses their sequences again. `stored_at` tells
+    which event the reader has had: an event that is stored later has a later time.
+    """
+
+    sequence: int
+    stored_at: datetime | None = None
+    """Of the event with that sequence, to the millisecond. None if there is none, or it is unknown."""
+
+    def __str__(self) -> str:
+        if self.stored_at is None:
+            return str(self.sequence)
+        return f"{self.sequence}-{round(self.stored_at.timestamp() * 1000)}"
+
+    @classmethod
+    def parse(cls, text: str) -> "StreamPosition":
+        """Parses what `str` returns. Raises ValueError."""
+        match = _POSITION.fullmatch(text)
+        if match is None or int(match[1]) > MAX_SEQUENCE:
+            raise ValueError(f"{text[:40]!r} is no position in the stream")
+        if match[2] is None:
+            return cls(int(match[1]))
+        return cls(int(match[1]), datetime.fromtimestamp(int(match[2]) / 1000, UTC))
+
+    def is_at(self, event: "StoredEvent") -> bool:
+        """Whether `event` is the event that the reader has had last."""
+        return self.sequence == event.sequence and (
+            self.stored_at is None or abs(event.stored_at - self.stored_at) <= _ABOUT_A_MILLISECOND
+        )
+
+
 @dataclass(frozen=True)
 class StoredEvent:
     """An event as stored in the stream."""
@@ -53,6 +94,11 @@ class StoredEvent:
     subject: str
     stored_at: datetime
     payload: bytes
+
+    @property
+    def position(self) -> StreamPosition:
+        """The position after this event."""
+        return StreamPosition(self.sequence, self.stored_at)
 
     @cached_property
     def event(self) -> Event | None:
@@ -142,12 +188,16 @@ async def follow(
     Raises PermanentError if there is no stream.
     """
     start = await _start(client, from_sequence, since, last)
+    position: StreamPosition | None = None
     while True:
         try:
+            if position is not None:
+                sequence = await StreamHistory(client).find(position)
+                start = start_at_sequence(sequence + 1)
             async with aclosing(read_batches(client, start, pattern)) as stream:
                 async for batch in stream:
                     for stored_event in batch:
-                        start = start_at_sequence(stored_event.sequence + 1)
+                        position = stored_event.position
                         yield stored_event
         except TransientError:
             # NATS is unavailable, or has restarted and lost the consumer, which is kept in memory.
@@ -261,6 +311,23 @@ class StreamHistory:
         With a replicated stream, a lagging replica may answer, so an empty list may mean none yet.
         """
         return await self._request(seq=sequence + 1, batch=max_events, max_bytes=max_bytes)
+
+    async def find(self, position: StreamPosition) -> int:
+        """The sequence after which a reader at `position` continues. It is another one if NATS has lost the event at the
+        position: that before the first event that was stored later. If the event has expired, that cannot be told.
+        """
+        if position.stored_at is None:
+            return position.sequence
+        following = await self._request(seq=max(position.sequence, 1), batch=1)
+        if following and (
+            following[0].sequence > position.sequence or position.is_at(following[0])
+        ):
+            return position.sequence
+        before = await self.last_before(position.stored_at + _ABOUT_A_MILLISECOND)
+        if before is not None:
+            return before
+        state = await self.state()
+        return 0 if state is None else state.last
 
     async def last_before(self, moment: datetime) -> int | None:
         """Sequence before the first event since `moment`; None if there is none since then."""

@@ -18,6 +18,7 @@ from httpx_sse import ServerSentEvent, aconnect_sse
 from bench.api_process import ApiProcess
 from services.api.app import build
 from shared.events.models import InsightCompleted, QueryCompleted
+from shared.events.stream_reader import StreamPosition
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from tests.support.api.signed_in import create_token
@@ -201,4 +202,4 @@ async def eventually(condition: Callable[[], bool], what: str) -> None:
 
 
 def ids_of(events: Sequence[ServerSentEvent]) -> list[int]:
-    return [int(event.id) for event in events]
+    return [StreamPosition.parse(event.id).sequence for event in events]

@@ -1,6 +1,5 @@
 """Server-Sent Events of the event stream."""
 
-from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 from uuid import UUID
@@ -21,15 +20,14 @@ from services.api.streaming.event_hub import EventHub
 from services.api.streaming.event_stream import EventFilter, EventStream, Listener, StartAt
 from shared.errors import TransientError
 from shared.events.envelope import Utc
-from shared.events.stream_reader import parse_subject_pattern
+from shared.events.stream_reader import StreamPosition, parse_subject_pattern
 
 router = APIRouter(tags=["events"])
 
-MAX_SEQUENCE: Final = 2**63 - 1
 MAX_PATTERNS: Final = 20
 STREAM: Final[dict[int | str, dict[str, Any]]] = {
     200: {
-        "description": "Server-Sent Events without end: `id` is the event's place in the stream, `event` its name, `data` "
+        "description": "Server-Sent Events without end: `id` is the position after the event, `event` its name, `data` "
         "the event as JSON. Besides: `gap`, where events that were asked for are no longer kept, and `end`, with the "
         "reason, before the stream is cut off.",
         "content": {EventStream.media_type: {"schema": {"type": "string"}}},
@@ -37,8 +35,11 @@ STREAM: Final[dict[int | str, dict[str, Any]]] = {
     **problems(HTTPStatus.NOT_FOUND),
 }
 
-Sequence = Annotated[int | None, Query(ge=0, le=MAX_SEQUENCE)]
-LastEventId = Annotated[int | None, Header(ge=0, le=MAX_SEQUENCE)]
+_Position = Annotated[str, AfterValidator(StreamPosition.parse)]
+After = Annotated[
+    _Position | None, Query(description="As the header Last-Event-ID, which comes before it.")
+]
+LastEventId = Annotated[_Position | None, Header()]
 Patterns = Annotated[
     tuple[Annotated[str, AfterValidator(parse_subject_pattern)], ...],
     Query(
@@ -51,14 +52,12 @@ Patterns = Annotated[
 
 def _stream_start(
     last_event_id: LastEventId = None,
-    after: Annotated[
-        Sequence, Query(description="As the header Last-Event-ID, which comes before it.")
-    ] = None,
+    after: After = None,
     since: Annotated[
         Utc | None, Query(description="Where neither is given: from that moment on.")
     ] = None,
 ) -> StartAt:
-    values: tuple[int | datetime | None, ...] = (last_event_id, after, since)
+    values: tuple[Any, ...] = (last_event_id, after, since)
     return next((item for item in values if item is not None), None)
 
 

@@ -7,7 +7,7 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
@@ -27,6 +27,7 @@ from shared.events.stream_admin import Queue
 from shared.events.stream_reader import (
     StoredEvent,
     StreamHistory,
+    StreamPosition,
     StreamState,
     connect_reader,
     read_batches,
@@ -73,17 +74,17 @@ OPENING: Final = format_sse_event(comment="vigil", retry=RETRY_MILLISECONDS)
 
 
 def event_frame(event: StoredEvent) -> bytes:
-    """Encodes a stored event as an SSE frame: its sequence, its name, and its JSON."""
+    """Encodes a stored event as an SSE frame: its position, its name, and its JSON."""
     data = event.payload.decode(errors="replace")
-    return format_sse_event(id=str(event.sequence), event=event.subject, data_str=data)
+    return format_sse_event(id=str(event.position), event=event.subject, data_str=data)
 
 
-def position_frame(sequence: int) -> bytes:
+def position_frame(position: StreamPosition) -> bytes:
     """Encodes a client's position before its first event, so that it can reconnect there.
 
     Clients see no event.
     """
-    return format_sse_event(id=str(sequence))
+    return format_sse_event(id=str(position))
 
 
 def end_frame(why: str, detail: str) -> bytes:
@@ -130,6 +131,8 @@ class EventHub:
         self._owners = owners
         self._history: StreamHistory | None = None
         self._made_at: datetime | None = None
+        self._newest: StoredEvent | None = None
+        """The newest event that was read of the stream."""
         self._logged_outage: str | None = None
         self._reading_back = asyncio.Semaphore(MAX_READING_BACK)
 
@@ -160,6 +163,19 @@ class EventHub:
     async def queues(self) -> list[Queue]:
         """Returns the queue of each consumer. Raises TransientError while that is unknown."""
         return await self._stream().queues()
+
+    @property
+    def end(self) -> StreamPosition:
+        """The position at the end of the buffer."""
+        last = self.window.last
+        is_known = self._newest is not None and self._newest.sequence == last
+        return self._newest.position if self._newest and is_known else StreamPosition(last)
+
+    async def find(self, position: StreamPosition) -> int:
+        """Returns the sequence after which a client at `position` continues. Raises TransientError."""
+        if self._newest is not None and position.is_at(self._newest):
+            return position.sequence
+        return await self._stream().find(position)
 
     async def last_before(self, moment: datetime) -> int:
         """Returns the position for events since `moment`. Raises TransientError."""
@@ -196,7 +212,7 @@ class EventHub:
             self._history = StreamHistory(client)
             try:
                 state = await self.stream_state()
-                self._begin(state)
+                await self._begin(state)
                 self._logged_outage = None
                 async with aclosing(
                     read_batches(client, start_at_sequence(self.window.last + 1))
@@ -208,24 +224,29 @@ class EventHub:
             finally:
                 self._history = None
 
-    def _begin(self, state: StreamState) -> None:
-        """Returns where to start: at the end of the buffer, or, in a new stream, so that its newest
-        events are in it.
+    async def _begin(self, state: StreamState) -> None:
+        """Continues at the end of the buffer, or, in a new stream, so that its newest events are in it.
+
+        If NATS has lost its newest events, clients continue after those that it has kept.
         """
         before_first = state.first - 1
-        if not self._continues(state):
-            position = max(before_first, state.last - self.window.max_events)
-            self.window.begin(position, new_stream_from=before_first)
-            self._made_at, self.is_live = state.made_at, False
+        kept = await self._stream().find(self.end) if self._made_at == state.made_at else None
+        if kept is None or kept > state.last:
+            after = max(before_first, state.last - self.window.max_events)
+            self._begin_anew(state, after, new_stream_from=before_first)
+        elif kept < self.window.last:
+            # No client may be ahead of the buffer, which notices if events are lost again.
+            after = max(kept, before_first)
+            self._begin_anew(state, after, new_stream_from=after, has_lost_newest=True)
         elif self.window.last < before_first:
             self.window.begin(before_first)
         if self.window.last >= state.last:
             self._go_live()
         self._notify()
 
-    def _continues(self, state: StreamState) -> bool:
-        """Returns whether this is the stream that the buffer was filled from, without a gap."""
-        return self._made_at == state.made_at and self.window.last <= state.last
+    def _begin_anew(self, state: StreamState, after: int, **stream: Any) -> None:
+        self.window.begin(after, **stream)
+        self._made_at, self._newest, self.is_live = state.made_at, None, False
 
     def _go_live(self) -> None:
         self.is_live = True
@@ -235,6 +256,7 @@ class EventHub:
         if batch:
             events = await self._parse(batch)
             self.window.extend(events, batch[0].sequence, batch[-1].sequence)
+            self._newest = batch[-1]
             self._notify()
 
     async def _parse(self, batch: Sequence[StoredEvent]) -> list[BufferedEvent]:

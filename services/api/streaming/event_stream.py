@@ -14,7 +14,7 @@ from services.api.streaming import event_hub
 from services.api.streaming.event_hub import RECONNECT_SECONDS, EventHub
 from services.api.streaming.event_window import BufferedEvent, Cursor, Gap
 from shared.errors import TransientError
-from shared.events.stream_reader import matches
+from shared.events.stream_reader import StreamPosition, matches
 from shared.runtime.logging import logger
 
 KEEP_ALIVE_SECONDS: Final = 15.0
@@ -53,8 +53,8 @@ class EventFilter:
         )
 
 
-StartAt = int | datetime | None
-"""After that sequence, since that moment, or from now on."""
+StartAt = StreamPosition | datetime | None
+"""After that position, since that moment, or from now on."""
 
 
 class Listener:
@@ -153,8 +153,11 @@ class Listener:
             before_first = min((await self._hub.stream_state()).first - 1, self._hub.window.after)
             gap = cursor.read(before_first + 1, before_first)
             return event_hub.gap_frame(gap) if gap else None
-        gap = cursor.read(past.first, past.last)
-        return (event_hub.gap_frame(gap) if gap else b"") + self._joined(past.events)
+        # No further than the buffer, which notices if NATS loses events.
+        end = self._hub.window.last
+        gap = cursor.read(past.first, max(past.first - 1, min(past.last, end)))
+        events = [event for event in past.events if event.sequence <= end]
+        return (event_hub.gap_frame(gap) if gap else b"") + self._joined(events)
 
     async def _take_place(self) -> bytes | None:
         """Returns whether the position is determined.
@@ -167,29 +170,32 @@ class Listener:
         match self._from:
             case None:
                 self._cursor = Cursor(window.last, window.stream)
-                return event_hub.position_frame(window.last)
-            case int() as sequence if sequence <= window.last:
-                self._cursor = Cursor(sequence, window.stream)
-                return b""
-            case int() as sequence:
-                return await self._take_place_ahead(sequence)
+                return event_hub.position_frame(self._hub.end)
+            case StreamPosition() as position:
+                return await self._take_place_at(position)
             case moment:
-                position = await self._hub.last_before(moment)
-                self._cursor = Cursor(position, window.stream)
-                return event_hub.position_frame(position)
+                sequence = await self._hub.last_before(moment)
+                self._cursor = Cursor(sequence, window.stream)
+                return event_hub.position_frame(StreamPosition(sequence))
 
-    async def _take_place_ahead(self, sequence: int) -> bytes:
-        """Handles a position beyond the buffer.
+    async def _take_place_at(self, position: StreamPosition) -> bytes | None:
+        """Waits until the buffer has come to the position.
 
-        If it is beyond the stream too, it belongs to another stream.
+        If it is beyond the stream, or older than the stream, it belongs to another stream.
         """
         state = await self._hub.stream_state()
         stream = self._hub.window.stream
-        if sequence <= state.last:
+        sequence = await self._hub.find(position)
+        is_older = position.stored_at is not None and position.stored_at < state.made_at
+        if sequence <= state.last and not is_older:
+            if sequence > self._hub.window.last:
+                return None
             self._cursor = Cursor(sequence, stream)
             return b""
         self._cursor = Cursor(state.first - 1, stream)
-        return event_hub.gap_frame(Gap("stream_made_anew", sequence + 1, None, state.first - 1))
+        return event_hub.gap_frame(
+            Gap("stream_made_anew", position.sequence + 1, None, state.first - 1)
+        )
 
     def _joined(self, events: Sequence[BufferedEvent]) -> bytes:
         return b"".join(item.frame for item in events if self._filter.includes(item))

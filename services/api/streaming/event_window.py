@@ -38,22 +38,40 @@ class ReplayBuffer:
         self.origin = 0
         """The sequence before the stream's first event when it was found."""
         self.stream = 0
-        """A number for each stream that was found, since a recreated stream starts its sequences again. 0: none yet."""
+        """A number for each stream that was found, since a recreated stream starts its sequences again. 0: none yet.
+
+        A stream that has lost its newest events has a number of its own, too: it uses their sequences again.
+        """
+        self._kept: dict[int, int] = {}
+        """Since the stream was recreated, the last sequence that was kept by `stream` when newest events were lost."""
         self._max_bytes = max_bytes
         self._bytes = 0
         self._events: list[BufferedEvent] = []
         self._evicted = 0
 
-    def begin(self, after: int, *, new_stream_from: int | None = None) -> None:
+    def begin(
+        self, after: int, *, new_stream_from: int | None = None, has_lost_newest: bool = False
+    ) -> None:
         """Empties the buffer and starts it after `after`.
 
-        With `new_stream_from`, in another stream than before.
+        With `new_stream_from`, in another stream than before, or in the same one that `has_lost_newest` events.
         """
         self.after = self.last = after
         self._events, self._evicted, self._bytes = [], 0, 0
         if new_stream_from is not None:
             self.origin = new_stream_from
             self.stream += 1
+            if has_lost_newest:
+                self._kept[self.stream] = new_stream_from
+            else:
+                self._kept = {}
+
+    def kept_since(self, stream: int) -> int | None:
+        """Returns the last sequence that has not been lost since that stream; None if it is another one than now."""
+        numbers = range(stream + 1, self.stream + 1)
+        if any(number not in self._kept for number in numbers):
+            return None
+        return min((self._kept[number] for number in numbers), default=self.last)
 
     def extend(self, events: Sequence[BufferedEvent], first: int, last: int) -> None:
         """Adds the events from `first` to `last` that have an owner.
@@ -132,6 +150,9 @@ class Cursor:
 
         Returns no events where there are no new ones.
         """
+        if self.stream != window.stream and (kept := window.kept_since(self.stream)) is not None:
+            # What was lost after that, the client has had, or it is published again.
+            self.stream, self.sequence = window.stream, min(self.sequence, kept)
         if self.stream != window.stream:
             gap = Gap("stream_made_anew", self.sequence + 1, None, window.origin)
             self.stream, self.sequence = window.stream, window.origin

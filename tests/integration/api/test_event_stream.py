@@ -61,8 +61,8 @@ async def test_events_are_streamed_as_they_are_on_the_bus(
         await bus.publish(event)
         await listener.wait_for_numbers(2)
     (received,) = listener.events
-    assert (received.id, received.event, received.data) == (
-        "2",
+    assert (ids_of([received]), received.event, received.data) == (
+        [2],
         "query.completed",
         encode(event).decode(),
     )

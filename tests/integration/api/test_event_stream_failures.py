@@ -16,6 +16,7 @@ from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from tests.support.api.signed_in import create_token
 from tests.support.factories import make_agent
+from tests.support.lost_events import events_that_are_lost
 from tests.support.marks import slow
 from tests.support.streams import (
     END,
@@ -91,6 +92,28 @@ async def test_listeners_survive_a_restart_of_nats(
         await listener.wait_for_numbers(1, 2, 3, 4, 5)
         assert ids_of(listener.events) == [1, 2, 3, 4, 5]
         assert (listener.of(GAP), listener.is_over) == ([], False)
+
+
+async def test_listeners_get_the_events_that_take_the_sequences_of_lost_ones(
+    settings: Settings, own_nats: EmbeddedNats, agent_id: UUID, tmp_path: Path
+) -> None:
+    own_nats.start()
+    own = settings.model_copy(update={"nats_url": own_nats.url, "event_window": 2})
+    await provision_stream(own)
+    await publish_to(own.nats_url, agent_id, 1)
+    async with serving(own) as api, listening(api, "/events?after=0") as listener:
+        with events_that_are_lost(own_nats, tmp_path / "kept"):
+            await publish_to(own.nats_url, agent_id, 2, 3)
+            await listener.wait_for_numbers(1, 2, 3)
+        position = listener.last_event_id
+        await publish_to(own.nats_url, agent_id, 4, 5, 6)
+        await listener.wait_for_numbers(1, 2, 3, 4, 5, 6)
+        assert ids_of(listener.events) == [1, 2, 3, 2, 3, 4]
+        assert (listener.of(GAP), listener.is_over) == ([], False)
+    # The api does not know any more that NATS has lost events: the position tells.
+    async with serving(own) as api, listening(api, last_event_id=position) as listener:
+        await listener.wait_for_numbers(4, 5, 6)
+        assert (listener.of(GAP), ids_of(listener.events)) == ([], [2, 3, 4])
 
 
 async def test_without_nats_other_requests_succeed_and_listeners_wait(

@@ -9,6 +9,7 @@ import pytest
 
 from services.api.streaming import event_stream
 from shared.database.engine import Database
+from shared.events.stream_reader import StreamPosition
 from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
@@ -106,10 +107,11 @@ async def test_a_slow_client_is_disconnected_with_the_reason_and_resumes(
         received = await client.read_to_end()
     assert b"event: end\n" in received
     assert b'"too_slow"' in received
-    position = int(received.rpartition(b"\nid: ")[2].split()[0])
+    event_id = received.rpartition(b"\nid: ")[2].split()[0].decode()
+    position = StreamPosition.parse(event_id).sequence
     assert 1 < position < total
     monkeypatch.setattr(event_stream, "SLOW_CHUNK_SECONDS", 60.0)
-    async with listening(api, last_event_id=str(position)) as listener:
+    async with listening(api, last_event_id=event_id) as listener:
         await eventually(lambda: len(listener.events) == total - position, "the rest")
     assert ids_of(listener.events) == [*range(position + 1, total + 1)]
     assert (listener.of(GAP), listener.of(END)) == ([], [])

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Final
 from urllib.request import urlopen
 
 import nats
@@ -114,6 +115,9 @@ def test_nats_moves_when_another_program_takes_its_port(
         assert bus.url.endswith(f":{bus.port}")
 
 
+SYNC_NANOSECONDS: Final = 2_000_000_000
+
+
 def test_both_engines_are_durable_unless_configured_otherwise(
     tmp_path: Path, postgres: Callable[[], EmbeddedPostgres], cleanup: ExitStack
 ) -> None:
@@ -124,7 +128,7 @@ def test_both_engines_are_durable_unless_configured_otherwise(
     cleanup.callback(bus.stop)
     for setting in ("fsync", "synchronous_commit", "full_page_writes"):
         assert fetch_value(database, f"show {setting}") == "on"
-    assert _jetstream(monitor)["sync_always"] is True
+    assert _jetstream(monitor)["sync_interval"] == SYNC_NANOSECONDS
     database.stop()
     bus.stop()
 
@@ -133,7 +137,7 @@ def test_both_engines_are_durable_unless_configured_otherwise(
     volatile_bus = EmbeddedNats(home, port, log, durable=False, also=monitored).start()
     cleanup.callback(volatile_bus.stop)
     assert fetch_value(volatile_database, "show fsync") == "off"
-    assert "sync_always" not in _jetstream(monitor)
+    assert _jetstream(monitor)["sync_interval"] != SYNC_NANOSECONDS
 
 
 def _jetstream(port: int) -> dict[str, object]:

@@ -14,10 +14,19 @@ from cli.local.ports import free_port, free_ports
 from shared.errors import PermanentError, TransientError
 from shared.events import stream_reader
 from shared.events.models import QueryCompleted, QueryFailed
-from shared.events.stream_reader import StoredEvent, connect_reader, follow
+from shared.events.stream_reader import (
+    MAX_SEQUENCE,
+    StoredEvent,
+    StreamHistory,
+    StreamPosition,
+    connect_reader,
+    follow,
+)
+from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
+from tests.support.lost_events import events_that_are_lost
 from tests.support.waiting import wait_until
 
 
@@ -94,6 +103,57 @@ async def test_history_is_read_and_reading_continues_after_a_restart_of_nats(
         await publish(own_nats.url, 3, 4)
         await assert_read(everything, [1, 2, 3, 4])
         await assert_read(later, [2, 3, 4])
+
+
+async def test_events_that_take_the_sequences_of_lost_ones_are_read(
+    own_nats: EmbeddedNats, tmp_path: Path
+) -> None:
+    await provision_stream(Settings(nats_url=own_nats.url))
+    await publish(own_nats.url, 1, 2)
+    async with (
+        reading(own_nats.url) as everything,
+        reading(own_nats.url, "query.completed", from_sequence=2) as later,
+    ):
+        with events_that_are_lost(own_nats, tmp_path / "kept"):
+            await publish(own_nats.url, 3, 4)
+            await assert_read(everything, [1, 2, 3, 4])
+            await assert_read(later, [2, 3, 4])
+        await publish(own_nats.url, 5, 6, 7)
+        await assert_read(everything, [1, 2, 3, 4, 5, 6, 7])
+        await assert_read(later, [2, 3, 4, 5, 6, 7])
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-1", "1-", "a", "1-2-3", "9" * 20, str(MAX_SEQUENCE + 1), "١"]
+)
+def test_what_is_no_position_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="no position"):
+        StreamPosition.parse(text)
+
+
+@pytest.mark.parametrize("text", ["0", "17", "17-1790000000123", f"{MAX_SEQUENCE}"])
+def test_a_position_is_written_as_it_is_read(text: str) -> None:
+    assert str(StreamPosition.parse(text)) == text
+
+
+async def test_a_position_is_found_by_the_time_of_its_event(own_nats: EmbeddedNats) -> None:
+    await provision_stream(Settings(nats_url=own_nats.url))
+    for number in range(4):
+        await publish(own_nats.url, number)
+        await asyncio.sleep(0.01)  # NATS dates each
+    async with connect_reader(own_nats.url) as client:
+        history = StreamHistory(client)
+        events = await history.read_after(0, max_events=4, max_bytes=100_000)
+        for event in events:
+            assert await history.find(StreamPosition.parse(str(event.position))) == event.sequence
+            assert await history.find(StreamPosition(event.sequence)) == event.sequence
+            # The event at the next sequence was stored later than the one that the reader has had.
+            used_again = StreamPosition(event.sequence + 1, event.stored_at)
+            assert await history.find(used_again) == event.sequence
+        assert await history.find(StreamPosition(9, events[-1].stored_at)) == 4
+        assert await history.find(StreamPosition(9)) == 9
+        await client.jetstream().purge_stream(STREAM, seq=3)
+        assert await history.find(events[0].position) == 1
 
 
 async def test_only_events_that_match_the_pattern_are_read(nats_url: str, bus: Bus) -> None:

@@ -101,73 +101,129 @@ def test_a_recreated_stream_is_one_gap_and_then_starts_at_its_first_event() -> N
 
 @dataclass
 class Simulation:
-    """A minimal model of a stream with retention, a hub that follows it, and a listener."""
+    """A minimal model of a stream with retention, a hub that follows it, and a listener.
+
+    NATS may lose its newest events, and then uses their sequences again. Events are numbered in the order in which they are
+    published; `stored` has the number of each event by its sequence.
+    """
 
     random: Random
     buffer: ReplayBuffer
-    stored: list[int] = field(default_factory=list)
+    stored: dict[int, int] = field(default_factory=dict)
+    numbers: dict[int, int] = field(default_factory=dict)
+    """Like `stored`, with the events that have expired."""
     last: int = 0
+    published: int = 0
     cursor: Cursor | None = None
+    position: int = 0
+    """Where the listener connects."""
+    had: int = 0
+    """Number of the newest event that the listener has had, or was told of in a gap."""
     expected: list[int] = field(default_factory=list)
     """Numbers that the listener has not yet received."""
     received: list[int] = field(default_factory=list)
 
+    @property
+    def before_first(self) -> int:
+        return min(self.stored, default=self.last + 1) - 1
+
     def publish(self) -> None:
         for _ in range(self.random.randint(1, 4)):
             self.last += 1
-            self.stored.append(self.last)
-            self.expected.append(self.last)
+            self.published += 1
+            self.stored[self.last] = self.numbers[self.last] = self.published
+            self.expected.append(self.published)
 
     def expire(self) -> None:
-        del self.stored[: self.random.randint(0, len(self.stored))]
+        for sequence in list(self.stored)[: self.random.randint(0, len(self.stored))]:
+            del self.stored[sequence]
+
+    def lose(self) -> None:
+        """NATS loses events, and the hub connects again."""
+        lost = list(self.stored)[self.random.randint(0, len(self.stored)) :]
+        if not lost:
+            return
+        numbers = {self.stored.pop(sequence) for sequence in lost}
+        self.numbers = {at: number for at, number in self.numbers.items() if at < lost[0]}
+        self.last = lost[0] - 1
+        self.expected = [number for number in self.expected if number not in numbers]
+        if self.last < self.buffer.last:
+            self.buffer.begin(self.last, new_stream_from=self.last, has_lost_newest=True)
 
     def follow(self, limit: int | None = None) -> None:
         """The hub reads the next events."""
-        new = [number for number in self.stored if number > self.buffer.last]
+        new = [sequence for sequence in self.stored if sequence > self.buffer.last]
         batch = new[: self.random.randint(0, 5) if limit is None else limit]
         if batch:
-            self.buffer.extend([buffered_event(number) for number in batch], batch[0], batch[-1])
+            self.buffer.extend(self._events(batch), batch[0], batch[-1])
 
     def restart(self) -> None:
-        """The API restarts with a buffer that begins near the stream's end; the listener reconnects."""
+        """The API restarts with a buffer that begins near the stream's end; the listener reconnects with its position."""
         self.buffer = ReplayBuffer(self.buffer.max_events, 10_000)
-        before_first = self.stored[0] - 1 if self.stored else self.last
-        after = max(before_first, self.last - self.buffer.max_events)
-        self.buffer.begin(after, new_stream_from=before_first)
+        after = max(self.before_first, self.last - self.buffer.max_events)
+        self.buffer.begin(after, new_stream_from=self.before_first)
         if self.cursor is not None:
-            self.cursor = Cursor(self.cursor.sequence, self.buffer.stream)
+            self.position, self.cursor = self.cursor.sequence, None
 
     def listen(self) -> None:
         if self.cursor is None:
-            self.cursor = Cursor(0, self.buffer.stream)
+            sequence = self._find(self.position)
+            if sequence > self.buffer.last:
+                return
+            self.cursor = Cursor(sequence, self.buffer.stream)
+            if sequence not in self.stored:
+                # Expired: whether it is the event that the listener has had cannot be told any more.
+                unknown = {number for at, number in self.numbers.items() if at <= sequence}
+                self.expected = [number for number in self.expected if number not in unknown]
+                self.had = max(self.had, *unknown, 0)
         events = self.cursor.look(self.buffer)
         if isinstance(events, Gap):
             raise AssertionError("the stream was never recreated")
         if events is None:
             self._read_back(self.cursor)
         else:
-            self._receive(sequences_of(events))
+            self._receive([int(event.frame) for event in events])
+
+    def _find(self, sequence: int) -> int:
+        """See `StreamHistory.find`."""
+        if self.stored.get(sequence, self.had) == self.had and sequence <= self.last:
+            return sequence
+        newer = [place for place, number in self.stored.items() if number > self.had]
+        return min(newer, default=self.last + 1) - 1
+
+    def _events(self, batch: list[int]) -> list[BufferedEvent]:
+        frames = [b"%d" % self.stored[sequence] for sequence in batch]
+        return [
+            BufferedEvent(sequence, "query.completed", AGENT, OWNER, frame)
+            for sequence, frame in zip(batch, frames, strict=True)
+        ]
 
     def _read_back(self, cursor: Cursor) -> None:
-        older = [number for number in self.stored if number > cursor.sequence][
+        older = [sequence for sequence in self.stored if sequence > cursor.sequence][
             : self.random.randint(1, 5)
         ]
+        end = self.buffer.last
+        numbers = [self.stored[sequence] for sequence in older if sequence <= end]
         if older:
-            gap = cursor.read(older[0], older[-1])
+            gap = cursor.read(older[0], max(older[0] - 1, min(older[-1], end)))
         else:
-            before_first = min(self.last, self.buffer.after)
+            before_first = min(self.before_first, self.buffer.after)
             gap = cursor.read(before_first + 1, before_first)
         if gap is not None:
             assert gap.first <= (gap.last or 0) == gap.resume_after
-            self.expected = [
-                number for number in self.expected if not gap.first <= number <= gap.resume_after
+            kept = [
+                number for sequence, number in self.numbers.items() if sequence > gap.resume_after
             ]
-        self._receive(older)
+            first_kept = min(kept, default=self.published + 1)
+            self.had = first_kept - 1
+            self.expected = [number for number in self.expected if number >= first_kept]
+        self._receive(numbers)
 
     def _receive(self, events: list[int]) -> None:
         assert events == self.expected[: len(events)], (events, self.expected[:5])
         del self.expected[: len(events)]
         self.received += events
+        self.had = max([self.had, *events])
 
 
 def simulate(random: Random) -> None:
@@ -180,9 +236,10 @@ def simulate(random: Random) -> None:
         simulation.listen,
         simulation.restart,
         simulation.expire,
+        simulation.lose,
     )
     for _ in range(STEPS):
-        random.choices(actions, weights=(5, 5, 8, 1, 0.5))[0]()
+        random.choices(actions, weights=(5, 5, 8, 1, 0.5, 0.5))[0]()
     simulation.publish()
     # Without new events the listener catches up with the stream.
     for _ in range(simulation.last + 10):
