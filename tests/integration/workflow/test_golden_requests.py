@@ -1,0 +1,186 @@
+"""What the model is asked in three missions, compared with golden files, and every context compared with one rebuilt."""
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Final
+from uuid import NAMESPACE_URL, uuid5
+
+import pytest
+from pydantic import SecretStr
+from sqlalchemy import func, select
+
+from sandbox.settings import SandboxSettings
+from shared.agents import agents
+from shared.agents.contexts import hash_text, load_texts
+from shared.database.engine import Database
+from shared.database.statements import RoundTrip
+from shared.database.tables import Agent, Context, Interaction
+from shared.enums import Phase, StepKind
+from shared.graph import system_types
+from shared.graph.context import PinnedSurveys
+from shared.graph.context import survey as survey_module
+from shared.llm.phase_run_store import load_requests
+from shared.runtime.settings import Settings
+from tests.support.factories import make_agent
+from tests.support.golden.golden_file import UPDATE_VARIABLE, compare_with_golden
+from tests.support.golden.missions import MISSIONS, GoldenMission
+from tests.support.golden.recorded_services import (
+    RecordedServices,
+    RecordedStep,
+    Recording,
+    fixed_clock,
+    recorded_services,
+)
+from tests.support.sandbox.server import running_sandbox
+
+ITERATIONS: Final = 2
+BETWEEN_ITERATIONS: Final = timedelta(days=30, hours=12)
+"""So long, by the clock of the surveys, that what the first iteration found is stale in the second."""
+PHASES: Final = set(Phase) - {Phase.CONFIGURATION, Phase.CONVERSATION}
+
+
+@pytest.fixture(scope="session")
+def updates_golden_files() -> bool:
+    """Whether to write the golden files; read before the tests unset Vigil's environment variables."""
+    return os.environ.get(UPDATE_VARIABLE) == "1"
+
+
+@pytest.fixture
+def fixed_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same ids of the user and the agent in every run. All other ids derive from them."""
+    numbers = count(1)
+    monkeypatch.setattr(
+        agents, "uuid4", lambda: uuid5(NAMESPACE_URL, f"urn:vigil:golden:{next(numbers)}")
+    )
+
+
+@pytest.mark.usefixtures("fixed_ids")
+@pytest.mark.parametrize("mission", MISSIONS, ids=lambda mission: mission.name)
+async def test_requests_equal_the_golden_file_and_contexts_are_rebuilt(
+    database: Database,
+    database_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    updates_golden_files: bool,
+    mission: GoldenMission,
+) -> None:
+    agent = await create_agent(database, mission)
+    first_at = datetime.now(UTC)
+    async with running_services(database, database_url, mission, tmp_path) as services:
+        for number in range(ITERATIONS):
+            clock = fixed_clock(first_at + number * BETWEEN_ITERATIONS)
+            monkeypatch.setattr(survey_module, "CLOCK", clock)
+            await services.run_iteration(agent)
+        recording = services.recording
+    assert {request.phase for request in recording.requests} == PHASES
+    await check_sent_messages_are_stored(recording, database_url)
+    await check_pinned_contexts(recording, database_url, settings_of(database_url).context_tokens)
+    compare_with_golden(mission.name, recording.requests, updates=updates_golden_files)
+
+
+async def create_agent(database: Database, mission: GoldenMission) -> Agent:
+    """An agent with its system types, as configuration leaves it, so that the first survey writes nothing."""
+    agent = await make_agent(database, mission=mission.text)
+    async with database.transaction() as session:
+        row = await session.get_one(Agent, agent.id)
+        row.feedback_rounds = mission.feedback_rounds
+        await system_types.ensure_system_types(session, agent.id)
+    return agent
+
+
+@asynccontextmanager
+async def running_services(
+    database: Database, database_url: str, mission: GoldenMission, folder: Path
+) -> AsyncIterator[RecordedServices]:
+    """The services, with a sandbox that serves the mission's corpus."""
+    corpus = folder / "corpus"
+    mission.write_corpus(corpus)
+    async with running_sandbox(SandboxSettings(port=0, corpus=str(corpus))) as url:
+        settings = settings_of(database_url, url)
+        async with recorded_services(database, settings) as services:
+            yield services
+
+
+def settings_of(database_url: str, sandbox_url: str = "") -> Settings:
+    return Settings.model_validate(
+        {
+            "database_url": database_url,
+            "openai_api_key": SecretStr("sandbox"),
+            "openai_base_url": f"{sandbox_url}/v1",
+            "tavily_api_key": SecretStr("sandbox"),
+            "tavily_base_url": sandbox_url,
+            "model": "sandbox-reader",
+        }
+    )
+
+
+@asynccontextmanager
+async def another_process(database_url: str) -> AsyncIterator[Database]:
+    """A database object that remembers no context."""
+    opened = Database(database_url, name="another process")
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+async def check_sent_messages_are_stored(recording: Recording, database_url: str) -> None:
+    """Check that each phase run is restored as it was sent, with the context that was rebuilt for its step."""
+    steps = {recorded.step.id: recorded for recorded in recording.steps}
+    first_requests = {
+        (sent.step.step.id, sent.phase): sent.request for sent in reversed(recording.requests)
+    }
+    async with another_process(database_url) as database, database.transaction() as session:
+        runs = list(await session.scalars(select(Interaction)))
+        restored = await load_requests(session, runs)
+        keys = {(run.agent_id, run.context_sha256) for run in runs if run.context_sha256}
+        contexts = await load_texts(session, keys)
+        depth = await session.scalar(select(func.max(Context.depth)))
+    assert {(run.step_id, run.phase) for run in runs} == first_requests.keys()
+    for run in runs:
+        assert run.step_id is not None
+        assert run.context_sha256 is not None, f"a {run.phase} run has no context"
+        survey = steps[run.step_id].survey
+        request = first_requests[run.step_id, Phase(run.phase)]
+        system, user = request.messages
+        assert system == {"role": "system", "content": run.system_prompt}
+        assert restored[run.id]["messages"] == [user]
+        assert survey in user["content"]
+        assert contexts[run.agent_id, run.context_sha256] == survey
+        assert run.context_sha256 == hash_text(survey)
+    assert depth, "no context was stored as a difference"
+
+
+async def check_pinned_contexts(
+    recording: Recording, database_url: str, context_tokens: int
+) -> None:
+    """Check the pinned context of each step, as another process reads it, and as one that read the earlier ones does."""
+    for kind, least_contexts in ((StepKind.QUERY, ITERATIONS), (StepKind.INSIGHT, 1)):
+        pinned_steps = [recorded for recorded in recording.steps if recorded.step.kind == kind]
+        assert len({recorded.survey for recorded in pinned_steps}) >= least_contexts
+        async with another_process(database_url) as remembering:
+            await check_contexts_in_order(remembering, pinned_steps, context_tokens)
+        for recorded in pinned_steps:
+            async with another_process(database_url) as fresh:
+                await check_contexts_in_order(fresh, [recorded], context_tokens)
+
+
+async def check_contexts_in_order(
+    database: Database, pinned_steps: Sequence[RecordedStep], context_tokens: int
+) -> None:
+    for recorded in pinned_steps:
+        async with database.connection() as connection:
+            survey = await PinnedSurveys().load(
+                database,
+                connection,
+                recorded.scope,
+                recorded.step,
+                RoundTrip(),
+                token_budget=context_tokens,
+            )
+        assert survey.pinned_for is None, f"no context is pinned for {recorded.title}"
+        assert survey.text == recorded.survey, f"another context is pinned for {recorded.title}"
