@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from statistics import mean
 from typing import Any, Final
 
 import psutil
@@ -11,8 +12,10 @@ import psycopg
 from nats.js import JetStreamContext
 from psycopg.rows import DictRow, dict_row
 
+from shared.agents.contexts import load_texts
+from shared.database.engine import Database
 from shared.events.topology import STREAM
-from shared.runtime.connections import create_bus
+from shared.runtime.connections import create_bus, create_database
 from shared.runtime.settings import Settings
 
 
@@ -78,7 +81,7 @@ class Work:
     edges: int
     merges: int
     context_bytes: float | None
-    """Average size of contexts since the last sample."""
+    """Average size of the newest contexts since the last sample."""
 
 
 @dataclass(frozen=True)
@@ -156,9 +159,10 @@ select * from (
     select (select count(*) from dead_letters) as dead_letters,
         (select count(*) from graph_nodes) as nodes,
         (select count(*) from graph_edges) as edges,
-        (select count(*) from graph_merges) as merges,
-        (select avg(octet_length(text))::float from contexts
-            where created_at > %(since)s and created_at <= %(until)s) as context_bytes) of_graphs"""
+        (select count(*) from graph_merges) as merges) of_graphs"""
+_CONTEXTS: Final = """
+select agent_id, sha256 from contexts where created_at > %(since)s and created_at <= %(until)s
+order by created_at desc limit 20"""
 _SECONDS: Final = """
 select extract(epoch from ended_at - started_at)::float as seconds from iterations
 where status = 'completed' and ended_at > %(since)s and ended_at <= %(until)s order by ended_at"""
@@ -170,9 +174,11 @@ class Sampler:
         pids: Pids,
         connection: psycopg.AsyncConnection[DictRow],
         jetstream: JetStreamContext,
+        database: Database,
     ) -> None:
         self._pids = pids
         self._connection = connection
+        self._database = database
         self._jetstream = jetstream
         self._since: Any = None
 
@@ -181,15 +187,17 @@ class Sampler:
     async def open(cls, settings: Settings, pids: Pids) -> "AsyncIterator[Sampler]":
         """Connect. `pids` yields the processes by name; their children are included."""
         bus = create_bus(settings, "bench")
+        database = create_database(settings, "bench")
         await bus.connect()
         try:
             async with await psycopg.AsyncConnection.connect(
                 settings.database_url, autocommit=True, row_factory=dict_row
             ) as connection:
-                sampler = cls(pids, connection, bus.jetstream)
+                sampler = cls(pids, connection, bus.jetstream, database)
                 sampler._since = await sampler._now()
                 yield sampler
         finally:
+            await database.close()
             await bus.close()
 
     async def sample(self, at_seconds: float) -> Sample:
@@ -209,11 +217,20 @@ class Sampler:
             await self._streams(),
             await self._queues(),
             wal["bytes"],
-            Work(**work),
+            Work(**work, context_bytes=await self._context_bytes(span)),
             [row["seconds"] for row in seconds],
         )
         self._since = span["until"]
         return sample
+
+    async def _context_bytes(self, span: Mapping[str, Any]) -> float | None:
+        """The average size of the texts, which are stored as differences."""
+        rows = await self._rows(_CONTEXTS, span)
+        async with self._database.connection() as connection:
+            texts = await load_texts(
+                connection, [(row["agent_id"], bytes(row["sha256"])) for row in rows]
+            )
+        return mean(len(text.encode()) for text in texts.values()) if texts else None
 
     async def _streams(self) -> Mapping[str, Stream]:
         streams = await self._jetstream.streams_info()
