@@ -138,18 +138,22 @@ the clients.
 - **Statements.** What a step reads at its start, what the tools of an answer read, and what lies between two calls of
   the model is one round trip each, which leaves in one packet
   ([decision 0030](decisions/0030-direct-connections.md)). What several steps of a process commit at the same time goes
-  together, with one statement for their payments ([decision 0036](decisions/0036-group-commit.md)).
-  PostgreSQL's time is spread over its own code. Next steps: a call is written once, with its answer; a phase run
-  without rewriting its events; a context that is advanced by the graph's journal.
+  together, with one statement for their payments ([decision 0036](decisions/0036-group-commit.md)). The events of a
+  phase run are written with the answers that they follow ([decision 0037](decisions/0037-events-with-the-answer.md)).
+  PostgreSQL's time is spread over its own code. The statement of a payment takes a quarter of it, the insert of an
+  answer's nodes, edges and evidence with their indexes a sixth, the survey of the graph a fifth, foreign keys a
+  fiftieth. Next steps: a call is written once, with its answer; one statement for the lease and the payment.
 - **Python.** Four fifths of a worker's time are the interpreter, spread over the tool loop, the survey of the graph, and
-  what sends statements and reads their rows.
-- **Waiting for locks.** With 32 agents the statements of an iteration wait 28 ms in all: for the row with the
-  installation's spending of the day, and for their agent's turn to write with tools. While two cores are busy this
-  costs little. Next steps: slices of the installation's budget, and the graph's head in place of a turn.
-- **Growth.** Where iterations follow each other without a pause, PostgreSQL keeps plans from when the tables were
-  small until autovacuum has analysed them, at most once a minute. It then looks up the edges between two nodes among
-  all edges of the target. Two runs gave 1.02 and 1.26; in a third the time rose to 1.30 times and fell to 1.02.
-- **WAL.** The words of nodes in the search index take a quarter, phase runs and contexts a quarter, calls a fifth:
+  what sends statements and reads their rows. Python's garbage collector took a sixth more until it ran less often.
+- **Waiting for locks.** The statements of an iteration wait for the row with the installation's spending of the day,
+  and for their agent's turn to write with tools. With 32 agents this costs little while two cores are busy. Alone, three
+  researchers that write at the same time wait 35 ms of the iteration's duration for each other, since a turn lasts
+  from the first look at the names until the commit. Next steps: slices of the installation's budget, and the graph's
+  head in place of a turn.
+- **Hops.** NATS syncs the stream every two seconds ([decision 0038](decisions/0038-sync-the-stream-at-intervals.md)).
+- **Growth.** PostgreSQL keeps plans from when the tables were small until autovacuum has analysed them, at most once
+  a minute. The edge between two nodes is therefore looked up in the order of its index, which leaves no choice.
+- **WAL.** The words of nodes in the search index take a fifth, phase runs and contexts a fifth, calls a quarter:
   each call is written twice (opened with its reservation, closed with its cost). Images of whole pages are not counted.
   PostgreSQL writes one at the first change of a page after a checkpoint, so they depend on when a side is measured: 5 to
   360 kB.
