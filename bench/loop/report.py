@@ -144,7 +144,7 @@ the clients.
   answer's nodes, edges and evidence with their indexes a sixth, the survey of the graph a fifth, foreign keys a
   fiftieth. Next steps: a call is written once, with its answer; one statement for the lease and the payment.
 - **Python.** Four fifths of a worker's time are the interpreter, spread over the tool loop, the survey of the graph, and
-  what sends statements and reads their rows. Python's garbage collector took a sixth more until it ran less often.
+  what sends statements and reads their rows. Python's garbage collector took a twentieth more until it ran less often.
 - **Waiting for locks.** The statements of an iteration wait for the row with the installation's spending of the day,
   and for their agent's turn to write with tools. With 32 agents this costs little while two cores are busy. Alone, three
   researchers that write at the same time wait 35 ms of the iteration's duration for each other, since a turn lasts
