@@ -98,7 +98,7 @@ class EmbeddedNats(Engine):
     def _configuration(self) -> str:
         """The format accepts JSON values; `sync_interval` exists in the file only, not as an option.
 
-        What a power failure takes of the newest events, the reconciler publishes again.
+        After a power failure, the reconciler publishes the lost events again.
         """
         jetstream: dict[str, Any] = {
             "store_dir": str(self.data),

@@ -198,7 +198,7 @@ def ask_answer(trip: RoundTrip, call_id: UUID, answer: CallAnswer) -> None:
 
 
 def append_events(call_id: UUID, events: Sequence[Event]) -> BoundQuery[None]:
-    """Appends `events` to those of an answered call. Skips what an earlier, possibly lost, commit appended."""
+    """Appends `events` to those of a call. Skips what an earlier, possibly lost, commit appended."""
     params = {"of_call": call_id, "events": json_text(events)}
     return BoundQuery(_APPEND_EVENTS, params, lambda _: None)
 

@@ -192,7 +192,7 @@ class Database:
         if self._direct.closed:
             await self._direct.open()
         try:
-            # Not the pool's context manager: it commits what is no transaction.
+            # Not the pool's context manager, which would send a COMMIT without a transaction.
             connection = await self._direct.getconn()
             try:
                 # `asyncio.wait_for` of Python 3.11, with which the pool waits, loses a cancellation that comes just

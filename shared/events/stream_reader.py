@@ -5,12 +5,12 @@ import json
 import re
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from ssl import SSLError
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 import nats
@@ -52,6 +52,15 @@ _ABOUT_A_MILLISECOND: Final = timedelta(milliseconds=2)
 """NATS reports times in several forms, which are rounded differently."""
 
 
+class EventInStream(Protocol):
+    """What tells an event of the stream from others."""
+
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def stored_at(self) -> datetime | None: ...
+
+
 @dataclass(frozen=True)
 class StreamPosition:
     """A position of a reader: it has had everything up to `sequence`.
@@ -79,10 +88,12 @@ class StreamPosition:
             return cls(int(match[1]))
         return cls(int(match[1]), datetime.fromtimestamp(int(match[2]) / 1000, UTC))
 
-    def is_at(self, event: "StoredEvent") -> bool:
-        """Whether `event` is the event that the reader has had last."""
+    def is_at(self, event: "EventInStream") -> bool:
+        """Whether `event` is the event that the reader has received last."""
         return self.sequence == event.sequence and (
-            self.stored_at is None or abs(event.stored_at - self.stored_at) <= _ABOUT_A_MILLISECOND
+            self.stored_at is None
+            or event.stored_at is None
+            or abs(event.stored_at - self.stored_at) <= _ABOUT_A_MILLISECOND
         )
 
 
@@ -188,11 +199,13 @@ async def follow(
     Raises PermanentError if there is no stream.
     """
     start = await _start(client, from_sequence, since, last)
-    position: StreamPosition | None = None
+    starts_now = from_sequence is None and since is None and not last
+    position = await _newest(client, start) if starts_now else None
     while True:
         try:
-            if position is not None:
-                sequence = await StreamHistory(client).find(position)
+            state = await stream_state(client)
+            if position is not None and state is not None:
+                sequence = await StreamHistory(client).find(position, state)
                 start = start_at_sequence(sequence + 1)
             async with aclosing(read_batches(client, start, pattern)) as stream:
                 async for batch in stream:
@@ -245,6 +258,18 @@ async def _start(
         raise PermanentError(
             "no_stream", f"there is no stream {STREAM}: run `vigil migrate`"
         ) from error
+
+
+async def _newest(client: Client, start: ConsumerConfig) -> StreamPosition | None:
+    """The position of the event before `start`, if NATS answers."""
+    assert start.opt_start_seq is not None
+    with suppress(TransientError):
+        history = StreamHistory(client)
+        newest = start.opt_start_seq - 1
+        events = await history.read_after(max(newest - 1, 0), max_events=1, max_bytes=1)
+        if events and events[0].sequence == newest:
+            return events[0].position
+    return None
 
 
 async def _fetch(
@@ -312,9 +337,11 @@ class StreamHistory:
         """
         return await self._request(seq=sequence + 1, batch=max_events, max_bytes=max_bytes)
 
-    async def find(self, position: StreamPosition) -> int:
-        """The sequence after which a reader at `position` continues. It is another one if NATS has lost the event at the
-        position: that before the first event that was stored later. If the event has expired, that cannot be told.
+    async def find(self, position: StreamPosition, state: StreamState) -> int:
+        """The sequence after which a reader at `position` continues, not above the position.
+
+        If NATS has lost the event at the position, it is the sequence before the first event that was stored later. If the
+        event has expired, that cannot be determined. `state` was read before: what is stored meanwhile is not skipped.
         """
         if position.stored_at is None:
             return position.sequence
@@ -324,10 +351,7 @@ class StreamHistory:
         ):
             return position.sequence
         before = await self.last_before(position.stored_at + _ABOUT_A_MILLISECOND)
-        if before is not None:
-            return before
-        state = await self.state()
-        return 0 if state is None else state.last
+        return min(position.sequence, state.last if before is None else before)
 
     async def last_before(self, moment: datetime) -> int | None:
         """Sequence before the first event since `moment`; None if there is none since then."""

@@ -64,9 +64,9 @@ _UPDATE_LINK: Final = CompiledStatement(
     .values(unsupported_since=None, updated_at=func.clock_timestamp()),
     columns=("properties", "seal"),
 )
-# A node that is found was not merged into another one. The next edge in the order of the unique index is read, because in
-# the search for equal columns PostgreSQL chooses among several indexes, and a graph that it has not analysed yet makes it
-# choose one that lists all edges of a node. The limit keeps it from reading all nodes of the agent.
+# A node that is found was not merged into another one. The edge is read in the order of the unique index: a search for equal
+# columns could use several indexes, and PostgreSQL may choose one that lists all edges of a node. The limit keeps it from
+# reading all nodes of the agent.
 _LOOK_UP_ENDS: Final = CompiledStatement(f"""
     select given.place, node.id, node.type, edge.id is not null as are_joined
     from jsonb_to_recordset(cast(:edges as jsonb))

@@ -248,8 +248,9 @@ class PhaseRun:
         answer ends the phase. Raises NoAnswerError after `max_without_answer` attempts without an answer.
         """
         call = await self.get_call(request.as_call())
-        if call.answered_at is not None:
+        if call.answered_at is not None or self._newest_answer_id is None:
             self._newest_answer_id = call.id
+        if call.answered_at is not None:
             answer = normalize(_restore_answer(call))
         else:
             on_delta = None if listener is None else listener.on_delta
@@ -325,8 +326,8 @@ class PhaseRun:
         await self._unit.commit_unless_waiting()
 
     def add_event(self, event: Json) -> None:
-        """Adds `event` at the end of the transaction, to the row of the call that was answered last."""
-        assert self._newest_answer_id is not None, "no event precedes the first answer"
+        """Adds `event` at the end of the transaction, to the row of the call that was answered last, or of the first."""
+        assert self._newest_answer_id is not None, "no event precedes the first request"
         self._pending_changes().events.setdefault(self._newest_answer_id, []).append(event)
 
     def complete(self) -> None:

@@ -37,7 +37,7 @@ STREAM: Final[dict[int | str, dict[str, Any]]] = {
 
 _Position = Annotated[str, AfterValidator(StreamPosition.parse)]
 After = Annotated[
-    _Position | None, Query(description="As the header Last-Event-ID, which comes before it.")
+    _Position | None, Query(description="As the header Last-Event-ID, which takes precedence.")
 ]
 LastEventId = Annotated[_Position | None, Header()]
 Patterns = Annotated[

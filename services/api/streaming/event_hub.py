@@ -171,11 +171,10 @@ class EventHub:
         is_known = self._newest is not None and self._newest.sequence == last
         return self._newest.position if self._newest and is_known else StreamPosition(last)
 
-    async def find(self, position: StreamPosition) -> int:
+    async def find(self, position: StreamPosition, state: StreamState) -> int:
         """Returns the sequence after which a client at `position` continues. Raises TransientError."""
-        if self._newest is not None and position.is_at(self._newest):
-            return position.sequence
-        return await self._stream().find(position)
+        async with self._reading_back:
+            return await self._stream().find(position, state)
 
     async def last_before(self, moment: datetime) -> int:
         """Returns the position for events since `moment`. Raises TransientError."""
@@ -230,7 +229,8 @@ class EventHub:
         If NATS has lost its newest events, clients continue after those that it has kept.
         """
         before_first = state.first - 1
-        kept = await self._stream().find(self.end) if self._made_at == state.made_at else None
+        is_known = self._made_at == state.made_at
+        kept = await self._stream().find(self.end, state) if is_known else None
         if kept is None or kept > state.last:
             after = max(before_first, state.last - self.window.max_events)
             self._begin_anew(state, after, new_stream_from=before_first)
@@ -265,7 +265,12 @@ class EventHub:
         owners = await self._owners.of(agent_id for _, agent_id in about if agent_id is not None)
         return [
             BufferedEvent(
-                event.sequence, event.subject, agent_id, owners[agent_id], event_frame(event)
+                event.sequence,
+                event.subject,
+                agent_id,
+                owners[agent_id],
+                event_frame(event),
+                event.stored_at,
             )
             for event, agent_id in about
             if agent_id is not None and agent_id in owners

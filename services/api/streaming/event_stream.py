@@ -179,16 +179,25 @@ class Listener:
                 return event_hub.position_frame(StreamPosition(sequence))
 
     async def _take_place_at(self, position: StreamPosition) -> bytes | None:
-        """Waits until the buffer has come to the position.
+        """Returns None until the buffer has come to the position.
 
-        If it is beyond the stream, or older than the stream, it belongs to another stream.
+        A position beyond the end of the stream, or older than the stream, belongs to another stream.
         """
+        window = self._hub.window
+        stream = window.stream
+        buffered = window.at(position.sequence)
+        if position.sequence <= window.last and (
+            position.stored_at is None or (buffered is not None and position.is_at(buffered))
+        ):
+            self._cursor = Cursor(position.sequence, stream)
+            return b""
         state = await self._hub.stream_state()
-        stream = self._hub.window.stream
-        sequence = await self._hub.find(position)
+        if state.last < window.last:
+            return None  # the buffer does not know yet that NATS has lost events
+        sequence = await self._hub.find(position, state)
         is_older = position.stored_at is not None and position.stored_at < state.made_at
         if sequence <= state.last and not is_older:
-            if sequence > self._hub.window.last:
+            if sequence > window.last:
                 return None
             self._cursor = Cursor(sequence, stream)
             return b""

@@ -3,6 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, Literal
 from uuid import UUID
 
@@ -26,6 +27,7 @@ class BufferedEvent:
     agent_id: UUID
     owner_id: UUID
     frame: bytes
+    stored_at: datetime | None = None
 
 
 class ReplayBuffer:
@@ -65,6 +67,11 @@ class ReplayBuffer:
                 self._kept[self.stream] = new_stream_from
             else:
                 self._kept = {}
+
+    def at(self, sequence: int) -> BufferedEvent | None:
+        """Returns the event with this sequence, if the buffer has it."""
+        events = self.behind(sequence - 1)
+        return events[0] if events and events[0].sequence == sequence else None
 
     def kept_since(self, stream: int) -> int | None:
         """Returns the last sequence that has not been lost since that stream; None if it is another one than now."""
@@ -151,7 +158,7 @@ class Cursor:
         Returns no events where there are no new ones.
         """
         if self.stream != window.stream and (kept := window.kept_since(self.stream)) is not None:
-            # What was lost after that, the client has had, or it is published again.
+            # The client has received what was lost after that, or it is published again.
             self.stream, self.sequence = window.stream, min(self.sequence, kept)
         if self.stream != window.stream:
             gap = Gap("stream_made_anew", self.sequence + 1, None, window.origin)

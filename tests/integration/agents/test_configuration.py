@@ -1,7 +1,7 @@
 """Configuring an agent from its mission: what the model may decide, and what remains when it fails."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,14 +13,11 @@ from services.assistant import default_configuration
 from services.scheduler.scheduler import Ticker
 from shared.agents import agents
 from shared.agents import configuration as agent_configuration
-from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
 from shared.database.tables import Agent, Call, DeadLetter, Interaction
 from shared.enums import PROMPTED_PHASES, Phase
 from shared.graph import types
-from shared.llm.answers import AnswerError, FailureKind
-from shared.llm.messages import ChatAnswer, ChatRequest
-from shared.llm.provider import OnDelta
+from shared.llm.answers import FailureKind
 from shared.llm.structured_output import MAX_WITHOUT_ANSWER
 from shared.runtime import consumer
 from shared.runtime import step_runner as work_module
@@ -41,6 +38,7 @@ from tests.support.configuring import (
     wait_until_configured,
 )
 from tests.support.factories import MISSION, make_agent
+from tests.support.refusing_provider import RefusingProvider
 from tests.support.running_services import ended_iteration, list_events, running_services
 from tests.support.sandbox_control import Sandbox
 
@@ -244,24 +242,6 @@ async def test_built_in_prompts_replace_a_refusing_model_but_not_a_broken_server
         calls = list(await session.scalars(select(Call)))
     assert [len(call.failures or ()) for call in calls] == [attempts] * len(calls)
     assert provider.attempts == attempts * len(calls) == attempts * len(built_in or [1])
-
-
-@dataclass
-class RefusingProvider:
-    """A provider that bills every response and gives none that is usable."""
-
-    kind: FailureKind
-    attempts: int = 0
-
-    async def complete(
-        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
-    ) -> ChatAnswer:
-        async with in_flight.attempt():
-            self.attempts += 1
-            raise AnswerError("it has no time for this", kind=self.kind)
-
-    async def close(self) -> None:
-        return
 
 
 async def test_a_ready_agent_keeps_its_types_when_the_new_ones_are_unusable(

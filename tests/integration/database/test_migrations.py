@@ -1,5 +1,6 @@
 """The migrations produce exactly the tables of the models."""
 
+import json
 from uuid import UUID
 
 import pytest
@@ -56,6 +57,11 @@ async def test_the_events_of_a_phase_run_survive_a_downgrade_and_an_upgrade(
         command.downgrade(migrate.config_for(connection), "0003")
         of_run = text("select events from llm_interactions where id = :id")
         assert connection.scalar(of_run, {"id": run_id}) == stored
+        # One before the first answer, and a search that the last answer has requested again.
+        repair = {"type": "repair", "subject": "plan", "repairs": ["The mission is the query."]}
+        stored = [repair, *stored, {**stored[1], "tool_call_id": "t2"}]
+        update = text("update llm_interactions set events = cast(:events as jsonb) where id = :id")
+        connection.execute(update, {"id": run_id, "events": json.dumps(stored)})
     engine.dispose()
     migrate.upgrade(database_url)
     assert await _events(database, run_id) == stored

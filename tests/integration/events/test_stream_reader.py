@@ -143,17 +143,28 @@ async def test_a_position_is_found_by_the_time_of_its_event(own_nats: EmbeddedNa
         await asyncio.sleep(0.01)  # NATS dates each
     async with connect_reader(own_nats.url) as client:
         history = StreamHistory(client)
+
+        async def find(position: StreamPosition) -> int:
+            state = await history.state()
+            assert state is not None
+            return await history.find(position, state)
+
         events = await history.read_after(0, max_events=4, max_bytes=100_000)
         for event in events:
-            assert await history.find(StreamPosition.parse(str(event.position))) == event.sequence
-            assert await history.find(StreamPosition(event.sequence)) == event.sequence
-            # The event at the next sequence was stored later than the one that the reader has had.
+            assert await find(StreamPosition.parse(str(event.position))) == event.sequence
+            assert await find(StreamPosition(event.sequence)) == event.sequence
+            # The event at the next sequence was stored later than the one that the reader has received.
             used_again = StreamPosition(event.sequence + 1, event.stored_at)
-            assert await history.find(used_again) == event.sequence
-        assert await history.find(StreamPosition(9, events[-1].stored_at)) == 4
-        assert await history.find(StreamPosition(9)) == 9
-        await client.jetstream().purge_stream(STREAM, seq=3)
-        assert await history.find(events[0].position) == 1
+            assert await find(used_again) == event.sequence
+        assert await find(StreamPosition(9, events[-1].stored_at)) == 4
+        assert await find(StreamPosition(9)) == 9
+        before_the_next = await history.state()
+        assert before_the_next is not None
+        await publish(own_nats.url, 4)
+        lost = StreamPosition(9, events[-1].stored_at)
+        assert await history.find(lost, before_the_next) == 4
+        await client.jetstream().purge_stream(STREAM)
+        assert [await find(event.position) for event in events] == [1, 2, 3, 4]
 
 
 async def test_only_events_that_match_the_pattern_are_read(nats_url: str, bus: Bus) -> None:

@@ -22,10 +22,12 @@ from shared.enums import Phase, StepKind
 from shared.errors import PermanentError, TransientError
 from shared.events.models import Query
 from shared.graph.tools import graph_construction
+from shared.llm.answers import AnswerError, FailureKind
 from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.model_server import REFUSED_REQUEST
 from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.provider import OnDelta, Provider
+from shared.llm.structured_output import MAX_WITHOUT_ANSWER
 from shared.llm.tool_choice import OptionalToolChoice
 from shared.llm.tool_loop import (
     MAX_REFUSED_ROUNDS,
@@ -44,6 +46,7 @@ from tests.support.factories import MISSION, make_agent, make_iteration
 from tests.support.injection.corpus import HostilePage
 from tests.support.injection.victim import Victim, make_victim
 from tests.support.injection.web import Web
+from tests.support.refusing_provider import RefusingProvider
 from tests.support.sandbox.server import running_app
 from tests.support.sandbox_control import Sandbox
 from tests.support.surveys import EMPTY_SURVEY
@@ -464,11 +467,7 @@ def _plans(content: Any) -> dict[str, Any]:
 
 async def _observed(model: Model, database: Database) -> tuple[StepResult, list[str]]:
     """What the first iteration's Observer comes to, and the objectives of its queries."""
-    async with database.transaction() as session:
-        observe = await session.scalar(select(Step.id).where(Step.kind == StepKind.OBSERVE))
-        assert observe is not None
-        claim = await claims.claim(session, observe, "test", seconds=600)
-    assert isinstance(claim, Claimed)
+    claim = await _claimed_observe_step(database)
     outcome = await Observe(model, 4_000)(claim.lease, claim.step)
     async with leases.leased_transaction(database, claim.lease) as session:
         assert outcome.plan is not None
@@ -478,6 +477,15 @@ async def _observed(model: Model, database: Database) -> tuple[StepResult, list[
     async with database.transaction() as session:
         queries = await session.scalars(select(Step.input).where(Step.kind == StepKind.QUERY))
         return outcome, [each["objective"] for each in queries]
+
+
+async def _claimed_observe_step(database: Database) -> Claimed:
+    async with database.transaction() as session:
+        observe = await session.scalar(select(Step.id).where(Step.kind == StepKind.OBSERVE))
+        assert observe is not None
+        claim = await claims.claim(session, observe, "test", seconds=600)
+    assert isinstance(claim, Claimed)
+    return claim
 
 
 EMPTY: dict[str, Any] = {"queries": [], "insights": []}
@@ -506,6 +514,24 @@ async def test_an_empty_plan_on_an_empty_graph_is_not_accepted(
     assert outcome.result["queries"] == 1
     assert outcome.result["repairs"] >= 1
     assert sandbox_control.billed()["llm"] == 2
+
+
+async def test_without_any_answer_the_mission_is_the_first_query(
+    sandbox_settings: Settings, database: Database
+) -> None:
+    provider = RefusingProvider(FailureKind.NO_ANSWER)
+    model = replace(create_model(sandbox_settings, database), provider=provider)
+    await make_iteration(database, await make_agent(database))
+    claim = await _claimed_observe_step(database)
+    observe = Observe(model, 4_000)
+    for _ in range(MAX_WITHOUT_ANSWER - 1):
+        with pytest.raises(AnswerError):
+            await observe(claim.lease, claim.step)
+    outcome = await observe(claim.lease, claim.step)
+    assert (outcome.result["queries"], outcome.result["repairs"]) == (1, 1)
+    async with database.transaction() as session:
+        (run,) = await session.scalars(select(Interaction))
+    assert [event["type"] for event in run.events] == ["repair"]
 
 
 async def test_an_empty_plan_of_an_agent_that_knows_something_is_a_plan(

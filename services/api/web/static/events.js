@@ -102,7 +102,7 @@ function row(message) {
 }
 
 function unfold(details, message, event) {
-  const facts = make("p", "hint", `Number ${message.id} in the stream · `);
+  const facts = make("p", "hint", `Number ${message.id.split("-")[0]} in the stream · `);
   if (event.agent_id) {
     const link = make("a", "", "its agent");
     link.href = `/agents/${encodeURIComponent(event.agent_id)}`;

@@ -14,22 +14,28 @@ branch_labels = None
 depends_on = None
 contracts = "no release has read `llm_interactions.events`"
 
-# An event that names a call goes to that call, as do those that follow, until the next call.
+# The first event that names a call goes to that call, as do those that follow, until the next call; those before go to the
+# run's first call.
 _MOVE_TO_CALLS = """\
 update calls set events = gathered.events
 from (
   select call_id, jsonb_agg(event order by place) as events
   from (
     select event, place,
-      cast(first_value(event ->> 'call_id') over answered as uuid) as call_id
+      case when answer > 0 then cast(first_value(event ->> 'call_id') over answered as uuid)
+        else (select id from calls where interaction_id = run_id order by started_at, id limit 1)
+      end as call_id
     from (
-      select runs.id as run_id, event, place,
-        count(*) filter (where event ? 'call_id') over run as answer
-      from llm_interactions runs
-      cross join jsonb_array_elements(runs.events) with ordinality as each (event, place)
-      window run as (partition by runs.id order by place)
-    ) as stored
-    where answer > 0
+      select run_id, event, place,
+        count(*) filter (where names_call and is_first) over run as answer
+      from (
+        select runs.id as run_id, event, place, event ? 'call_id' as names_call,
+          row_number() over (partition by runs.id, event ->> 'call_id' order by place) = 1 as is_first
+        from llm_interactions runs
+        cross join jsonb_array_elements(runs.events) with ordinality as each (event, place)
+      ) as stored
+      window run as (partition by run_id order by place)
+    ) as grouped
     window answered as (partition by run_id, answer order by place)
   ) as placed
   group by call_id

@@ -1,0 +1,26 @@
+"""A provider without usable responses."""
+
+from dataclasses import dataclass
+
+from shared.billing.resumable_call import ResumableCall
+from shared.llm.answers import AnswerError, FailureKind
+from shared.llm.messages import ChatAnswer, ChatRequest
+from shared.llm.provider import OnDelta
+
+
+@dataclass
+class RefusingProvider:
+    """A provider that bills every response and gives none that is usable."""
+
+    kind: FailureKind
+    attempts: int = 0
+
+    async def complete(
+        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
+    ) -> ChatAnswer:
+        async with in_flight.attempt():
+            self.attempts += 1
+            raise AnswerError("it has no time for this", kind=self.kind)
+
+    async def close(self) -> None:
+        return
