@@ -22,7 +22,7 @@ from shared.runtime import connection_limits, logging
 from shared.runtime.settings import InvalidSettingError, Settings, load_settings
 
 READY_CHECK_SECONDS = 3.0
-_YOUNG_OBJECTS = 10_000
+_COLLECTION_THRESHOLD = 10_000
 """Allocations, less deallocations, between two runs of the garbage collector. With Python's 700, it uses 5 % of a service's
 processor time.
 """
@@ -143,7 +143,7 @@ def serve(app: object, settings: Settings, *, at_stop: Callable[[], None] | None
     # Objects created during startup are never garbage. Without this, a full collection would delay
     # a response by a tenth of a second.
     gc.freeze()
-    gc.set_threshold(_YOUNG_OBJECTS)
+    gc.set_threshold(_COLLECTION_THRESHOLD)
     try:
         server.run()
     except SystemExit:

@@ -160,10 +160,7 @@ class Listener:
         return (event_hub.gap_frame(gap) if gap else b"") + self._joined(events)
 
     async def _take_place(self) -> bytes | None:
-        """Returns whether the position is determined.
-
-        It is not while the end of the stream is unknown.
-        """
+        """Returns the frames that follow from the position; None while it cannot be determined yet."""
         window = self._hub.window
         if not window.stream or (self._from is None and not self._hub.is_live):
             return None
@@ -175,6 +172,8 @@ class Listener:
                 return await self._take_place_at(position)
             case moment:
                 sequence = await self._hub.last_before(moment)
+                if sequence > window.last:
+                    return None  # no listener is ahead of the buffer
                 self._cursor = Cursor(sequence, window.stream)
                 return event_hub.position_frame(StreamPosition(sequence))
 

@@ -104,7 +104,7 @@ class Simulation:
     """A minimal model of a stream with retention, a hub that follows it, and a listener.
 
     NATS may lose its newest events, and then uses their sequences again. Events are numbered in the order in which they are
-    published; `stored` has the number of each event by its sequence.
+    published; `stored` maps sequences to these numbers.
     """
 
     random: Random
@@ -118,7 +118,7 @@ class Simulation:
     position: int = 0
     """Where the listener connects."""
     had: int = 0
-    """Number of the newest event that the listener has had, or was told of in a gap."""
+    """Number of the newest event that the listener has received, or that a gap has reported."""
     expected: list[int] = field(default_factory=list)
     """Numbers that the listener has not yet received."""
     received: list[int] = field(default_factory=list)
@@ -172,7 +172,7 @@ class Simulation:
                 return
             self.cursor = Cursor(sequence, self.buffer.stream)
             if sequence not in self.stored:
-                # Expired: whether it is the event that the listener has had cannot be told any more.
+                # Expired: whether it is the event that the listener has received cannot be determined.
                 unknown = {number for at, number in self.numbers.items() if at <= sequence}
                 self.expected = [number for number in self.expected if number not in unknown]
                 self.had = max(self.had, *unknown, 0)
