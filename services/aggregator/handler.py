@@ -15,7 +15,6 @@ from services.aggregator.transitions import (
     step_outcome,
 )
 from shared import derived_events
-from shared.billing import reservations
 from shared.database.engine import Database
 from shared.database.statements import PendingResult, RoundTrip
 from shared.enums import Stage, StepKind
@@ -77,18 +76,15 @@ class Aggregate:
         if transition.is_written is None:
             await self._database.look_up(trip)
             return True
-        if not transition.written_off:
+        if not transition.abandons:
             await self._database.write(trip)
             return transition.is_written.value
         async with self._database.direct_transaction(trip) as transaction:
-            if not transition.is_written.value:
+            if transition.is_written.value:
+                await transaction.connection.execute("commit")
+            else:
                 await transaction.connection.rollback()
-                return False
-            # What abandoned steps have reserved decides further writes.
-            for written_off in transition.written_off:
-                await reservations.spend(transaction, written_off.value)
-            await transaction.connection.execute("commit")
-        return True
+        return transition.is_written.value
 
 
 def _tick(event: events.IterationStepEvent, rows: IterationRows) -> Tick:

@@ -26,7 +26,7 @@ from services.aggregator.reducer import (
 )
 from shared.billing import reservations
 from shared.database.engine import Database
-from shared.database.statements import PendingResult, RoundTrip, Row
+from shared.database.statements import PendingResult, RoundTrip
 from shared.database.tables import InvestigationRequest
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 from shared.failpoints import Failpoint, failpoint
@@ -167,8 +167,10 @@ class Transition:
     """The rows afterwards."""
     is_written: PendingResult[bool] | None = None
     """Whether the iteration was still as it was seen. None if there is nothing to write."""
-    written_off: Sequence[PendingResult[Sequence[Row]]] = ()
-    """Reservations of abandoned steps: `reservations.spend` books them in the same transaction."""
+    abandons: bool = False
+    """Whether it abandons steps. Then the trip also writes off what they have reserved, so it must not be committed unless
+    `is_written`.
+    """
 
 
 def ask_tick(trip: RoundTrip, rows: IterationRows, tick: Tick) -> Transition:
@@ -185,14 +187,15 @@ def ask_tick(trip: RoundTrip, rows: IterationRows, tick: Tick) -> Transition:
     )
     moved = _moved(rows, next_state, commands)
     is_written = trip.ask(iterations.move(rows.iteration, moved, step_changes))
-    written_off = [
-        trip.ask(reservations.step_write_off(step.id)) for step in step_changes.abandoned
-    ]
+    if step_changes.abandoned:
+        trip.ask(reservations.step_write_off(*[step.id for step in step_changes.abandoned]))
     failpoint(Failpoint.STATE_WRITTEN)
     changed_by_id = {step.id: step for step in step_changes.rows}
     steps_in_order = [changed_by_id.pop(step.id, step) for step in rows.steps]
     work = rows.work._replace(steps=[*steps_in_order, *changed_by_id.values()])
-    return Transition(replace(rows, iteration=moved, work=work), is_written, written_off)
+    return Transition(
+        replace(rows, iteration=moved, work=work), is_written, bool(step_changes.abandoned)
+    )
 
 
 def _step_changes(rows: IterationRows, command: Command) -> StepChanges:

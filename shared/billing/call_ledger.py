@@ -25,6 +25,7 @@ from shared.database.statements import (
     CompiledStatement,
     Executor,
     RoundTrip,
+    Row,
     json_text,
     uuid_array,
 )
@@ -63,12 +64,12 @@ _OPEN: Final = CompiledStatement(
 )  # fmt: skip
 _IS_CALL: Final = _CALLS.c.id == bindparam("of_call")
 _SELECT: Final = CompiledStatement(select(*_RECORD).where(_IS_CALL))
-_ANSWER: Final = CompiledStatement(
-    update(_CALLS)
-    .where(_IS_CALL, _CALLS.c.answered_at.is_(None))
-    .values(answered_at=func.clock_timestamp()),
-    columns=("answer", "input_tokens", "output_tokens", "cost_usd"),
-)
+_ANSWER: Final = CompiledStatement("""
+update calls
+set answer = cast(:answer as jsonb), input_tokens = :input_tokens, output_tokens = :output_tokens,
+  cost_usd = :cost_usd, answered_at = clock_timestamp()
+where id = :of_call and answered_at is null
+""")
 _APPEND_EVENTS: Final = CompiledStatement("""
 update calls
 set events = events || (
@@ -184,36 +185,29 @@ async def report_progress(database: Database, call_id: UUID, received_chars: int
             await _PROGRESS.run(session, {"of_call": call_id, "received_chars": received_chars})
 
 
-async def answer_call(session: Executor, call_id: UUID, answer: CallAnswer) -> None:
-    """Records the first answer with its events. Of a later answer to the same call, only new events are added."""
-    await _answering(call_id, answer).answer(session)
-    if answer.events:
-        await append_events(call_id, answer.events).answer(session)
-
-
-def ask_answer(trip: RoundTrip, call_id: UUID, answer: CallAnswer) -> None:
-    """Does the same in a round trip."""
-    trip.ask(_answering(call_id, answer))
-    trip.ask(append_events(call_id, answer.events))
+def answer_queries(call_id: UUID, answer: CallAnswer) -> Sequence[BoundQuery[None]]:
+    """Record the first answer with its events. Of a later answer to the same call, only new events are added."""
+    values = {**_answer_values(answer), "of_call": call_id, "answer": json_text(answer.content)}
+    return BoundQuery(_ANSWER, values, _no_result), append_events(call_id, answer.events)
 
 
 def append_events(call_id: UUID, events: Sequence[Event]) -> BoundQuery[None]:
     """Appends `events` to those of a call. Skips what an earlier, possibly lost, commit appended."""
     params = {"of_call": call_id, "events": json_text(events)}
-    return BoundQuery(_APPEND_EVENTS, params, lambda _: None)
+    return BoundQuery(_APPEND_EVENTS, params, _no_result)
 
 
-def _answering(call_id: UUID, answer: CallAnswer) -> BoundQuery[None]:
-    return BoundQuery(_ANSWER, {"of_call": call_id, **_answer_params(answer)}, lambda _: None)
-
-
-def _answer_params(answer: CallAnswer) -> dict[str, Any]:
+def _answer_values(answer: CallAnswer) -> dict[str, Any]:
+    """The columns of an answer without its events."""
     return {
         "answer": answer.content,
         "input_tokens": answer.input_tokens,
         "output_tokens": answer.output_tokens,
         "cost_usd": answer.cost_usd,
     }
+
+
+def _no_result(_: Sequence[Row]) -> None: ...
 
 
 MAX_FAILURES: Final = 50
@@ -263,18 +257,19 @@ def answer_paid_call(
     Of a later answer to the same call, only new events are added; an attempt that was settled before has no effect.
     """
     closing = (
-        reservations.settled_params(attempt, answer.cost_usd)
+        reservations.settled(attempt, answer.cost_usd)
         if is_billed
-        else reservations.released_params(attempt)
+        else reservations.released(attempt)
     )
-    row = {**closing, **_answer_params(answer), "events": answer.events}
+    row = {**closing.params, **_answer_values(answer), "events": answer.events}
     answered_on = trip.ask_merged(_pay, _Payment(closings=[row]))
 
     async def finish(session: Executor) -> None:
         if answered_on.value is None:
             # One of the two was done before, so do each on its own.
-            await answer_call(session, attempt.call_id, answer)
-            await reservations.close(session, closing)
+            for query in answer_queries(attempt.call_id, answer):
+                await query.answer(session)
+            await reservations.closing_query(closing).answer(session)
 
     return finish
 
@@ -294,12 +289,8 @@ def _pay(payments: Sequence[_Payment]) -> BoundQuery[Sequence[date]]:
     """
     closings = [row for payment in payments for row in payment.closings]
     openings = [row for payment in payments for row in payment.openings]
-    changes = [
-        *map(reservations.settlement, closings),
-        *(reservations.reservation(row["agent_id"], row["usd"]) for row in openings),
-    ]
     params = {
-        **reservations.change_params(changes),
+        "installation": reservations.INSTALLATION,
         "closings": json_text(closings),
         "closed_ids": uuid_array(row["call"] for row in closings),
         "closings_count": len(closings),
@@ -337,7 +328,8 @@ async def fail_attempt(
         "cost_usd": None if failure.cost_usd is None else str(failure.cost_usd),
     }
     params = {
-        **reservations.failed_params(attempt, failure.cost_usd),
+        **reservations.failed(attempt, failure.cost_usd).params,
+        "installation": reservations.INSTALLATION,
         "failure": json.dumps([record]),
     }
     return record if await _FAIL.rows(session, params) else None
@@ -357,31 +349,42 @@ async def _open_each(
     return calls, reserved or ()
 
 
+_APPEND_FAILURE: Final = f"""
+failures = case when jsonb_array_length(failures) < {MAX_FAILURES}
+  then failures || cast(:failure as jsonb) else failures end,
+"""
 _FAIL: Final = CompiledStatement(f"""
-with closed as (
-  update calls
-  set failures = case when jsonb_array_length(failures) < {MAX_FAILURES}
-      then failures || cast(:failure as jsonb) else failures end,
-    reserved_usd = null, reserved_on = null, assumed_usd = assumed_usd + :assumed_usd
-  where id = :call and attempts = :number and {reservations.IS_RESERVED}
-  returning id
-),
-{reservations.SETTLE_CTES}
+with {reservations.close_cte(_APPEND_FAILURE)},
+{reservations.budget_ctes(reservations.CLOSED_CHANGES)}
 select id from closed
 """)
 
+_PAYMENT_CHANGES: Final = f"""
+select agent, day, spent_usd, spent_calls, -held_usd as reserved_usd, -1 as reserved_calls from closing
+union all
+select agent_id, {reservations.TODAY}, 0, 0, usd, 1 from opening
+"""
 # The array of ids leads to the rows by their key. Without it PostgreSQL would join all calls with the parameter.
 _PAY: Final = CompiledStatement(f"""
-with closed as (
+with closing as materialized (
+  select * from jsonb_to_recordset(cast(:closings as jsonb)) as closing (
+    call uuid, number integer, agent uuid, day date, held_usd numeric, spent_usd numeric,
+    spent_calls integer, assumed_usd numeric, answer jsonb, input_tokens integer,
+    output_tokens integer, cost_usd numeric, events jsonb)
+),
+opening as materialized (
+  select * from jsonb_to_recordset(cast(:openings as jsonb)) as opening (
+    id uuid, agent_id uuid, iteration_id uuid, step_id uuid, interaction_id uuid, kind text,
+    phase text, model text, request_hash text, request jsonb, usd numeric)
+),
+closed as (
   update calls
   set answer = closing.answer, input_tokens = closing.input_tokens,
     output_tokens = closing.output_tokens, cost_usd = closing.cost_usd,
     events = calls.events || closing.events, answered_at = clock_timestamp(),
     reserved_usd = null, reserved_on = null,
     assumed_usd = calls.assumed_usd + closing.assumed_usd
-  from jsonb_to_recordset(cast(:closings as jsonb)) as closing (
-    call uuid, number integer, assumed_usd numeric, answer jsonb, input_tokens integer,
-    output_tokens integer, cost_usd numeric, events jsonb)
+  from closing
   where calls.id = any(cast(:closed_ids as uuid[])) and calls.id = closing.call and calls.attempts = closing.number
     and {reservations.IS_RESERVED} and calls.answered_at is null
   returning 1
@@ -391,13 +394,11 @@ opened as (
     request_hash, request, attempts, reserved_usd, reserved_on, sent_at)
   select id, agent_id, iteration_id, step_id, interaction_id, kind, phase, model, request_hash,
     request, 1, usd, {reservations.TODAY}, clock_timestamp()
-  from jsonb_to_recordset(cast(:openings as jsonb)) as opening (
-    id uuid, agent_id uuid, iteration_id uuid, step_id uuid, interaction_id uuid, kind text,
-    phase text, model text, request_hash text, request jsonb, usd numeric)
+  from opening
   on conflict do nothing
   returning 1
 ),
-{reservations.CHANGE_CTES}
+{reservations.budget_ctes(_PAYMENT_CHANGES)}
 select {reservations.TODAY} as day,
   case when (select count(*) from closed) < :closings_count
     or (select count(*) from opened) < :openings_count or {reservations.IS_EXCEEDED}

@@ -4,8 +4,7 @@ To avoid deadlocks, every transaction locks an agent's budget rows before the in
 newer day's. It does so at its end, because every paid call needs the lock on the installation's row.
 """
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -22,24 +21,26 @@ from shared.database.statements import (
     Executor,
     Row,
     attempt_query,
-    json_text,
+    uuid_array,
 )
 
 # Hidden from the planner: it would read the index of the reserved calls, which has an entry for every call until it is
 # vacuumed, rather than look up one by its id.
 IS_RESERVED: Final = "(calls.reserved_on is not null) is true"
 TODAY: Final = "cast(statement_timestamp() at time zone 'UTC' as date)"
-CHANGE_CTES: Final = f"""
+
+
+def budget_ctes(changes_sql: str) -> str:
+    """CTEs that make changes to the budgets: of each agent, and of the installation.
+
+    `changes_sql` selects agent, day, spent_usd, spent_calls, reserved_usd, reserved_calls. `:installation` is INSTALLATION.
+    """
+    return f"""
 change as materialized (
-  select scope, coalesce(day, {TODAY}) as day, sum(spent_usd) as spent_usd,
-    sum(spent_calls) as spent_calls, sum(reserved_usd) as reserved_usd,
-    sum(reserved_calls) as reserved_calls, bool_or(reserved_calls > 0) as is_reservation
-  from (
-    select unnest(array[agent, :installation]) as scope, part.*
-    from jsonb_to_recordset(cast(:changes as jsonb)) as part (
-      agent uuid, day date, spent_usd numeric, spent_calls integer, reserved_usd numeric,
-      reserved_calls integer)
-  ) as part
+  select scope, day, sum(spent_usd) as spent_usd, sum(spent_calls) as spent_calls,
+    sum(reserved_usd) as reserved_usd, sum(reserved_calls) as reserved_calls,
+    bool_or(reserved_calls > 0) as is_reservation
+  from (select unnest(array[agent, :installation]) as scope, part.* from ({changes_sql}) as part) as part
   group by 1, 2
 ),
 changed as (
@@ -55,7 +56,8 @@ changed as (
   returning scope, day, spent_usd + reserved_usd as usd, spent_calls + reserved_calls as calls
 )
 """
-"""CTEs that make the changes of `change_params` to the budgets, the agents' before the installation's."""
+
+
 IS_EXCEEDED: Final = """
 exists (
   select from changed join change using (scope, day)
@@ -66,35 +68,14 @@ exists (
       and calls <= coalesce(budget_calls_per_day, calls_per_day)) is false)
 )
 """
-"""Whether a cap does not allow what CHANGE_CTES has reserved, or the agent does not exist. Then call `roll_back()`."""
-
-# A join, not a subquery: then the installation's row is locked after the agent's, and updated from its current version.
-SETTLE_CTES: Final = """
-of_agent as (
-  update budget_days
-  set spent_usd = spent_usd + :spent_usd, spent_calls = spent_calls + :spent_calls,
-    reserved_usd = reserved_usd - :held_usd, reserved_calls = reserved_calls - :held_calls
-  from closed where scope = :agent and day = :day
-  returning day
-),
-of_installation as (
-  update budget_days
-  set spent_usd = spent_usd + :spent_usd, spent_calls = spent_calls + :spent_calls,
-    reserved_usd = reserved_usd - :held_usd, reserved_calls = reserved_calls - :held_calls
-  from of_agent where budget_days.scope = :installation and budget_days.day = of_agent.day
-  returning 1
-)
+"""Whether a cap does not allow what `budget_ctes` has reserved, or the agent does not exist. Then call `roll_back()`."""
+CLOSED_CHANGES: Final = """
+select agent, day, spent_usd, spent_calls, -held_usd as reserved_usd, -1 as reserved_calls from closed
 """
-"""CTEs that settle a reservation for the agent and then the installation, if the CTE `closed` has a row."""
-
+"""For `budget_ctes`: the changes that close reservations."""
 
 INSTALLATION: Final = UUID(int=0)
 """The budget scope of the whole installation."""
-
-Change = Mapping[str, Any]
-"""A change of the budgets of an agent and of the installation on one day; today if `day` is None."""
-SettleParams = Mapping[str, Any]
-"""Parameters of SETTLE_CTES: the attempt that is over and its cost."""
 
 _ZERO: Final = Decimal(0)
 
@@ -112,14 +93,45 @@ class Attempt:
 
 
 @dataclass(frozen=True)
-class Reserved:
-    """The reserved amount and number of calls of one day."""
+class Closing:
+    """What is booked when an attempt is over."""
 
-    usd: Decimal = _ZERO
-    calls: int = 0
+    attempt: Attempt
+    spent_usd: Decimal
+    spent_calls: int
+    assumed_usd: Decimal
+    """The part of `spent_usd` that the call's own cost does not show."""
 
-    def plus_call(self, usd: Decimal) -> "Reserved":
-        return Reserved(self.usd + usd, self.calls + 1)
+    @property
+    def params(self) -> dict[str, Any]:
+        return {
+            "call": self.attempt.call_id,
+            "number": self.attempt.number,
+            "agent": self.attempt.agent_id,
+            "day": self.attempt.day,
+            "held_usd": self.attempt.max_cost_usd,
+            "spent_usd": self.spent_usd,
+            "spent_calls": self.spent_calls,
+            "assumed_usd": self.assumed_usd,
+        }
+
+
+def settled(attempt: Attempt, cost_usd: Decimal | None) -> Closing:
+    """An answered call is spent: its cost, or the reserved maximum if the cost is unknown (None)."""
+    if cost_usd is None:
+        return failed(attempt, None)
+    return Closing(attempt, cost_usd, 1, _ZERO)
+
+
+def failed(attempt: Attempt, cost_usd: Decimal | None) -> Closing:
+    """An unusable answer is spent: its cost, or the reserved maximum if the cost is unknown (None)."""
+    cost = attempt.max_cost_usd if cost_usd is None else cost_usd
+    return Closing(attempt, cost, 1, cost)
+
+
+def released(attempt: Attempt) -> Closing:
+    """The call certainly was not billed."""
+    return Closing(attempt, _ZERO, 0, _ZERO)
 
 
 async def reserve(
@@ -133,9 +145,9 @@ async def reserve(
 
     The calls must have no reservation (see `write_off_call`). `day` defaults to the database's current day in UTC.
     """
-    changes = [reservation(agent_id, usd, day) for usd in max_costs.values()]
     params = {
-        **change_params(changes),
+        "installation": INSTALLATION,
+        "agent": agent_id,
         "day": day,
         "ids": list(max_costs),
         "max_costs": list(max_costs.values()),
@@ -146,141 +158,52 @@ async def reserve(
     return [Attempt(row.id, agent_id, row.attempts, row.day, max_costs[row.id]) for row in rows]
 
 
-def reservation(agent_id: UUID, usd: Decimal, day: date | None = None) -> Change:
-    """The change that reserves the maximum cost of one attempt."""
-    return {
-        "agent": agent_id,
-        "day": day,
-        "spent_usd": 0,
-        "spent_calls": 0,
-        "reserved_usd": usd,
-        "reserved_calls": 1,
-    }
-
-
-def settlement(closing: SettleParams) -> Change:
-    """The change that settles or releases an attempt."""
-    return {
-        **closing,
-        "reserved_usd": -closing["held_usd"],
-        "reserved_calls": -closing["held_calls"],
-    }
-
-
-def change_params(changes: Sequence[Change]) -> Mapping[str, Any]:
-    """Returns the parameters of CHANGE_CTES."""
-    columns = ("agent", "day", "spent_usd", "spent_calls", "reserved_usd", "reserved_calls")
-    rows = [{column: change[column] for column in columns} for change in changes]
-    return {"installation": INSTALLATION, "changes": json_text(rows)}
-
-
 async def settle(session: Executor, attempt: Attempt, cost_usd: Decimal | None) -> None:
-    """Books an answered call as spent: its cost, or the reserved maximum if the cost is unknown (None).
-
-    Does nothing if the attempt was settled or written off before.
-    """
-    await close(session, settled_params(attempt, cost_usd))
+    """Books an answered call as spent; see `settled`. Does nothing if the attempt was settled or written off before."""
+    await closing_query(settled(attempt, cost_usd)).answer(session)
 
 
 async def release(session: Executor, attempt: Attempt) -> None:
     """Releases the reservation of a call that certainly was not billed."""
-    await close(session, released_params(attempt))
+    await closing_query(released(attempt)).answer(session)
 
 
-async def close(session: Executor, closing: SettleParams) -> None:
-    """Settles or releases an attempt; see `settled_params` and `released_params`."""
-    await settle_query(closing).answer(session)
-
-
-def settle_query(closing: SettleParams) -> BoundQuery[bool]:
-    """Returns the query of `close`. Its result is whether the attempt was still open."""
-    return BoundQuery(_SETTLE, closing, bool)
-
-
-def settled_params(attempt: Attempt, cost_usd: Decimal | None) -> SettleParams:
-    """Returns the parameters of SETTLE_CTES for an answered call; see `settle`."""
-    assumed = attempt.max_cost_usd if cost_usd is None else _ZERO
-    cost = attempt.max_cost_usd if cost_usd is None else cost_usd
-    return _settle_params(attempt, spent_usd=cost, spent_calls=1, assumed_usd=assumed)
-
-
-def failed_params(attempt: Attempt, cost_usd: Decimal | None) -> SettleParams:
-    """Returns the parameters of SETTLE_CTES for an unusable answer.
-
-    Books its cost as spent, or the reserved maximum if the cost is unknown (None).
-    """
-    cost = attempt.max_cost_usd if cost_usd is None else cost_usd
-    return _settle_params(attempt, spent_usd=cost, spent_calls=1, assumed_usd=cost)
-
-
-def released_params(attempt: Attempt) -> SettleParams:
-    """Returns the parameters of SETTLE_CTES for a call that was not billed; see `release`."""
-    return _settle_params(attempt, spent_usd=_ZERO, spent_calls=0, assumed_usd=_ZERO)
+def closing_query(closing: Closing) -> BoundQuery[bool]:
+    """Books the closing. Its result is whether the attempt was still open."""
+    return BoundQuery(_CLOSE, {**closing.params, "installation": INSTALLATION}, bool)
 
 
 async def write_off_call(session: Executor, call_id: UUID) -> None:
     """Books the reserved maximum of a call as spent, because its actual cost may never be known."""
-    await spend(
-        session,
-        await BoundQuery(_WRITE_OFF_CALL, {"which": call_id, STRICT: False}, list).answer(session),
-    )
+    await _write_off(_WRITE_OFF_CALL, [call_id]).answer(session)
 
 
-async def write_off_step(session: Executor, step_id: UUID) -> None:
-    """Does the same for every call of a step that has ended, so that nothing stays reserved for it."""
-    await spend(session, await step_write_off(step_id).answer(session))
+def step_write_off(*step_ids: UUID) -> BoundQuery[Sequence[Row]]:
+    """Does the same for every call of steps of one agent that have ended, so that nothing stays reserved for them.
+
+    Returns the calls. In a round trip that commits, `roll_back()` instead of locking budgets in another order.
+    """
+    return _write_off(_WRITE_OFF_STEPS, step_ids)
 
 
-def step_write_off(step_id: UUID) -> BoundQuery[Sequence[Row]]:
-    """Closes the reservations of a step's calls. `spend` books the rows that it returns."""
-    return BoundQuery(_WRITE_OFF_STEP, {"which": step_id, STRICT: False}, list)
-
-
-async def spend(session: Executor, written_off: Sequence[Row]) -> None:
-    """Books the reservations that were written off as spent."""
-    reserved: defaultdict[tuple[date, UUID], Reserved] = defaultdict(Reserved)
-    for row in written_off:
-        reserved[row.day, row.agent_id] = reserved[row.day, row.agent_id].plus_call(row.usd)
-    for (day, agent_id), amount in sorted(reserved.items()):
-        for scope in (agent_id, INSTALLATION):
-            await _spend_reserved(session, scope, day, amount)
-
-
-async def load_reserved(session: AsyncSession, agent_id: UUID) -> Mapping[date, Reserved]:
+async def load_reserved(session: AsyncSession, agent_id: UUID) -> Sequence[Mapping[str, Any]]:
     """Returns what is reserved for an agent, by day. No worker may be working on its steps."""
     rows = await session.execute(_SELECT_RESERVED, {"agent": agent_id})
-    return {row.day: Reserved(row.usd, row.calls) for row in rows}
+    return [dict(row) for row in rows.mappings()]
 
 
 async def forget_agent(
-    session: AsyncSession, agent_id: UUID, reserved: Mapping[date, Reserved]
+    session: AsyncSession, agent_id: UUID, reserved: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Deletes the budget rows of a deleted agent. Books what was reserved for it as spent by the installation."""
+    """Deletes the budget rows of a deleted agent. Books what was `reserved` for it as spent by the installation."""
     await session.execute(_DELETE_DAYS, {"agent": agent_id})
-    for day, amount in sorted(reserved.items()):
-        await _spend_reserved(session, INSTALLATION, day, amount)
+    for of_day in reserved:
+        await session.execute(_SPEND_RESERVED, {**of_day, "installation": INSTALLATION})
 
 
-def _settle_params(
-    attempt: Attempt, *, spent_usd: Decimal, spent_calls: int, assumed_usd: Decimal
-) -> SettleParams:
-    return {
-        "call": attempt.call_id,
-        "number": attempt.number,
-        "agent": attempt.agent_id,
-        "installation": INSTALLATION,
-        "day": attempt.day,
-        "held_usd": attempt.max_cost_usd,
-        "held_calls": 1,
-        "spent_usd": spent_usd,
-        "spent_calls": spent_calls,
-        "assumed_usd": assumed_usd,
-    }
-
-
-async def _spend_reserved(session: Executor, scope: UUID, day: date, reserved: Reserved) -> None:
-    params = {"scope": scope, "day": day, "usd": reserved.usd, "calls": reserved.calls}
-    await _SPEND_RESERVED.run(session, params)
+def _write_off(statement: CompiledStatement, ids: Collection[UUID]) -> BoundQuery[Sequence[Row]]:
+    params = {"ids": uuid_array(ids), "installation": INSTALLATION, STRICT: False}
+    return BoundQuery(statement, params, list)
 
 
 _RESERVE: Final = CompiledStatement(f"""
@@ -291,57 +214,70 @@ with sent as (
     received_chars = null, progressed_at = null
   from unnest(cast(:ids as uuid[]), cast(:max_costs as numeric[])) as wanted (id, usd)
   where calls.id = wanted.id
-  returning calls.id, calls.attempts, calls.reserved_on as day
+  returning calls.id, calls.attempts, calls.reserved_on as day, wanted.usd
 ),
-{CHANGE_CTES}
+{
+    budget_ctes('''
+  select cast(:agent as uuid) as agent, day, 0 as spent_usd, 0 as spent_calls, usd as reserved_usd,
+    1 as reserved_calls
+  from sent
+''')
+}
 select id, attempts, day,
   case when {IS_EXCEEDED} or (select count(*) from sent) < cardinality(cast(:ids as uuid[]))
     then roll_back() end
 from (values (1)) as once left join sent on true
 """)
 
-_SETTLE: Final = CompiledStatement(f"""
-with closed as (
+
+def close_cte(assignments: str = "") -> str:
+    """CTE that closes an attempt unless it was closed before, and then makes `assignments` to the call's row."""
+    return f"""
+closed as (
   update calls
-  set reserved_usd = null, reserved_on = null, assumed_usd = assumed_usd + :assumed_usd
+  set {assignments} reserved_usd = null, reserved_on = null, assumed_usd = assumed_usd + :assumed_usd
   where id = :call and attempts = :number and {IS_RESERVED}
-  returning id
-),
-{SETTLE_CTES}
-select id from closed
-""")
-
-_SPEND_RESERVED: Final = CompiledStatement("""
-update budget_days
-set spent_usd = spent_usd + :usd, spent_calls = spent_calls + :calls,
-  reserved_usd = reserved_usd - :usd, reserved_calls = reserved_calls - :calls
-where scope = :scope and day = :day
-""")
+  returning id, agent_id as agent, cast(:day as date) as day, cast(:held_usd as numeric) as held_usd,
+    cast(:spent_usd as numeric) as spent_usd, cast(:spent_calls as integer) as spent_calls
+)
+"""
 
 
-def _write_off_query(column: str) -> CompiledStatement:
+_CLOSE: Final = CompiledStatement(
+    f"with {close_cte()}, {budget_ctes(CLOSED_CHANGES)} select id from closed"
+)
+
+
+def _write_off_statement(column: str) -> CompiledStatement:
     return CompiledStatement(f"""
 with held as (
   select id, agent_id, reserved_on, reserved_usd from calls
-  where {column} = :which and reserved_on is not null
+  where {column} = any(cast(:ids as uuid[])) and reserved_on is not null
   for update
 ),
 closed as (
   update calls
   set assumed_usd = calls.assumed_usd + held.reserved_usd, reserved_usd = null, reserved_on = null
   from held where calls.id = held.id
-  returning held.agent_id, held.reserved_on as day, held.reserved_usd as usd
-)
-select agent_id, day, usd, case when :strict then roll_back() end from closed
+  returning calls.id, held.agent_id as agent, held.reserved_on as day, held.reserved_usd as held_usd,
+    held.reserved_usd as spent_usd, 1 as spent_calls
+),
+{budget_ctes(CLOSED_CHANGES)}
+select id, case when :strict then roll_back() end from closed
 """)
 
 
-_WRITE_OFF_CALL: Final = _write_off_query("id")
-_WRITE_OFF_STEP: Final = _write_off_query("step_id")
+_WRITE_OFF_CALL: Final = _write_off_statement("id")
+_WRITE_OFF_STEPS: Final = _write_off_statement("step_id")
 
 _SELECT_RESERVED: Final = text("""
 select reserved_on as day, sum(reserved_usd) as usd, count(*) as calls from calls
-where agent_id = :agent and reserved_on is not null group by reserved_on
+where agent_id = :agent and reserved_on is not null group by reserved_on order by reserved_on
 """)
-
+_SPEND_RESERVED: Final = text("""
+update budget_days
+set spent_usd = spent_usd + :usd, spent_calls = spent_calls + :calls,
+  reserved_usd = reserved_usd - :usd, reserved_calls = reserved_calls - :calls
+where scope = :installation and day = :day
+""")
 _DELETE_DAYS: Final = text("delete from budget_days where scope = :agent")

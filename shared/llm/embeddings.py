@@ -82,7 +82,7 @@ class Embeddings:
 
     async def _pay(self, request: EmbeddingRequest, store: Store) -> None:
         run = self.run
-        call = await run.get_call(request.as_call())
+        call = await run.paid_calls.get_call(request.as_call())
         if call.answer is not None:
             answer = CallAnswer(call.answer)
         else:
@@ -92,7 +92,7 @@ class Embeddings:
         async def write(session: AsyncSession) -> None:
             await store(session, vectors)
             if call.answer is None:
-                await run.record_answer_now(session, call, answer)
+                await run.paid_calls.record_answer_now(session, call, answer)
 
         await run.record_in_session(write)
 

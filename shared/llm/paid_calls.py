@@ -1,4 +1,4 @@
-"""Paid calls of one phase run: reserves, books and records them."""
+"""Paid calls of one phase run: opens, reserves, books and records them."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -29,17 +29,55 @@ class _Reservation:
 
 
 class PaidCalls:
-    """The reservations of one phase run. It uses a reservation of an earlier run only if it waits for that run's call."""
+    """The calls and reservations of one phase run. It writes at the end of a transaction, as `reservations` demands.
 
-    def __init__(self, database: Database, lease: Lease, unit: UnitOfWork) -> None:
+    It uses a reservation of an earlier run only if it waits for that run's call.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        lease: Lease,
+        unit: UnitOfWork,
+        new_row: Callable[[CallRequest], NewRow],
+        max_cost_usd: Callable[[CallRequest], Decimal],
+    ) -> None:
         """`unit` is the unit of work of the worker that holds the step's lease."""
         self._database = database
         self._agent_id = lease.agent_id
         self._unit = unit
+        self._new_row = new_row
+        self._max_cost_usd = max_cost_usd
         self._max_costs_usd: dict[UUID, Decimal] = {}
         self._reservations: dict[UUID, _Reservation] = {}
+        self._uncommitted: set[str] = set()
+        self._opened: dict[str, CallRecord] = {}
 
-    def register(self, call: CallRecord, max_cost_usd: Decimal, reserved: Attempt | None) -> None:
+    def open_call(self, request: CallRequest) -> None:
+        """Inserts the call's record and reserves its maximum cost with the next commit.
+
+        If a cap does not allow all calls of the transaction, none is reserved. Then `attempt` reserves each call before it
+        is sent.
+        """
+        changes = self._unit.changes
+        requests: dict[str, CallRequest] = changes.of_writer.setdefault(self, {})
+        if not requests:
+            self._unit.defer(partial(self._open_calls, changes))
+        requests[request.hash] = request
+        self._uncommitted.add(request.hash)
+
+    async def get_call(self, request: CallRequest) -> CallRecord:
+        """Returns the call's committed record. Usually an earlier transaction has written it. Afterwards no write of the
+        run is uncommitted.
+        """
+        if request.hash in self._uncommitted:
+            await self._unit.commit()
+        while request.hash not in self._opened:
+            self.open_call(request)
+            await self._unit.commit()
+        return self._opened[request.hash]
+
+    def _register(self, call: CallRecord, max_cost_usd: Decimal, reserved: Attempt | None) -> None:
         """Registers the maximum cost of one attempt of `call`, and the attempt that was just reserved, if any."""
         self._max_costs_usd[call.id] = max_cost_usd
         if reserved is not None:
@@ -76,7 +114,8 @@ class PaidCalls:
         """Records the answer and books its cost at the end of the open transaction."""
         reservation = self._reservations.get(call.id)
         if reservation is None:
-            self._unit.defer(lambda trip: call_ledger.ask_answer(trip, call.id, answer))
+            for query in call_ledger.answer_queries(call.id, answer):
+                self._unit.defer_query(query)
             return
         attempt, is_billed = reservation.attempt, not reservation.is_unsent
         self._unit.defer(
@@ -85,17 +124,19 @@ class PaidCalls:
             )
         )
 
-    def settle(self, call: CallRecord, cost_usd: Decimal | None) -> None:
-        """Books the cost of a call whose answer is recorded, at the end of the transaction. None: the cost is unknown."""
-        reservation = self._reservations.get(call.id)
-        if reservation is None:
-            return
-        closing = (
-            reservations.released_params(reservation.attempt)
-            if reservation.is_unsent
-            else reservations.settled_params(reservation.attempt, cost_usd)
-        )
-        self._unit.defer_query(reservations.settle_query(closing))
+    async def record_answer_now(
+        self, session: AsyncSession, call: CallRecord, answer: CallAnswer
+    ) -> None:
+        """Records the answer now, because the transaction reads it, and its cost at the end of the transaction."""
+        for query in call_ledger.answer_queries(call.id, answer):
+            await query.answer(session)
+        if (reservation := self._reservations.get(call.id)) is not None:
+            closing = (
+                reservations.released(reservation.attempt)
+                if reservation.is_unsent
+                else reservations.settled(reservation.attempt, answer.cost_usd)
+            )
+            self._unit.defer_query(reservations.closing_query(closing))
 
     async def record_failure(self, call: CallRecord, epoch: int, failure: Failure) -> None:
         """Records that the last attempt of `call` failed, books its cost, and commits."""
@@ -140,60 +181,7 @@ class PaidCalls:
         reservation = self._reservations[call_id] = _Reservation(reserved[0], is_unsent=True)
         return reservation
 
-
-class CallRecorder:
-    """Records the calls of one phase run. It writes at the end of a transaction, as `reservations` demands."""
-
-    def __init__(
-        self,
-        lease: Lease,
-        unit: UnitOfWork,
-        paid_calls: PaidCalls,
-        new_row: Callable[[CallRequest], NewRow],
-        max_cost_usd: Callable[[CallRequest], Decimal],
-    ) -> None:
-        self._agent_id = lease.agent_id
-        self._unit = unit
-        self._paid_calls = paid_calls
-        self._new_row = new_row
-        self._max_cost_usd = max_cost_usd
-        self._uncommitted: set[str] = set()
-        self._opened: dict[str, CallRecord] = {}
-
-    def open_call(self, request: CallRequest) -> None:
-        """Inserts the call's record and reserves its maximum cost with the next commit.
-
-        If a cap does not allow all calls of the transaction, none is reserved. Then `PaidCalls.attempt` reserves each call
-        before it is sent.
-        """
-        changes = self._unit.changes
-        requests: dict[str, CallRequest] = changes.of_writer.setdefault(self, {})
-        if not requests:
-            self._unit.defer(partial(self._write, changes))
-        requests[request.hash] = request
-        self._uncommitted.add(request.hash)
-
-    async def get_call(self, request: CallRequest) -> CallRecord:
-        """Returns the call's committed record. Usually an earlier transaction has written it."""
-        if request.hash in self._uncommitted:
-            await self._unit.commit()
-        while request.hash not in self._opened:
-            self.open_call(request)
-            await self._unit.commit()
-        return self._opened[request.hash]
-
-    def record_answer(self, call: CallRecord, answer: CallAnswer) -> None:
-        """Records the answer and its cost at the end of the open transaction."""
-        self._paid_calls.record_answer(call, answer)
-
-    async def record_answer_now(
-        self, session: AsyncSession, call: CallRecord, answer: CallAnswer
-    ) -> None:
-        """Records the answer now, because the transaction reads it, and its cost at the end of the transaction."""
-        await call_ledger.answer_call(session, call.id, answer)
-        self._paid_calls.settle(call, answer.cost_usd)
-
-    def _write(self, changes: Changes, trip: RoundTrip) -> Note:
+    def _open_calls(self, changes: Changes, trip: RoundTrip) -> Note:
         requests: dict[str, CallRequest] = changes.of_writer[self]
         self._uncommitted -= requests.keys()
         rows = {key: self._new_row(request) for key, request in requests.items()}
@@ -208,7 +196,7 @@ class CallRecorder:
             calls, attempts = await finish_opening(session)
             reserved = {attempt.call_id: attempt for attempt in attempts}
             for call in calls:
-                self._paid_calls.register(call, max_costs[call.id], reserved.get(call.id))
+                self._register(call, max_costs[call.id], reserved.get(call.id))
             calls_by_request = dict(zip(requests, calls, strict=True))
             changes.on_commit.append(partial(self._opened.update, calls_by_request))
 

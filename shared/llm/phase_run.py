@@ -26,7 +26,7 @@ from shared.failpoints import Failpoint, failpoint
 from shared.llm import phase_run_store
 from shared.llm.answers import COMPLETE_KINDS, AnswerError, FailureKind
 from shared.llm.messages import ChatAnswer, ChatRequest, ToolCall
-from shared.llm.paid_calls import CallRecorder, PaidCalls
+from shared.llm.paid_calls import PaidCalls
 from shared.llm.pricing import Prices
 from shared.llm.provider import Embedder, Provider
 from shared.llm.repair import Repairs
@@ -120,9 +120,8 @@ class PhaseRun:
         self.repair_count = 0
         """Repairs that this run, and the runs that it resumes, recorded."""
         self._unit = lease.unit or UnitOfWork(model.database, leases.fence(lease), waits=False)
-        self._paid_calls = PaidCalls(model.database, lease, self._unit)
-        self._recorder = CallRecorder(
-            lease, self._unit, self._paid_calls, self._new_row, self._max_cost_usd
+        self.paid_calls = PaidCalls(
+            model.database, lease, self._unit, self._new_row, self._max_cost_usd
         )
 
     @property
@@ -188,7 +187,7 @@ class PhaseRun:
             self._model.max_output_tokens[self.phase],
             tool_choice=self.tool_choice,
         )
-        self.open_call(request.as_call())
+        self.paid_calls.open_call(request.as_call())
         return request
 
     def fresh_request(self, message: str, response_format: dict[str, Any]) -> ChatRequest:
@@ -247,7 +246,7 @@ class PhaseRun:
         `normalize`. One commit records the answer and opens the calls that follow from it. `is_last` says whether the
         answer ends the phase. Raises NoAnswerError after `max_without_answer` attempts without an answer.
         """
-        call = await self.get_call(request.as_call())
+        call = await self.paid_calls.get_call(request.as_call())
         if call.answered_at is not None or self._newest_answer_id is None:
             self._newest_answer_id = call.id
         if call.answered_at is not None:
@@ -288,7 +287,7 @@ class PhaseRun:
                 answer = await ask(self._in_flight(call, is_needed=is_needed))
             except VigilError as error:
                 await self._record_failure(call, error)
-                await self._paid_calls.release_unbilled(call)
+                await self.paid_calls.release_unbilled(call)
                 raise
         failpoint(Failpoint.CALL_ANSWERED)
         self._has_been_answered = True
@@ -357,40 +356,21 @@ class PhaseRun:
         run_changes = self._pending_changes()
         run_changes.answered.add(call.id)
         events = run_changes.events.setdefault(call.id, [])
-        self._recorder.record_answer(call, replace(answer, events=events))
+        self.paid_calls.record_answer(call, replace(answer, events=events))
 
     def defer(self, query: BoundQuery[Any]) -> None:
         """Runs the query with the next commit; its result is not needed."""
         self._unit.defer_query(query)
 
-    def open_call(self, request: CallRequest) -> None:
-        """See `CallRecorder.open_call`."""
-        self._recorder.open_call(request)
-
-    async def get_call(self, request: CallRequest) -> CallRecord:
-        """Returns the call's committed record. Afterwards no write of this run is uncommitted."""
-        return await self._recorder.get_call(request)
-
     def record_search(self, call: CallRecord, request: CallRequest, content: Json) -> None:
         """Records the result of a search. A search that was refused costs nothing."""
         assert request.operation is not None
-        is_billed = self._paid_calls.was_billed(call)
+        is_billed = self.paid_calls.was_billed(call)
         cost_usd = self._model.prices.of_operation(request.operation) if is_billed else Decimal(0)
         self._record_with_events(call, CallAnswer(content, cost_usd=cost_usd))
 
-    async def record_answer_now(
-        self, session: AsyncSession, call: CallRecord, answer: CallAnswer
-    ) -> None:
-        """Records an answer that the same transaction reads from the ledger."""
-        await self._recorder.record_answer_now(session, call, answer)
-
     def _new_row(self, request: CallRequest) -> NewRow:
-        return call_ledger.new_row(
-            self.lease,
-            self.interaction.id,
-            self.phase,
-            request,
-        )
+        return call_ledger.new_row(self.lease, self.interaction.id, self.phase, request)
 
     def _max_cost_usd(self, request: CallRequest) -> Decimal:
         prices = self._model.prices
@@ -421,7 +401,7 @@ class PhaseRun:
         """
         await self._check_timeouts(call)
         try:
-            async with self._paid_calls.attempt(call, is_needed=is_needed):
+            async with self.paid_calls.attempt(call, is_needed=is_needed):
                 yield
         except AnswerError as error:
             await self._record_failure(call, error)
@@ -446,7 +426,7 @@ class PhaseRun:
             usage.output_tokens,
             cost_usd,
         )
-        await self._paid_calls.record_failure(call, self.lease.epoch, failure)
+        await self.paid_calls.record_failure(call, self.lease.epoch, failure)
 
     async def _check_timeouts(self, call: CallRecord, cause: AnswerError | None = None) -> None:
         """Raises PermanentError if too many attempts of `call` timed out since the user last requested a retry."""
@@ -509,7 +489,7 @@ class PhaseRun:
             if is_last:
                 self.complete()
             for paid_call in paid_calls:
-                self.open_call(paid_call)
+                self.paid_calls.open_call(paid_call)
 
         await self.record(write)
 

@@ -460,7 +460,7 @@ class ToolLoop:
         """Makes one call for `uses`, which have the same request."""
         request = uses[0].request
         assert request is not None
-        call = await self._run.get_call(request)
+        call = await self._run.paid_calls.get_call(request)
         result = call.answer
         if result is None:
             result = await self._run.send(call, partial(_call_paid_tool, uses[0]))
@@ -498,7 +498,7 @@ class ToolLoop:
                 failpoint(Failpoint.TOOL_APPLIED)
                 self._results[use.key] = result
             if (request := following()) is not None:
-                self._run.open_call(request.as_call())
+                self._run.paid_calls.open_call(request.as_call())
             elif not self._needs_fallback():
                 self._run.complete()
 

@@ -226,15 +226,14 @@ class StepRunner:
         def end(trip: RoundTrip) -> Note:
             failpoint(Failpoint.STATE_WRITTEN)
             ended_step = trip.ask(steps.ending(lease, outcome.result))
-            written_off = trip.ask(reservations.step_write_off(lease.step_id))
+            trip.ask(reservations.step_write_off(lease.step_id))
 
-            async def settle(executor: Executor) -> None:
+            async def derive_events(_: Executor) -> None:
                 events[:] = derived_events.events_after_iteration_step(
                     ended_step.value, plan[0].value if plan else ()
                 )
-                await reservations.spend(executor, written_off.value)
 
-            return Note(settle)
+            return Note(derive_events)
 
         # The plan locks the iteration, which all lock before they lock budgets.
         unit.defer(write, first=True)

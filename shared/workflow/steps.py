@@ -160,7 +160,7 @@ async def _settle_reservations(session: AsyncSession, lease: Lease) -> None:
     """Writes open reservations off as spent: after the step has ended they cannot be settled any more."""
     if lease.unit is not None:
         await lease.unit.flush_deferred()
-    await reservations.write_off_step(session, lease.step_id)
+    await reservations.step_write_off(lease.step_id).answer(session)
 
 
 def _changing(statement: CompiledStatement, lease: Lease, **values: Any) -> BoundQuery[StepRow]:

@@ -14,7 +14,7 @@ from shared.database.statements import Executor, RoundTrip
 from shared.database.unit_of_work import UnitOfWork
 from shared.enums import CallKind, Phase
 from shared.errors import TransientError
-from shared.llm.paid_calls import CallRecorder, PaidCalls
+from shared.llm.paid_calls import PaidCalls
 from shared.llm.phase_run_store import NewInteraction
 from tests.support.fences import EVERYONE
 from tests.support.spending import (
@@ -233,21 +233,18 @@ async def test_a_reservation_of_a_rolled_back_commit_pays_for_nothing(
 ) -> None:
     """The second attempt needs its own reservation, which a cap may refuse."""
     unit = UnitOfWork(database, EVERYONE)
-    paid_calls = PaidCalls(database, clerk.spender.lease, unit)
-    recorder = CallRecorder(
-        clerk.spender.lease, unit, paid_calls, clerk.row_of, lambda _: usd("0.50")
-    )
+    paid_calls = PaidCalls(database, clerk.spender.lease, unit, clerk.row_of, lambda _: usd("0.50"))
     request = CallRequest(CallKind.LLM, {"name": "a"}, {}, "m")
 
     async def fail(_: Executor) -> None:
         raise TransientError("lost at the very end", counts=False)
 
-    recorder.open_call(request)
+    paid_calls.open_call(request)
     unit.defer(lambda _: fail)
     with pytest.raises(TransientError, match="very end"):
         await unit.commit()
     await clerk.spender.cap("0.10")
-    call = await recorder.get_call(request)
+    call = await paid_calls.get_call(request)
     assert call.attempts == 0
     with pytest.raises(TransientError, match="leaves too little"):
         async with paid_calls.attempt(call, is_needed=False):
