@@ -3,34 +3,16 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, cast
+from typing import Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Table, Uuid, and_, bindparam, func, select, update
-from sqlalchemy.dialects.postgresql import insert
-
 from shared.database import ids
-from shared.database.statements import (
-    ANY_OF_IDS,
-    BoundQuery,
-    CompiledStatement,
-    Row,
-    uuid_array,
-)
-from shared.database.tables import InvestigationRequest, Iteration
+from shared.database.statements import BoundQuery, CompiledStatement, Row, json_text, uuid_array
+from shared.database.tables import InvestigationRequest
 
 OPEN_FOR_ITERATIONS: Final = 10
 """Requests that are open for longer are dropped: they cannot be answered, or do not matter."""
 MAX_OPEN_SHOWN: Final = 20
-_REQUESTS: Final = cast(Table, InvestigationRequest.__table__)
-_COUNT: Final = CompiledStatement(
-    select(func.count()).where(_REQUESTS.c.step_id == bindparam("of_step"))
-)
-_OF_ITERATION: Final = CompiledStatement(
-    select(_REQUESTS)
-    .where(_REQUESTS.c.iteration_id == bindparam("of_iteration"))
-    .order_by(_REQUESTS.c.created_at, _REQUESTS.c.id)
-)
 
 
 @dataclass(frozen=True)
@@ -67,8 +49,7 @@ def create_request(
         "step_id": step_id,
         "objective": objective,
         "reasoning": missing.reasoning,
-        "search_hints": list(missing.search_hints),
-        "of_iteration": iteration_id,
+        "search_hints": json_text(missing.search_hints),
     }
     return BoundQuery(_CREATE, params, lambda _: request_id)
 
@@ -116,71 +97,42 @@ def drop_expired(agent_id: UUID, number: int) -> BoundQuery[None]:
     return BoundQuery(_DROP_OLD, params, lambda _: None)
 
 
-def _is_open(agent_id: ColumnElement[UUID] | UUID) -> ColumnElement[bool]:
-    return and_(
-        InvestigationRequest.agent_id == agent_id,
-        InvestigationRequest.answered_at.is_(None),
-        InvestigationRequest.dropped_at.is_(None),
-    )
-
-
-_OF_AGENT: Final = bindparam("of_agent", type_=Uuid)
-_NEWEST_NUMBER: Final = (
-    select(func.max(Iteration.number)).where(Iteration.agent_id == _OF_AGENT).scalar_subquery()
+_CREATE: Final = CompiledStatement("""
+insert into investigation_requests
+  (id, agent_id, iteration_id, iteration_number, step_id, objective, reasoning, search_hints)
+values (:id, :agent_id, :iteration_id, (select number from iterations where id = :iteration_id),
+  :step_id, :objective, :reasoning, cast(:search_hints as jsonb))
+on conflict do nothing
+""")
+_COUNT: Final = CompiledStatement(
+    "select count(*) from investigation_requests where step_id = :of_step"
 )
-_OPEN: Final = CompiledStatement(
-    select(
-        InvestigationRequest.id,
-        InvestigationRequest.iteration_number,
-        InvestigationRequest.objective,
-        InvestigationRequest.created_at,
-    )
-    .where(
-        _is_open(_OF_AGENT),
-        InvestigationRequest.iteration_number > _NEWEST_NUMBER - OPEN_FOR_ITERATIONS,
-    )
-    .order_by(InvestigationRequest.created_at.desc(), InvestigationRequest.id)
-    # Twice as many, since some may have the same objective.
-    .limit(2 * MAX_OPEN_SHOWN)
+_OF_ITERATION: Final = CompiledStatement("""
+select * from investigation_requests where iteration_id = :of_iteration order by created_at, id
+""")
+_IS_OPEN: Final = "agent_id = :of_agent and answered_at is null and dropped_at is null"
+# The limit is twice as many as are shown, since some may have the same objective.
+_OPEN: Final = CompiledStatement(f"""
+select id, iteration_number, objective, created_at from investigation_requests
+where {_IS_OPEN} and iteration_number >
+  (select max(number) from iterations where agent_id = :of_agent) - {OPEN_FOR_ITERATIONS}
+order by created_at desc, id limit {2 * MAX_OPEN_SHOWN}
+""")
+_DROP_OLD: Final = CompiledStatement(f"""
+with old as (
+  select id from investigation_requests
+  where {_IS_OPEN} and iteration_number <= :last order by id for update
 )
-_OLD_REQUESTS: Final = (
-    select(InvestigationRequest.id)
-    .where(_is_open(_OF_AGENT), InvestigationRequest.iteration_number <= bindparam("last"))
-    .order_by(InvestigationRequest.id)
-    .with_for_update()
-    .cte("old")
+update investigation_requests set dropped_at = clock_timestamp() where id in (select id from old)
+""")
+_MARK_ANSWERED: Final = CompiledStatement(f"""
+with same as (
+  select id from investigation_requests
+  where {_IS_OPEN} and lower(objective) in (
+    select lower(objective) from investigation_requests
+    where agent_id = :of_agent and id = any(cast(:ids as uuid[])))
+  order by id for update
 )
-_DROP_OLD: Final = CompiledStatement(
-    update(_REQUESTS)
-    .where(_REQUESTS.c.id.in_(select(_OLD_REQUESTS.c.id)))
-    .values(dropped_at=func.clock_timestamp())
-)
-_CREATE: Final = CompiledStatement(
-    insert(_REQUESTS)
-    .values(
-        iteration_number=select(Iteration.number)
-        .where(Iteration.id == bindparam("of_iteration"))
-        .scalar_subquery()
-    )
-    .on_conflict_do_nothing(),
-    columns=("id", "agent_id", "iteration_id", "step_id", "objective", "reasoning", "search_hints"),
-)
-_SAME_OBJECTIVES: Final = (
-    select(_REQUESTS.c.id)
-    .where(
-        _is_open(_OF_AGENT),
-        func.lower(_REQUESTS.c.objective).in_(
-            select(func.lower(_REQUESTS.c.objective)).where(
-                _REQUESTS.c.agent_id == _OF_AGENT, _REQUESTS.c.id == ANY_OF_IDS
-            )
-        ),
-    )
-    .order_by(_REQUESTS.c.id)
-    .with_for_update()
-    .cte("same")
-)
-_MARK_ANSWERED: Final = CompiledStatement(
-    update(_REQUESTS)
-    .where(_REQUESTS.c.id.in_(select(_SAME_OBJECTIVES.c.id)))
-    .values(answered_at=func.clock_timestamp(), answered_by=bindparam("by"))
-)
+update investigation_requests set answered_at = clock_timestamp(), answered_by = :by
+where id in (select id from same)
+""")

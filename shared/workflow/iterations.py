@@ -75,13 +75,31 @@ where iterations.id = :of_iteration and not (
       and (other.status in ('{StepStatus.PENDING}', '{StepStatus.RUNNING}')) is true))
 order by steps.kind, steps.index
 """)
+
+
+def _added_steps_cte(iteration_cte: str) -> str:
+    """CTE that inserts `:added` steps into the iteration that a CTE has returned with its agent and the time."""
+    return f"""
+added as (
+  insert into steps
+    (id, iteration_id, agent_id, kind, index, input, status, requested_at, first_requested_at)
+  select step.id, iteration.id, iteration.agent_id, kind, index, input, status, asked.at, asked.at
+  from {iteration_cte} as iteration
+  cross join jsonb_to_recordset(cast(:added as jsonb)) as step
+    (id uuid, kind text, index integer, input jsonb, status text)
+  cross join lateral (select case status when '{StepStatus.PENDING}' then now end as at) as asked
+  on conflict do nothing
+)
+"""
+
+
 _MOVE: Final = CompiledStatement(f"""
 with moved as (
   update iterations
   set stage = :stage, stage_changed_at = :now, status = :status, errors = cast(:errors as jsonb),
     ended_at = :ended_at
   where id = :of_iteration and stage = :seen_stage and stage_changed_at = :seen_at
-  returning id, agent_id
+  returning id, agent_id, stage_changed_at as now
 ),
 requested as (
   update steps
@@ -95,13 +113,7 @@ abandoned as (
   from moved where steps.id = any(cast(:abandoned as uuid[]))
     and steps.status not in ('{StepStatus.COMPLETED}', '{StepStatus.FAILED}')
 ),
-added as (
-  insert into steps
-    (id, iteration_id, agent_id, kind, index, input, status, requested_at, first_requested_at)
-  select step.id, moved.id, moved.agent_id, kind, index, input, '{StepStatus.PENDING}', :now, :now
-  from moved cross join jsonb_to_recordset(cast(:added as jsonb)) as step
-    (id uuid, kind text, index integer, input jsonb)
-)
+{_added_steps_cte("moved")}
 select exists (select from moved) as is_moved
 """)
 
@@ -246,16 +258,7 @@ with planned as (
   where id = :of_iteration
   returning id, agent_id, stage_changed_at as now
 ),
-added as (
-  insert into steps
-    (id, iteration_id, agent_id, kind, index, input, status, requested_at, first_requested_at)
-  select step.id, planned.id, planned.agent_id, kind, index, input, status, asked.at, asked.at
-  from planned
-  cross join jsonb_to_recordset(cast(:steps as jsonb)) as step
-    (id uuid, kind text, index integer, input jsonb, status text)
-  cross join lateral (select case status when '{StepStatus.PENDING}' then now end as at) as asked
-  on conflict do nothing
-)
+{_added_steps_cte("planned")}
 select now from planned
 """)
 _START: Final = CompiledStatement(f"""
@@ -412,7 +415,7 @@ def plan_steps(
         "of_iteration": iteration.id,
         "plan": None if plan is None else json.dumps(plan),
         "asks": bool(queries),
-        "steps": _as_json(new_steps),
+        "added": _as_json(new_steps),
     }
     return BoundQuery(_PLAN, values, read)
 

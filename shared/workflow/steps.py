@@ -27,40 +27,45 @@ from iterations left join steps on steps.iteration_id = iterations.id
   and steps.kind in ('{StepKind.QUERY}', '{StepKind.INSIGHT}')
 where iterations.id = :of_iteration order by steps.kind, steps.index
 """)
-_END: Final = CompiledStatement(f"""
-update steps
-set status = '{StepStatus.COMPLETED}', result = cast(:result as jsonb), error = null,
-  lease_owner = null, lease_until = null, waiting_since = null, ended_at = clock_timestamp()
+
+
+def _giving_up_lease(
+    changes: str, *, source: str = "", result: str = STEP_COLUMNS
+) -> CompiledStatement:
+    """Changes a step and releases its lease, if the worker still has it."""
+    return CompiledStatement(f"""
+update steps set lease_owner = null, lease_until = null, {changes}
+{source}
 where id = :of_step and epoch = :of_epoch and (status = '{StepStatus.RUNNING}') is true
-returning {STEP_COLUMNS}
+returning {result}
 """)
-_FAIL: Final = CompiledStatement(f"""
-update steps
-set status = '{StepStatus.FAILED}', error = :error, attempts = :attempts,
-  lease_owner = null, lease_until = null, waiting_since = null, ended_at = clock_timestamp()
-where id = :of_step and epoch = :of_epoch and (status = '{StepStatus.RUNNING}') is true
-returning {STEP_COLUMNS}
+
+
+_END: Final = _giving_up_lease(f"""
+status = '{StepStatus.COMPLETED}', result = cast(:result as jsonb), error = null,
+waiting_since = null, ended_at = clock_timestamp()
 """)
-_RELEASE: Final = CompiledStatement(f"""
-update steps
-set status = '{StepStatus.PENDING}', error = :error, attempts = :attempts,
-  lease_owner = null, lease_until = null, waiting_since = case when :keeps_waiting then waiting_since end,
-  retry_at = clock_timestamp() + make_interval(secs => :rest_seconds)
-where id = :of_step and epoch = :of_epoch and (status = '{StepStatus.RUNNING}') is true
-returning {STEP_COLUMNS}
+_FAIL: Final = _giving_up_lease(f"""
+status = '{StepStatus.FAILED}', error = :error, attempts = :attempts, waiting_since = null,
+ended_at = clock_timestamp()
 """)
-_WAIT: Final = CompiledStatement(f"""
-update steps
-set status = '{StepStatus.PENDING}', lease_owner = null, lease_until = null, error = :error,
-  waits = waits + 1, waiting_since = coalesce(waiting_since, now.at),
-  retry_at = now.at + make_interval(secs => greatest(
-    least(:first + coalesce(extract(epoch from now.at - waiting_since), 0), :longest)
-      * (1 - :jitter * random()),
-    :least))
-from (select clock_timestamp() as at) as now
-where id = :of_step and epoch = :of_epoch and (status = '{StepStatus.RUNNING}') is true
-returning extract(epoch from retry_at - now.at)
+_RELEASE: Final = _giving_up_lease(f"""
+status = '{StepStatus.PENDING}', error = :error, attempts = :attempts,
+waiting_since = case when :keeps_waiting then waiting_since end,
+retry_at = clock_timestamp() + make_interval(secs => :rest_seconds)
 """)
+_WAIT: Final = _giving_up_lease(
+    f"""
+status = '{StepStatus.PENDING}', error = :error, waits = waits + 1,
+waiting_since = coalesce(waiting_since, now.at),
+retry_at = now.at + make_interval(secs => greatest(
+  least(:first + coalesce(extract(epoch from now.at - waiting_since), 0), :longest)
+    * (1 - :jitter * random()),
+  :least))
+""",
+    source="from (select clock_timestamp() as at) as now",
+    result="extract(epoch from retry_at - now.at)",
+)
 _END_WAIT: Final = CompiledStatement("""
 update steps set waiting_since = null, error = null, retry_at = null
 where id = :of_step and epoch = :of_epoch and waiting_since is not null
