@@ -30,7 +30,7 @@ async def step_requested_event(session: Executor, step: Step | StepRow) -> Event
         return agent_task_event(step)
     if step.kind != StepKind.OBSERVE:
         return later_step_event(step)
-    return iteration_step_event(await step_store.load_iteration(session, step), step)
+    return iteration_step_event(await step_store.iteration_query(step).answer(session), step)
 
 
 def agent_task_event(step: Step | StepRow) -> Event:

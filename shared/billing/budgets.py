@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing.reservations import INSTALLATION
 from shared.database import ids
-from shared.database.tables import Agent, BudgetDay, InboxItem, InstallationBudget
+from shared.database.tables import Agent, InboxItem, InstallationBudget
 from shared.enums import InboxKind
 from shared.errors import PermanentError, RetrySoonError
 
@@ -123,30 +123,14 @@ async def today(session: AsyncSession) -> date:
     return (await session.execute(select(cast(now, Date)))).scalar_one()
 
 
-async def load_agent_caps(session: AsyncSession, agent_id: UUID) -> Caps:
-    row = (
-        await session.execute(
-            select(Agent.budget_usd_per_day, Agent.budget_calls_per_day).where(Agent.id == agent_id)
-        )
-    ).one_or_none()
-    return Caps() if row is None else Caps(*row)
-
-
-async def load_installation_caps(session: AsyncSession) -> Caps:
-    row = (
-        await session.execute(
-            select(InstallationBudget.usd_per_day, InstallationBudget.calls_per_day)
-        )
-    ).one_or_none()
-    return Caps() if row is None else Caps(*row)
-
-
-async def load_agent_status(session: AsyncSession, agent_id: UUID, day: date) -> BudgetStatus:
-    return await _load_status(session, agent_id, await load_agent_caps(session, agent_id), day)
-
-
-async def load_installation_status(session: AsyncSession, day: date) -> BudgetStatus:
-    return await _load_status(session, INSTALLATION, await load_installation_caps(session), day)
+async def load_status(session: AsyncSession, scope: UUID, day: date) -> BudgetStatus:
+    """Status of the agent with the id `scope`, or of the INSTALLATION."""
+    row = (await session.execute(_STATUS, {"scope": scope, "day": day})).one()
+    usd, calls = (
+        CapUsage(None if cap is None else Decimal(cap), Decimal(spent), Decimal(reserved))
+        for cap, spent, reserved in (row[:3], row[3:])
+    )
+    return BudgetStatus(usd, calls)
 
 
 async def check_caps(
@@ -154,30 +138,23 @@ async def check_caps(
 ) -> ExceededCap | None:
     """Returns the cap that does not allow a call of up to `usd` now; None if it is allowed."""
     day = day or await today(session)
-    agent = await load_agent_status(session, agent_id, day)
-    installation = await load_installation_status(session, day)
+    agent = await load_status(session, agent_id, day)
+    installation = await load_status(session, INSTALLATION, day)
     return find_exceeded_cap(agent, installation, usd=usd, calls=1, day=day)
 
 
-async def _load_status(session: AsyncSession, scope: UUID, caps: Caps, day: date) -> BudgetStatus:
-    columns = (
-        BudgetDay.spent_usd,
-        BudgetDay.reserved_usd,
-        BudgetDay.spent_calls,
-        BudgetDay.reserved_calls,
-    )
-    row = (
-        await session.execute(
-            select(*columns).where(BudgetDay.scope == scope, BudgetDay.day == day)
-        )
-    ).one_or_none()
-    spent_usd, reserved_usd, spent_calls, reserved_calls = row or (Decimal(0), Decimal(0), 0, 0)
-    max_calls = None if caps.calls_per_day is None else Decimal(caps.calls_per_day)
-    return BudgetStatus(
-        CapUsage(caps.usd_per_day, spent_usd, reserved_usd),
-        CapUsage(max_calls, Decimal(spent_calls), Decimal(reserved_calls)),
-    )
-
+_STATUS: Final = text(f"""
+select usd_per_day, coalesce(spent_usd, 0), coalesce(reserved_usd, 0),
+  calls_per_day, coalesce(spent_calls, 0), coalesce(reserved_calls, 0)
+from (values (1)) as once
+left join (
+  select budget_usd_per_day as usd_per_day, budget_calls_per_day as calls_per_day
+  from agents where id = :scope
+  union all
+  select usd_per_day, calls_per_day from installation_budget where :scope = '{INSTALLATION}'
+) as caps on true
+left join budget_days on scope = :scope and day = :day
+""")
 
 _SHOWN: Final = Decimal("0.0001")
 

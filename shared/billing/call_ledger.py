@@ -8,13 +8,10 @@ from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 import orjson
-from sqlalchemy import Table, bindparam, func, select, update
-from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing import reservations
 from shared.billing.reservations import Attempt
@@ -29,12 +26,9 @@ from shared.database.statements import (
     json_text,
     uuid_array,
 )
-from shared.database.tables import Call
 from shared.database.unit_of_work import FollowUp
 from shared.enums import CallKind, Phase
 from shared.errors import TransientError
-
-_CALLS: Final = cast(Table, Call.__table__)
 
 
 @dataclass(slots=True)
@@ -54,16 +48,15 @@ class CallRecord:
     answered_at: datetime | None = None
 
 
-_RECORD: Final = [_CALLS.c[field.name] for field in fields(CallRecord)]
-_OPEN: Final = CompiledStatement(
-    insert(_CALLS).on_conflict_do_nothing().returning(*_RECORD),
-    columns=(
-        "id", "agent_id", "iteration_id", "step_id", "interaction_id", "kind", "phase", "model",
-        "request_hash", "request",
-    ),
-)  # fmt: skip
-_IS_CALL: Final = _CALLS.c.id == bindparam("of_call")
-_SELECT: Final = CompiledStatement(select(*_RECORD).where(_IS_CALL))
+_RECORD: Final = ", ".join(field.name for field in fields(CallRecord))
+_OPEN: Final = CompiledStatement(f"""
+insert into calls
+  (id, agent_id, iteration_id, step_id, interaction_id, kind, phase, model, request_hash, request)
+values (:id, :agent_id, :iteration_id, :step_id, :interaction_id, :kind, :phase, :model,
+  :request_hash, cast(:request as jsonb))
+on conflict do nothing returning {_RECORD}
+""")
+_SELECT: Final = CompiledStatement(f"select {_RECORD} from calls where id = :of_call")
 _ANSWER: Final = CompiledStatement("""
 update calls
 set answer = cast(:answer as jsonb), input_tokens = :input_tokens, output_tokens = :output_tokens,
@@ -78,12 +71,13 @@ set events = events || (
   where not events @> jsonb_build_array(event))
 where id = :of_call
 """)
-_PROGRESS: Final = CompiledStatement(
-    update(_CALLS)
-    .where(_IS_CALL, _CALLS.c.answered_at.is_(None))
-    .values(progressed_at=func.clock_timestamp()),
-    columns=("received_chars",),
-)
+_PROGRESS: Final = CompiledStatement("""
+update calls set received_chars = :received_chars, progressed_at = clock_timestamp()
+where id = :of_call and answered_at is null
+""")
+_REFERENCE: Final = CompiledStatement("""
+update calls set provider_ref = :reference where id = :of_call and answered_at is null
+""")
 
 
 NewRow = Mapping[str, Any]
@@ -162,17 +156,14 @@ def new_row(step: StepIds, interaction_id: UUID, phase: Phase, request: CallRequ
 
 async def open_call(session: Executor, row: NewRow) -> CallRecord:
     """Inserts the call, or loads it if it exists. A call that has `answered_at` must not be sent again."""
-    record = await _OPEN.row(session, row) or await _SELECT.row(session, {"of_call": row["id"]})
+    params = {**row, "request": json_text(row["request"])}
+    record = await _OPEN.row(session, params) or await _SELECT.row(session, {"of_call": row["id"]})
     return CallRecord(*record)
 
 
-async def record_reference(session: AsyncSession, call_id: UUID, reference: str) -> None:
+async def record_reference(session: Executor, call_id: UUID, reference: str) -> None:
     """Records the provider's reference of the call, so that a resumed step polls it instead of sending again."""
-    await session.execute(
-        update(Call)
-        .where(Call.id == call_id, Call.answered_at.is_(None))
-        .values(provider_ref=reference)
-    )
+    await _REFERENCE.run(session, {"of_call": call_id, "reference": reference})
 
 
 async def report_progress(database: Database, call_id: UUID, received_chars: int) -> None:
@@ -261,7 +252,7 @@ def answer_paid_call(
         if is_billed
         else reservations.released(attempt)
     )
-    row = {**closing.params, **_answer_values(answer), "events": answer.events}
+    row = {**closing, **_answer_values(answer), "events": answer.events}
     answered_on = trip.ask_merged(_pay, _Payment(closings=[row]))
 
     async def finish(session: Executor) -> None:
@@ -290,7 +281,6 @@ def _pay(payments: Sequence[_Payment]) -> BoundQuery[Sequence[date]]:
     closings = [row for payment in payments for row in payment.closings]
     openings = [row for payment in payments for row in payment.openings]
     params = {
-        "installation": reservations.INSTALLATION,
         "closings": json_text(closings),
         "closed_ids": uuid_array(row["call"] for row in closings),
         "closings_count": len(closings),
@@ -327,11 +317,8 @@ async def fail_attempt(
         **{name: value for name, value in vars(failure).items() if name != "cost_usd"},
         "cost_usd": None if failure.cost_usd is None else str(failure.cost_usd),
     }
-    params = {
-        **reservations.failed(attempt, failure.cost_usd).params,
-        "installation": reservations.INSTALLATION,
-        "failure": json.dumps([record]),
-    }
+    closing = reservations.failed(attempt, failure.cost_usd)
+    params = {**closing, "failure": json.dumps([record])}
     return record if await _FAIL.rows(session, params) else None
 
 

@@ -24,6 +24,9 @@ from shared.database.statements import (
     uuid_array,
 )
 
+INSTALLATION: Final = UUID(int=0)
+"""The budget scope of the whole installation."""
+_INSTALLATION_SQL: Final = f"cast('{INSTALLATION}' as uuid)"
 # Hidden from the planner: it would read the index of the reserved calls, which has an entry for every call until it is
 # vacuumed, rather than look up one by its id.
 IS_RESERVED: Final = "(calls.reserved_on is not null) is true"
@@ -33,20 +36,20 @@ TODAY: Final = "cast(statement_timestamp() at time zone 'UTC' as date)"
 def budget_ctes(changes_sql: str) -> str:
     """CTEs that make changes to the budgets: of each agent, and of the installation.
 
-    `changes_sql` selects agent, day, spent_usd, spent_calls, reserved_usd, reserved_calls. `:installation` is INSTALLATION.
+    `changes_sql` selects agent, day, spent_usd, spent_calls, reserved_usd, reserved_calls.
     """
     return f"""
 change as materialized (
   select scope, day, sum(spent_usd) as spent_usd, sum(spent_calls) as spent_calls,
     sum(reserved_usd) as reserved_usd, sum(reserved_calls) as reserved_calls,
     bool_or(reserved_calls > 0) as is_reservation
-  from (select unnest(array[agent, :installation]) as scope, part.* from ({changes_sql}) as part) as part
+  from (select unnest(array[agent, {_INSTALLATION_SQL}]) as scope, part.* from ({changes_sql}) as part) as part
   group by 1, 2
 ),
 changed as (
   insert into budget_days as kept (scope, day, reserved_usd, reserved_calls)
   select scope, day, reserved_usd, reserved_calls from change
-  order by scope = :installation, scope, day
+  order by scope = {_INSTALLATION_SQL}, scope, day
   on conflict (scope, day) do update
   set reserved_usd = kept.reserved_usd + excluded.reserved_usd,
     reserved_calls = kept.reserved_calls + excluded.reserved_calls,
@@ -58,12 +61,12 @@ changed as (
 """
 
 
-IS_EXCEEDED: Final = """
+IS_EXCEEDED: Final = f"""
 exists (
   select from changed join change using (scope, day)
   left join agents on agents.id = scope
-  left join installation_budget on scope = :installation
-  where is_reservation and (agents.id is null and scope <> :installation
+  left join installation_budget on scope = {_INSTALLATION_SQL}
+  where is_reservation and (agents.id is null and scope <> {_INSTALLATION_SQL}
     or (usd <= coalesce(budget_usd_per_day, usd_per_day)
       and calls <= coalesce(budget_calls_per_day, calls_per_day)) is false)
 )
@@ -73,9 +76,6 @@ CLOSED_CHANGES: Final = """
 select agent, day, spent_usd, spent_calls, -held_usd as reserved_usd, -1 as reserved_calls from closed
 """
 """For `budget_ctes`: the changes that close reservations."""
-
-INSTALLATION: Final = UUID(int=0)
-"""The budget scope of the whole installation."""
 
 _ZERO: Final = Decimal(0)
 
@@ -92,46 +92,24 @@ class Attempt:
     max_cost_usd: Decimal
 
 
-@dataclass(frozen=True)
-class Closing:
-    """What is booked when an attempt is over."""
-
-    attempt: Attempt
-    spent_usd: Decimal
-    spent_calls: int
-    assumed_usd: Decimal
-    """The part of `spent_usd` that the call's own cost does not show."""
-
-    @property
-    def params(self) -> dict[str, Any]:
-        return {
-            "call": self.attempt.call_id,
-            "number": self.attempt.number,
-            "agent": self.attempt.agent_id,
-            "day": self.attempt.day,
-            "held_usd": self.attempt.max_cost_usd,
-            "spent_usd": self.spent_usd,
-            "spent_calls": self.spent_calls,
-            "assumed_usd": self.assumed_usd,
-        }
+Closing = Mapping[str, Any]
+"""What is booked when an attempt is over: parameters of `close_cte`."""
 
 
 def settled(attempt: Attempt, cost_usd: Decimal | None) -> Closing:
     """An answered call is spent: its cost, or the reserved maximum if the cost is unknown (None)."""
-    if cost_usd is None:
-        return failed(attempt, None)
-    return Closing(attempt, cost_usd, 1, _ZERO)
+    return failed(attempt, None) if cost_usd is None else _closing(attempt, cost_usd)
 
 
 def failed(attempt: Attempt, cost_usd: Decimal | None) -> Closing:
     """An unusable answer is spent: its cost, or the reserved maximum if the cost is unknown (None)."""
     cost = attempt.max_cost_usd if cost_usd is None else cost_usd
-    return Closing(attempt, cost, 1, cost)
+    return _closing(attempt, cost, assumed_usd=cost)
 
 
 def released(attempt: Attempt) -> Closing:
     """The call certainly was not billed."""
-    return Closing(attempt, _ZERO, 0, _ZERO)
+    return _closing(attempt, _ZERO, spent_calls=0)
 
 
 async def reserve(
@@ -146,7 +124,6 @@ async def reserve(
     The calls must have no reservation (see `write_off_call`). `day` defaults to the database's current day in UTC.
     """
     params = {
-        "installation": INSTALLATION,
         "agent": agent_id,
         "day": day,
         "ids": list(max_costs),
@@ -170,7 +147,7 @@ async def release(session: Executor, attempt: Attempt) -> None:
 
 def closing_query(closing: Closing) -> BoundQuery[bool]:
     """Books the closing. Its result is whether the attempt was still open."""
-    return BoundQuery(_CLOSE, {**closing.params, "installation": INSTALLATION}, bool)
+    return BoundQuery(_CLOSE, closing, bool)
 
 
 async def write_off_call(session: Executor, call_id: UUID) -> None:
@@ -198,12 +175,27 @@ async def forget_agent(
     """Deletes the budget rows of a deleted agent. Books what was `reserved` for it as spent by the installation."""
     await session.execute(_DELETE_DAYS, {"agent": agent_id})
     for of_day in reserved:
-        await session.execute(_SPEND_RESERVED, {**of_day, "installation": INSTALLATION})
+        await session.execute(_SPEND_RESERVED, of_day)
 
 
 def _write_off(statement: CompiledStatement, ids: Collection[UUID]) -> BoundQuery[Sequence[Row]]:
-    params = {"ids": uuid_array(ids), "installation": INSTALLATION, STRICT: False}
-    return BoundQuery(statement, params, list)
+    return BoundQuery(statement, {"ids": uuid_array(ids), STRICT: False}, list)
+
+
+def _closing(
+    attempt: Attempt, spent_usd: Decimal, *, spent_calls: int = 1, assumed_usd: Decimal = _ZERO
+) -> Closing:
+    """`assumed_usd` is the part of `spent_usd` that the call's own cost does not show."""
+    return {
+        "call": attempt.call_id,
+        "number": attempt.number,
+        "agent": attempt.agent_id,
+        "day": attempt.day,
+        "held_usd": attempt.max_cost_usd,
+        "spent_usd": spent_usd,
+        "spent_calls": spent_calls,
+        "assumed_usd": assumed_usd,
+    }
 
 
 _RESERVE: Final = CompiledStatement(f"""
@@ -274,10 +266,10 @@ _SELECT_RESERVED: Final = text("""
 select reserved_on as day, sum(reserved_usd) as usd, count(*) as calls from calls
 where agent_id = :agent and reserved_on is not null group by reserved_on order by reserved_on
 """)
-_SPEND_RESERVED: Final = text("""
+_SPEND_RESERVED: Final = text(f"""
 update budget_days
 set spent_usd = spent_usd + :usd, spent_calls = spent_calls + :calls,
   reserved_usd = reserved_usd - :usd, reserved_calls = reserved_calls - :calls
-where scope = :installation and day = :day
+where scope = {_INSTALLATION_SQL} and day = :day
 """)
 _DELETE_DAYS: Final = text("delete from budget_days where scope = :agent")

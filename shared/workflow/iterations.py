@@ -124,20 +124,18 @@ def look(
     """What a join needs, read without a lock. None if the iteration was deleted, or if `ended_step`, after whose end the
     join looks, is not the last open step of its kind.
     """
-    return BoundQuery(
-        _LOOK, {"of_iteration": iteration_id, "ended_step": ended_step}, _iteration_and_steps
-    )
 
+    def read(rows: Sequence[Row]) -> tuple[IterationRow, IterationSteps] | None:
+        if not rows:
+            return None
+        width = len(IterationRow._fields)
+        of_step = slice(width, width + len(StepRow._fields))
+        steps = [StepRow(*row[of_step]) for row in rows if row[width] is not None]
+        first = rows[0]
+        work = IterationSteps(steps, first.feedback_rounds, first.is_suspended, first.now)
+        return IterationRow(*first[:width]), work
 
-def _iteration_and_steps(rows: Sequence[Row]) -> tuple[IterationRow, IterationSteps] | None:
-    if not rows:
-        return None
-    width = len(IterationRow._fields)
-    of_step = slice(width, width + len(StepRow._fields))
-    steps = [StepRow(*row[of_step]) for row in rows if row[width] is not None]
-    first = rows[0]
-    settings = (first.feedback_rounds, first.is_suspended, first.now)
-    return IterationRow(*first[:width]), IterationSteps(steps, *settings)
+    return BoundQuery(_LOOK, {"of_iteration": iteration_id, "ended_step": ended_step}, read)
 
 
 @dataclass(frozen=True)

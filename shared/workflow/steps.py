@@ -206,13 +206,8 @@ def step_round(step: Step | StepRow) -> int:
     return number
 
 
-async def load_iteration(session: Executor, step: Step | StepRow) -> IterationRow:
-    """The iteration of `step`. Raises DeletedError if it was deleted with its agent."""
-    return await iteration_query(step).answer(session)
-
-
 def iteration_query(step: Step | StepRow) -> BoundQuery[IterationRow]:
-    """The statement of `load_iteration`."""
+    """The iteration of `step`. Its `read` raises DeletedError if it was deleted with its agent."""
     assert step.iteration_id is not None, f"a step of kind {step.kind} has no iteration"
 
     def read(rows: Sequence[Row]) -> IterationRow:

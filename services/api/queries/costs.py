@@ -28,6 +28,7 @@ from sqlalchemy.orm import defer
 from shared.billing import budgets
 from shared.billing import budgets as billing_budgets
 from shared.billing.budgets import BudgetStatus
+from shared.billing.reservations import INSTALLATION
 from shared.database.pagination import Keyset, paginate
 from shared.database.tables import Agent, Call, Step
 from shared.database.text import storable
@@ -180,12 +181,12 @@ async def agent_budget(session: AsyncSession, agent_id: UUID) -> BudgetResponse:
 
 async def agent_usage(session: AsyncSession, agent_id: UUID) -> BudgetUsage:
     day = await budgets.today(session)
-    return _budget_usage(day, await budgets.load_agent_status(session, agent_id, day))
+    return _budget_usage(day, await budgets.load_status(session, agent_id, day))
 
 
 async def installation_usage(session: AsyncSession) -> BudgetUsage:
     day = await budgets.today(session)
-    return _budget_usage(day, await budgets.load_installation_status(session, day))
+    return _budget_usage(day, await budgets.load_status(session, INSTALLATION, day))
 
 
 def _budget_usage(day: date, status: BudgetStatus) -> BudgetUsage:

@@ -176,7 +176,7 @@ class _Recorder:
         scope = GraphScope(lease.user_id, lease.agent_id, lease.iteration_id, lease.step_id)
         group = _group(step)
         async with self._database.connection() as connection:
-            iteration = await steps.load_iteration(connection, step)
+            iteration = await steps.iteration_query(step).answer(connection)
             if group not in self._surveys:
                 self._surveys[group] = await build_survey(
                     connection, scope, token_budget=self._context_tokens
