@@ -134,17 +134,53 @@ def parse_usage(
 class AnswerParts:
     """The content of an answer, complete or so far, independent of the server's format."""
 
-    text: str = ""
+    texts: list[str] = field(default_factory=list)
     refusal: str = ""
     calls: list[ToolCall] = field(default_factory=list)
     finish_reason: str | None = None
     usage: Usage = field(default_factory=lambda: parse_usage(None))
 
+    @property
+    def text(self) -> str:
+        self.texts = ["".join(self.texts)]
+        return self.texts[0]
+
+    def add_message(self, message: dict[str, Any]) -> int:
+        """Adds the text and the refusal of a message or a delta. Returns the length of the text.
+
+        The content is a string, a list of parts, or the requested JSON itself. Raises MalformedAnswerError.
+        """
+        earlier = len(self.texts)
+        match message.get("content"):
+            case None:
+                pass
+            case list(parts):
+                for part in parts:
+                    self._add_part(part)
+            case (str() | {"type": _} | {"text": _}) as part:
+                self._add_part(part)
+            case requested_json:
+                self.texts.append(_as_json(requested_json))
+        if isinstance(refusal := message.get("refusal"), str):
+            self.refusal += refusal
+        return sum(map(len, self.texts[earlier:]))
+
+    def _add_part(self, part: Any) -> None:
+        """Adds one part of a message's content. Ignores reasoning and images."""
+        match part:
+            case {"refusal": str(refusal)}:
+                self.refusal += refusal
+            case {"type": kind} if kind not in ("text", "output_text"):
+                pass
+            case str(text) | {"text": str(text) | {"value": str(text)}}:
+                self.texts.append(text)
+
     def answer(self, server: str, raw_answer: str) -> ChatAnswer:
         """Returns the answer. Raises AnswerError if it is a refusal, too large or empty."""
         fault = self._fault()
         if fault is not None:
-            kind = FailureKind.UNUSABLE if self._is_servers_fault else FailureKind.NO_ANSWER
+            is_servers = self.finish_reason == "error"
+            kind = FailureKind.UNUSABLE if is_servers else FailureKind.NO_ANSWER
             raise AnswerError(f"{server}: {fault}", kind=kind, excerpt=raw_answer, usage=self.usage)
         text = _THOUGHTS.sub("", self.text)
         return ChatAnswer(
@@ -155,17 +191,13 @@ class AnswerParts:
             usage_fault=self.usage.fault,
         )
 
-    @property
-    def _is_servers_fault(self) -> bool:
-        return self.finish_reason == "error"
-
     def _fault(self) -> str | None:
         is_empty = not self.text and not self.calls
         if self.refusal and is_empty:
             return f"the model refused: {_excerpt(self.refusal)}"
         if self.finish_reason == "content_filter":
             return f"the server's content filter withheld the answer: {_excerpt(self.text)}"
-        if self._is_servers_fault:
+        if self.finish_reason == "error":
             return f"the server gave the answer up: {_excerpt(self.text)}"
         if len(self.calls) > MAX_PARSED_CALLS:
             return f"the answer has {len(self.calls)} tool calls, more than {MAX_PARSED_CALLS}"
@@ -205,8 +237,10 @@ def parse_completion(server: str, body: str) -> ChatAnswer:
         choice = first_choice(completion)
         if choice is None:
             raise MalformedAnswerError("it has no choices")
-        parts = AnswerParts(usage=usage, finish_reason=choice_finish_reason(choice))
-        add_message(parts, choice_message(choice))
+        message = choice_message(choice)
+        calls = [read_call(call) for call in message_calls(message)]
+        parts = AnswerParts(calls=calls, finish_reason=choice_finish_reason(choice), usage=usage)
+        parts.add_message(message)
     except MalformedAnswerError as error:
         raise AnswerError(
             f"{server} sent an answer that is not a chat completion, {error}: {_excerpt(body)}",
@@ -221,7 +255,7 @@ class MalformedAnswerError(ValueError):
 
 
 def first_choice(completion: Any) -> dict[str, Any] | None:
-    """Returns the first choice; None if there is none. Raises UnreadableError."""
+    """Returns the first choice; None if there is none. Raises MalformedAnswerError."""
     if not isinstance(completion, dict):
         raise MalformedAnswerError(f"it is {_kind(completion)} and no object")
     choices = completion.get("choices")
@@ -235,7 +269,7 @@ def first_choice(completion: Any) -> dict[str, Any] | None:
 
 
 def choice_message(choice: dict[str, Any]) -> dict[str, Any]:
-    """Returns the message of a choice. Raises UnreadableError if it has none with content."""
+    """Returns the message of a choice. Raises MalformedAnswerError if it has none with content."""
     message = choice.get("message", choice.get("delta"))
     if message is None and isinstance(choice.get("text"), str):
         return {"content": choice["text"]}
@@ -251,25 +285,8 @@ def choice_finish_reason(choice: dict[str, Any]) -> str | None:
     return reason if isinstance(reason, str) and reason else None
 
 
-def add_message(parts: AnswerParts, message: dict[str, Any]) -> None:
-    """Adds a complete message to `parts`. Raises UnreadableError."""
-    text, refusal = content_text(message.get("content"))
-    parts.text += text
-    own_refusal = message.get("refusal")
-    parts.refusal += refusal + (own_refusal if isinstance(own_refusal, str) else "")
-    for call in message_calls(message):
-        function = call_function(call)
-        parts.calls.append(
-            ToolCall(
-                tool_call_id(call),
-                function_name(function) or "",
-                function_arguments(function) or "{}",
-            )
-        )
-
-
 def message_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the tool calls, or the call in the older `function_call`. Raises UnreadableError."""
+    """Returns the tool calls, or the call in the older `function_call`. Raises MalformedAnswerError."""
     calls = message.get("tool_calls")
     if isinstance(calls, dict):
         calls = [calls]
@@ -282,49 +299,23 @@ def message_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
     return calls
 
 
-def call_function(call: dict[str, Any]) -> dict[str, Any]:
-    """Returns the function of a call, which some servers put directly into the call. Raises UnreadableError."""
+def read_call(call: dict[str, Any]) -> ToolCall:
+    """Returns a tool call, or a chunk of one, with empty texts for what it lacks. Raises MalformedAnswerError.
+
+    Some servers put the function directly into the call, or send arguments that are no JSON text.
+    """
     function = call.get("function", call if "name" in call else None)
     if not isinstance(function, dict):
         raise MalformedAnswerError(f"the function of a tool call is {_kind(function)}")
-    return function
-
-
-def tool_call_id(call: dict[str, Any]) -> str:
-    value = call.get("id")
-    return str(value) if isinstance(value, str | int) else ""
-
-
-def function_name(function: dict[str, Any]) -> str | None:
-    """Returns the tool name; None if this chunk of a call has none. Raises UnreadableError."""
     name = function.get("name")
     if name is not None and not isinstance(name, str):
         raise MalformedAnswerError(f"the name of a tool call is {_kind(name)}")
-    return name
-
-
-def function_arguments(function: dict[str, Any]) -> str | None:
-    """Returns the arguments as JSON text, which may be invalid; None if there are none. Raises UnreadableError."""
     arguments = function.get("arguments", function.get("parameters"))
-    if arguments is None or isinstance(arguments, str):
-        return arguments
-    return _as_json(arguments)
-
-
-def content_text(content: Any) -> tuple[str, str]:
-    """Returns the text and the refusal in a message's content: a string, a list of parts, or the requested JSON itself."""
-    match content:
-        case None:
-            return "", ""
-        case str():
-            return content, ""
-        case list():
-            parts = [_part(part) for part in content]
-            return "".join(text for text, _ in parts), "".join(refusal for _, refusal in parts)
-        case dict() if "type" in content or "text" in content:
-            return _part(content)
-        case _:
-            return _as_json(content), ""
+    if arguments is not None and not isinstance(arguments, str):
+        arguments = _as_json(arguments)
+    call_id = call.get("id")
+    call_id = str(call_id) if isinstance(call_id, str | int) else ""
+    return ToolCall(call_id, name or "", arguments or "")
 
 
 def raise_error_in(server: str, body: Any) -> None:
@@ -361,22 +352,6 @@ _MESSAGE_KEYS: Final = frozenset({"message", "delta", "text"})
 _ANSWER_KEYS: Final = frozenset(
     {"content", "tool_calls", "function_call", "refusal", "reasoning_content", "reasoning"}
 )
-
-
-def _part(part: Any) -> tuple[str, str]:
-    """Returns the text and the refusal of one content part. Ignores reasoning and images."""
-    if isinstance(part, str):
-        return part, ""
-    if not isinstance(part, dict):
-        return "", ""
-    if isinstance(refusal := part.get("refusal"), str):
-        return "", refusal
-    if part.get("type", "text") not in ("text", "output_text"):
-        return "", ""
-    text = part.get("text")
-    if isinstance(text, dict):
-        text = text.get("value")
-    return (text if isinstance(text, str) else ""), ""
 
 
 def _as_json(value: Any) -> str:

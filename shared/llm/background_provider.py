@@ -13,9 +13,8 @@ from shared.llm.answers import (
     AnswerError,
     AnswerParts,
     MalformedAnswerError,
-    content_text,
-    function_arguments,
     parse_usage,
+    read_call,
 )
 from shared.llm.messages import ChatAnswer, ChatRequest, Message, ToolCall
 from shared.llm.model_server import REFUSED_REQUEST, ModelServer
@@ -54,7 +53,11 @@ def parse_response(server: str, response: Json) -> ChatAnswer:
     parts = AnswerParts(usage=usage)
     try:
         output = _objects(response.get("output"))
-        parts.text, parts.refusal = _text(output)
+        messages = [item for item in output if item.get("type") == "message"]
+        # If a message is marked as the final answer, the others are comments.
+        final = [item for item in messages if item.get("phase") == "final_answer"]
+        for message in final or messages:
+            parts.add_message(message)
         parts.calls = [_call(item) for item in output if item.get("type") == "function_call"]
     except MalformedAnswerError as error:
         raise AnswerError(
@@ -94,20 +97,9 @@ def _objects(output: Any) -> list[Json]:
 
 
 def _call(item: Json) -> ToolCall:
-    name, call_id = item.get("name"), item.get("call_id")
-    if not isinstance(name, str):
+    if item.get("name") is None:
         raise MalformedAnswerError("a function call has no name")
-    return ToolCall(
-        call_id if isinstance(call_id, str) else "", name, function_arguments(item) or "{}"
-    )
-
-
-def _text(output: list[Json]) -> tuple[str, str]:
-    """Returns the text and the refusal. If a message is marked as the final answer, ignores the other messages."""
-    messages = [item for item in output if item.get("type") == "message"]
-    final = [item for item in messages if item.get("phase") == "final_answer"] or messages
-    parts = [content_text(item.get("content")) for item in final]
-    return "".join(text for text, _ in parts), "".join(refusal for _, refusal in parts)
+    return read_call({"id": item.get("call_id"), "function": item})
 
 
 def _finish_reason(response: Json, *, calls: bool) -> str:

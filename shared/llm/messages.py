@@ -141,7 +141,10 @@ def assistant_message(content: str | None, calls: Sequence[ToolCall]) -> Message
                 # Some servers omit ids or repeat them, but the loop needs a unique id for each call.
                 "id": f"{call.id}_{index}",
                 "type": "function",
-                "function": {"name": _clean(call.name), "arguments": _clean(call.arguments)},
+                "function": {
+                    "name": _clean(call.name),
+                    "arguments": _clean(call.arguments) or "{}",
+                },
             }
             for index, call in enumerate(calls)
         ]

@@ -110,15 +110,12 @@ class ChatProvider:
                         patience.has_begun = received.characters > 0
                         await progress.report(received.characters)
                         if has_grown and on_delta is not None:
-                            await on_delta(received.streamed.text)
+                            await on_delta(received.text)
                         if received.is_done:
                             await _drain(pieces)
                             break
             except AnswerError as error:
-                explained = received.explained(error)
-                if explained is error:
-                    raise
-                raise explained from error
+                raise received.explained(error) from error.__cause__
             return received.answer()
 
     def _body(self, request: ChatRequest) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Assembles an answer from the chunks of a server's stream."""
+"""Assembles an answer from the body of a server's response."""
 
 import codecs
 from collections.abc import Iterator
@@ -11,23 +11,20 @@ from shared.llm.answers import (
     AnswerParts,
     FailureKind,
     MalformedAnswerError,
-    call_function,
     choice_finish_reason,
     choice_message,
-    content_text,
     first_choice,
-    function_arguments,
-    function_name,
     message_calls,
     parse_completion,
     parse_usage,
     raise_error_in,
+    read_call,
     read_json,
-    tool_call_id,
 )
 from shared.llm.messages import ChatAnswer, ToolCall
 
 _END: Final = "[DONE]"
+_EVENT_FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:", b":")
 _ENOUGH_BYTES: Final = 8
 """First bytes of a body that are enough to recognize a stream of events."""
 _THOUGHT_KEYS: Final = frozenset({"reasoning_content", "reasoning", "thinking"})
@@ -71,32 +68,104 @@ class _Call:
     arguments: list[str] = field(default_factory=list)
 
 
-class Streamed:
-    """Assembles the chunks of a stream. It does not use the SDK, whose types fail on small differences between servers."""
+class Received:
+    """Assembles an answer from a response body, which can be a stream of events or one object, regardless of the request.
+
+    It does not use the SDK, whose types fail on small differences between servers.
+    """
 
     def __init__(self, server: str) -> None:
         self._server = server
+        self._is_stream: bool | None = None
+        """None until enough of the body is there to recognize a stream of events."""
+        self._body: list[bytes] = []
+        """The body so far, unless it is a stream."""
+        self._lines = EventLines()
+        self._beginning_chunks = ""
         self._parts = AnswerParts()
         self._calls: list[_Call] = []
-        self._by_index: dict[int, _Call] = {}
-        """The call to which chunks of an index currently belong."""
-        self._texts: list[str] = []
+        self._by_index: dict[int | None, _Call] = {}
+        """The call to which chunks of an index currently belong; the newest call for chunks without an index."""
         self._has_choice = False
         self.is_done = False
         """Whether the server marked the end of the stream."""
         self.characters = 0
         """Characters of text, reasoning and tool arguments so far."""
-        self._beginning_chunks = ""
+        self.bytes = 0
 
     @property
     def text(self) -> str:
         """The text of the answer so far."""
-        if len(self._texts) > 1:
-            self._texts = ["".join(self._texts)]
-        return self._texts[0] if self._texts else ""
+        return self._parts.text
 
-    def take(self, data: str) -> bool:
-        """Adds a chunk. Returns whether the text has grown. Raises AnswerError if it is an error or malformed."""
+    def take(self, piece: bytes, *, is_last: bool = False) -> bool:
+        """Adds a piece of the body. Returns whether the text has grown. Raises AnswerError."""
+        self.bytes += len(piece)
+        if self._is_stream is None:
+            piece = b"".join([*self._body, piece]).lstrip().removeprefix(codecs.BOM_UTF8).lstrip()
+            self._body = []
+            if len(piece) >= _ENOUGH_BYTES or is_last:
+                self._is_stream = piece.startswith(_EVENT_FIELDS)
+        if not self._is_stream:
+            self._body.append(piece)
+            return False
+        grown = [self._take_event(data) for data in self._lines.feed(piece)]
+        return any(grown)
+
+    def answer(self) -> ChatAnswer:
+        """Returns the complete answer. Raises AnswerError if it is truncated, empty or unusable."""
+        self.take(b"", is_last=True)
+        if not self._is_stream:
+            return parse_completion(self._server, b"".join(self._body).decode("utf-8", "replace"))
+        for data in self._lines.feed(b"", is_last=True):
+            if not _is_whole(data):
+                raise self._cut_off("its last event is incomplete")
+            self._take_event(data)
+        parts = self._parts
+        if not self._has_choice:
+            raise AnswerError(
+                f"{self._server} streamed an answer without any choice: {self._beginning_chunks.strip()!r}",
+                excerpt=self._beginning_chunks,
+                usage=parts.usage,
+            )
+        if parts.finish_reason is None and not self.is_done:
+            raise self._cut_off("the stream ended without a finish reason")
+        parts.calls = [
+            ToolCall(call.id, call.name, "".join(call.arguments)) for call in self._calls
+        ]
+        return parts.answer(self._server, parts.refusal or self._beginning)
+
+    def progress(self) -> str:
+        """Describes what was received so far."""
+        return f"{self.bytes} bytes, {self.characters} characters of an answer"
+
+    def explained(self, error: AnswerError) -> AnswerError:
+        """Adds what was received so far to `error`."""
+        if error.excerpt:
+            return error
+        if error.kind is FailureKind.CUT_OFF:
+            return self._cut_off(str(error))
+        return error.with_excerpt(self._beginning)
+
+    @property
+    def _beginning(self) -> str:
+        """The text so far or, if there is none, the beginning of the body."""
+        if not self._is_stream:
+            return b"".join(self._body)[: 4 * EXCERPT_CHARS].decode("utf-8", "replace")
+        return self.text or self._beginning_chunks
+
+    def _cut_off(self, reason: str) -> AnswerError:
+        """Returns the error for a body that ended too early."""
+        amount = f"{self.characters} characters" if self._is_stream else f"{self.bytes} bytes"
+        return AnswerError(
+            f"the answer of {self._server} broke off after {amount}: {reason}",
+            kind=FailureKind.CUT_OFF,
+            excerpt=self._beginning,
+            usage=self._parts.usage,
+        )
+
+    def _take_event(self, data: str) -> bool:
+        """Adds an event. Returns whether the text has grown. Raises AnswerError if it is an error or malformed."""
         if len(self._beginning_chunks) < EXCERPT_CHARS:
             self._beginning_chunks += f"{data[:EXCERPT_CHARS]}\n"
         if data.strip() == _END:
@@ -116,37 +185,6 @@ class Streamed:
                 usage=self._parts.usage,
             ) from None
 
-    @property
-    def beginning(self) -> str:
-        """The text so far or, if there is none, the beginning of the raw chunks."""
-        return self.text or self._beginning_chunks
-
-    def answer(self) -> ChatAnswer:
-        """Returns the complete answer. Raises AnswerError if it is truncated, empty or unusable."""
-        parts = self._parts
-        if not self._has_choice:
-            raise AnswerError(
-                f"{self._server} streamed an answer without any choice: {self._beginning_chunks.strip()!r}",
-                excerpt=self._beginning_chunks,
-                usage=parts.usage,
-            )
-        if parts.finish_reason is None and not self.is_done:
-            raise self.cut_off("the stream ended without a finish reason")
-        parts.text = self.text
-        parts.calls = [
-            ToolCall(call.id, call.name, "".join(call.arguments) or "{}") for call in self._calls
-        ]
-        return parts.answer(self._server, parts.refusal or self.beginning)
-
-    def cut_off(self, reason: str) -> AnswerError:
-        """Returns the error for a stream that ended too early."""
-        return AnswerError(
-            f"the answer of {self._server} broke off after {self.characters} characters: {reason}",
-            kind=FailureKind.CUT_OFF,
-            excerpt=self.beginning,
-            usage=self._parts.usage,
-        )
-
     def _take_chunk(self, chunk: Any) -> bool:
         choice = first_choice(chunk)
         if chunk.get("usage") is not None:
@@ -156,147 +194,40 @@ class Streamed:
         self._has_choice = True
         self._parts.finish_reason = choice_finish_reason(choice) or self._parts.finish_reason
         delta = choice.get("delta", choice.get("message"))
-        if delta is None and choice.get("text") is None:
+        if delta == {} or (delta is None and choice.get("text") is None):
             return False
-        if delta == {}:
-            return False
-        return self._take_delta(choice_message(choice) if delta is None else delta)
-
-    def _take_delta(self, delta: Any) -> bool:
+        if delta is None:
+            delta = choice_message(choice)
         if not isinstance(delta, dict):
             raise MalformedAnswerError("its delta is no object")
         for call in message_calls(delta):
             self._take_call(call)
-        text, refusal = content_text(delta.get("content"))
-        own_refusal = delta.get("refusal")
-        self._parts.refusal += refusal + (own_refusal if isinstance(own_refusal, str) else "")
-        self.characters += len(text)
-        for key in _THOUGHT_KEYS & delta.keys():
-            self.characters += len(delta[key]) if isinstance(delta[key], str) else 0
-        if text:
-            self._texts.append(text)
-        return bool(text)
+        thoughts = [delta[key] for key in _THOUGHT_KEYS & delta.keys()]
+        text_characters = self._parts.add_message(delta)
+        self.characters += text_characters
+        self.characters += sum(len(thought) for thought in thoughts if isinstance(thought, str))
+        return text_characters > 0
 
-    def _take_call(self, piece: dict[str, Any]) -> None:
-        function = call_function(piece) if piece.get("function") or "name" in piece else {}
-        name, arguments, call_id = (
-            function_name(function),
-            function_arguments(function),
-            tool_call_id(piece),
-        )
-        index = _index(piece)
-        call = self._call_at(index)
+    def _take_call(self, chunk: dict[str, Any]) -> None:
+        has_function = chunk.get("function") or "name" in chunk
+        piece = read_call(chunk if has_function else {**chunk, "function": {}})
+        index = _index(chunk)
+        call = self._by_index.get(index)
         # Some servers send each call in one chunk, all with the same index or without one. Then a new id starts a new call,
         # and without an index a new name does too.
         is_other = call is not None and (
-            bool(call_id and call.id and call_id != call.id)
-            or bool(index is None and not call_id and name and call.name)
+            bool(piece.id and call.id and piece.id != call.id)
+            or bool(index is None and not piece.id and piece.name and call.name)
         )
         if call is None or is_other:
-            if not name and not call_id and not arguments:
+            if not piece.name and not piece.id and not piece.arguments:
                 raise MalformedAnswerError("a tool call has neither a name nor arguments")
-            call = _Call()
+            call = self._by_index[index] = self._by_index[None] = _Call()
             self._calls.append(call)
-            if index is not None:
-                self._by_index[index] = call
-        call.id = call.id or call_id
-        call.name = call.name or name or ""
-        if arguments:
-            call.arguments.append(arguments)
-            self.characters += len(arguments)
-
-    def _call_at(self, index: int | None) -> _Call | None:
-        if index is None:
-            return self._calls[-1] if self._calls else None
-        return self._by_index.get(index)
-
-
-class Received:
-    """Receives a response body, which can be a stream of events or one object, regardless of the request."""
-
-    def __init__(self, server: str) -> None:
-        self._server = server
-        self._head = b""
-        self._has_events = False
-        self._whole: list[bytes] | None = None
-        self._lines = EventLines()
-        self.streamed = Streamed(server)
-        self.bytes = 0
-
-    @property
-    def characters(self) -> int:
-        """Characters of the answer so far."""
-        return self.streamed.characters
-
-    @property
-    def is_done(self) -> bool:
-        """Whether the server marked the end of the stream."""
-        return self.streamed.is_done
-
-    def take(self, piece: bytes) -> bool:
-        """Adds a piece of the body. Returns whether the text has grown. Raises AnswerError."""
-        self.bytes += len(piece)
-        if self._whole is not None:
-            self._whole.append(piece)
-            return False
-        if not self._has_events:
-            piece = (self._head + piece).lstrip().removeprefix(codecs.BOM_UTF8).lstrip()
-            self._head = piece
-            if len(piece) < _ENOUGH_BYTES:
-                return False
-            self._has_events = self._is_events()
-            if not self._has_events:
-                self._whole = [piece]
-                return False
-        grown = [self.streamed.take(data) for data in self._lines.feed(piece)]
-        return any(grown)
-
-    def answer(self) -> ChatAnswer:
-        """Returns the complete answer. Raises AnswerError."""
-        if not self._has_events and self._whole is None:
-            self._has_events = self._is_events()
-            self._whole = None if self._has_events else [self._head]
-            if self._has_events:
-                for data in self._lines.feed(self._head):
-                    self.streamed.take(data)
-        if self._whole is not None:
-            body = b"".join(self._whole)
-            return parse_completion(self._server, body.decode("utf-8", "replace"))
-        for data in self._lines.feed(b"", is_last=True):
-            if not _is_whole(data):
-                raise self.cut_off("its last event is incomplete")
-            self.streamed.take(data)
-        return self.streamed.answer()
-
-    def progress(self) -> str:
-        """Describes what was received so far."""
-        return f"{self.bytes} bytes, {self.characters} characters of an answer"
-
-    def explained(self, error: AnswerError) -> AnswerError:
-        """Adds what was received so far to `error`."""
-        if error.excerpt:
-            return error
-        if error.kind is FailureKind.CUT_OFF:
-            return self.cut_off(str(error))
-        return error.with_excerpt(self._beginning())
-
-    def cut_off(self, reason: str) -> AnswerError:
-        """Returns the error for a body that ended too early."""
-        if self._whole is None:
-            return self.streamed.cut_off(reason)
-        return AnswerError(
-            f"the answer of {self._server} broke off after {self.bytes} bytes: {reason}",
-            kind=FailureKind.CUT_OFF,
-            excerpt=self._beginning(),
-        )
-
-    def _beginning(self) -> str:
-        if self._whole is None:
-            return self.streamed.beginning
-        return b"".join(self._whole)[: 4 * EXCERPT_CHARS].decode("utf-8", "replace")
-
-    def _is_events(self) -> bool:
-        return self._head.startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
+        call.id = call.id or piece.id
+        call.name = call.name or piece.name
+        call.arguments.append(piece.arguments)
+        self.characters += len(piece.arguments)
 
 
 def _is_whole(data: str) -> bool:

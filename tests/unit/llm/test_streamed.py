@@ -8,11 +8,15 @@ import pytest
 from sandbox.http.openai_format import chunks
 from sandbox.model.request import Answer, ToolCall
 from shared.errors import TransientError
-from shared.llm.streamed import Streamed
+from shared.llm.streamed import Received
 
 
-def chunk(finish: str | None = None, **delta: Any) -> str:
-    return json.dumps({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+def event(data: Any) -> bytes:
+    return f"data: {json.dumps(data)}\n\n".encode()
+
+
+def chunk(finish: str | None = None, **delta: Any) -> bytes:
+    return event({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
 
 
 def call(
@@ -26,9 +30,9 @@ def test_a_streamed_sandbox_answer_is_assembled() -> None:
         "one two three four five six seven eight", (ToolCall.of("look", text="a b c d"),) * 2
     )
     usage = {"prompt_tokens": 7, "completion_tokens": 9, "total_tokens": 16}
-    streamed = Streamed("the server")
-    changes = [streamed.take(json.dumps(data)) for data in chunks("m", "h", expected, usage)]
-    answer = streamed.answer()
+    received = Received("the server")
+    changes = [received.take(event(data)) for data in chunks("m", "h", expected, usage)]
+    answer = received.answer()
     assert changes.count(True) > 1
     assert answer.text == expected.text
     assert [(tool_call.name, tool_call.arguments) for tool_call in answer.tool_calls] == [
@@ -38,29 +42,29 @@ def test_a_streamed_sandbox_answer_is_assembled() -> None:
 
 
 def test_interleaved_calls_are_kept_apart() -> None:
-    streamed = Streamed("the server")
+    received = Received("the server")
     for piece in (
         call(0, "a", '{"x"', "1"),
         call(1, "b", '{"y"', "2"),
         call(0, None, ":1}"),
         call(1, None, ":2}"),
     ):
-        streamed.take(chunk(tool_calls=[piece]))
-    streamed.take(chunk("tool_calls"))
-    calls = [(tool_call.name, tool_call.arguments) for tool_call in streamed.answer().tool_calls]
+        received.take(chunk(tool_calls=[piece]))
+    received.take(chunk("tool_calls"))
+    calls = [(tool_call.name, tool_call.arguments) for tool_call in received.answer().tool_calls]
     assert calls == [("a", '{"x":1}'), ("b", '{"y":2}')]
 
 
 def test_whole_calls_under_one_index_are_distinguished_by_their_ids() -> None:
-    streamed = Streamed("the server")
-    streamed.take(chunk(tool_calls=[call(0, "a", "{}", "1")]))
-    streamed.take(chunk(tool_calls=[call(0, "b", "{}", "2")]))
-    streamed.take(chunk("tool_calls"))
-    assert [tool_call.name for tool_call in streamed.answer().tool_calls] == ["a", "b"]
+    received = Received("the server")
+    received.take(chunk(tool_calls=[call(0, "a", "{}", "1")]))
+    received.take(chunk(tool_calls=[call(0, "b", "{}", "2")]))
+    received.take(chunk("tool_calls"))
+    assert [tool_call.name for tool_call in received.answer().tool_calls] == ["a", "b"]
 
 
 def test_a_truncated_stream_is_an_error() -> None:
-    streamed = Streamed("the server")
-    streamed.take(chunk(content="Lith"))
+    received = Received("the server")
+    received.take(chunk(content="Lith"))
     with pytest.raises(TransientError, match="broke off"):
-        streamed.answer()
+        received.answer()
