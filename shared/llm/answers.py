@@ -370,7 +370,7 @@ def _is_unavailable(code: Any) -> bool:
         code = int(code)
     if isinstance(code, int):
         return code in UNAVAILABLE_STATUSES or 500 <= code < 600
-    return code in _UNAVAILABLE_CODES
+    return isinstance(code, str) and code in _UNAVAILABLE_CODES
 
 
 def _bounded_int(digits: str) -> int | float:

@@ -401,6 +401,11 @@ REJECTED = [
     ),
     json_case("a detail", {"detail": "no memory"}, "with an error: no memory"),
     json_case(
+        "an error with an odd code",
+        {"error": {"code": {"number": 502}, "message": "no memory"}},
+        "with an error: no memory",
+    ),
+    json_case(
         "an error that says 502",
         {"error": {"code": 502, "message": "no memory"}},
         "with an error: no memory",
