@@ -223,14 +223,19 @@ class AnswerParts:
         return None
 
 
-def parse_completion(server: str, body: str) -> ChatAnswer:
-    """Parses the answer in a complete response body. Raises AnswerError."""
+def parse_body(server: str, body: str) -> Any:
+    """Parses a response body that should be JSON. Raises AnswerError."""
     try:
-        completion = read_json(body)
+        return read_json(body)
     except ValueError as error:
         raise AnswerError(
             f"{server} did not answer with JSON ({error}): {_excerpt(body)}", excerpt=body
         ) from None
+
+
+def parse_completion(server: str, body: str) -> ChatAnswer:
+    """Parses the answer in a complete response body. Raises AnswerError."""
+    completion = parse_body(server, body)
     raise_error_in(server, completion)
     usage = parse_usage(completion.get("usage") if isinstance(completion, dict) else None)
     try:

@@ -223,13 +223,7 @@ class ModelServer:
         response: httpx2.Response = (
             await self.translate_errors(call, model, limit=limit)
         ).http_response
-        try:
-            body = answers.read_json(response.text)
-        except ValueError as error:
-            raise AnswerError(
-                f"{self.name} did not answer with JSON ({error}): {response.text[:EXCERPT_CHARS]}",
-                excerpt=response.text,
-            ) from None
+        body = answers.parse_body(self.name, response.text)
         if not isinstance(body, dict):
             raise AnswerError(
                 f"{self.name} did not answer with a JSON object: {response.text[:EXCERPT_CHARS]}",
