@@ -63,23 +63,20 @@ class Limits:
 
 
 class Patience:
-    """Enforces the time limits of one answer. The reader of the answer updates `has_begun` and `received`.
+    """Enforces the time limits of one answer, whose reader updates `received`.
 
     A server that handles one request at a time makes the others wait. So the limit for the first token restarts whenever
     the server sends a part of another answer: see `server_answers`.
     """
 
-    def __init__(self, server: str, limits: Limits, *, streams: bool) -> None:
+    def __init__(self, server: str, limits: Limits, received: Received, *, streams: bool) -> None:
         self._server = server
         self._limits = limits
+        self._received = received
         self._streams = streams
         self._clock = asyncio.get_running_loop().time
         self._sent_at = self._clock()
         self._timer: asyncio.Timeout | None = None
-        self.has_begun = False
-        """Whether the first token was received."""
-        self.received: Callable[[], str] = lambda: "nothing"
-        """Describes what was received so far."""
 
     async def wait_for(self, awaited: Awaitable[T]) -> T:
         """Awaits the next piece within the limits. Raises AnswerTimeoutError, which names the setting."""
@@ -94,7 +91,7 @@ class Patience:
             elapsed = self._clock() - self._sent_at
             raise AnswerTimeoutError(
                 f"{self._server} was given up after {elapsed:.0f} s: {self._reason(elapsed)}; "
-                f"received so far: {self.received()}"
+                f"received so far: {self._received.progress()}"
             ) from None
         finally:
             self._timer = None
@@ -108,7 +105,7 @@ class Patience:
         limits = self._limits
         if not self._streams:
             return self._sent_at + limits.whole
-        silence = limits.silence if self.has_begun else limits.first_token
+        silence = limits.silence if self._received.characters else limits.first_token
         return min(self._clock() + silence, self._sent_at + limits.total)
 
     def _reason(self, elapsed: float) -> str:
@@ -117,7 +114,7 @@ class Patience:
             return f"a whole answer may take {limits.whole:g} s (VIGIL_LLM_TIMEOUT_SECONDS)"
         if elapsed >= limits.total - _TIMER_SECONDS:
             return f"an answer may take {limits.total:g} s in all (VIGIL_LLM_TOTAL_SECONDS)"
-        if self.has_begun:
+        if self._received.characters:
             return f"it sent nothing for {limits.silence:g} s (VIGIL_LLM_SILENCE_SECONDS)"
         return f"no first token came in {limits.first_token:g} s (VIGIL_LLM_FIRST_TOKEN_SECONDS)"
 
@@ -201,9 +198,9 @@ class ModelServer:
             raise self._connection_error(error, limit) from error
         except openai.APIStatusError as error:
             translated = self._status_error(error, model)
-            raise (
-                unbilled(translated) if _is_refusal(error.status_code) else translated
-            ) from error
+            # No provider bills an answer that was not generated. A gateway does not know whether it was.
+            translated.unbilled = error.status_code not in _GATEWAY_TIMEOUTS
+            raise translated from error
         except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL) as error:
             # The SDK wraps these errors at the start of an answer, but not while its body is read.
             raise AnswerError(
@@ -232,36 +229,30 @@ class ModelServer:
         return body
 
     async def pieces(
-        self,
-        body: dict[str, Any],
-        patience: Patience,
-        received: Received,
-        headers: Mapping[str, str],
+        self, body: dict[str, Any], received: Received, headers: Mapping[str, str]
     ) -> AsyncGenerator[bytes, None]:
         """Requests a chat completion and streams the body of the response, up to MAX_BODY_BYTES.
 
-        Raises like `translate_errors`, and AnswerTimeoutError. `received` describes what was received, for the message of
-        a timeout.
+        The caller adds each piece to `received`, on which the time limits depend. Raises like `translate_errors`, and
+        AnswerTimeoutError.
         """
         model: str = body["model"]
-        patience.received = received.progress
+        patience = Patience(self.name, self.limits, received, streams="stream" in body)
         self._waiting.add(patience)
         response: httpx2.Response | None = None
         try:
             opening = self.translate_errors(self._post_chat(body, headers), model)
             response = await patience.wait_for(opening)
             pieces = aiter(response.aiter_bytes())
-            byte_count = 0
             while (
                 piece := await patience.wait_for(self.translate_errors(anext(pieces, None), model))
             ) is not None:
-                byte_count += len(piece)
-                if byte_count > MAX_BODY_BYTES:
+                if received.bytes + len(piece) > MAX_BODY_BYTES:
                     raise AnswerError(
                         f"the answer of {self.name} is longer than {MAX_BODY_BYTES} bytes"
                     )
                 yield piece
-                if patience.has_begun:
+                if received.characters:
                     self._waiting.discard(patience)
                     for waiting_patience in self._waiting:
                         waiting_patience.server_answers()
@@ -326,10 +317,12 @@ class ModelServer:
             case status if status == 402 or (status == 429 and error.code == "insufficient_quota"):
                 hint = "Check the account's plan and billing"
                 return PermanentError("llm_quota", f"{message}. {hint}")
-            case HTTPStatus.NOT_IMPLEMENTED:
-                return PermanentError(REFUSED_REQUEST, message)
-            case status if status >= 500 or status in answers.UNAVAILABLE_STATUSES:
-                return TransientError(message, retry_in_seconds=_retry_after(error), counts=False)
+            case status if status in answers.UNAVAILABLE_STATUSES or (
+                status >= 500 and status != HTTPStatus.NOT_IMPLEMENTED
+            ):
+                header = error.response.headers.get("retry-after")
+                seconds = retry_after_seconds(header, at_most=MAX_RETRY_AFTER_SECONDS)
+                return TransientError(message, retry_in_seconds=seconds, counts=False)
             case status if 300 <= status < 400:
                 location = error.response.headers.get("location", "nowhere")[:200]
                 return PermanentError(
@@ -412,21 +405,8 @@ async def _read_error(response: httpx2.Response) -> openai.APIStatusError:
     )
 
 
-def _is_refusal(status: int) -> bool:
-    """Whether the status means that no answer was generated, which no provider bills.
-
-    A gateway timeout may be billed, because the server behind it does not know of the timeout.
-    """
-    return status not in _GATEWAY_TIMEOUTS
-
-
 def _reason(error: openai.APIStatusError) -> str:
     """Returns the server's message, without the text that the SDK adds."""
     body: Any = error.body
     message = body.get("message") if isinstance(body, Mapping) else None
     return (message if isinstance(message, str) else error.message).rstrip(". ")
-
-
-def _retry_after(error: openai.APIStatusError) -> float | None:
-    header = error.response.headers.get("retry-after")
-    return retry_after_seconds(header, at_most=MAX_RETRY_AFTER_SECONDS)

@@ -16,7 +16,7 @@ from shared.database.tables.graph import DIMENSIONS
 from shared.errors import PermanentError, VigilError
 from shared.llm.answers import AnswerError, parse_usage
 from shared.llm.messages import ChatAnswer, ChatRequest
-from shared.llm.model_server import REFUSED_REQUEST, ModelServer, Patience
+from shared.llm.model_server import REFUSED_REQUEST, ModelServer
 from shared.llm.streamed import Received
 from shared.tools.schemas import MAX_ITEMS, without_max_items
 
@@ -100,14 +100,12 @@ class ChatProvider:
         server = self._server
         async with in_flight.attempt():
             received = Received(server.name)
-            patience = Patience(server.name, server.limits, streams=_STREAM in body)
             headers = {IDEMPOTENCY_KEY: in_flight.key}
             progress = _Progress(in_flight)
             try:
-                async with aclosing(server.pieces(body, patience, received, headers)) as pieces:
+                async with aclosing(server.pieces(body, received, headers)) as pieces:
                     async for piece in pieces:
                         has_grown = received.take(piece)
-                        patience.has_begun = received.characters > 0
                         await progress.report(received.characters)
                         if has_grown and on_delta is not None:
                             await on_delta(received.text)
