@@ -30,8 +30,8 @@ OnDelta = Callable[[str], Awaitable[None]]
 """Receives the whole text so far of a streamed answer. After a failed attempt the text starts again."""
 
 _STREAM: Final = "stream"
-_OPTIONAL: Final = ("stream_options", "max_completion_tokens", "max_tokens", _STREAM, MAX_ITEMS)
-"""Optional parameters, and a schema keyword, that some servers refuse."""
+_OPTIONAL: Final = frozenset({"stream_options", "max_completion_tokens", "max_tokens", _STREAM})
+"""Optional parameters that some servers refuse. The schema keyword `maxItems` is another one."""
 _UNSUPPORTED: Final = re.compile(
     r"support|unknown|unrecogni[sz]ed|unexpected|permitted|allowed|extra|same time|must be false"
     r"|not implemented|disabled",
@@ -97,16 +97,20 @@ class ChatProvider:
     async def _complete_once(
         self, body: dict[str, Any], in_flight: ResumableCall, on_delta: OnDelta | None
     ) -> ChatAnswer:
-        server = self._server
+        received = Received(self._server.name)
+        headers = {IDEMPOTENCY_KEY: in_flight.key}
+        clock = asyncio.get_running_loop().time
+        report_progress = in_flight.report_progress
         async with in_flight.attempt():
-            received = Received(server.name)
-            headers = {IDEMPOTENCY_KEY: in_flight.key}
-            progress = _Progress(in_flight)
+            reported_at = clock()
             try:
-                async with aclosing(server.pieces(body, received, headers)) as pieces:
+                async with aclosing(self._server.pieces(body, received, headers)) as pieces:
                     async for piece in pieces:
                         has_grown = received.take(piece)
-                        await progress.report(received.characters)
+                        is_due = received.characters and clock() - reported_at >= PROGRESS_SECONDS
+                        if is_due and report_progress is not None:
+                            reported_at = clock()
+                            await report_progress(received.characters)
                         if has_grown and on_delta is not None:
                             await on_delta(received.text)
                         if received.is_done:
@@ -139,26 +143,21 @@ class ChatProvider:
         message = str(error).lower().replace(self._server.name.lower(), "")
         if not is_refusal or not _UNSUPPORTED.search(message):
             return None
+        optional = set(_OPTIONAL & body.keys())
+        response_format = body.get("response_format")
+        if without_max_items(response_format) != response_format:
+            optional.add(MAX_ITEMS)
+        limits = optional & {"max_tokens", "max_completion_tokens"}
+        if len(limits) == 1:
+            optional -= limits
+        if self._server.stream == "always":
+            optional.discard(_STREAM)
         positions = [
             (match.start(), name)
-            for name in _OPTIONAL
-            if self._has(body, name) and (match := re.search(rf"\b{name.lower()}(ing)?\b", message))
+            for name in optional
+            if (match := re.search(rf"\b{name.lower()}(ing)?\b", message))
         ]
-        limits = {"max_tokens", "max_completion_tokens"} & body.keys()
-        for _, name in sorted(positions):
-            if name in limits and len(limits) == 1:
-                continue
-            if name == _STREAM and self._server.stream == "always":
-                continue
-            return name
-        return None
-
-    @staticmethod
-    def _has(body: dict[str, Any], name: str) -> bool:
-        if name == MAX_ITEMS:
-            response_format = body.get("response_format")
-            return bool(without_max_items(response_format) != response_format)
-        return name in body
+        return min(positions)[1] if positions else None
 
 
 async def _drain(pieces: AsyncIterator[bytes]) -> None:
@@ -167,23 +166,6 @@ async def _drain(pieces: AsyncIterator[bytes]) -> None:
         async with asyncio.timeout(END_SECONDS):
             async for _ in pieces:
                 pass
-
-
-class _Progress:
-    """Reports the progress of an answer every PROGRESS_SECONDS."""
-
-    def __init__(self, in_flight: ResumableCall) -> None:
-        self._progressed = in_flight.report_progress
-        self._clock = asyncio.get_running_loop().time
-        self._reported_at = self._clock()
-
-    async def report(self, characters: int) -> None:
-        if self._progressed is None or not characters:
-            return
-        if self._clock() - self._reported_at < PROGRESS_SECONDS:
-            return
-        self._reported_at = self._clock()
-        await self._progressed(characters)
 
 
 EMBEDDING_TIMEOUT_SECONDS: Final = 5.0
@@ -224,21 +206,17 @@ class Embedder:
 def _parse_embeddings(server: str, answer: dict[str, Any], request: EmbeddingRequest) -> Embedded:
     # Embeddings have no output tokens, so only the input tokens are read.
     usage = parse_usage(answer.get("usage"), "prompt_tokens", "prompt_tokens")
+
+    def unusable(reason: str) -> AnswerError:
+        return AnswerError(f"{server} {reason}", excerpt=repr(answer), usage=usage)
+
     try:
         data = sorted(answer["data"], key=lambda item: item.get("index", 0))
         vectors = [_parse_vector(item["embedding"]) for item in data]
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
-        raise AnswerError(
-            f"{server} sent vectors that cannot be read: {error!r}",
-            excerpt=repr(answer),
-            usage=usage,
-        ) from None
+        raise unusable(f"sent vectors that cannot be read: {error!r}") from None
     if len(vectors) != len(request.texts):
-        raise AnswerError(
-            f"{server} gave {len(vectors)} vectors for {len(request.texts)} texts",
-            excerpt=repr(answer),
-            usage=usage,
-        )
+        raise unusable(f"gave {len(vectors)} vectors for {len(request.texts)} texts")
     for vector in vectors:
         if len(vector) != DIMENSIONS:
             raise PermanentError(
@@ -247,11 +225,7 @@ def _parse_embeddings(server: str, answer: dict[str, Any], request: EmbeddingReq
                 "Set VIGIL_EMBEDDING_MODEL to a model that supports the parameter `dimensions`",
             )
         if not all(map(math.isfinite, vector)):
-            raise AnswerError(
-                f"{server} returned a vector with an invalid number",
-                excerpt=repr(answer),
-                usage=usage,
-            )
+            raise unusable("returned a vector with an invalid number")
     return Embedded(vectors, usage.input_tokens)
 
 
