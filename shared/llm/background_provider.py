@@ -111,7 +111,7 @@ def _finish_reason(response: Json, *, calls: bool) -> str:
     return "tool_calls" if calls else "stop"
 
 
-_TRANSIENT_CODES = frozenset({"server_error", "rate_limit_exceeded"})
+_TRANSIENT_CODES = ("server_error", "rate_limit_exceeded")
 
 
 class BackgroundProvider:

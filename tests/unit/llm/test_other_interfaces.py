@@ -112,6 +112,12 @@ async def test_an_invalid_response_is_started_again(result: Any) -> None:
         await complete({"id": "r1"}, result)
 
 
+async def test_a_failed_response_with_an_odd_code_is_refused() -> None:
+    failed = {"status": "failed", "error": {"code": {"number": 7}, "message": "no memory"}}
+    with pytest.raises(PermanentError, match="no memory"):
+        await complete({"id": "r1"}, failed)
+
+
 async def test_an_unreadable_response_is_polled_again_and_then_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
