@@ -1,6 +1,6 @@
 """Provider for OpenAI's Responses API in background mode, in which an answer has an id as soon as it is requested."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -23,8 +23,6 @@ from shared.tools.schemas import without_max_items
 
 Json = dict[str, Any]
 
-_FINISH_REASONS = {"max_output_tokens": "length", "content_filter": "content_filter"}
-
 
 def request_body(request: ChatRequest) -> Json:
     """Returns the body of the request."""
@@ -33,7 +31,10 @@ def request_body(request: ChatRequest) -> Json:
         "input": [item for message in request.messages for item in _items(message)],
     }
     if request.tools:
-        body["tools"] = [_tool(tool["function"]) for tool in request.tools]
+        # The API's default is strict, which does not allow optional arguments.
+        body["tools"] = [
+            {"type": "function", "strict": False, **tool["function"]} for tool in request.tools
+        ]
         if request.tool_choice is not None:
             body["tool_choice"] = request.tool_choice
     if request.max_output_tokens is not None:
@@ -65,7 +66,11 @@ def parse_response(server: str, response: Json) -> ChatAnswer:
             excerpt=repr(response),
             usage=usage,
         ) from None
-    parts.finish_reason = _finish_reason(response, calls=bool(parts.calls))
+    match response:
+        case {"status": "incomplete", "incomplete_details": {"reason": str(reason)}}:
+            parts.finish_reason = "length" if reason == "max_output_tokens" else reason
+        case {"status": "incomplete"}:
+            parts.finish_reason = "length"
     return parts.answer(server, parts.refusal or parts.text or repr(response))
 
 
@@ -85,11 +90,6 @@ def _items(message: Message) -> Iterator[Json]:
         yield {"type": "function_call", "call_id": call["id"], **call["function"]}
 
 
-def _tool(function: Mapping[str, Any]) -> Json:
-    # The API's default is strict, which does not allow optional arguments.
-    return {"type": "function", "strict": False, **function}
-
-
 def _objects(output: Any) -> list[Json]:
     if not isinstance(output, list):
         raise MalformedAnswerError("its output is no list")
@@ -100,15 +100,6 @@ def _call(item: Json) -> ToolCall:
     if item.get("name") is None:
         raise MalformedAnswerError("a function call has no name")
     return read_call({"id": item.get("call_id"), "function": item})
-
-
-def _finish_reason(response: Json, *, calls: bool) -> str:
-    if response.get("status") == "incomplete":
-        details = response.get("incomplete_details")
-        reason = details.get("reason") if isinstance(details, dict) else None
-        code = reason if isinstance(reason, str) else "length"
-        return _FINISH_REASONS.get(code, code)
-    return "tool_calls" if calls else "stop"
 
 
 _TRANSIENT_CODES = ("server_error", "rate_limit_exceeded")
