@@ -135,7 +135,6 @@ async def _request_configuration(
             first,
             AgentConfiguration,
             name=CONFIGURATION,
-            ends=False,
             parse=partial(repair_configuration, request.mission),
             subject="configuration",
         )
@@ -153,7 +152,7 @@ async def _request_configuration(
     agent_types: AgentTypes | None
     try:
         agent_types, _ = await request_structured_answer(
-            run, second, AgentTypes, name=TYPES, ends=False, parse=repair_types, subject="types"
+            run, second, AgentTypes, name=TYPES, parse=repair_types, subject="types"
         )
     except UnusableAnswerError as error:
         unusable["types"] = error

@@ -112,7 +112,7 @@ class Observe:
         self, run: PhaseRun, request: ChatRequest, scope: GraphScope, past: PlanHistory
     ) -> tuple[ResolvedPlan, ChatRequest]:
         plan, conversation = await request_structured_answer(
-            run, request, ObserverPlan, name=PLAN, ends=False, parse=parse_plan, subject="plan"
+            run, request, ObserverPlan, name=PLAN, parse=parse_plan, subject="plan"
         )
         return await self._resolve(run, scope, past, plan), conversation
 

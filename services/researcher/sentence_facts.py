@@ -69,7 +69,7 @@ class SentenceFacts:
         )
         request = run.fresh_request(message, response_format(Facts, NAME))
         try:
-            facts, _ = await request_structured_answer(run, request, Facts, name=NAME, ends=False)
+            facts, _ = await request_structured_answer(run, request, Facts, name=NAME)
         except UnusableAnswerError:
             return []
         return [

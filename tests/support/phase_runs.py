@@ -1,10 +1,26 @@
-"""Stored phase runs, as readers see them."""
+"""Phase runs with one structured answer, and stored phase runs as readers see them."""
 
+from typing import TypeVar
+
+from pydantic import BaseModel
 from sqlalchemy import Select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.tables import Interaction
+from shared.llm.phase_run import PhaseRun
 from shared.llm.phase_run_store import load_requests
+from shared.llm.structured_output import request_structured_answer, response_format
+
+T = TypeVar("T", bound=BaseModel)
+
+
+async def request_structured(run: PhaseRun, shape: type[T], *, name: str) -> T:
+    """Start the run and return the model's answer, which ends it."""
+    request = await run.begin(response_format=response_format(shape, name))
+    parsed, _ = await request_structured_answer(run, request, shape, name=name)
+    run.complete()
+    await run.commit_unless_waiting()
+    return parsed
 
 
 async def first_messages(session: AsyncSession, query: Select[Interaction]) -> list[str]:

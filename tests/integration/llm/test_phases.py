@@ -14,7 +14,6 @@ from shared.enums import Phase
 from shared.errors import PermanentError, TransientError
 from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.pricing import read_prices
-from shared.llm.structured_output import request_structured
 from shared.llm.tool_loop import MAX_CALLS_AT_ONCE, MAX_TOOL_ROUNDS, ToolLoop
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
@@ -25,6 +24,7 @@ from shared.workflow.leases import Lease
 from tests.support import claims
 from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
+from tests.support.phase_runs import request_structured
 from tests.support.sandbox_control import Sandbox
 from tests.support.sandbox_prices import SANDBOX_PRICES
 
