@@ -1,6 +1,7 @@
 """Runs the calls of state tools in one answer, so that a refused one leaves nothing."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -43,18 +44,11 @@ def ask_state_calls(
 async def _effect_or_refusal(transaction: Transaction, call: StateCall) -> Json:
     if call.arguments is None:
         return {"error": call.refusal}
-    assert isinstance(call.tool, StateTool)
+    tool = call.tool
+    assert isinstance(tool, StateTool)
     try:
-        if not call.tool.needs_savepoint:
-            return await _effect(call.tool, transaction, call.arguments)
-        async with transaction.savepoint():
-            return await _effect(call.tool, transaction, call.arguments)
+        async with transaction.savepoint() if tool.needs_savepoint else nullcontext():
+            result: Json = await tool.run(transaction, call.arguments)
+            return result
     except ToolRefusalError as refusal:
         return {"error": str(refusal)}
-
-
-async def _effect(
-    tool: StateTool[Arguments], transaction: Transaction, arguments: Arguments
-) -> Json:
-    """Raises ToolRefusalError."""
-    return await tool.run(transaction, arguments)
