@@ -8,7 +8,7 @@ from typing import Final
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing import embedding_cache
-from shared.billing.call_ledger import CallAnswer, CallRecord
+from shared.billing.call_ledger import CallAnswer
 from shared.billing.embedding_cache import EmbeddingRequest, Vector
 from shared.database import pgvector
 from shared.errors import PermanentError, VigilError
@@ -60,16 +60,13 @@ class Embeddings:
             raise
         except VigilError as error:
             self._embedder.report_error(error)
-            return self._failure_outcome(error)
+            if isinstance(error, PermanentError) and error.code == REFUSED_REQUEST:
+                self._refusals += 1
+                if self._refusals < MAX_REFUSALS:
+                    return EmbeddingOutcome.REFUSED
+            self._has_failed = True
+            return EmbeddingOutcome.FAILED
         return EmbeddingOutcome.STORED
-
-    def _failure_outcome(self, error: VigilError) -> EmbeddingOutcome:
-        if isinstance(error, PermanentError) and error.code == REFUSED_REQUEST:
-            self._refusals += 1
-            if self._refusals < MAX_REFUSALS:
-                return EmbeddingOutcome.REFUSED
-        self._has_failed = True
-        return EmbeddingOutcome.FAILED
 
     async def _ensure_in_ledger(self, request: EmbeddingRequest) -> None:
         async with self.run.transaction() as session:
@@ -78,32 +75,25 @@ class Embeddings:
                 return
             vectors = await embedding_cache.find_vectors(session, self.run.lease.agent_id, request)
         if vectors is None:
-            await self._pay(request, _store_nothing)
+            await self._pay(request)
 
-    async def _pay(self, request: EmbeddingRequest, store: Store) -> None:
+    async def _pay(self, request: EmbeddingRequest, store: Store | None = None) -> None:
+        """Without `store` the vectors are only stored in the ledger."""
         run = self.run
         call = await run.paid_calls.get_call(request.as_call())
         if call.answer is not None:
             answer = CallAnswer(call.answer)
         else:
-            answer = await self._send(call, request)
+            embedded = await run.send(call, partial(self._embedder.embed, request), is_needed=False)
+            cost_usd = run.prices.tokens_usd(request.model, embedded.input_tokens, 0)
+            content = embedding_cache.encode_vectors(embedded.vectors)
+            answer = CallAnswer(content, embedded.input_tokens, 0, cost_usd)
         vectors = embedding_cache.decode_vectors(answer.content)
 
         async def write(session: AsyncSession) -> None:
-            await store(session, vectors)
+            if store is not None:
+                await store(session, vectors)
             if call.answer is None:
                 await run.paid_calls.record_answer_now(session, call, answer)
 
         await run.record_in_session(write)
-
-    async def _send(self, call: CallRecord, request: EmbeddingRequest) -> CallAnswer:
-        ask = partial(self._embedder.embed, request)
-        answer = await self.run.send(call, ask, is_needed=False)
-        cost_usd = self.run.prices.tokens_usd(request.model, answer.input_tokens, 0)
-        return CallAnswer(
-            embedding_cache.encode_vectors(answer.vectors), answer.input_tokens, 0, cost_usd
-        )
-
-
-async def _store_nothing(_: AsyncSession, __: Sequence[Vector]) -> None:
-    """The vectors are only needed in the ledger."""
