@@ -7,7 +7,7 @@ import re
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from shared.billing.embedding_cache import EmbeddingRequest, Vector
@@ -166,6 +166,35 @@ async def _drain(pieces: AsyncIterator[bytes]) -> None:
         async with asyncio.timeout(END_SECONDS):
             async for _ in pieces:
                 pass
+
+
+class OptionalToolChoice:
+    """A provider that omits `tool_choice` for servers that do not support it.
+
+    If the server refuses a request, sends it again without `tool_choice`, and remembers whether that helped.
+    It remembers for the lifetime of the process. The recorded call and its hash do not change.
+    """
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        self._is_refused = False
+        self.close = provider.close
+
+    async def complete(
+        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
+    ) -> ChatAnswer:
+        """See `Provider.complete`."""
+        without = replace(request, tool_choice=None)
+        if request.tool_choice is None or self._is_refused:
+            return await self._provider.complete(without, in_flight, on_delta)
+        try:
+            return await self._provider.complete(request, in_flight, on_delta)
+        except PermanentError as error:
+            if error.code != REFUSED_REQUEST:
+                raise
+        answer = await self._provider.complete(without, in_flight, on_delta)
+        self._is_refused = True
+        return answer
 
 
 EMBEDDING_TIMEOUT_SECONDS: Final = 5.0

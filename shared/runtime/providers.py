@@ -8,8 +8,7 @@ from shared.llm.background_provider import BackgroundProvider
 from shared.llm.model_server import Limits, ModelServer
 from shared.llm.phase_run import Model
 from shared.llm.pricing import SHIPPED, Prices, read_prices
-from shared.llm.provider import ChatProvider, Embedder, Provider
-from shared.llm.tool_choice import OptionalToolChoice
+from shared.llm.provider import ChatProvider, Embedder, OptionalToolChoice, Provider
 from shared.runtime.logging import logger
 from shared.runtime.settings import Settings
 from shared.web_search.client import SearchClient

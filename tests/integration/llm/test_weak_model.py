@@ -26,9 +26,8 @@ from shared.llm.answers import AnswerError, FailureKind
 from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.model_server import REFUSED_REQUEST
 from shared.llm.phase_run import Model, PhaseRun
-from shared.llm.provider import OnDelta, Provider
+from shared.llm.provider import OnDelta, OptionalToolChoice, Provider
 from shared.llm.structured_output import MAX_WITHOUT_ANSWER
-from shared.llm.tool_choice import OptionalToolChoice
 from shared.llm.tool_loop import (
     MAX_REFUSED_ROUNDS,
     MAX_REFUSED_ROUNDS_BEFORE_FALLBACK,
