@@ -167,7 +167,8 @@ _INVISIBLE = r"[\s\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufef
 
 def wrap_section(tag: str, text: str) -> str:
     """Wraps `text` in `<tag>` lines. Escapes the tag inside `text`, also with invisible or look-alike characters."""
-    return f"<{tag}>\n{_tag_pattern(tag).sub(_escape_tag, text)}\n</{tag}>"
+    escaped = _tag_begin(tag).sub(r"<\\", text)
+    return f"<{tag}>\n{escaped}\n</{tag}>"
 
 
 def section_content(tag: str, message: str) -> str:
@@ -176,13 +177,10 @@ def section_content(tag: str, message: str) -> str:
     return "" if match is None else match[1]
 
 
-def _escape_tag(tag: re.Match[str]) -> str:
-    return f"<\\{tag[0][1:]}"
-
-
 @lru_cache(maxsize=64)
-def _tag_pattern(tag: str) -> re.Pattern[str]:
+def _tag_begin(tag: str) -> re.Pattern[str]:
+    """Matches the character that opens the tag."""
     letters = _INVISIBLE.join(re.escape(character) for character in tag)
     return re.compile(
-        rf"[<\uff1c\u2039]{_INVISIBLE}[/\uff0f]?{_INVISIBLE}{letters}(?![\w-])", re.IGNORECASE
+        rf"[<\uff1c\u2039](?={_INVISIBLE}[/\uff0f]?{_INVISIBLE}{letters}(?![\w-]))", re.IGNORECASE
     )
