@@ -34,34 +34,33 @@ class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class LongContext(_Entry):
-    """The price of the whole request if it has more than `above_tokens` input tokens."""
-
-    above_tokens: Annotated[int, Field(ge=0)]
-    input: Usd
-    output: Usd
-
-
-class ModelPrice(_Entry):
+class _TokenPrice(_Entry):
     """Price in USD per million tokens."""
 
     input: Usd
     output: Usd
+
+
+class LongContext(_TokenPrice):
+    """The price of the whole request if it has more than `above_tokens` input tokens."""
+
+    above_tokens: Annotated[int, Field(ge=0)]
+
+
+class ModelPrice(_TokenPrice):
     long_context: LongContext | None = None
 
     def cost_usd(self, input_tokens: int, output_tokens: int) -> Decimal:
-        price: ModelPrice | LongContext = self
+        price: _TokenPrice = self
         if self.long_context is not None and input_tokens > self.long_context.above_tokens:
             price = self.long_context
         usd = (input_tokens * price.input + output_tokens * price.output) / TOKENS_PER_PRICE
         return usd.quantize(SMALLEST_USD, ROUND_CEILING)
 
 
-class Fallback(_Entry):
-    """Prices of unlisted models (USD per million tokens) and search operations (USD each)."""
+class Fallback(_TokenPrice):
+    """Prices of unlisted models, and of unlisted search operations (USD each)."""
 
-    input: Usd
-    output: Usd
     operation: Usd
 
 
@@ -137,11 +136,8 @@ def read_prices(file: Path = SHIPPED) -> Prices:
     try:
         with file.open("rb") as stream:
             return Prices.model_validate(tomllib.load(stream, parse_float=Decimal))
-    except (
-        OSError,
-        ValueError,
-        RecursionError,
-    ) as error:  # ValueError: invalid TOML, numbers or fields
+    except (OSError, ValueError, RecursionError) as error:
+        # ValueError: invalid TOML, numbers or fields.
         raise PermanentError(
             "prices_file",
             f"the prices in {file} cannot be used: {error}. Correct the file, or set VIGIL_PRICES_FILE to another one",
