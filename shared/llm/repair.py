@@ -39,7 +39,8 @@ _ACCESSES_PER_CHAR: Final = 30
 _MAX_ACCESSES: Final = 2_000_000
 """Character accesses for the repair of a text, about one second. Crafted texts take quadratic time."""
 
-_THOUGHTS: Final = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
+THOUGHTS: Final = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
+_BRACKET: Final = re.compile(r"[{\[]")
 _FENCED: Final = re.compile(r"```[A-Za-z0-9_+-]*[ \t]*\n?(.*?)(?:```|\Z)", re.DOTALL)
 _NOT_WORD: Final = re.compile(r"[^0-9a-z]+")
 _SIGNS: Final = re.compile(r"[^\w\s-]")
@@ -92,11 +93,11 @@ def read_json(text: str, repairs: Repairs, *, is_cut: bool = False) -> Any:
     """
     bare = text.strip()
     try:
-        return _storable(json.loads(bare, parse_constant=partial(_no_constant, repairs)))
-    except UnreadableError:
-        raise
+        value = json.loads(bare, parse_constant=partial(_no_constant, repairs))
     except (ValueError, RecursionError) as error:
-        is_cut = is_cut or _is_unterminated(error)
+        is_cut = is_cut or str(error).startswith("Unterminated string")
+    else:
+        return _storable(value)
     inner = _unwrap(bare, repairs)
     if (first := _first_object(inner, repairs)) is not None:
         value, is_all = first
@@ -165,10 +166,6 @@ def _no_constant(repairs: Repairs, name: str) -> None:
     repairs.add(f"{name} is no JSON number and was left out.")
 
 
-def _is_unterminated(error: Exception) -> bool:
-    return isinstance(error, json.JSONDecodeError) and error.msg.startswith("Unterminated string")
-
-
 def _storable(value: Any) -> Any:
     """Makes `value` storable in PostgreSQL. Raises UnreadableError if it is nested too deeply."""
     level = [value]
@@ -187,12 +184,14 @@ def _children(value: Any) -> Sequence[Any]:
 
 def _unwrap(text: str, repairs: Repairs) -> str:
     """Removes reasoning before the answer, and a Markdown code fence."""
-    answer = _THOUGHTS.sub("", text)
+    answer = THOUGHTS.sub("", text)
     if answer != text:
         repairs.add("The thoughts before the answer were left out.")
     fenced = _FENCED.search(answer)
-    first = min((at for at in (answer.find("{"), answer.find("[")) if at >= 0), default=0)
-    if fenced is None or fenced.start() > first or not fenced[1].lstrip().startswith(("{", "[")):
+    first = _BRACKET.search(answer)
+    if fenced is None or first is None or fenced.start() > first.start():
+        return answer
+    if not _BRACKET.match(fenced[1].lstrip()):
         return answer
     repairs.add("The JSON stood in a Markdown code block.")
     return fenced[1].strip()
@@ -200,17 +199,16 @@ def _unwrap(text: str, repairs: Repairs) -> str:
 
 def _first_object(text: str, repairs: Repairs) -> tuple[Any, bool] | None:
     """Returns the JSON value at the first bracket, and whether it is the whole text; None if it is broken."""
-    starts = [at for at in (text.find("{"), text.find("[")) if at >= 0]
-    if not starts:
+    if (bracket := _BRACKET.search(text)) is None:
         return None
-    begin = min(starts)
+    begin = bracket.start()
     try:
         decoder = json.JSONDecoder(parse_constant=partial(_no_constant, repairs))
         value, end = decoder.raw_decode(text, begin)
     except (ValueError, RecursionError):
         return None
     remainder = text[end:].strip()
-    if not value or "{" in remainder or "[" in remainder:
+    if not value or _BRACKET.search(remainder):
         return None
     return value, begin == 0 and not remainder
 
@@ -246,20 +244,18 @@ def _repair_broken(text: str) -> Any:
     return value
 
 
-def _drop_incomplete(value: Any) -> Any:
+def _drop_incomplete(value: dict[str, Any] | list[Any]) -> Any:
     """Removes the incomplete last part of `value`: the last item of a list with several, or the last key."""
     if isinstance(value, list):
         if len(value) != 1 or not isinstance(value[0], dict | list):
             return value[:-1]
         return [_drop_incomplete(value[0])]
-    if not isinstance(value, dict) or not value:
-        return value
-    last = next(reversed(value))
-    complete = {key: inner for key, inner in value.items() if key != last}
-    inner = value[last]
-    return (
-        {**complete, last: _drop_incomplete(inner)} if isinstance(inner, dict | list) else complete
-    )
+    complete = dict(value)
+    if complete:
+        last, inner = complete.popitem()
+        if isinstance(inner, dict | list):
+            complete[last] = _drop_incomplete(inner)
+    return complete
 
 
 @dataclass(frozen=True)
@@ -283,14 +279,14 @@ class _Fitter:
             alias, field_info = field_of_key
             if key not in exact_keys:
                 self.repairs.add(f"{_path(where, key)} was read as {alias}.")
-            if (
-                inner is None
-                and not field_info.is_required()
-                and not _takes_none(field_info.annotation)
-            ):
-                continue
-            fit[alias] = self.value(field_info.annotation, inner, _path(where, alias))
-        fit |= self._extra(extra, where)
+            takes_null = field_info.is_required() or _takes_none(field_info.annotation)
+            if inner is not None or takes_null:
+                fit[alias] = self.value(field_info.annotation, inner, _path(where, alias))
+        for key, inner in extra.items():
+            if self.salvage or inner in (None, "", [], {}):
+                self.repairs.add(f"{_path(where, key)} is not asked for and was left out.")
+            else:
+                fit[key] = inner
         if self.salvage:
             fit |= self._missing(shape, fit, where)
         return fit
@@ -324,9 +320,7 @@ class _Fitter:
             if _plain(shape.model_fields[first].annotation) is str:
                 self.repairs.add(f"{where} was a text; it was read as {first}.")
                 return {first: value}
-        if not isinstance(value, dict):
-            return value
-        if len(value) > _MAX_WRAPPER_KEYS:
+        if not isinstance(value, dict) or len(value) > _MAX_WRAPPER_KEYS:
             return value
         for key, inner in value.items():
             if normalize_key(key) in fields or not isinstance(inner, dict | str):
@@ -341,15 +335,6 @@ class _Fitter:
                 self.repairs.add(f"What stood in {_path(where, key)} was taken out of it.")
                 return inside
         return value
-
-    def _extra(self, extra: Mapping[str, Any], where: str) -> dict[str, Any]:
-        remaining = {}
-        for key, inner in extra.items():
-            if self.salvage or inner in (None, "", [], {}):
-                self.repairs.add(f"{_path(where, key)} is not asked for and was left out.")
-            else:
-                remaining[key] = inner
-        return remaining
 
     def _missing(
         self, shape: type[BaseModel], fit: Mapping[str, Any], where: str
@@ -381,17 +366,13 @@ class _Fitter:
         return self.value(kinds[0], value, where) if len(kinds) == 1 else value
 
     def _one_of(self, options: Sequence[Any], value: Any, where: str) -> Any:
-        if value in options or not isinstance(value, str):
+        if value in options or not isinstance(value, str) or _SIGNS.search(value):
             return value
-        matches = (
-            []
-            if _SIGNS.search(value)
-            else [
-                option
-                for option in options
-                if isinstance(option, str) and normalize_key(option) == normalize_key(value)
-            ]
-        )
+        matches = [
+            option
+            for option in options
+            if isinstance(option, str) and normalize_key(option) == normalize_key(value)
+        ]
         if len(matches) != 1:
             return value
         self.repairs.add(f"{where}: {value!r} was read as {matches[0]!r}.")
@@ -496,17 +477,11 @@ class _Fitter:
 @cache
 def _fields(shape: type[BaseModel]) -> Mapping[str, tuple[str, FieldInfo]]:
     """Returns, by normalized name, the key of each field of `shape`, and the field."""
-    names: dict[str, tuple[str, FieldInfo]] = {}
-    for name, field_info in shape.model_fields.items():
-        names[normalize_key(name)] = names[normalize_key(field_info.alias or name)] = (
-            field_info.alias or name,
-            field_info,
-        )
+    fields = {name: (inner.alias or name, inner) for name, inner in shape.model_fields.items()}
     synonyms: Mapping[str, str] = getattr(shape, "synonyms", {})
-    for synonym, name in synonyms.items():
-        field_info = shape.model_fields[name]
-        names.setdefault(synonym, (field_info.alias or name, field_info))
-    return names
+    by_synonym = {synonym: fields[name] for synonym, name in synonyms.items()}
+    # An alias is the name in camelCase, which is normalized to the same.
+    return by_synonym | {normalize_key(name): keyed_field for name, keyed_field in fields.items()}
 
 
 @cache
