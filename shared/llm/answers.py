@@ -5,7 +5,6 @@ accepted. Any other raises AnswerError with the beginning of the answer and, if 
 """
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,7 +14,7 @@ import orjson
 
 from shared.database.text import storable
 from shared.errors import TransientError
-from shared.llm.messages import ChatAnswer, ToolCall, assistant_message
+from shared.llm.messages import THOUGHTS, ChatAnswer, ToolCall, assistant_message
 
 EXCERPT_CHARS: Final = 500
 """Characters of the server's answer that are stored with an error."""
@@ -28,7 +27,6 @@ MAX_PARSED_CALLS: Final = 1000
 _REPEATED_CHARS: Final = 2000
 _MAX_PERIOD: Final = 500
 _MAX_INT_DIGITS: Final = 300
-_THOUGHTS: Final = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
 _UNAVAILABLE_CODES: Final = frozenset(
     {"rate_limit_exceeded", "rate_limit_error", "server_error", "overloaded", "overloaded_error"}
 )
@@ -182,7 +180,7 @@ class AnswerParts:
             is_servers = self.finish_reason == "error"
             kind = FailureKind.UNUSABLE if is_servers else FailureKind.NO_ANSWER
             raise AnswerError(f"{server}: {fault}", kind=kind, excerpt=raw_answer, usage=self.usage)
-        text = _THOUGHTS.sub("", self.text)
+        text = THOUGHTS.sub("", self.text)
         return ChatAnswer(
             message=assistant_message(text or None, self.calls),
             finish_reason=self.finish_reason or ("tool_calls" if self.calls else "stop"),

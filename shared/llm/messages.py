@@ -15,6 +15,8 @@ from shared.enums import CallKind
 
 Message = dict[str, Any]
 
+THOUGHTS: Final = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
+"""The reasoning that some models write before their answer."""
 _ESCAPED_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 
 

@@ -28,6 +28,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from shared.database.text import storable
+from shared.llm.messages import THOUGHTS
 
 T = TypeVar("T")
 
@@ -39,7 +40,6 @@ _ACCESSES_PER_CHAR: Final = 30
 _MAX_ACCESSES: Final = 2_000_000
 """Character accesses for the repair of a text, about one second. Crafted texts take quadratic time."""
 
-THOUGHTS: Final = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
 _BRACKET: Final = re.compile(r"[{\[]")
 _FENCED: Final = re.compile(r"```[A-Za-z0-9_+-]*[ \t]*\n?(.*?)(?:```|\Z)", re.DOTALL)
 _NOT_WORD: Final = re.compile(r"[^0-9a-z]+")

@@ -7,12 +7,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from shared.llm.messages import ChatAnswer, ToolCall, assistant_message
+from shared.llm.messages import THOUGHTS, ChatAnswer, ToolCall, assistant_message
 from shared.llm.repair import Repairs, UnreadableError, fit_to_schema, normalize_key, read_json
 from shared.tools import Arguments, Json, Tool
 
 MAX_CALLS_IN_TEXT: Final = 50
-_THOUGHTS: Final = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
 _MARKERS: Final = re.compile(
     r"```[a-z_]*|</?tool_calls?>|</?function_calls?>|\[/?TOOL_CALLS\]|<\|python_tag\|>|<\|im_end\|>|\[/?TOOL_REQUEST\]",
     re.IGNORECASE,
@@ -123,7 +122,7 @@ def _parse_text_calls(text: str, names: Sequence[str], *, is_cut: bool) -> list[
 
     If the server truncated it at its token limit, an incomplete last call is dropped.
     """
-    remainder = _THOUGHTS.sub("", text)
+    remainder = THOUGHTS.sub("", text)
     decoder = json.JSONDecoder(strict=False)
     values: list[Any] = []
     while remainder := _strip_markers(remainder):
@@ -160,10 +159,7 @@ def _parse_call(value: Any, names: Sequence[str]) -> ToolCall | None:
     if not isinstance(value, dict):
         return None
     if isinstance(inner := value.get("function"), dict):
-        value = {
-            key: field for key, field in value.items() if key not in ("function", "type", "id")
-        }
-        value = inner if not value else {}
+        value = inner if value.keys() <= {"function", "type", "id"} else {}
     by_key: Json = {normalize_key(key): field for key, field in value.items()}
     name = next((by_key.pop(key) for key in _NAMES if key in by_key), None)
     arguments: Any = next((by_key.pop(key) for key in _ARGUMENTS if key in by_key), {})
