@@ -57,10 +57,15 @@ def call_repairs(raw_answer: ChatAnswer, answer: ChatAnswer) -> list[Repairs]:
     """Returns the repairs of `normalize_tool_calls` for each call of `answer`."""
     if not raw_answer.tool_calls:
         return [Repairs(["The call was written as text."]) for _ in answer.tool_calls]
-    return [
-        _call_repairs(raw_call, call)
-        for raw_call, call in zip(raw_answer.tool_calls, answer.tool_calls, strict=True)
-    ]
+    repairs_of_calls = []
+    for raw_call, call in zip(raw_answer.tool_calls, answer.tool_calls, strict=True):
+        repairs = Repairs()
+        if raw_call.name != call.name:
+            repairs.add(f"{raw_call.name!r} was read as {call.name}.")
+        if raw_call.arguments != call.arguments and call.arguments != "{}":
+            repairs.add("The arguments were broken JSON and were repaired.")
+        repairs_of_calls.append(repairs)
+    return repairs_of_calls
 
 
 def tool_name(name: str, tool_names: Sequence[str]) -> str:
@@ -91,15 +96,6 @@ def parse_arguments(tool: Tool, text: str, repairs: Repairs) -> Arguments:
     except UnreadableError:
         return shape.model_validate_json(text)
     return shape.model_validate(fit_to_schema(shape, value, repairs, salvage=False))
-
-
-def _call_repairs(raw_call: ToolCall, call: ToolCall) -> Repairs:
-    repairs = Repairs()
-    if raw_call.name != call.name:
-        repairs.add(f"{raw_call.name!r} was read as {call.name}.")
-    if raw_call.arguments != call.arguments and call.arguments != "{}":
-        repairs.add("The arguments were broken JSON and were repaired.")
-    return repairs
 
 
 def _json_object(text: str) -> str:
