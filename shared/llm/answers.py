@@ -116,16 +116,14 @@ def parse_usage(
     raw: Any, input_name: str = "prompt_tokens", output_name: str = "completion_tokens"
 ) -> Usage:
     """Parses token usage. Counts are integers from 0 to below 10^9; if one is not, both are ignored."""
-    if raw is None:
-        return Usage(fault="the server's usage is not usable: it sent none")
-    if not isinstance(raw, dict):
-        return Usage(fault=f"the server's usage is not usable: it is {_excerpt(raw)}")
-    for name in (input_name, output_name):
-        if not _is_count(raw.get(name)):
-            return Usage(
-                fault=f"the server's usage is not usable: {name} is {_excerpt(raw.get(name))}"
-            )
-    return Usage(raw[input_name], raw[output_name])
+    if isinstance(raw, dict):
+        unusable = [name for name in (input_name, output_name) if not _is_count(raw.get(name))]
+        if not unusable:
+            return Usage(raw[input_name], raw[output_name])
+        reason = f"{unusable[0]} is {_excerpt(raw.get(unusable[0]))}"
+    else:
+        reason = "it sent none" if raw is None else f"it is {_excerpt(raw)}"
+    return Usage(fault=f"the server's usage is not usable: {reason}")
 
 
 @dataclass

@@ -448,11 +448,7 @@ class _Fitter:
             self.repairs.add(f"{where} was a list; its texts were joined.")
             return "\n\n".join(value)
         if isinstance(value, dict) and self.salvage:
-            texts = [
-                element
-                for element in value.values()
-                if isinstance(element, str) and element.strip()
-            ]
+            texts = [text for text in value.values() if isinstance(text, str) and text.strip()]
             self.repairs.add(f"{where} was an object; its texts were joined.")
             return "\n\n".join(texts)
         if self.salvage and not isinstance(value, str):
