@@ -1,14 +1,15 @@
-"""Parses chat completions of all servers.
+"""Parses chat completions of all servers, whole or streamed.
 
 Servers differ from OpenAI in details: arguments as an object, content in parts, no ids, no usage. Such an answer is
 accepted. Any other raises AnswerError with the beginning of the answer and, if known, its token usage.
 """
 
+import codecs
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import orjson
 
@@ -31,6 +32,15 @@ _UNAVAILABLE_CODES: Final = frozenset(
     {"rate_limit_exceeded", "rate_limit_error", "server_error", "overloaded", "overloaded_error"}
 )
 UNAVAILABLE_STATUSES: Final = frozenset({408, 409, 425, 429})
+_END: Final = "[DONE]"
+_EVENT_FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:", b":")
+_ENOUGH_BYTES: Final = 8
+"""First bytes of a body that are enough to recognize a stream of events."""
+_THOUGHT_KEYS: Final = frozenset({"reasoning_content", "reasoning", "thinking"})
+_MESSAGE_KEYS: Final = frozenset({"message", "delta", "text"})
+_ANSWER_KEYS: Final = frozenset(
+    {"content", "tool_calls", "function_call", "refusal", "reasoning_content", "reasoning"}
+)
 
 
 class FailureKind(StrEnum):
@@ -87,17 +97,16 @@ class AnswerError(TransientError):
         """Whether the answer was complete, so that an immediate retry does not help."""
         return self.kind in COMPLETE_KINDS
 
-    def with_excerpt(self, excerpt: str) -> Self:
-        """Sets the beginning of the server's answer and returns this error."""
-        self.excerpt = storable(excerpt[:EXCERPT_CHARS])
-        return self
-
 
 class AnswerTimeoutError(AnswerError):
     """A time limit of the settings expired. The server may bill what it generated so far."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, kind=FailureKind.TIMEOUT)
+
+
+class MalformedAnswerError(ValueError):
+    """An answer does not have the structure of a chat completion. The message says where."""
 
 
 def read_json(text: str) -> Any:
@@ -213,10 +222,211 @@ class AnswerParts:
                 "the model used up its output tokens before it answered; "
                 "raise VIGIL_MAX_OUTPUT_TOKENS"
             )
-        repeated = repeated_text(arguments[-1] if arguments else self.text)
+        repeated = _repeated_text(arguments[-1] if arguments else self.text)
         if repeated is not None:
             return f"the model repeated itself until its token limit: {_excerpt(repeated)}"
         return None
+
+
+class _EventLines:
+    """Decodes server-sent events: takes bytes and yields the data of complete events."""
+
+    def __init__(self) -> None:
+        self._line: list[bytes] = []
+        self._data: list[bytes] = []
+        self._ended_with_return = False
+
+    def feed(self, piece: bytes, *, is_last: bool = False) -> Iterator[str]:
+        if piece:
+            begins_within_break = self._ended_with_return and piece.startswith(b"\n")
+            self._ended_with_return = piece.endswith(b"\r")
+            piece = piece[1:] if begins_within_break else piece
+        lines = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        if len(lines) > 1 and self._line:
+            lines[0] = b"".join((*self._line, lines[0]))
+            self._line = []
+        self._line.append(lines.pop())
+        if is_last:
+            lines += [b"".join(self._line), b""]
+        for line in lines:
+            if line:
+                # Comments begin with a colon and have an empty name.
+                name, _, value = line.partition(b":")
+                if name == b"data":
+                    self._data.append(value.removeprefix(b" "))
+            elif self._data:
+                yield b"\n".join(self._data).decode("utf-8", "replace")
+                self._data = []
+
+
+@dataclass
+class _Call:
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+
+class Received:
+    """Assembles an answer from a response body, which can be a stream of events or one object, regardless of the request.
+
+    It does not use the SDK, whose types fail on small differences between servers.
+    """
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._is_stream: bool | None = None
+        """None until enough of the body is there to recognize a stream of events."""
+        self._body: list[bytes] = []
+        """The body so far, unless it is a stream."""
+        self._lines = _EventLines()
+        self._beginning_chunks = ""
+        self._parts = AnswerParts()
+        self._calls: list[_Call] = []
+        self._by_index: dict[int | None, _Call] = {}
+        """The call to which chunks of an index currently belong; the newest call for chunks without an index."""
+        self._has_choice = False
+        self.is_done = False
+        """Whether the server marked the end of the stream."""
+        self.characters = 0
+        """Characters of text, reasoning and tool arguments so far."""
+        self.bytes = 0
+
+    @property
+    def text(self) -> str:
+        """The text of the answer so far."""
+        return self._parts.text
+
+    def take(self, piece: bytes, *, is_last: bool = False) -> bool:
+        """Adds a piece of the body. Returns whether the text has grown. Raises AnswerError."""
+        self.bytes += len(piece)
+        if self._is_stream is None:
+            piece = b"".join([*self._body, piece]).lstrip().removeprefix(codecs.BOM_UTF8).lstrip()
+            self._body = []
+            if len(piece) >= _ENOUGH_BYTES or is_last:
+                self._is_stream = piece.startswith(_EVENT_FIELDS)
+        if not self._is_stream:
+            self._body.append(piece)
+            return False
+        grown = [self._take_event(data) for data in self._lines.feed(piece)]
+        return any(grown)
+
+    def answer(self) -> ChatAnswer:
+        """Returns the complete answer. Raises AnswerError if it is truncated, empty or unusable."""
+        self.take(b"", is_last=True)
+        if not self._is_stream:
+            return _parse_completion(self._server, b"".join(self._body).decode("utf-8", "replace"))
+        for data in self._lines.feed(b"", is_last=True):
+            if not _is_whole(data):
+                raise self._cut_off("its last event is incomplete")
+            self._take_event(data)
+        parts = self._parts
+        if not self._has_choice:
+            raise AnswerError(
+                f"{self._server} streamed an answer without any choice: {self._beginning_chunks.strip()!r}",
+                excerpt=self._beginning_chunks,
+                usage=parts.usage,
+            )
+        if parts.finish_reason is None and not self.is_done:
+            raise self._cut_off("the stream ended without a finish reason")
+        parts.calls = [
+            ToolCall(call.id, call.name, "".join(call.arguments)) for call in self._calls
+        ]
+        return parts.answer(self._server, parts.refusal or self._beginning)
+
+    def progress(self) -> str:
+        """Describes what was received so far."""
+        return f"{self.bytes} bytes, {self.characters} characters of an answer"
+
+    def explained(self, error: AnswerError) -> AnswerError:
+        """Adds what was received so far to `error`."""
+        if error.excerpt:
+            return error
+        if error.kind is FailureKind.CUT_OFF:
+            return self._cut_off(str(error))
+        error.excerpt = storable(self._beginning[:EXCERPT_CHARS])
+        return error
+
+    @property
+    def _beginning(self) -> str:
+        """The text so far or, if there is none, the beginning of the body."""
+        if not self._is_stream:
+            return b"".join(self._body)[: 4 * EXCERPT_CHARS].decode("utf-8", "replace")
+        return self.text or self._beginning_chunks
+
+    def _cut_off(self, reason: str) -> AnswerError:
+        """Returns the error for a body that ended too early."""
+        amount = f"{self.characters} characters" if self._is_stream else f"{self.bytes} bytes"
+        return AnswerError(
+            f"the answer of {self._server} broke off after {amount}: {reason}",
+            kind=FailureKind.CUT_OFF,
+            excerpt=self._beginning,
+            usage=self._parts.usage,
+        )
+
+    def _take_event(self, data: str) -> bool:
+        """Adds an event. Returns whether the text has grown. Raises AnswerError if it is an error or malformed."""
+        if len(self._beginning_chunks) < EXCERPT_CHARS:
+            self._beginning_chunks += f"{data[:EXCERPT_CHARS]}\n"
+        if data.strip() == _END:
+            self.is_done = True
+            return False
+        try:
+            chunk = read_json(data)
+            if not chunk:
+                return False
+            _raise_error_in(self._server, chunk)
+            return self._take_chunk(chunk)
+        except ValueError as error:
+            raise AnswerError(
+                f"{self._server} streamed what is no chunk of a chat completion, {error}: "
+                f"{data[:EXCERPT_CHARS]}",
+                excerpt=data,
+                usage=self._parts.usage,
+            ) from None
+
+    def _take_chunk(self, chunk: Any) -> bool:
+        choice = _first_choice(chunk)
+        if chunk.get("usage") is not None:
+            self._parts.usage = parse_usage(chunk["usage"])
+        if choice is None:
+            return False
+        self._has_choice = True
+        self._parts.finish_reason = _choice_finish_reason(choice) or self._parts.finish_reason
+        delta = choice.get("delta", choice.get("message"))
+        if delta == {} or (delta is None and choice.get("text") is None):
+            return False
+        if delta is None:
+            delta = _choice_message(choice)
+        if not isinstance(delta, dict):
+            raise MalformedAnswerError("its delta is no object")
+        for call in _message_calls(delta):
+            self._take_call(call)
+        thoughts = [delta[key] for key in _THOUGHT_KEYS & delta.keys()]
+        text_characters = self._parts.add_message(delta)
+        self.characters += text_characters
+        self.characters += sum(len(thought) for thought in thoughts if isinstance(thought, str))
+        return text_characters > 0
+
+    def _take_call(self, chunk: dict[str, Any]) -> None:
+        has_function = chunk.get("function") or "name" in chunk
+        piece = read_call(chunk if has_function else {**chunk, "function": {}})
+        index = _index(chunk)
+        call = self._by_index.get(index)
+        # Some servers send each call in one chunk, all with the same index or without one. Then a new id starts a new call,
+        # and without an index a new name does too.
+        is_other = call is not None and (
+            bool(piece.id and call.id and piece.id != call.id)
+            or bool(index is None and not piece.id and piece.name and call.name)
+        )
+        if call is None or is_other:
+            if not piece.name and not piece.id and not piece.arguments:
+                raise MalformedAnswerError("a tool call has neither a name nor arguments")
+            call = self._by_index[index] = self._by_index[None] = _Call()
+            self._calls.append(call)
+        call.id = call.id or piece.id
+        call.name = call.name or piece.name
+        call.arguments.append(piece.arguments)
+        self.characters += len(piece.arguments)
 
 
 def parse_body(server: str, body: str) -> Any:
@@ -229,18 +439,18 @@ def parse_body(server: str, body: str) -> Any:
         ) from None
 
 
-def parse_completion(server: str, body: str) -> ChatAnswer:
+def _parse_completion(server: str, body: str) -> ChatAnswer:
     """Parses the answer in a complete response body. Raises AnswerError."""
     completion = parse_body(server, body)
-    raise_error_in(server, completion)
+    _raise_error_in(server, completion)
     usage = parse_usage(completion.get("usage") if isinstance(completion, dict) else None)
     try:
-        choice = first_choice(completion)
+        choice = _first_choice(completion)
         if choice is None:
             raise MalformedAnswerError("it has no choices")
-        message = choice_message(choice)
-        calls = [read_call(call) for call in message_calls(message)]
-        parts = AnswerParts(calls=calls, finish_reason=choice_finish_reason(choice), usage=usage)
+        message = _choice_message(choice)
+        calls = [read_call(call) for call in _message_calls(message)]
+        parts = AnswerParts(calls=calls, finish_reason=_choice_finish_reason(choice), usage=usage)
         parts.add_message(message)
     except MalformedAnswerError as error:
         raise AnswerError(
@@ -251,11 +461,7 @@ def parse_completion(server: str, body: str) -> ChatAnswer:
     return parts.answer(server, body)
 
 
-class MalformedAnswerError(ValueError):
-    """An answer does not have the structure of a chat completion. The message says where."""
-
-
-def first_choice(completion: Any) -> dict[str, Any] | None:
+def _first_choice(completion: Any) -> dict[str, Any] | None:
     """Returns the first choice; None if there is none. Raises MalformedAnswerError."""
     if not isinstance(completion, dict):
         raise MalformedAnswerError(f"it is {_kind(completion)} and no object")
@@ -269,7 +475,7 @@ def first_choice(completion: Any) -> dict[str, Any] | None:
     return choices[0]
 
 
-def choice_message(choice: dict[str, Any]) -> dict[str, Any]:
+def _choice_message(choice: dict[str, Any]) -> dict[str, Any]:
     """Returns the message of a choice. Raises MalformedAnswerError if it has none with content."""
     message = choice.get("message", choice.get("delta"))
     if message is None and isinstance(choice.get("text"), str):
@@ -281,12 +487,12 @@ def choice_message(choice: dict[str, Any]) -> dict[str, Any]:
     return message
 
 
-def choice_finish_reason(choice: dict[str, Any]) -> str | None:
+def _choice_finish_reason(choice: dict[str, Any]) -> str | None:
     reason = choice.get("finish_reason")
     return reason if isinstance(reason, str) and reason else None
 
 
-def message_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+def _message_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
     """Returns the tool calls, or the call in the older `function_call`. Raises MalformedAnswerError."""
     calls = message.get("tool_calls")
     if isinstance(calls, dict):
@@ -319,7 +525,7 @@ def read_call(call: dict[str, Any]) -> ToolCall:
     return ToolCall(call_id, name or "", arguments or "")
 
 
-def raise_error_in(server: str, body: Any) -> None:
+def _raise_error_in(server: str, body: Any) -> None:
     """Raises AnswerError if a response with status 200 contains an error."""
     if not isinstance(body, dict) or body.get("choices"):
         return
@@ -338,7 +544,7 @@ def raise_error_in(server: str, body: Any) -> None:
     )
 
 
-def repeated_text(text: str) -> str | None:
+def _repeated_text(text: str) -> str | None:
     """Returns the piece that `text` repeats at its end; None if it does not repeat one."""
     tail = text[-_REPEATED_CHARS:]
     if len(tail) < _REPEATED_CHARS:
@@ -347,12 +553,6 @@ def repeated_text(text: str) -> str | None:
         if tail[period:] == tail[:-period]:
             return tail[-period:]
     return None
-
-
-_MESSAGE_KEYS: Final = frozenset({"message", "delta", "text"})
-_ANSWER_KEYS: Final = frozenset(
-    {"content", "tool_calls", "function_call", "refusal", "reasoning_content", "reasoning"}
-)
 
 
 def _as_json(value: Any) -> str:
@@ -390,3 +590,19 @@ def _excerpt(value: Any) -> str:
     text = value if isinstance(value, str) else repr(value)[: 4 * EXCERPT_CHARS]
     text = " ".join(text[: 4 * EXCERPT_CHARS].split())
     return storable(text if len(text) <= EXCERPT_CHARS else f"{text[:EXCERPT_CHARS]}…") or "''"
+
+
+def _is_whole(data: str) -> bool:
+    """Whether the data of an event is complete."""
+    try:
+        read_json(data)
+    except ValueError:
+        return data.strip() == _END
+    return True
+
+
+def _index(piece: dict[str, Any]) -> int | None:
+    index = piece.get("index")
+    if isinstance(index, str) and index.isdecimal() and len(index) < len("1000000"):
+        return int(index)
+    return index if isinstance(index, int) else None

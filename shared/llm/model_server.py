@@ -16,9 +16,8 @@ from openai import AsyncOpenAI
 from shared.database.text import error_text
 from shared.errors import PermanentError, TransientError, VigilError, unbilled
 from shared.llm import answers
-from shared.llm.answers import EXCERPT_CHARS, AnswerError, AnswerTimeoutError, FailureKind
+from shared.llm.answers import AnswerError, AnswerTimeoutError, FailureKind, Received
 from shared.llm.messages import encode_json
-from shared.llm.streamed import Received
 from shared.retry_after import retry_after_seconds
 from shared.tls import tls_context
 from shared.urls import strip_secrets
@@ -223,7 +222,7 @@ class ModelServer:
         body = answers.parse_body(self.name, response.text)
         if not isinstance(body, dict):
             raise AnswerError(
-                f"{self.name} did not answer with a JSON object: {response.text[:EXCERPT_CHARS]}",
+                f"{self.name} did not answer with a JSON object: {response.text[: answers.EXCERPT_CHARS]}",
                 excerpt=response.text,
             )
         return body

@@ -14,10 +14,9 @@ from shared.billing.embedding_cache import EmbeddingRequest, Vector
 from shared.billing.resumable_call import ResumableCall
 from shared.database.tables.graph import DIMENSIONS
 from shared.errors import PermanentError, VigilError
-from shared.llm.answers import AnswerError, parse_usage
+from shared.llm.answers import AnswerError, Received, parse_usage
 from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.model_server import REFUSED_REQUEST, ModelServer
-from shared.llm.streamed import Received
 from shared.tools.schemas import MAX_ITEMS, without_max_items
 
 IDEMPOTENCY_KEY = "Idempotency-Key"

@@ -8,7 +8,7 @@ import pytest
 from sandbox.http.openai_format import chunks
 from sandbox.model.request import Answer, ToolCall
 from shared.errors import TransientError
-from shared.llm.streamed import Received
+from shared.llm.answers import Received
 
 
 def event(data: Any) -> bytes:
