@@ -288,7 +288,7 @@ class _Fitter:
             else:
                 fit[key] = inner
         if self.salvage:
-            fit |= self._missing(shape, fit, where)
+            self._fill_missing(shape, fit, where)
         return fit
 
     def value(self, annotation: Any, value: Any, where: str) -> Any:
@@ -336,25 +336,21 @@ class _Fitter:
                 return inside
         return value
 
-    def _missing(
-        self, shape: type[BaseModel], fit: Mapping[str, Any], where: str
-    ) -> dict[str, Any]:
-        additions: dict[str, Any] = {}
+    def _fill_missing(self, shape: type[BaseModel], fit: dict[str, Any], where: str) -> None:
         for name, field_info in shape.model_fields.items():
             alias = field_info.alias or name
             if not field_info.is_required() or fit.get(alias) is not None:
                 continue
             annotation = _plain(field_info.annotation)
             if _takes_none(annotation):
-                additions[alias] = None
+                fit[alias] = None
             elif get_origin(annotation) is list:
-                additions[alias] = []
+                fit[alias] = []
             elif annotation is bool:
-                additions[alias] = False
+                fit[alias] = False
             elif annotation is str:
                 self.repairs.add(f"{_path(where, alias)} was missing.")
-                additions[alias] = ""
-        return additions
+                fit[alias] = ""
 
     def _optional(self, annotation: Any, value: Any, where: str) -> Any:
         kinds = [kind for kind in get_args(annotation) if kind is not type(None)]
