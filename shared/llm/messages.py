@@ -25,7 +25,7 @@ class ToolCall:
     id: str
     name: str
     arguments: str
-    """JSON text as the model wrote it. It may be invalid."""
+    """JSON text as the model wrote it. It may be invalid, or empty."""
 
 
 @dataclass(frozen=True)
