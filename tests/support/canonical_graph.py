@@ -14,7 +14,7 @@ from shared.database.tables import Evidence, GraphEdge, GraphNode
 from shared.graph.conclusions.citations import Citation, Kind, parse_citations
 from shared.graph.scope import GraphScope
 from shared.graph.types import RESERVED_TYPES, EdgeType, NodeType, list_edge_types, list_node_types
-from shared.graph.verification.loader import EDGES_IN_ORDER, NODES_IN_ORDER, load_current_ids
+from shared.graph.verification.loader import EDGES, NODES, load_current_ids
 from shared.tools import Json
 from tests.support.canonical_evidence import evidence_json, load_evidence
 from tests.support.spelling import Name, Names, one_json, plain
@@ -78,14 +78,14 @@ async def _types(session: AsyncSession, scope: GraphScope) -> dict[str, list[Jso
 
 
 async def _nodes(session: AsyncSession, scope: GraphScope) -> AsyncIterator[_Element]:
-    async for rows in iterate_batches(session, _all_nodes(scope), NODES_IN_ORDER, BATCH_ROWS):
+    async for rows in iterate_batches(session, _all_nodes(scope), NODES.order, BATCH_ROWS):
         nodes = [_Node(*row) for row in rows]
         for element in await _with_evidence(session, scope, Evidence.node_id, nodes):
             yield element
 
 
 async def _edges(session: AsyncSession, scope: GraphScope) -> AsyncIterator[_Element]:
-    async for rows in iterate_batches(session, _all_edges(scope), EDGES_IN_ORDER, BATCH_ROWS):
+    async for rows in iterate_batches(session, _all_edges(scope), EDGES.order, BATCH_ROWS):
         edges = [_Edge(*row) for row in rows]
         for element in await _with_evidence(session, scope, Evidence.edge_id, edges):
             yield element

@@ -31,6 +31,7 @@ from shared.graph.transfer.exporter import (
     Head,
     NodeLine,
     SourceLine,
+    count_line,
 )
 from shared.graph.transfer.limits import Limits
 from shared.graph.verification import checks
@@ -97,7 +98,7 @@ class ExportedGraph:
             kind_index = self._check_order(kind, kind_index)
             value: ContentLine = self._parse(KINDS[kind], body)
             self._refuse_beyond_limits(value)
-            self._count(kind, value)
+            count_line(self._counts, kind, value)
             yield ParsedLine(self._number, kind, value)
 
     def _next(self) -> bytes:
@@ -145,11 +146,6 @@ class ExportedGraph:
                 f"line {self._number}: {kind} comes after {_ORDER[last_index]}, but must come before it"
             )
         return kind_index
-
-    def _count(self, kind: str, value: ContentLine) -> None:
-        self._counts[f"{kind}s"] += 1
-        if isinstance(value, NodeLine | EdgeLine):
-            self._counts["evidence"] += len(value.evidence)
 
     def _check_end(self, end: End) -> None:
         if end.counts != self.counts:

@@ -12,8 +12,7 @@ from typing import Any, Final
 from xml.sax.saxutils import XMLGenerator
 from xml.sax.xmlreader import AttributesImpl
 
-from shared.graph.provenance.integrity import EdgeRow, NodeRow
-from shared.graph.transfer.exporter import ExportedElement, GraphContent
+from shared.graph.transfer.exporter import EdgeLine, GraphContent, NodeLine
 from shared.graph.types import EdgeType, NodeType
 
 NAMESPACE: Final = "http://graphml.graphdrawing.org/xmlns"
@@ -44,11 +43,8 @@ Attributes = Mapping[str, str]
 async def export_graphml(content: GraphContent) -> AsyncIterator[bytes]:
     """Yield the document in chunks of one node or edge."""
     writer = _XmlWriter()
-    types = await content.types()
-    declared = {
-        "node": _declared_attributes(types.nodes),
-        "edge": _declared_attributes(types.edges),
-    }
+    node_types, edge_types = await content.types()
+    declared = {"node": _declared_attributes(node_types), "edge": _declared_attributes(edge_types)}
     writer.xml.startDocument()
     writer.begin("graphml", xmlns=NAMESPACE)
     for element_kind, attributes in declared.items():
@@ -63,10 +59,10 @@ async def export_graphml(content: GraphContent) -> AsyncIterator[bytes]:
     writer.begin("graph", id=str((await content.agent()).id), edgedefault="directed")
     yield writer.take_bytes()
     async for node in content.nodes():
-        _write_element(writer, "node", node, declared["node"])
+        _write_element(writer, "node", node.line, declared["node"])
         yield writer.take_bytes()
     async for edge in content.edges():
-        _write_element(writer, "edge", edge, declared["edge"])
+        _write_element(writer, "edge", edge.line, declared["edge"])
         yield writer.take_bytes()
     writer.xml.endElement("graph")
     writer.xml.endElement("graphml")
@@ -97,23 +93,23 @@ class _XmlWriter:
 
 
 def _write_element(
-    writer: _XmlWriter, element_kind: str, element: ExportedElement, declared: Attributes
+    writer: _XmlWriter, element_kind: str, element: NodeLine | EdgeLine, declared: Attributes
 ) -> None:
-    row = element.row
     ends = {}
-    if isinstance(row, EdgeRow):
-        ends = {"source": str(row.source_id), "target": str(row.target_id)}
-    writer.begin(element_kind, id=str(row.id), **ends)
+    if isinstance(element, EdgeLine):
+        ends = {"source": str(element.source_id), "target": str(element.target_id)}
+    writer.begin(element_kind, id=str(element.id), **ends)
     for name, text in _values(element, declared).items():
         writer.element("data", text, key=f"{element_kind}.{name}")
     writer.xml.endElement(element_kind)
 
 
-def _values(element: ExportedElement, declared: Attributes) -> dict[str, str]:
-    row = element.row
-    values = {"type": row.type} | ({"name": row.name} if isinstance(row, NodeRow) else {})
+def _values(element: NodeLine | EdgeLine, declared: Attributes) -> dict[str, str]:
+    values = {"type": element.type}
+    if isinstance(element, NodeLine):
+        values["name"] = element.name
     other_properties = {}
-    for name, value in row.properties.items():
+    for name, value in element.properties.items():
         if name in declared and _fits(value, declared[name]):
             values[name] = value if isinstance(value, str) else json.dumps(value)
         else:
@@ -121,8 +117,8 @@ def _values(element: ExportedElement, declared: Attributes) -> dict[str, str]:
     return values | {
         "properties": json.dumps(other_properties, ensure_ascii=False),
         "evidence": str(len(element.evidence)),
-        "created_at": row.created_at.isoformat(),
-        "updated_at": row.updated_at.isoformat(),
+        "created_at": element.created_at.isoformat(),
+        "updated_at": element.updated_at.isoformat(),
     }
 
 

@@ -324,12 +324,12 @@ class GraphImport:
 
     async def _remap_citations(self) -> None:
         """Citations can refer to later lines, so they are remapped at the end."""
-        statement = loader.select_nodes(self._scope).where(
+        statement = loader.NODES.select(self._scope).where(
             GraphNode.type.in_(sorted(RESERVED_TYPES))
         )
-        order = loader.NODES_IN_ORDER
+        order = loader.NODES.order
         async for rows in iterate_batches(self._session, statement, order, MAX_BATCH_LINES):
-            nodes = [loader.node_row(*row) for row in rows]
+            nodes = [loader.NODES.row(row) for row in rows]
             cited = {cited_id for node in nodes for cited_id in checks.cited_by(node).ids()}
             new_ids = await self._id_map.new_ids(cited)
             rows_to_update, citations = Rows(), Rows()

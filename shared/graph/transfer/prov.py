@@ -4,18 +4,17 @@ Pages, quotes, nodes, edges and conclusions are entities; steps are activities; 
 """
 
 import json
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from shared.database.tables import Agent
-from shared.graph.provenance.integrity import EdgeRow, NodeRow
 from shared.graph.transfer.exporter import (
-    ExportedElement,
-    ExportedSource,
-    ExportedStep,
+    EdgeLine,
+    Exported,
     GraphContent,
+    NodeLine,
+    SourceLine,
 )
 from shared.graph.verification.checks import QuotedEvidence, cited_by, is_conclusion, link_of
 
@@ -63,127 +62,105 @@ CONTEXT: Final = {
 """PROV terms under their own names, and Vigil terms where PROV has none."""
 
 Description = dict[str, Any]
+"""Ids stand for their URN; what is None is left out."""
 
 
 async def export_prov(content: GraphContent) -> AsyncIterator[bytes]:
     """Yield the document in chunks of one entity or activity."""
     agent = await content.agent()
-    yield b'{"@context":%s,"@graph":[\n' % _json(CONTEXT) + _json(_agent(agent))
-    async for description in _describe_graph(content, agent):
-        yield b",\n" + _json(description)
+    kinds = ["prov:Agent", "prov:SoftwareAgent"]
+    description = {"@id": agent.id, "@type": kinds, "label": agent.name}
+    yield b'{"@context":%s,"@graph":[\n' % _json(CONTEXT) + _json(description)
+    async for description in _describe_graph(content, agent.id):
+        present = {name: value for name, value in description.items() if value is not None}
+        yield b",\n" + _json(present)
     yield b"\n]}\n"
 
 
-async def _describe_graph(content: GraphContent, agent: Agent) -> AsyncIterator[Description]:
-    async for step in content.steps():
-        yield _step(step, agent)
+async def _describe_graph(content: GraphContent, agent_id: UUID) -> AsyncIterator[Description]:
+    async for step_id, kind, started_at, ended_at in content.steps():
+        yield {
+            "@id": step_id,
+            "@type": ["prov:Activity", f"vigil:{kind}"],
+            "startedAtTime": started_at,
+            "endedAtTime": ended_at,
+            "wasAssociatedWith": agent_id,
+        }
     async for source in content.sources():
         yield _source(source)
     async for node in content.nodes():
-        for description in _with_evidence(node, agent):
-            yield description
+        for quoted in node.evidence:
+            yield _evidence(quoted)
+        line = node.line
+        rests_on = [row.id for row in line.evidence]
+        yield {
+            **_element(node, link_of(line.type), agent_id),
+            "wasDerivedFrom": (cited_by(line).ids() if is_conclusion(line) else rests_on) or None,
+            "label": line.name,
+        }
     async for edge in content.edges():
-        for description in _with_evidence(edge, agent):
-            yield description
-
-
-def _agent(agent: Agent) -> Description:
-    kinds = ["prov:Agent", "prov:SoftwareAgent"]
-    return {"@id": _urn(agent.id), "@type": kinds, "label": agent.name}
-
-
-def _step(step: ExportedStep, agent: Agent) -> Description:
-    return _without_none(
-        {
-            "@id": _urn(step.id),
-            "@type": ["prov:Activity", f"vigil:{step.kind}"],
-            "startedAtTime": _moment(step.started_at),
-            "endedAtTime": _moment(step.ended_at),
-            "wasAssociatedWith": _urn(agent.id),
+        for quoted in edge.evidence:
+            yield _evidence(quoted)
+        yield {
+            **_element(edge, "edge", agent_id),
+            "wasDerivedFrom": [row.id for row in edge.line.evidence] or None,
+            "from": edge.line.source_id,
+            "to": edge.line.target_id,
         }
-    )
 
 
-def _source(source: ExportedSource) -> Description:
-    row = source.row
-    return _without_none(
-        {
-            **_entity(row.id, "source", row.fetched_at, source.step_id),
-            "label": row.title,
-            "atLocation": row.url,
-            "published": _moment(row.published),
-            "invalidatedAtTime": _moment(row.retracted_at),
-            "sha256": row.sha256.hex(),
-        }
-    )
-
-
-def _with_evidence(element: ExportedElement, agent: Agent) -> Iterator[Description]:
-    for quoted in element.evidence:
-        yield _evidence(quoted, element.steps[quoted.row.id])
-    row = element.row
-    kind = "edge" if isinstance(row, EdgeRow) else link_of(row.type)
-    entity = {
-        **_entity(row.id, kind, row.created_at, element.step_id),
-        "type": row.type,
-        "properties": row.properties,
-        "wasAttributedTo": _urn(agent.id),
-        "wasDerivedFrom": _urns(_rests_on(element)),
+def _source(source: Exported[SourceLine]) -> Description:
+    line = source.line
+    return {
+        **_entity(line.id, "source", line.fetched_at, source.step_id),
+        "label": line.title,
+        "atLocation": line.url,
+        "published": line.published,
+        "invalidatedAtTime": line.retracted_at,
+        "sha256": line.sha256.hex(),
     }
-    if isinstance(row, NodeRow):
-        yield _without_none(entity | {"label": row.name})
-    else:
-        yield _without_none(entity | {"from": _urn(row.source_id), "to": _urn(row.target_id)})
 
 
-def _rests_on(element: ExportedElement) -> Iterable[UUID]:
-    row = element.row
-    if isinstance(row, NodeRow) and is_conclusion(row):
-        return cited_by(row).ids()
-    return [quoted.row.id for quoted in element.evidence]
+def _element(
+    element: Exported[NodeLine] | Exported[EdgeLine], kind: str, agent_id: UUID
+) -> Description:
+    line = element.line
+    return {
+        **_entity(line.id, kind, line.created_at, element.step_id),
+        "type": line.type,
+        "properties": line.properties,
+        "wasAttributedTo": agent_id,
+    }
 
 
-def _evidence(quoted: QuotedEvidence, step_id: UUID | None) -> Description:
+def _evidence(quoted: QuotedEvidence) -> Description:
     row = quoted.row
-    return _without_none(
-        {
-            **_entity(row.id, "evidence", row.learned_at, step_id),
-            "value": quoted.quote.decode(errors="replace"),
-            "wasQuotedFrom": _urn(row.source_id),
-            "firstByte": row.first_byte,
-            "endByte": row.end_byte,
-            "claims": row.claims,
-            "asOf": _moment(row.as_of),
-            "validFrom": _moment(row.valid_from),
-            "validTo": _moment(row.valid_to),
-        }
-    )
+    return {
+        **_entity(row.id, "evidence", row.learned_at, quoted.step_id),
+        "value": quoted.quote.decode(errors="replace"),
+        "wasQuotedFrom": row.source_id,
+        "firstByte": row.first_byte,
+        "endByte": row.end_byte,
+        "claims": row.claims,
+        "asOf": row.as_of,
+        "validFrom": row.valid_from,
+        "validTo": row.valid_to,
+    }
 
 
 def _entity(entity_id: UUID, kind: str, created_at: datetime, step_id: UUID | None) -> Description:
     return {
-        "@id": _urn(entity_id),
+        "@id": entity_id,
         "@type": ["prov:Entity", f"vigil:{kind}"],
-        "generatedAtTime": _moment(created_at),
-        "wasGeneratedBy": None if step_id is None else _urn(step_id),
+        "generatedAtTime": created_at,
+        "wasGeneratedBy": step_id,
     }
 
 
-def _urn(entity_id: UUID) -> str:
-    return f"urn:uuid:{entity_id}"
-
-
-def _urns(entity_ids: Iterable[UUID]) -> list[str] | None:
-    return [_urn(entity_id) for entity_id in entity_ids] or None
-
-
-def _moment(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat()
-
-
-def _without_none(description: Description) -> Description:
-    return {name: value for name, value in description.items() if value is not None}
-
-
 def _json(value: Any) -> bytes:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_text)
+    return text.encode()
+
+
+def _text(value: UUID | datetime) -> str:
+    return value.isoformat() if isinstance(value, datetime) else f"urn:uuid:{value}"

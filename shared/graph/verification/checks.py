@@ -1,7 +1,7 @@
 """Checks of single rows. Pure: each check yields the faults that it finds."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -79,16 +79,6 @@ class Fault:
     """What is wrong, for people. Can contain text of pages, which is untrusted data."""
 
 
-@dataclass(frozen=True)
-class FoundFault:
-    """A fault and the row that has it."""
-
-    link: Link
-    id: UUID
-    name: str
-    fault: Fault
-
-
 _LINKS: Final = {ADVICE_TYPE: Link.ADVICE, ANALYSIS_TYPE: Link.ANALYSIS}
 
 
@@ -113,20 +103,13 @@ class QuotedEvidence:
     is_retracted: bool = False
     is_due: bool = False
     """Whether the propagation of the page's retraction or restoration is pending."""
+    step_id: UUID | None = None
+    """The step that found it."""
 
     @property
     def claim(self) -> Claim:
         row = self.row
         return Claim(row.id, row.claims, row.as_of, row.learned_at, self.is_retracted)
-
-
-@dataclass(frozen=True)
-class Support:
-    """The elements that conclusions cite, as far as they exist."""
-
-    cited: CitedElements
-    retracted: Collection[UUID] = ()
-    """Nodes and edges that rest only on retracted sources."""
 
 
 def check_source(agent_id: UUID, row: SourceRow, text_sha256: bytes) -> Faults:
@@ -206,18 +189,19 @@ def check_edge(
         yield from _check_facts(row, evidence)
 
 
-def check_conclusion(row: NodeRow, support: Support) -> Faults:
+def check_conclusion(row: NodeRow, existing: CitedElements) -> Faults:
+    """`existing` are the cited elements, and which of them rest only on retracted sources."""
     cited = cited_by(row)
     for malformed in cited.malformed:
         yield Fault(FaultKind.CITATION, f"it cites {malformed!r}, which is malformed")
     if not parse_citations(_text_property(row, "content")).citations:
         yield Fault(FaultKind.CITATION, "it cites nothing")
     for citation in cited.citations:
-        if not support.cited.has(citation):
+        if not existing.has(citation):
             yield Fault(FaultKind.CITATION, f"it cites {citation}, which does not exist")
-        elif row.type == ADVICE_TYPE and not _is_analysis(citation, support.cited):
+        elif row.type == ADVICE_TYPE and not _is_analysis(citation, existing):
             yield Fault(FaultKind.CITATION, f"it cites {citation}, which is not an analysis")
-        if citation.id in support.retracted:
+        if citation.id in existing.unsupported:
             yield Fault(FaultKind.RETRACTED, f"{citation} rests only on retracted pages")
 
 

@@ -1,26 +1,28 @@
 """Loads the rows of a graph in batches, without the texts of pages."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from itertools import islice
+from typing import Any, Final, Generic, TypeVar, cast
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, LargeBinary, Select, and_, case, exists, func, or_, select
+from sqlalchemy import LargeBinary, Select, and_, case, exists, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.pagination import Keyset
 from shared.database.tables import Evidence, GraphEdge, GraphNode, RetractedSource, Source
 from shared.graph.conclusions.citations import CitedElements, Kind
 from shared.graph.entity_resolution import redirects
-from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, Json, NodeRow, SourceRow
+from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, Row, SourceRow
 from shared.graph.scope import GraphScope
-from shared.graph.verification.checks import QuotedEvidence, Support, cited_by
+from shared.graph.verification.checks import QuotedEvidence, cited_by
 
+BATCH_SIZE: Final = 1000
+"""Ids per statement."""
 _TEXT_BYTES = func.octet_length(Source.text)
 _BYTES = func.convert_to(Source.text, "UTF8")
-TEXT_SHA256 = func.sha256(_BYTES, type_=LargeBinary)
+_TEXT_SHA256 = func.sha256(_BYTES, type_=LargeBinary)
 """Computed by PostgreSQL, so that the text need not be transferred."""
 _QUOTE = func.substring(
     _BYTES,
@@ -29,152 +31,110 @@ _QUOTE = func.substring(
     func.least(Evidence.end_byte - Evidence.first_byte, _TEXT_BYTES),
 )
 _IS_DUE = exists().where(RetractedSource.source_id == Evidence.source_id, RetractedSource.is_due)
-SOURCE_COLUMNS = (
-    Source.id,
-    Source.url,
-    Source.title,
-    Source.published,
-    Source.fetched_at,
-    Source.sha256,
-    Source.seal,
-    Source.retracted_at,
-    Source.retraction_reason,
-)
-EVIDENCE_COLUMNS = (
-    Evidence.id,
-    func.coalesce(Evidence.node_id, Evidence.edge_id).label("element_id"),
-    Evidence.source_id,
-    Evidence.first_byte,
-    Evidence.end_byte,
-    Evidence.quote_sha256,
-    Evidence.claims,
-    Evidence.valid_from,
-    Evidence.valid_to,
-    Evidence.as_of,
-    Evidence.learned_at,
-    Evidence.seal,
-)
-NODE_COLUMNS = (
-    GraphNode.id,
-    GraphNode.type,
-    GraphNode.name,
-    GraphNode.properties,
-    GraphNode.seal,
-    GraphNode.created_at,
-    GraphNode.updated_at,
-)
-EDGE_COLUMNS = (
-    GraphEdge.id,
-    GraphEdge.type,
-    GraphEdge.source_id,
-    GraphEdge.target_id,
-    GraphEdge.properties,
-    GraphEdge.seal,
-    GraphEdge.created_at,
-    GraphEdge.updated_at,
-)
+_ELEMENT_ID = func.coalesce(Evidence.node_id, Evidence.edge_id).label("element_id")
 
-# All rows of an agent, in the order of an index.
-SOURCES_IN_ORDER = Keyset("all sources", (Source.fetched_at, Source.id), descending=False)
-NODES_IN_ORDER = Keyset("all nodes", (GraphNode.type, GraphNode.name), descending=False)
-EDGES_IN_ORDER = Keyset(
-    "all edges", (GraphEdge.type, GraphEdge.source_id, GraphEdge.target_id), descending=False
-)
+R = TypeVar("R", bound=Row)
 
-EvidenceByElement = dict[UUID, list[QuotedEvidence]]
-"""By node or edge id."""
+
+class StoredSource(SourceRow):
+    text_sha256: bytes
+    """Of the stored text; `sha256` is of the text as it was fetched."""
+
+
+def row_columns(model: type[Row], table: type[Any], **computed: Any) -> list[Any]:
+    """The columns of the model's fields: those of the same names, unless `computed` replaces them."""
+    return [
+        computed[name] if name in computed else getattr(table, name) for name in model.model_fields
+    ]
+
+
+def build_row(model: type[R], columns: Iterable[Any]) -> R:
+    """From a row of `row_columns`."""
+    return cast(R, model.model_construct(**dict(zip(model.model_fields, columns, strict=True))))
 
 
 @dataclass(frozen=True)
-class LoadedSource:
-    row: SourceRow
-    text_sha256: bytes
+class RowLoader(Generic[R]):
+    """Loads the sources, nodes or edges of an agent."""
+
+    model: type[R]
+    table: type[Source] | type[GraphNode] | type[GraphEdge]
+    columns: list[Any]
+    order: Keyset
+    """The order of an index, for reading all rows of an agent."""
+
+    def select(self, scope: GraphScope) -> Select[*tuple[Any, ...]]:
+        return select(*self.columns).where(self.table.agent_id == scope.owned_agent_id())
+
+    def row(self, columns: Iterable[Any]) -> R:
+        """From a row of `select`."""
+        return build_row(self.model, columns)
+
+    async def load(
+        self, session: AsyncSession, scope: GraphScope, ids: Iterable[UUID]
+    ) -> dict[UUID, R]:
+        """The rows that exist, by id."""
+        rows: dict[UUID, R] = {}
+        for batch in _batches(ids):
+            statement = self.select(scope).where(self.table.id.in_(batch))
+            rows |= {row[0]: self.row(row) for row in await session.execute(statement)}
+        return rows
 
 
-async def load_sources(
-    session: AsyncSession, scope: GraphScope, ids: Collection[UUID]
-) -> list[LoadedSource]:
-    rows = await session.execute(select_sources(scope).where(Source.id.in_(ids)))
-    return [loaded_source(*row) for row in rows]
-
-
-def select_sources(
-    scope: GraphScope,
-) -> Select[
-    UUID,
-    str,
-    str | None,
-    datetime | None,
-    datetime,
-    bytes,
-    bytes,
-    datetime | None,
-    str | None,
-    bytes,
-]:
-    """Select sources with the hash of their stored text."""
-    return select(*SOURCE_COLUMNS, TEXT_SHA256).where(Source.agent_id == scope.owned_agent_id())
-
-
-def select_nodes(
-    scope: GraphScope,
-) -> Select[UUID, str, str, Json, bytes | None, datetime, datetime]:
-    return select(*NODE_COLUMNS).where(GraphNode.agent_id == scope.owned_agent_id())
-
-
-def select_edges(
-    scope: GraphScope,
-) -> Select[UUID, str, UUID, UUID, Json, bytes | None, datetime, datetime]:
-    return select(*EDGE_COLUMNS).where(GraphEdge.agent_id == scope.owned_agent_id())
-
-
-async def load_nodes(
-    session: AsyncSession, scope: GraphScope, ids: Collection[UUID]
-) -> dict[UUID, NodeRow]:
-    if not ids:
-        return {}
-    rows = await session.execute(select_nodes(scope).where(GraphNode.id.in_(ids)))
-    return {row.id: node_row(*row) for row in rows}
-
-
-async def load_edges(
-    session: AsyncSession, scope: GraphScope, ids: Collection[UUID]
-) -> dict[UUID, EdgeRow]:
-    if not ids:
-        return {}
-    rows = await session.execute(select_edges(scope).where(GraphEdge.id.in_(ids)))
-    return {row.id: edge_row(*row) for row in rows}
+SOURCES: Final = RowLoader(
+    StoredSource,
+    Source,
+    row_columns(StoredSource, Source, text_sha256=_TEXT_SHA256),
+    Keyset("all sources", (Source.fetched_at, Source.id), descending=False),
+)
+NODES: Final = RowLoader(
+    NodeRow,
+    GraphNode,
+    row_columns(NodeRow, GraphNode),
+    Keyset("all nodes", (GraphNode.type, GraphNode.name), descending=False),
+)
+EDGES: Final = RowLoader(
+    EdgeRow,
+    GraphEdge,
+    row_columns(EdgeRow, GraphEdge),
+    Keyset(
+        "all edges", (GraphEdge.type, GraphEdge.source_id, GraphEdge.target_id), descending=False
+    ),
+)
 
 
 async def load_evidence(
-    session: AsyncSession, scope: GraphScope, kind: Kind, element_ids: Collection[UUID]
-) -> EvidenceByElement:
-    """All evidence of these nodes or edges, with the quoted bytes."""
-    by_element: EvidenceByElement = defaultdict(list)
-    if not element_ids:
-        return by_element
+    session: AsyncSession, scope: GraphScope, kind: Kind, element_ids: Iterable[UUID]
+) -> dict[UUID, list[QuotedEvidence]]:
+    """All evidence of these nodes or edges by their id, with the quoted bytes."""
+    by_element: defaultdict[UUID, list[QuotedEvidence]] = defaultdict(list)
     element_column = Evidence.node_id if kind is Kind.NODE else Evidence.edge_id
     has_source_row = Source.id.is_not(None)
-    rows = await session.execute(
+    statement = (
         select(
-            *EVIDENCE_COLUMNS,
+            *row_columns(EvidenceRow, Evidence, element_id=_ELEMENT_ID),
             case((has_source_row, _QUOTE)),
             func.coalesce(_TEXT_BYTES, 0),
             has_source_row,
             Source.retracted_at.is_not(None),
             _IS_DUE,
+            Evidence.step_id,
         )
         .outerjoin(
             Source, and_(Source.id == Evidence.source_id, Source.agent_id == scope.owned_agent_id())
         )
-        .where(Evidence.agent_id == scope.owned_agent_id(), element_column.in_(element_ids))
+        .where(Evidence.agent_id == scope.owned_agent_id())
         .order_by(Evidence.as_of, Evidence.learned_at, Evidence.id)
     )
-    for *columns, quote, text_bytes, has_source, is_retracted, is_due in rows:
-        row = evidence_row(*columns)
-        by_element[row.element_id].append(
-            QuotedEvidence(row, bytes(quote or b""), text_bytes, has_source, is_retracted, is_due)
-        )
+    for batch in _batches(element_ids):
+        rows = await session.execute(statement.where(element_column.in_(batch)))
+        for *columns, quote, text_bytes, has_source, is_retracted, is_due, step_id in rows:
+            row = build_row(EvidenceRow, columns)
+            by_element[row.element_id].append(
+                QuotedEvidence(
+                    row, bytes(quote or b""), text_bytes, has_source, is_retracted, is_due, step_id
+                )
+            )
     return by_element
 
 
@@ -200,30 +160,20 @@ async def load_current_ids(
     return {cited_id: redirected.get(cited_id, cited_id) for cited_id in cited_ids}
 
 
-async def load_support(
+async def load_cited(
     session: AsyncSession, scope: GraphScope, conclusions: Iterable[NodeRow]
-) -> Support:
+) -> CitedElements:
     """Load what these conclusions cite, under the ids by which they cite it."""
-    cited = [citation for row in conclusions for citation in cited_by(row).citations]
-    by_kind = {kind: {citation.id for citation in cited if citation.kind is kind} for kind in Kind}
-    current = await load_current_ids(session, scope, {citation.id for citation in cited})
-    types = await load_node_types(
-        session, scope, {current[citation] for citation in by_kind[Kind.NODE]}
-    )
-    existing_edges = await load_edges(
-        session, scope, {current[citation] for citation in by_kind[Kind.EDGE]}
-    )
-    retracted = await _load_retracted(session, scope, set(current.values()))
-    return Support(
-        CitedElements(
-            {
-                citation: types[current[citation]]
-                for citation in by_kind[Kind.NODE]
-                if current[citation] in types
-            },
-            {citation for citation in by_kind[Kind.EDGE] if current[citation] in existing_edges},
-        ),
-        {citation for citation, current_id in current.items() if current_id in retracted},
+    cited_ids = {cited_id for row in conclusions for cited_id in cited_by(row).ids()}
+    current = await load_current_ids(session, scope, cited_ids)
+    current_ids = set(current.values())
+    types = await load_node_types(session, scope, current_ids)
+    edges = await EDGES.load(session, scope, current_ids)
+    retracted = await _load_retracted(session, scope, current_ids)
+    return CitedElements(
+        {cited: types[element_id] for cited, element_id in current.items() if element_id in types},
+        {cited for cited, element_id in current.items() if element_id in edges},
+        {cited for cited, element_id in current.items() if element_id in retracted},
     )
 
 
@@ -233,41 +183,18 @@ async def _load_retracted(
     """Those of the elements whose sources are all retracted."""
     if not element_ids:
         return set()
-    element_column = func.coalesce(Evidence.node_id, Evidence.edge_id)
+    is_about_any = or_(Evidence.node_id.in_(element_ids), Evidence.edge_id.in_(element_ids))
     rows = await session.scalars(
-        select(element_column)
+        select(_ELEMENT_ID)
         .join(Source, Source.id == Evidence.source_id)
-        .where(Evidence.agent_id == scope.owned_agent_id(), _is_about_any(element_ids))
-        .group_by(element_column)
+        .where(Evidence.agent_id == scope.owned_agent_id(), is_about_any)
+        .group_by(_ELEMENT_ID)
         .having(func.bool_and(Source.retracted_at.is_not(None)))
     )
     return set(rows)
 
 
-def _is_about_any(element_ids: Collection[UUID]) -> ColumnElement[bool]:
-    return or_(Evidence.node_id.in_(element_ids), Evidence.edge_id.in_(element_ids))
-
-
-def loaded_source(*columns: Any) -> LoadedSource:
-    """From a row of `select_sources`."""
-    return LoadedSource(source_row(*columns[:-1]), columns[-1])
-
-
-def source_row(*columns: Any) -> SourceRow:
-    return SourceRow.model_construct(**_by_column_name(SOURCE_COLUMNS, columns))
-
-
-def evidence_row(*columns: Any) -> EvidenceRow:
-    return EvidenceRow.model_construct(**_by_column_name(EVIDENCE_COLUMNS, columns))
-
-
-def node_row(*columns: Any) -> NodeRow:
-    return NodeRow.model_construct(**_by_column_name(NODE_COLUMNS, columns))
-
-
-def edge_row(*columns: Any) -> EdgeRow:
-    return EdgeRow.model_construct(**_by_column_name(EDGE_COLUMNS, columns))
-
-
-def _by_column_name(columns: Sequence[Any], values: Sequence[Any]) -> dict[str, Any]:
-    return {column.key: value for column, value in zip(columns, values, strict=True)}
+def _batches(ids: Iterable[UUID]) -> Iterator[list[UUID]]:
+    remaining = iter(ids)
+    while batch := list(islice(remaining, BATCH_SIZE)):
+        yield batch

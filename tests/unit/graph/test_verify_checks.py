@@ -12,7 +12,7 @@ from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions.citations import CitedElements
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, canonical_json, sha256
 from shared.graph.verification import checks
-from shared.graph.verification.checks import QuotedEvidence, Support, find_unproven
+from shared.graph.verification.checks import QuotedEvidence, find_unproven
 from tests.support.unordered_locks import UnorderedHash
 
 AGENT = uuid4()
@@ -133,15 +133,11 @@ def test_advice_cites_existing_analyses_that_are_not_retracted() -> None:
     analysis, country = uuid4(), uuid4()
     content = f"As [node:{analysis}], [node:{country}] and [node:{uuid4()}] say."
     row = node("Wait", ADVICE_TYPE, content=content, summary="Wait.")
-    support = Support(
-        CitedElements({analysis: ANALYSIS_TYPE, country: "Country"}, set()), {country}
-    )
-    kinds = fault_kinds(checks.check_conclusion(row, support))
+    existing = CitedElements({analysis: ANALYSIS_TYPE, country: "Country"}, set(), {country})
+    kinds = fault_kinds(checks.check_conclusion(row, existing))
     assert kinds == ["citation", "retracted", "citation"]
     malformed = node("Wait", ADVICE_TYPE, content=7)
-    assert fault_kinds(checks.check_conclusion(malformed, Support(CitedElements({}, set())))) == [
-        "citation"
-    ]
+    assert fault_kinds(checks.check_conclusion(malformed, CitedElements({}, set()))) == ["citation"]
 
 
 def test_elements_that_rest_on_faulty_ones_are_unproven_also_in_cycles() -> None:
