@@ -2,21 +2,28 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, ValidationError
 
 from shared.database import ids
-from shared.database.tables import Evidence, GraphEdge, GraphName, GraphNode, Source
+from shared.database.tables import (
+    Evidence,
+    GraphEdge,
+    GraphEdgeType,
+    GraphName,
+    GraphNode,
+    GraphNodeType,
+    Source,
+)
 from shared.errors import VigilError
-from shared.graph.conclusions.citations import Citation, Kind, replace_citations
+from shared.graph.conclusions.citations import Citation, replace_citations
 from shared.graph.entity_resolution import aliases
 from shared.graph.provenance import integrity
-from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, SourceRow, ThingRow
+from shared.graph.provenance.integrity import EvidenceRow
 from shared.graph.scope import GraphScope
 from shared.graph.transfer.exporter import (
     END,
@@ -35,7 +42,7 @@ from shared.graph.transfer.exporter import (
 )
 from shared.graph.transfer.limits import Limits
 from shared.graph.verification import checks
-from shared.graph.verification.checks import Fault, FaultKind, QuotedEvidence
+from shared.graph.verification.checks import FaultKind, Faults, QuotedEvidence
 from shared.tools import ToolRefusalError
 
 MAX_LINE_BYTES: Final = 64 * 1024**2
@@ -166,94 +173,12 @@ def describe_first_error(error: ValidationError) -> str:
     return f"{location}: {message}" if location else message
 
 
-NewIds = Mapping[UUID, UUID]
-"""New ids by old ids."""
-
-
-def remap_source(agent_id: UUID, row: SourceRow) -> SourceRow:
-    remapped = row.model_copy(update={"id": ids.source_id(agent_id, row.url, row.sha256)})
-    return remapped.model_copy(update={"seal": remapped.sealed(agent_id)})
-
-
-def remap_evidence(
-    agent_id: UUID, row: EvidenceRow, element_id: UUID, source_id: UUID
-) -> EvidenceRow:
-    remapped = row.model_copy(
-        update={
-            "id": ids.evidence_id(
-                element_id, source_id, row.first_byte, row.end_byte, row.content_key
-            ),
-            "element_id": element_id,
-            "source_id": source_id,
-        }
-    )
-    return remapped.model_copy(update={"seal": remapped.sealed(agent_id)})
-
-
-def remap_node_id(old_agent: UUID, agent_id: UUID, row: NodeRow) -> UUID:
-    """Derived from type and name, unless the old id derives from an earlier spelling."""
-    if row.id == ids.node_id(old_agent, row.type, row.name):
-        return ids.node_id(agent_id, row.type, row.name)
-    return ids.imported_id(agent_id, row.id)
-
-
-def remap_node(agent_id: UUID, row: NodeRow, new_id: UUID, evidence_ids: Sequence[UUID]) -> NodeRow:
-    """`evidence_ids` holds the ids of its new evidence. A node without a seal gets none."""
-    remapped = row.model_copy(update={"id": new_id})
-    return remapped.model_copy(
-        update={"seal": row.seal and remapped.sealed(agent_id, evidence_ids)}
-    )
-
-
-def remap_edge(agent_id: UUID, row: EdgeRow, source_id: UUID, target_id: UUID) -> EdgeRow:
-    """The edge between these nodes, not yet sealed."""
-    new_id = ids.edge_id(agent_id, row.type, source_id, target_id)
-    return row.model_copy(update={"id": new_id, "source_id": source_id, "target_id": target_id})
-
-
-def seal_edge(agent_id: UUID, row: EdgeRow, evidence_ids: Sequence[UUID]) -> EdgeRow:
-    return row.model_copy(update={"seal": row.seal and row.sealed(agent_id, evidence_ids)})
-
-
-def remap_citations(value: Any, new_ids: NewIds) -> Any:
-    """Replace the ids in the citations of all texts in `value`; unknown ids stay."""
-    match value:
-        case str():
-            return replace_citations(value, _new_citation(new_ids))
-        case list():
-            return [remap_citations(item, new_ids) for item in value]
-        case dict():
-            return {key: remap_citations(item, new_ids) for key, item in value.items()}
-        case _:
-            return value
-
-
-def _new_citation(new_ids: NewIds) -> Callable[[Citation], str | None]:
-    def replacement(citation: Citation) -> str | None:
-        new_id = new_ids.get(citation.id)
-        return None if new_id is None else str(Citation(citation.kind, new_id))
-
-    return replacement
-
-
 Rows = list[dict[str, Any]]
-L = TypeVar("L", SourceLine, NodeLine, EdgeLine)
-
-Sources = Mapping[UUID, tuple[UUID, bool]]
-"""By old id the new id, and whether the source is retracted."""
+ImportedIds = Mapping[UUID, tuple[UUID, bool]]
+"""By old id the new id, and whether it is that of a retracted source."""
 
 _EXTRA_FIELDS: Final = {"evidence", "earlier_ids", "names", "doubts"}
 """Fields of a line that are not columns of the row."""
-
-
-@dataclass(frozen=True)
-class ImportedRows:
-    """What a batch refers to and has been imported before."""
-
-    sources: Sources = field(default_factory=dict)
-    quoted: Sequence[Sequence[QuotedEvidence]] = ()
-    """One sequence per line."""
-    ends: NewIds = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -263,7 +188,7 @@ class PreparedRows:
     kind: str
     tables: Sequence[tuple[str, Rows]]
     """In the order of their references."""
-    pairs: Sequence[tuple[UUID, UUID, bool]]
+    pairs: Sequence[tuple[UUID, UUID, bool]] = ()
     """Old id, new id, and whether it belongs to a retracted source."""
     doubted: Sequence[tuple[UUID, DoubtLine]] = ()
     """By the new id of the conclusion."""
@@ -272,7 +197,7 @@ class PreparedRows:
 class RowPreparer:
     """Checks lines and turns them into rows of the new agent.
 
-    Every method raises BadFileError if a row does not match its seal, or refers to something that does not exist.
+    Raises BadFileError if a row does not match its seal, or refers to something that does not exist.
     """
 
     def __init__(self, old_agent: UUID, scope: GraphScope) -> None:
@@ -281,117 +206,152 @@ class RowPreparer:
         self._scope = scope
         self._agent_id = scope.agent_id
 
-    def prepare(self, batch: Sequence[ParsedLine], imported: ImportedRows) -> PreparedRows:
-        """Prepare lines of one kind: sources, nodes or edges."""
+    def prepare(
+        self,
+        batch: Sequence[ParsedLine],
+        imported: ImportedIds,
+        quoted: Sequence[Sequence[QuotedEvidence]],
+    ) -> PreparedRows:
+        """Prepare lines of one kind. `imported` is what they refer to, `quoted` the evidence of each node or edge."""
         match batch[0].kind:
+            case "node_type":
+                return self._prepare_types(batch, GraphNodeType.__tablename__)
+            case "edge_type":
+                return self._prepare_types(batch, GraphEdgeType.__tablename__)
             case "source":
                 return self._prepare_sources(batch)
-            case "node":
-                return self._prepare_nodes(batch, imported)
             case _:
-                return self._prepare_edges(batch, imported)
+                return self._prepare_elements(batch, imported, quoted)
+
+    def _prepare_types(self, batch: Sequence[ParsedLine], table: str) -> PreparedRows:
+        rows = [{"agent_id": self._agent_id, **line.value.model_dump()} for line in batch]
+        return PreparedRows(batch[0].kind, [(table, rows)])
 
     def _prepare_sources(self, batch: Sequence[ParsedLine]) -> PreparedRows:
         rows, pairs = Rows(), list[tuple[UUID, UUID, bool]]()
-        for number, line in _lines_of_type(batch, SourceLine):
-            _refuse_faults(
-                number, checks.check_source(self._old_agent, line, integrity.sha256(line.text))
-            )
-            remapped = remap_source(self._agent_id, line)
-            rows.append(self._with_agent_id(remapped.model_dump()))
-            pairs.append((line.id, remapped.id, line.retracted_at is not None))
+        for parsed in batch:
+            line = parsed.value
+            assert isinstance(line, SourceLine)
+            text_sha256 = integrity.sha256(line.text)
+            _refuse_faults(parsed, checks.check_source(self._old_agent, line, text_sha256))
+            new_id = ids.source_id(self._agent_id, line.url, line.sha256)
+            seal = line.model_copy(update={"id": new_id}).sealed(self._agent_id)
+            columns = {"agent_id": self._agent_id, "id": new_id, "seal": seal}
+            rows.append(line.model_dump() | columns)
+            pairs.append((line.id, new_id, line.retracted_at is not None))
         return PreparedRows("source", [(Source.__tablename__, rows)], pairs)
 
-    def _prepare_nodes(self, batch: Sequence[ParsedLine], imported: ImportedRows) -> PreparedRows:
-        rows, evidence, pairs = Rows(), Rows(), list[tuple[UUID, UUID, bool]]()
-        name_rows, doubts = Rows(), list[tuple[UUID, DoubtLine]]()
-        for (number, line), quoted in zip(
-            _lines_of_type(batch, NodeLine), imported.quoted, strict=True
-        ):
-            self._refuse_evidence(number, quoted)
-            _refuse_faults(number, checks.check_node(self._old_agent, line, quoted))
-            new_id = remap_node_id(self._old_agent, self._agent_id, line)
-            remapped = self._remap_evidence(line.evidence, new_id, imported.sources)
-            row = remap_node(self._agent_id, line, new_id, [item.id for item in remapped])
-            rows.append(self._element_row(row, line, imported.sources))
-            name_rows += [
-                aliases.name_row(self._scope, (line.type, key), name, new_id)
-                for key, name in line.names.items()
+    def _prepare_elements(
+        self,
+        batch: Sequence[ParsedLine],
+        imported: ImportedIds,
+        quoted: Sequence[Sequence[QuotedEvidence]],
+    ) -> PreparedRows:
+        rows, names, evidence = Rows(), Rows(), Rows()
+        pairs, doubts = list[tuple[UUID, UUID, bool]](), list[tuple[UUID, DoubtLine]]()
+        existing_ends = dict.fromkeys(imported, "")
+        for parsed, quotes in zip(batch, quoted, strict=True):
+            line = parsed.value
+            assert isinstance(line, NodeLine | EdgeLine)
+            for quote in quotes:
+                _refuse_faults(parsed, checks.check_evidence(self._old_agent, quote))
+            if isinstance(line, NodeLine):
+                _refuse_faults(parsed, checks.check_node(self._old_agent, line, quotes))
+                new_id = self._new_node_id(line)
+                new_ids = {"id": new_id}
+                names += [
+                    aliases.name_row(self._scope, (line.type, key), name, new_id)
+                    for key, name in line.names.items()
+                ]
+                doubts += [(new_id, doubt) for doubt in line.doubts]
+            else:
+                faults = checks.check_edge(self._old_agent, line, quotes, existing_ends)
+                _refuse_faults(parsed, faults)
+                ends = imported[line.source_id][0], imported[line.target_id][0]
+                new_id = ids.edge_id(self._agent_id, line.type, *ends)
+                new_ids = {"id": new_id, "source_id": ends[0], "target_id": ends[1]}
+            new_evidence = [
+                self._evidence_row(row, parsed.kind, new_id, imported[row.source_id][0])
+                for row in line.evidence
             ]
-            doubts += [(new_id, item) for item in line.doubts]
-            evidence += [self._evidence_row(item, Kind.NODE) for item in remapped]
-            pairs += [(old, new_id, False) for old in (line.id, *line.earlier_ids)]
+            evidence += new_evidence
+            rows.append(self._element_row(line, new_ids, new_evidence, imported))
+            pairs += [(old_id, new_id, False) for old_id in (line.id, *line.earlier_ids)]
+        table = GraphNode if batch[0].kind == "node" else GraphEdge
         tables = [
-            (GraphNode.__tablename__, rows),
-            (GraphName.__tablename__, name_rows),
+            (table.__tablename__, rows),
+            (GraphName.__tablename__, names),
             (Evidence.__tablename__, evidence),
         ]
-        return PreparedRows("node", tables, pairs, doubts)
+        return PreparedRows(batch[0].kind, tables, pairs, doubts)
 
-    def _prepare_edges(self, batch: Sequence[ParsedLine], imported: ImportedRows) -> PreparedRows:
-        rows, evidence, pairs = Rows(), Rows(), list[tuple[UUID, UUID, bool]]()
-        existing_ends = dict.fromkeys(imported.ends, "")
-        for (number, line), quoted in zip(
-            _lines_of_type(batch, EdgeLine), imported.quoted, strict=True
-        ):
-            self._refuse_evidence(number, quoted)
-            _refuse_faults(number, checks.check_edge(self._old_agent, line, quoted, existing_ends))
-            ends = imported.ends[line.source_id], imported.ends[line.target_id]
-            row = remap_edge(self._agent_id, line, *ends)
-            remapped = self._remap_evidence(line.evidence, row.id, imported.sources)
-            row = seal_edge(self._agent_id, row, [item.id for item in remapped])
-            rows.append(self._element_row(row, line, imported.sources))
-            evidence += [self._evidence_row(item, Kind.EDGE) for item in remapped]
-            pairs += [(old, row.id, False) for old in (line.id, *line.earlier_ids)]
-        tables = [(GraphEdge.__tablename__, rows), (Evidence.__tablename__, evidence)]
-        return PreparedRows("edge", tables, pairs)
+    def _new_node_id(self, line: NodeLine) -> UUID:
+        """Derived from type and name, unless the old id derives from an earlier spelling."""
+        if line.id == ids.node_id(self._old_agent, line.type, line.name):
+            return ids.node_id(self._agent_id, line.type, line.name)
+        return ids.imported_id(self._agent_id, line.id)
 
-    def _refuse_evidence(self, number: int, evidence: Sequence[QuotedEvidence]) -> None:
-        for quoted in evidence:
-            _refuse_faults(number, checks.check_evidence(self._old_agent, quoted))
-
-    def _remap_evidence(
-        self, evidence: Sequence[EvidenceRow], element_id: UUID, sources: Sources
-    ) -> list[EvidenceRow]:
-        return [
-            remap_evidence(self._agent_id, row, element_id, sources[row.source_id][0])
-            for row in evidence
-        ]
-
-    def _evidence_row(self, row: EvidenceRow, kind: Kind) -> dict[str, Any]:
-        values = row.model_dump()
-        return self._with_agent_id({f"{kind}_id": values.pop("element_id"), **values})
+    def _evidence_row(
+        self, row: EvidenceRow, kind: str, element_id: UUID, source_id: UUID
+    ) -> dict[str, Any]:
+        new_id = ids.evidence_id(
+            element_id, source_id, row.first_byte, row.end_byte, row.content_key
+        )
+        new_row = row.model_copy(
+            update={"id": new_id, "element_id": element_id, "source_id": source_id}
+        )
+        return {
+            **new_row.model_dump(exclude={"element_id"}),
+            "agent_id": self._agent_id,
+            f"{kind}_id": element_id,
+            "seal": new_row.sealed(self._agent_id),
+        }
 
     def _element_row(
-        self, row: ThingRow, line: NodeLine | EdgeLine, sources: Sources
+        self,
+        line: NodeLine | EdgeLine,
+        new_ids: Mapping[str, UUID],
+        new_evidence: Rows,
+        imported: ImportedIds,
     ) -> dict[str, Any]:
-        unsupported = _unsupported_since(line.updated_at, line.evidence, sources)
-        return self._with_agent_id({**row.model_dump(exclude=_EXTRA_FIELDS), **unsupported})
-
-    def _with_agent_id(self, values: dict[str, Any]) -> dict[str, Any]:
-        return {"agent_id": self._agent_id, **values}
-
-
-def _unsupported_since(
-    updated_at: datetime, evidence: Sequence[EvidenceRow], sources: Sources
-) -> dict[str, datetime | None]:
-    """An element that rests only on retracted sources was flagged at its last update."""
-    is_unsupported = bool(evidence) and all(sources[row.source_id][1] for row in evidence)
-    return {"unsupported_since": updated_at if is_unsupported else None}
-
-
-def _lines_of_type(batch: Sequence[ParsedLine], line_type: type[L]) -> Iterator[tuple[int, L]]:
-    """The values with their line numbers."""
-    for parsed in batch:
-        assert isinstance(parsed.value, line_type)
-        yield parsed.number, parsed.value
+        new_line = line.model_copy(update=new_ids)
+        evidence_ids = [row["id"] for row in new_evidence]
+        is_unsupported = bool(line.evidence) and all(
+            imported[row.source_id][1] for row in line.evidence
+        )
+        return {
+            **new_line.model_dump(exclude=_EXTRA_FIELDS),
+            "agent_id": self._agent_id,
+            # An element without a seal gets none.
+            "seal": line.seal and new_line.sealed(self._agent_id, evidence_ids),
+            # An element that rests only on retracted sources was flagged at its last update.
+            "unsupported_since": line.updated_at if is_unsupported else None,
+        }
 
 
-def _refuse_faults(number: int, faults: Iterable[Fault]) -> None:
+def _refuse_faults(parsed: ParsedLine, faults: Faults) -> None:
     """Raises BadFileError for every fault except a missing proof."""
     for fault in faults:
         if fault.kind is not FaultKind.UNPROVEN:
             raise BadFileError(
-                f"line {number}: {fault.description}: this graph was changed outside Vigil; "
+                f"line {parsed.number}: {fault.description}: this graph was changed outside Vigil; "
                 "run `vigil verify --all` where it was exported for details"
             )
+
+
+def remap_citations(value: Any, new_ids: Mapping[UUID, UUID]) -> Any:
+    """Replace the ids in the citations of all texts in `value`; unknown ids stay."""
+
+    def new_citation(citation: Citation) -> str | None:
+        new_id = new_ids.get(citation.id)
+        return None if new_id is None else str(Citation(citation.kind, new_id))
+
+    match value:
+        case str():
+            return replace_citations(value, new_citation)
+        case list():
+            return [remap_citations(item, new_ids) for item in value]
+        case dict():
+            return {key: remap_citations(item, new_ids) for key, item in value.items()}
+        case _:
+            return value

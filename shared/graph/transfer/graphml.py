@@ -48,7 +48,8 @@ async def export_graphml(content: GraphContent) -> AsyncIterator[bytes]:
     writer.xml.startDocument()
     writer.begin("graphml", xmlns=NAMESPACE)
     for element_kind, attributes in declared.items():
-        for name, attribute_type in _all_attributes(element_kind, attributes).items():
+        all_attributes = {**_OWN_ATTRIBUTES[element_kind], **attributes, **_COMMON_ATTRIBUTES}
+        for name, attribute_type in all_attributes.items():
             key = {
                 "id": f"{element_kind}.{name}",
                 "for": element_kind,
@@ -160,10 +161,6 @@ def _fits(value: Any, attribute_type: str) -> bool:
             return type(value) is int and -_LONG_LIMIT <= value < _LONG_LIMIT
         case _:
             return type(value) in (int, float)
-
-
-def _all_attributes(element_kind: str, declared: Attributes) -> dict[str, str]:
-    return {**_OWN_ATTRIBUTES[element_kind], **declared, **_COMMON_ATTRIBUTES}
 
 
 def _clean(text: str) -> str:

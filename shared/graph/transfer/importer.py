@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Final, cast
 from uuid import UUID, uuid4
 
@@ -23,9 +22,7 @@ from shared.database.tables import (
     Agent,
     Citation,
     Doubt,
-    GraphEdgeType,
     GraphNode,
-    GraphNodeType,
     RetractedSource,
     Retraction,
     Source,
@@ -39,12 +36,11 @@ from shared.graph.transfer.exporter import DoubtLine, EdgeLine, Head, NodeLine, 
 from shared.graph.transfer.file_reader import (
     BadFileError,
     ExportedGraph,
-    ImportedRows,
+    ImportedIds,
     ParsedLine,
     PreparedRows,
     RowPreparer,
     Rows,
-    Sources,
     describe_first_error,
 )
 from shared.graph.types import RESERVED_TYPES
@@ -76,11 +72,10 @@ def _plain(value: Any) -> Any:
     return Jsonb(value) if isinstance(value, dict | list) else value
 
 
-_ID_TABLE = "arrived"
-
-
 class IdMap:
     """A temporary table of new ids by old ids; for sources also whether they are retracted."""
+
+    _TABLE = "arrived"
 
     def __init__(self, session: AsyncSession) -> None:
         self._session = session
@@ -91,39 +86,32 @@ class IdMap:
         await self._session.execute(text("set local idle_in_transaction_session_timeout = 0"))
         await self._session.execute(
             text(
-                f"create temporary table {_ID_TABLE} (old uuid primary key, new uuid not null, retracted boolean not null)"
-                " on commit drop"
+                f"create temporary table {self._TABLE}"
+                " (old uuid primary key, new uuid not null, retracted boolean not null) on commit drop"
             )
         )
         # A plan made while the table is small would later scan all of it.
         await self._session.execute(text("set local plan_cache_mode = force_custom_plan"))
 
     async def add(self, pairs: Iterable[tuple[UUID, UUID, bool]]) -> None:
-        """Add old id, new id, and whether it belongs to a retracted source.
-
-        Raises IntegrityError if an old id exists.
-        """
+        """Add old id, new id, and whether it belongs to a retracted source. Raises psycopg.Error if an old id exists."""
         rows = [
             {"old": old, "new": new, "retracted": is_retracted} for old, new, is_retracted in pairs
         ]
-        await copy_rows(self._session, _ID_TABLE, rows)
+        await copy_rows(self._session, self._TABLE, rows)
 
-    async def new_ids(self, old: Collection[UUID]) -> dict[UUID, UUID]:
-        """New ids of those that were imported."""
-        return {old_id: new for old_id, (new, _) in (await self._look_up(old)).items()}
-
-    async def sources(self, old: Collection[UUID]) -> dict[UUID, tuple[UUID, bool]]:
-        """New id, and whether the source is retracted."""
-        return await self._look_up(old)
-
-    async def _look_up(self, old: Collection[UUID]) -> dict[UUID, tuple[UUID, bool]]:
+    async def find(self, old: Collection[UUID]) -> ImportedIds:
         if not old:
             return {}
         rows = await self._session.execute(
-            text(f"select old, new, retracted from {_ID_TABLE} where old = any(:old)"),
+            text(f"select old, new, retracted from {self._TABLE} where old = any(:old)"),
             {"old": list(old)},
         )
-        return {old_id: (new, retracted) for old_id, new, retracted in rows}
+        return {old_id: (new_id, is_retracted) for old_id, new_id, is_retracted in rows}
+
+    async def new_ids(self, old: Collection[UUID]) -> dict[UUID, UUID]:
+        """New ids of those that were imported."""
+        return {old_id: new_id for old_id, (new_id, _) in (await self.find(old)).items()}
 
 
 _QUOTES_SQL = text(
@@ -137,36 +125,28 @@ _QUOTES_SQL = text(
 
 
 async def load_quotes(
-    session: AsyncSession, evidence: Sequence[EvidenceRow], sources: Sources
+    session: AsyncSession, evidence: Sequence[EvidenceRow], imported: ImportedIds
 ) -> list[QuotedEvidence]:
     """Evidence of the old agent with its quoted bytes, in the same order."""
     if not evidence:
         return []
-    new_source_ids = [
-        sources[row.source_id][0] if row.source_id in sources else None for row in evidence
-    ]
+    sources = [imported.get(row.source_id, (None, False)) for row in evidence]
     rows = await session.execute(
         _QUOTES_SQL,
         {
-            "sources": new_source_ids,
+            "sources": [source_id for source_id, _ in sources],
             "first": [row.first_byte for row in evidence],
             "end": [row.end_byte for row in evidence],
         },
     )
     return [
         QuotedEvidence(
-            row,
-            bytes(quote or b""),
-            text_bytes or 0,
-            has_source=row.source_id in sources,
-            is_retracted=row.source_id in sources and sources[row.source_id][1],
+            row, bytes(quote or b""), text_bytes or 0, source_id is not None, is_retracted
         )
-        for row, (quote, text_bytes) in zip(evidence, rows, strict=True)
+        for row, (source_id, is_retracted), (quote, text_bytes) in zip(
+            evidence, sources, rows, strict=True
+        )
     ]
-
-
-ImportedDoubts = Sequence[tuple[UUID, DoubtLine]]
-"""The new id of the conclusion, with the line, which has the old ids."""
 
 
 async def store_retractions(session: AsyncSession, scope: GraphScope) -> None:
@@ -183,7 +163,9 @@ async def store_retractions(session: AsyncSession, scope: GraphScope) -> None:
     )
     for url, retracted_at, reason, sources in rows.all():
         assert retracted_at is not None
-        retraction = _retraction(scope, url, retracted_at, reason)
+        retraction = Retraction(
+            id=uuid4(), agent_id=scope.agent_id, url=url, reason=reason, created_at=retracted_at
+        )
         session.add(retraction)
         await session.flush()
         common_fields = {"retraction_id": retraction.id, "is_due": False, "through": None}
@@ -193,43 +175,35 @@ async def store_retractions(session: AsyncSession, scope: GraphScope) -> None:
     await session.flush()
 
 
-def _retraction(scope: GraphScope, url: str, created_at: datetime, reason: str) -> Retraction:
-    return Retraction(
-        id=uuid4(), agent_id=scope.agent_id, url=url, reason=reason, created_at=created_at
-    )
+async def store_doubts(
+    session: AsyncSession, id_map: IdMap, doubts: Sequence[tuple[UUID, DoubtLine]]
+) -> None:
+    """Store doubts by the new id of the conclusion.
 
-
-async def store_doubts(session: AsyncSession, id_map: IdMap, doubts: ImportedDoubts) -> None:
-    """Store the doubts. Those about edges that a merge removed have no element and are skipped."""
-    lines = [line for _, line in doubts]
-    old_ids = {line.element_id for line in lines} | {line.source_id for line in lines}
+    Those about edges that a merge removed have no element and are skipped.
+    """
+    old_ids = {old_id for _, line in doubts for old_id in (line.element_id, line.source_id)}
     new_ids = await id_map.new_ids(old_ids)
-    rows = [
-        _doubt_row(conclusion, line, new_ids)
-        for conclusion, line in doubts
-        if {line.element_id, line.source_id} <= new_ids.keys()
-    ]
+    rows = Rows()
+    for conclusion_id, line in doubts:
+        element_id, source_id = new_ids.get(line.element_id), new_ids.get(line.source_id)
+        if element_id and source_id:
+            rows.append(
+                {
+                    "id": ids.doubt_id(conclusion_id, element_id, source_id),
+                    "conclusion_id": conclusion_id,
+                    "element_id": element_id,
+                    "source_id": source_id,
+                    "since": line.since,
+                }
+            )
     await copy_rows(session, Doubt.__tablename__, rows)
-
-
-def _doubt_row(
-    conclusion_id: UUID, line: DoubtLine, new_ids: Mapping[UUID, UUID]
-) -> dict[str, Any]:
-    element_id, source_id = new_ids[line.element_id], new_ids[line.source_id]
-    return {
-        "id": ids.doubt_id(conclusion_id, element_id, source_id),
-        "conclusion_id": conclusion_id,
-        "element_id": element_id,
-        "source_id": source_id,
-        "since": line.since,
-    }
 
 
 MAX_BATCH_LINES: Final = 1_000
 MAX_BATCH_BYTES: Final = 8 * 1024**2
 """Bytes of pages, and the weight of evidence, per batch; three batches are in memory at a time."""
 _EVIDENCE_WEIGHT: Final = 2000
-_TYPES: Final = {"node_type": GraphNodeType, "edge_type": GraphEdgeType}
 
 
 class GraphImport:
@@ -240,7 +214,7 @@ class GraphImport:
         self._session = session
         self._scope = scope
         self._agent_id = scope.agent_id
-        self._checker = RowPreparer(old_agent, scope)
+        self._preparer = RowPreparer(old_agent, scope)
         self._id_map = IdMap(session)
         self._prepared: PreparedRows | None = None
         """Checked, and not written yet."""
@@ -258,14 +232,9 @@ class GraphImport:
         batches = _batches(contents)
         batch = await asyncio.to_thread(next, batches, None)
         while batch is not None:
-            kind = batch[0].kind
-            if self._prepared is not None and self._prepared.kind != kind:
-                await self._write()  # the next batch refers to it
-            if kind in _TYPES:
-                await self._write_types(batch)
-                batch = await asyncio.to_thread(next, batches, None)
-            else:
-                batch = await self._check_batch(batch, batches)
+            if self._prepared is not None and self._prepared.kind != batch[0].kind:
+                await self._write()  # the batch refers to it
+            batch = await self._check_batch(batch, batches)
         await self._write()
         await self._remap_citations()
         await store_retractions(self._session, self._scope)
@@ -275,10 +244,18 @@ class GraphImport:
         self, batch: list[ParsedLine], batches: Iterator[list[ParsedLine]]
     ) -> list[ParsedLine] | None:
         """Write the waiting batch while checking this one; returns the next batch."""
-        imported = await self._load_imported(batch)
+        elements = [line.value for line in batch if isinstance(line.value, NodeLine | EdgeLine)]
+        evidence = [row for element in elements for row in element.evidence]
+        edges = [element for element in elements if isinstance(element, EdgeLine)]
+        imported = await self._id_map.find(
+            {row.source_id for row in evidence}
+            | {end for edge in edges for end in (edge.source_id, edge.target_id)}
+        )
+        quotes = iter(await load_quotes(self._session, evidence, imported))
+        quoted = [[next(quotes) for _ in element.evidence] for element in elements]
 
         def prepare_and_read() -> tuple[PreparedRows, list[ParsedLine] | None]:
-            return self._checker.prepare(batch, imported), next(batches, None)
+            return self._preparer.prepare(batch, imported, quoted), next(batches, None)
 
         # Wait for both: after a failure nothing may still use the connection or read the file.
         write_result, prepare_result = await asyncio.gather(
@@ -292,25 +269,6 @@ class GraphImport:
             tuple[PreparedRows, list[ParsedLine] | None], prepare_result
         )
         return next_batch
-
-    async def _write_types(self, batch: Sequence[ParsedLine]) -> None:
-        table = _TYPES[batch[0].kind]
-        for line in batch:
-            self._session.add(table(agent_id=self._agent_id, **line.value.model_dump()))
-        await self._session.flush()
-
-    async def _load_imported(self, batch: Sequence[ParsedLine]) -> ImportedRows:
-        lines = [parsed.value for parsed in batch]
-        if isinstance(lines[0], SourceLine):
-            return ImportedRows()
-        elements = [line for line in lines if isinstance(line, NodeLine | EdgeLine)]
-        evidence = [row for line in elements for row in line.evidence]
-        sources = await self._id_map.sources({row.source_id for row in evidence})
-        quotes = iter(await load_quotes(self._session, evidence, sources))
-        quoted = [[next(quotes) for _ in line.evidence] for line in elements]
-        edges = [line for line in elements if isinstance(line, EdgeLine)]
-        ends = {end for edge in edges for end in (edge.source_id, edge.target_id)}
-        return ImportedRows(sources, quoted, await self._id_map.new_ids(ends))
 
     async def _write(self) -> None:
         """Write the prepared batch, if there is one."""
@@ -332,21 +290,18 @@ class GraphImport:
             nodes = [loader.NODES.row(row) for row in rows]
             cited = {cited_id for node in nodes for cited_id in checks.cited_by(node).ids()}
             new_ids = await self._id_map.new_ids(cited)
-            rows_to_update, citations = Rows(), Rows()
+            updates, citations = Rows(), Rows()
             for node in nodes:
-                updated = node.model_copy(
-                    update={"properties": file_reader.remap_citations(node.properties, new_ids)}
-                )
+                properties = file_reader.remap_citations(node.properties, new_ids)
+                updated = node.model_copy(update={"properties": properties})
                 seal = updated.seal and updated.sealed(self._agent_id, [])
-                rows_to_update.append(
-                    {"id": node.id, "properties": updated.properties, "seal": seal}
-                )
-                cited_ids_now = set(cited_ids(updated.properties))
+                updates.append({"id": node.id, "properties": properties, "seal": seal})
                 citations += [
-                    {"conclusion_id": node.id, "cited_id": cited_id} for cited_id in cited_ids_now
+                    {"conclusion_id": node.id, "cited_id": cited_id}
+                    for cited_id in set(cited_ids(properties))
                 ]
-            if rows_to_update:
-                await self._session.execute(update(GraphNode), rows_to_update)
+            if updates:
+                await self._session.execute(update(GraphNode), updates)
                 await copy_rows(self._session, Citation.__tablename__, citations)
 
 
@@ -408,7 +363,10 @@ async def import_graph(
 async def _create_agent(
     session: AsyncSession, owner_id: UUID, head: Head, name: str | None
 ) -> Agent:
-    agent_fields = _validate_agent(head)
+    try:
+        agent_fields = _Fields.model_validate(head.agent, from_attributes=True)
+    except ValidationError as error:
+        raise BadFileError(f"line 1: agent.{describe_first_error(error)}") from error
     try:
         checked_name = agents.validate_name(name or head.agent.name)
     except ValueError as error:
@@ -432,21 +390,6 @@ async def _create_agent(
     agent.fault = None if is_ready else _UNCONFIGURED
     await session.flush()
     return agent
-
-
-def _validate_agent(head: Head) -> _Fields:
-    agent = head.agent
-    try:
-        return _Fields.model_validate(
-            {
-                "mission": agent.mission,
-                "interval_seconds": agent.interval_seconds,
-                "models": agent.models,
-                "prompts": agent.prompts,
-            }
-        )
-    except ValidationError as error:
-        raise BadFileError(f"line 1: agent.{describe_first_error(error)}") from error
 
 
 def _error_message(error: psycopg.Error | DBAPIError) -> str:

@@ -1,8 +1,7 @@
 """Limits for the lines of an imported file, the same as the tools have for these fields."""
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from pydantic import BaseModel
 
@@ -119,7 +118,7 @@ def _refuse_element(line: NodeLine | EdgeLine) -> None:
 
 
 def _refuse_moments(line: BaseModel) -> None:
-    for name, value in _values(line):
+    for name, value in line:
         if isinstance(value, datetime):
             try:
                 has_zone = value.tzinfo is not None and value.astimezone(UTC) is not None
@@ -127,7 +126,3 @@ def _refuse_moments(line: BaseModel) -> None:
                 has_zone = False
             if not has_zone:
                 raise ToolRefusalError(f"{name}: {value} is no UTC time.")
-
-
-def _values(line: BaseModel) -> Iterable[tuple[str, Any]]:
-    return line.__dict__.items()
