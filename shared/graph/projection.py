@@ -287,7 +287,7 @@ async def _reproject(
         if (
             seal != new_seal
             or (unsupported_since is not None) != is_unsupported
-            or not _same(properties, projected)
+            or not integrity.is_equal(properties, projected)
         ):
             changes.append(
                 changed_row(element_id, projected, new_seal, is_unsupported=is_unsupported)
@@ -295,7 +295,3 @@ async def _reproject(
     if changes:
         await session.execute(kind.update, {"rows": changes})
     return projections
-
-
-def _same(value: Json, other_value: Json) -> bool:
-    return integrity.canonical_json(value) == integrity.canonical_json(other_value)

@@ -10,7 +10,6 @@ from uuid import UUID
 
 from shared.events.envelope import in_utc
 from shared.graph.provenance import integrity
-from shared.graph.provenance.integrity import canonical_json
 
 Properties = Mapping[str, Any]
 
@@ -91,18 +90,14 @@ def apply_claims(
             properties[name], winners_before[name].as_of if name in winners_before else None
         )
         for name in values
-        if name in properties and not _is_equal(properties[name], projection[name])
+        if name in properties and not integrity.is_equal(properties[name], projection[name])
     }
     retained = {
         name: PreviousValue(projection[name], winners[name].as_of)
         for name, value in values.items()
-        if not _is_equal(value, projection[name])
+        if not integrity.is_equal(value, projection[name])
     }
     return PropertyChange(projection, tuple(all_claims), superseded, retained)
-
-
-def _is_equal(value: Any, other_value: Any) -> bool:
-    return canonical_json(value) == canonical_json(other_value)
 
 
 _DATE_FORMATS: Final = ("%Y/%m/%d", "%B %d, %Y", "%b %d, %Y", "%d %B %Y", "%d %b %Y", "%B %Y")
@@ -136,10 +131,10 @@ def parse_period_start(text: str) -> datetime:
 def parse_period_end(text: str) -> datetime:
     """The first moment after a year, month or day; a full time is that moment. Raises ValueError."""
     stripped = text.strip()
+    start = parse_period_start(stripped)
     match = _PARTIAL_DATE.fullmatch(stripped)
     if match is None:
-        return _to_utc(_parse_iso(stripped))
-    start = _to_utc(_parse_iso(stripped))
+        return start
     if match["day"]:
         try:
             return start + timedelta(days=1)

@@ -224,20 +224,16 @@ def _check_properties(properties: Mapping[str, Any], evidence: Sequence[QuotedEv
     # While a propagation is pending, only the seal proves the properties.
     is_due = any(quoted.is_due for quoted in evidence)
     claimed_names = {name for claim in claims for name in claim.values}
-    winners = {name: claim.values[name] for name, claim in current_claims(claims).items()}
+    winners = current_claims(claims)
     for name, value in properties.items():
         if name not in claimed_names:
             yield Fault(FaultKind.UNPROVEN, f"no page supports its {name}")
-        elif not is_due and _differs(name, value, winners):
+        elif not is_due and not (
+            name in winners and integrity.is_equal(winners[name].values[name], value)
+        ):
             yield Fault(FaultKind.PROPERTY, f"its {name} is not what its evidence says")
     for name in () if is_due else winners.keys() - properties.keys():
         yield Fault(FaultKind.PROPERTY, f"its {name} is missing, although its evidence says it")
-
-
-def _differs(name: str, value: Any, winners: Mapping[str, Any]) -> bool:
-    return name not in winners or integrity.canonical_json(
-        winners[name]
-    ) != integrity.canonical_json(value)
 
 
 def _is_analysis(citation: Citation, cited: CitedElements) -> bool:
