@@ -4,34 +4,27 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import (
     ARRAY,
     ColumnElement,
-    DateTime,
     Row,
-    Select,
-    Table,
-    Update,
     Uuid,
     any_,
-    bindparam,
-    column,
     exists,
     func,
     literal,
-    or_,
     select,
+    text,
     update,
 )
-from sqlalchemy.dialects.postgresql import JSONB, Insert, distinct_on, insert
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import aliased
 
 from shared.database import ids
-from shared.database.tables import Citation, Doubt, GraphNode, Source
+from shared.database.statements import json_text
+from shared.database.tables import Doubt, GraphNode, Source
 from shared.graph.entity_resolution import redirects
 from shared.graph.projection import ElementClaims
 from shared.graph.provenance.claims import Claim, current_claims
@@ -54,31 +47,17 @@ def invalidated_by(
     if all(claim.is_retracted for claim in claim_list):
         return {source_of[claim.evidence_id] for claim in claim_list}
     winners = current_claims(claim_list)
-    return {
-        source
-        for source in {source_of[claim.evidence_id] for claim in claim_list if claim.is_retracted}
-        if _is_invalidated(source, winners, _claims_at(retracted_at[source], claim_list), source_of)
-    }
-
-
-def _claims_at(moment: datetime, claims: Iterable[Claim]) -> dict[str, Claim]:
-    """The winning claims at that time as if nothing had been retracted."""
-    return current_claims(
-        replace(claim, is_retracted=False) for claim in claims if claim.learned_at <= moment
-    )
-
-
-def _is_invalidated(
-    source: UUID,
-    winners: Mapping[str, Claim],
-    earlier_winners: Mapping[str, Claim],
-    source_of: Mapping[UUID, UUID],
-) -> bool:
-    return any(
-        source_of[claim.evidence_id] == source
-        and (name not in winners or winners[name].values[name] != claim.values[name])
-        for name, claim in earlier_winners.items()
-    )
+    invalidating = set[UUID]()
+    for source in {source_of[claim.evidence_id] for claim in claim_list if claim.is_retracted}:
+        known = (claim for claim in claim_list if claim.learned_at <= retracted_at[source])
+        earlier_winners = current_claims(replace(claim, is_retracted=False) for claim in known)
+        if any(
+            source_of[claim.evidence_id] == source
+            and (name not in winners or winners[name].values[name] != claim.values[name])
+            for name, claim in earlier_winners.items()
+        ):
+            invalidating.add(source)
+    return invalidating
 
 
 Invalidations = Mapping[UUID, Collection[UUID]]
@@ -141,7 +120,7 @@ async def reevaluate_doubts(
         for source in invalidations[element_id]
     ]
     if rows:
-        await session.execute(_OPEN, {"rows": rows, "because_of": because_of})
+        await session.execute(_OPEN, {"rows": json_text(rows), "because_of": because_of})
 
 
 async def transfer_doubts(session: AsyncSession, new_ids: Mapping[UUID, UUID]) -> None:
@@ -151,12 +130,14 @@ async def transfer_doubts(session: AsyncSession, new_ids: Mapping[UUID, UUID]) -
     """
     open_doubts = await lock_open_doubts(session, Doubt.element_id == any_(uuid_array(new_ids)))
     rows = [
-        _doubt_row(doubt.conclusion_id, new_ids[doubt.element_id], doubt.source_id)
-        | {"since": doubt.since.isoformat()}
+        {
+            **_doubt_row(doubt.conclusion_id, new_ids[doubt.element_id], doubt.source_id),
+            "since": doubt.since,
+        }
         for doubt in open_doubts
     ]
     if rows:
-        await session.execute(_TRANSFER, {"rows": rows})
+        await session.execute(_TRANSFER, {"rows": json_text(rows)})
         await session.execute(_CLOSE, {"ids": [doubt.id for doubt in open_doubts]})
 
 
@@ -224,67 +205,55 @@ def uuid_array(uuids: Collection[UUID]) -> ColumnElement[Any]:
     return literal(list(uuids), ARRAY(Uuid()))
 
 
-def _update_by_ids(**values: Any) -> Update:
-    has_id = Doubt.id == any_(bindparam("ids", type_=ARRAY(Uuid())))
-    statement = update(Doubt).where(has_id).values(**values)
-    return statement.execution_options(synchronize_session=False)
+_CLOSE: Final = text(
+    "update doubts set resolved_at = clock_timestamp() where id = any(cast(:ids as uuid[]))"
+)
+_MARK_EVALUATED: Final = text(
+    "update doubts set evaluated_at = clock_timestamp() where id = any(cast(:ids as uuid[]))"
+)
+# A conclusion relies on a source if it was made before the retraction or its propagation, or was in doubt because of the
+# source before. A doubt that is open is not changed.
+_OPEN: Final = text("""
+    insert into doubts (id, conclusion_id, element_id, source_id, since)
+    select input.id, input.conclusion_id, input.element_id, input.source_id, clock_timestamp()
+    from jsonb_to_recordset(cast(:rows as jsonb)) as input (
+      id uuid, conclusion_id uuid, element_id uuid, source_id uuid)
+    join graph_nodes on graph_nodes.id = input.conclusion_id
+    join sources on sources.id = input.source_id
+    where graph_nodes.created_at < sources.retracted_at
+      or sources.id = cast(:because_of as uuid)
+      or exists (select from doubts earlier where earlier.id = input.id)
+    order by input.id
+    on conflict (id) do update set since = excluded.since, resolved_at = null, evaluated_at = null
+    where doubts.resolved_at is not null
+""")
+_TRANSFER: Final = text("""
+    insert into doubts (id, conclusion_id, element_id, source_id, since)
+    select distinct on (input.id) input.*
+    from jsonb_to_recordset(cast(:rows as jsonb)) as input (
+      id uuid, conclusion_id uuid, element_id uuid, source_id uuid, since timestamptz)
+    order by input.id
+    on conflict (id) do update set since = excluded.since, resolved_at = null, evaluated_at = null
+    where doubts.resolved_at is not null
+""")
+_CITING: Final = text("""
+    with recursive citing (element_id, conclusion_id) as (
+      select cited_id, conclusion_id from citations where cited_id = any(cast(:ids as uuid[]))
+      union
+      select citing.element_id, citations.conclusion_id
+      from citing join citations on citations.cited_id = citing.conclusion_id
+    )
+    select element_id, conclusion_id from citing
+""")
 
 
-_CLOSE: Final = _update_by_ids(resolved_at=func.clock_timestamp())
-_MARK_EVALUATED: Final = _update_by_ids(evaluated_at=func.clock_timestamp())
-
-
-def _doubt_row(conclusion_id: UUID, element_id: UUID, source_id: UUID) -> dict[str, str]:
+def _doubt_row(conclusion_id: UUID, element_id: UUID, source_id: UUID) -> dict[str, Any]:
     return {
-        "id": str(ids.doubt_id(conclusion_id, element_id, source_id)),
-        "conclusion_id": str(conclusion_id),
-        "element_id": str(element_id),
-        "source_id": str(source_id),
+        "id": ids.doubt_id(conclusion_id, element_id, source_id),
+        "conclusion_id": conclusion_id,
+        "element_id": element_id,
+        "source_id": source_id,
     }
-
-
-_COLUMNS: Final = ("id", "conclusion_id", "element_id", "source_id")
-_INPUT_ROWS: Final = (
-    func.jsonb_to_recordset(bindparam("rows", type_=JSONB))
-    .table_valued(
-        *(column(name, Uuid) for name in _COLUMNS), column("since", DateTime(timezone=True))
-    )
-    .render_derived(name="input", with_types=True)
-)
-_EARLIER_DOUBT: Final = aliased(Doubt)
-_RELIES_ON_SOURCE: Final = or_(
-    GraphNode.created_at < Source.retracted_at,
-    Source.id == bindparam("because_of", type_=Uuid()),
-    exists().where(_EARLIER_DOUBT.id == _INPUT_ROWS.c.id),
-)
-"""Whether a conclusion relies on a source.
-
-It does if it was made before the retraction or its propagation, or was in doubt because of the source before.
-"""
-
-
-def _open_doubts(rows: Select[*tuple[Any, ...]]) -> Insert:
-    """Insert statement for rows of `_COLUMNS` and `since`. A doubt that is open is not changed."""
-    # The table instead of the class: the values come from `rows`.
-    statement = insert(cast("Table", Doubt.__table__))
-    statement = statement.from_select([*_COLUMNS, "since"], rows.order_by(_INPUT_ROWS.c.id))
-    return statement.on_conflict_do_update(
-        index_elements=[Doubt.id],
-        set_={"since": statement.excluded.since, "resolved_at": None, "evaluated_at": None},
-        where=Doubt.resolved_at.is_not(None),
-    )
-
-
-_INPUT_COLUMNS: Final = tuple(_INPUT_ROWS.c[name] for name in _COLUMNS)
-_OPEN: Final = _open_doubts(
-    select(*_INPUT_COLUMNS, func.clock_timestamp())
-    .join(GraphNode, GraphNode.id == _INPUT_ROWS.c.conclusion_id)
-    .join(Source, Source.id == _INPUT_ROWS.c.source_id)
-    .where(_RELIES_ON_SOURCE)
-)
-_TRANSFER: Final = _open_doubts(
-    select(*_INPUT_COLUMNS, _INPUT_ROWS.c.since).ext(distinct_on(_INPUT_ROWS.c.id))
-)
 
 
 def _invalidations(claims_by_element: Mapping[UUID, ElementClaims]) -> Invalidations:
@@ -308,16 +277,7 @@ async def _citing_conclusions(
     current_ids = {
         old_id: element_id for element_id, old_ids in earlier_ids.items() for old_id in old_ids
     }
-    direct = (
-        select(Citation.cited_id.label("element_id"), Citation.conclusion_id.label("conclusion"))
-        .where(Citation.cited_id == any_(uuid_array([*element_ids, *current_ids])))
-        .cte("resting", recursive=True)
-    )
-    indirect = select(direct.c.element_id, Citation.conclusion_id).join(
-        direct, Citation.cited_id == direct.c.conclusion
-    )
-    citing = direct.union(indirect)
-    rows = await session.execute(select(citing.c.element_id, citing.c.conclusion))
+    rows = await session.execute(_CITING, {"ids": [*element_ids, *current_ids]})
     return sorted(
-        {(current_ids.get(row.element_id, row.element_id), row.conclusion) for row in rows}
+        {(current_ids.get(row.element_id, row.element_id), row.conclusion_id) for row in rows}
     )

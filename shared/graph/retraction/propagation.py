@@ -5,8 +5,7 @@ Before the first batch it waits for all writers of evidence: what they wrote is 
 retraction.
 """
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
 from typing import Final
 from uuid import UUID
 
@@ -20,6 +19,7 @@ from shared.graph.conclusions import citation_index
 from shared.graph.projection import (
     EDGES,
     NODES,
+    ElementClaims,
     ElementKind,
     load_claims,
     lock_elements,
@@ -32,21 +32,6 @@ from shared.graph.scope import GraphScope, take_exclusive_retraction_lock
 
 BATCH_SIZE: Final = 500
 """Rows of evidence per batch. Their elements are locked for the duration of a batch."""
-
-
-@dataclass(frozen=True)
-class _Elements:
-    nodes: frozenset[UUID] = frozenset()
-    edges: frozenset[UUID] = frozenset()
-
-    def __or__(self, other: "_Elements") -> "_Elements":
-        return _Elements(self.nodes | other.nodes, self.edges | other.edges)
-
-    def __sub__(self, other: "_Elements") -> "_Elements":
-        return _Elements(self.nodes - other.nodes, self.edges - other.edges)
-
-    def __bool__(self) -> bool:
-        return bool(self.nodes or self.edges)
 
 
 async def propagate_retractions(database: Database, *, at_once: int = BATCH_SIZE) -> None:
@@ -67,7 +52,8 @@ async def _run_step(database: Database, at_once: int) -> bool:
         )
         if retraction is None:
             return False
-        scope = await _load_scope(session, retraction.agent_id)
+        agent = await session.get_one(Agent, retraction.agent_id)
+        scope = GraphScope(agent.owner_id, agent.id)
         source = await session.scalar(
             select(RetractedSource)
             .where(RetractedSource.retraction_id == retraction.id, RetractedSource.is_due)
@@ -81,11 +67,6 @@ async def _run_step(database: Database, at_once: int) -> bool:
         else:
             await _propagate_batch(session, scope, source, source.through, at_once)
         return True
-
-
-async def _load_scope(session: AsyncSession, agent_id: UUID) -> GraphScope:
-    owner = (await session.scalars(select(Agent.owner_id).where(Agent.id == agent_id))).one()
-    return GraphScope(owner, agent_id)
 
 
 async def _wait_for_writers(
@@ -115,45 +96,30 @@ async def _propagate_batch(
     if evidence_ids:
         await shared_write_lock(session, scope.agent_id)
         await take_exclusive_retraction_lock(session, scope.agent_id)
-        await _reproject(
-            session, scope, await _lock_elements(session, evidence_ids), source.source_id
-        )
+        element_ids = await _lock_elements(session, evidence_ids)
+        projections = await reproject_nodes(session, scope, element_ids)
+        projections |= await reproject_edges(session, scope, element_ids)
+        claims = {element_id: projection.claims for element_id, projection in projections.items()}
+        await doubts.reevaluate_doubts(session, claims, because_of=source.source_id)
         source.through = evidence_ids[-1]
     source.is_due = len(evidence_ids) == at_once
 
 
-async def _reproject(
-    session: AsyncSession, scope: GraphScope, elements: _Elements, source_id: UUID
-) -> None:
-    projections = await reproject_nodes(session, scope, elements.nodes)
-    projections |= await reproject_edges(session, scope, elements.edges)
-    claims = {element_id: projection.claims for element_id, projection in projections.items()}
-    await doubts.reevaluate_doubts(session, claims, because_of=source_id)
-
-
-async def _lock_elements(session: AsyncSession, evidence_ids: Collection[UUID]) -> _Elements:
+async def _lock_elements(session: AsyncSession, evidence_ids: Collection[UUID]) -> set[UUID]:
     """Lock the elements of the evidence, nodes before edges and each in id order, which prevents deadlocks.
 
-    Checks again after locking: an element can have been merged into another one meanwhile.
+    Checks again after locking: an element can have been merged into another one meanwhile. Returns their ids.
     """
-    locked = _Elements()
-    while new := await _elements_of(session, evidence_ids) - locked:
-        await lock_elements(session, NODES, new.nodes)
-        await lock_elements(session, EDGES, new.edges)
-        locked |= new
-    return await _elements_of(session, evidence_ids)
-
-
-async def _elements_of(session: AsyncSession, evidence_ids: Collection[UUID]) -> _Elements:
-    rows = (
-        await session.execute(
-            select(Evidence.node_id, Evidence.edge_id).where(Evidence.id.in_(evidence_ids))
-        )
-    ).all()
-    return _Elements(
-        frozenset(row.node_id for row in rows if row.node_id is not None),
-        frozenset(row.edge_id for row in rows if row.edge_id is not None),
-    )
+    statement = select(Evidence.node_id, Evidence.edge_id).where(Evidence.id.in_(evidence_ids))
+    locked = set[UUID]()
+    while True:
+        rows = await session.execute(statement)
+        element_ids = {element_id for row in rows for element_id in row if element_id is not None}
+        if element_ids <= locked:
+            return element_ids
+        for kind in (NODES, EDGES):
+            await lock_elements(session, kind, element_ids - locked)
+        locked |= element_ids
 
 
 async def _finish(session: AsyncSession, scope: GraphScope, retraction: Retraction) -> None:
@@ -172,15 +138,6 @@ async def _finish(session: AsyncSession, scope: GraphScope, retraction: Retracti
     retraction.due_at = None
 
 
-@dataclass(frozen=True)
-class _UpdatedElements:
-    """Elements of one agent that were written to after they came into doubt."""
-
-    scope: GraphScope
-    nodes: Sequence[UUID]
-    edges: Sequence[UUID]
-
-
 async def resolve_doubts(database: Database, *, at_once: int = BATCH_SIZE) -> None:
     """Resolve doubts that new evidence makes unfounded, and notify the owners. Raises TransientError: retry it then."""
     while await _resolve_batch(database, at_once):
@@ -190,32 +147,23 @@ async def resolve_doubts(database: Database, *, at_once: int = BATCH_SIZE) -> No
 async def _resolve_batch(database: Database, at_once: int) -> bool:
     """Returns False if no element in doubt was written to."""
     async with database.transaction() as session:
-        updated = await _find_updated(session, at_once)
-        if updated is None:
+        updated = [
+            row
+            for kind in (NODES, EDGES)
+            for row in await session.execute(_updated_since_doubt(kind).limit(at_once))
+        ]
+        if not updated:
             return False
-        await shared_write_lock(session, updated.scope.agent_id)
-        node_ids = await lock_elements(session, NODES, updated.nodes)
-        edge_ids = await lock_elements(session, EDGES, updated.edges)
-        claims = await load_claims(session, NODES, node_ids)
-        claims |= await load_claims(session, EDGES, edge_ids)
+        owner_id, agent_id, _ = updated[0]  # those of other agents in another transaction
+        element_ids = [element_id for _, agent, element_id in updated if agent == agent_id]
+        await shared_write_lock(session, agent_id)
+        claims: dict[UUID, ElementClaims] = {}
+        for kind in (NODES, EDGES):
+            locked_ids = await lock_elements(session, kind, element_ids)
+            claims |= await load_claims(session, kind, locked_ids)
         closed_ids = await doubts.resolve_doubts(session, claims)
-        await notices.notify_resolved_doubts(session, updated.scope, closed_ids)
+        await notices.notify_resolved_doubts(session, GraphScope(owner_id, agent_id), closed_ids)
         return True
-
-
-async def _find_updated(session: AsyncSession, at_once: int) -> _UpdatedElements | None:
-    nodes, edges = [
-        (await session.execute(_updated_since_doubt(kind).limit(at_once))).all()
-        for kind in (NODES, EDGES)
-    ]
-    if not nodes and not edges:
-        return None
-    owner_id, agent_id, _ = (nodes or edges)[0]
-    return _UpdatedElements(
-        GraphScope(owner_id, agent_id),
-        [element_id for _, owner_agent_id, element_id in nodes if owner_agent_id == agent_id],
-        [element_id for _, owner_agent_id, element_id in edges if owner_agent_id == agent_id],
-    )
 
 
 def _updated_since_doubt(kind: ElementKind) -> Select[UUID, UUID, UUID]:
