@@ -9,12 +9,12 @@ from collections.abc import Collection, Sequence
 from typing import Final
 from uuid import UUID, uuid4
 
-from sqlalchemy import func, select, update
+from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.tables import RetractedSource, Retraction, Source
 from shared.errors import VigilError
-from shared.graph.scope import GraphScope
+from shared.graph.scope import GraphScope, take_exclusive_retraction_lock
 from shared.workflow.iterations import database_time
 
 FIRST_CURSOR: Final = UUID(int=0)
@@ -34,7 +34,8 @@ async def retract_source(
     already, the existing retraction is returned; versions read since then get a retraction of their own. Raises
     NoSuchSourceError.
     """
-    await _lock_retractions(session, scope)
+    # Two retractions can concern the same source: each must see the other.
+    await take_exclusive_retraction_lock(session, scope.agent_id)
     source_id = _parse_id(reference)
     sources = await _find_sources(session, scope, reference, source_id)
     if not sources:
@@ -68,7 +69,7 @@ async def retract_source(
 
 async def restore_source(session: AsyncSession, scope: GraphScope, retraction_id: UUID) -> bool:
     """Undo a retraction; repeating it has no effect. Returns False if the agent has none of that id."""
-    await _lock_retractions(session, scope)
+    await take_exclusive_retraction_lock(session, scope.agent_id)
     retraction = await session.scalar(
         select(Retraction)
         .where(Retraction.id == retraction_id, Retraction.agent_id == scope.owned_agent_id())
@@ -80,19 +81,15 @@ async def restore_source(session: AsyncSession, scope: GraphScope, retraction_id
     if retraction.restored_at is None:
         retraction.restored_at = retraction.due_at = await database_time(session)
         await session.flush()
-        await _restart_propagation(session, retraction.id)
+        sources = await session.scalars(
+            update(RetractedSource)
+            .where(RetractedSource.retraction_id == retraction_id)
+            .values(is_due=True, through=None)
+            .returning(RetractedSource.source_id)
+            .execution_options(synchronize_session=False)
+        )
+        await _update_sources(session, sources.all())
     return True
-
-
-async def _restart_propagation(session: AsyncSession, retraction_id: UUID) -> None:
-    sources = await session.scalars(
-        update(RetractedSource)
-        .where(RetractedSource.retraction_id == retraction_id)
-        .values(is_due=True, through=None)
-        .returning(RetractedSource.source_id)
-        .execution_options(synchronize_session=False)
-    )
-    await _update_sources(session, sources.all())
 
 
 async def _update_sources(session: AsyncSession, source_ids: Sequence[UUID]) -> None:
@@ -142,12 +139,6 @@ async def _active_retractions(
         .where(RetractedSource.source_id.in_(sources), is_of_kind, Retraction.restored_at.is_(None))
     )
     return {row.source_id: row.id for row in rows}
-
-
-async def _lock_retractions(session: AsyncSession, scope: GraphScope) -> None:
-    """Two retractions can concern the same source: each must see the other."""
-    lock_key = func.hashtextextended(f"retractions {scope.agent_id}", 0)
-    await session.execute(select(func.pg_advisory_xact_lock(lock_key)))
 
 
 def _parse_id(reference: str) -> UUID | None:
