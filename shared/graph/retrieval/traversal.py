@@ -5,7 +5,7 @@ Loads only ids and ends of edges; properties are loaded for the elements that wi
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from shared.database.statements import (
@@ -35,55 +35,33 @@ async def incident_edges(
     """At most `limit` edges that start or end at `ids`, the most recently updated first, shared among the nodes."""
     if not ids:
         return []
-    rows = await _INCIDENT_EDGES.tuples(session, _incident_params(scope, ids, limit))
-    return list(map(Link._make, rows))
+    query = incident_query(scope, ids, limit)
+    return list(map(Link._make, await query.statement.tuples(session, query.params)))
 
 
 def incident_query(scope: GraphScope, ids: Collection[UUID], limit: int) -> BoundQuery[list[Link]]:
     """The statement of `incident_edges`."""
-    params = _incident_params(scope, ids, limit)
+    share = max(MIN_EDGES_PER_NODE, -(-limit // max(len(ids), 1)))
+    params = {**scope.sql_params, "ids": uuid_array(ids), "share": share, "most": limit}
     return BoundQuery(_INCIDENT_EDGES, params, lambda rows: list(map(Link._make, rows)))
 
 
-def _incident_params(scope: GraphScope, ids: Collection[UUID], limit: int) -> dict[str, Any]:
-    share = max(MIN_EDGES_PER_NODE, -(-limit // max(len(ids), 1)))
-    return {**scope.sql_params, "ids": uuid_array(ids), "share": share, "most": limit}
-
-
 async def edges_between(
-    session: InTransaction,
-    scope: GraphScope,
-    some: Collection[UUID],
-    others: Collection[UUID],
-    limit: int,
-) -> list[Link]:
-    """Edges from one of `some` to one of `others`, the most recently updated first, however many edges these have."""
-    return await _links(
-        session, scope, _EDGES_BETWEEN, limit, some=uuid_array(some), others=uuid_array(others)
-    )
-
-
-async def edges_between_either_way(
-    session: InTransaction,
-    scope: GraphScope,
-    some: Collection[UUID],
-    others: Collection[UUID],
-    limit: int,
-) -> list[Link]:
-    """Like `edges_between`, in both directions; `some` and `others` are disjoint."""
-    return await _links(
-        session, scope, _EDGES_EITHER_WAY, limit, some=uuid_array(some), others=uuid_array(others)
-    )
-
-
-async def _links(
     session: Executor,
     scope: GraphScope,
-    statement: CompiledStatement,
+    some: Collection[UUID],
+    others: Collection[UUID],
     limit: int,
-    **values: Any,
+    *,
+    either_way: bool = False,
 ) -> list[Link]:
-    rows = await statement.tuples(session, {**scope.sql_params, **values, "most": limit})
+    """Edges from one of `some` to one of `others`, the most recently updated first, however many edges these have.
+
+    `either_way` adds those in the other direction; then `some` and `others` are disjoint.
+    """
+    statement = _EDGES_EITHER_WAY if either_way else _EDGES_BETWEEN
+    values = {"some": uuid_array(some), "others": uuid_array(others), "most": limit}
+    rows = await statement.tuples(session, {**scope.sql_params, **values})
     return list(map(Link._make, rows))
 
 
@@ -136,9 +114,6 @@ _MAX_EDGES_FOLLOWED: Final = 200
 _MAX_MEETING_EDGES: Final = 1_000
 """Edges that may join the nodes reached from both ends."""
 
-DirectedLink = tuple[Link, UUID, UUID]
-"""An edge, and its ends in the direction of travel."""
-
 
 @dataclass(frozen=True)
 class Path:
@@ -184,8 +159,8 @@ async def shortest_paths(
     """
     forward, backward, visited = _Frontier(start), _Frontier(goal), {start, goal}
     for length in range(1, MAX_PATH_EDGES + 1):
-        links = await edges_between_either_way(
-            session, scope, forward.reached, backward.reached, _MAX_MEETING_EDGES
+        links = await edges_between(
+            session, scope, forward.reached, backward.reached, _MAX_MEETING_EDGES, either_way=True
         )
         paths = _join_paths(forward, backward, links)
         if paths or length == MAX_PATH_EDGES:
@@ -212,7 +187,8 @@ def _join_paths(forward: _Frontier, backward: _Frontier, edges: Iterable[Link]) 
     ]
 
 
-def _both_directions(edges: Iterable[Link]) -> Iterator[DirectedLink]:
+def _both_directions(edges: Iterable[Link]) -> Iterator[tuple[Link, UUID, UUID]]:
+    """Each edge with its ends in the direction of travel."""
     for edge in edges:
         yield edge, edge.source_id, edge.target_id
         yield edge, edge.target_id, edge.source_id
