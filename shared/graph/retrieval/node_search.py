@@ -4,11 +4,11 @@ The SQL is handwritten because building a statement with SQLAlchemy takes longer
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import IntEnum
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import compress
 from typing import Any, Final
 from uuid import UUID
@@ -81,19 +81,12 @@ def all_words_query(words: Sequence[str]) -> ColumnElement[str]:
     return func.to_tsquery("simple", joined, type_=TSQUERY)
 
 
-def term_params(terms: SearchTerms) -> dict[str, Any]:
-    """Bind parameters for the words of the search."""
+def _term_params(terms: SearchTerms, selective: SelectiveTerms) -> dict[str, Any]:
+    common = [word for word in terms.words if word not in selective.in_properties]
     return {
         "whole": terms.whole,
         "patterns": _like_patterns(terms.words),
         "all_words": " & ".join(map(_quote_term, terms.words)),
-    }
-
-
-def selective_term_params(terms: SearchTerms, selective: SelectiveTerms) -> dict[str, Any]:
-    """Bind parameters for the selective words."""
-    common = [word for word in terms.words if word not in selective.in_properties]
-    return {
         "any_in_names": " | ".join(map(_quote_term, selective.in_names)),
         "any_begins": " | ".join(map(_prefix_term, selective.prefixes)),
         "any_in_properties": " | ".join(map(_quote_term, selective.in_properties)),
@@ -204,16 +197,9 @@ def rank_candidates(
     newest = sorted(
         best.values(), key=lambda candidate: (-candidate.updated_at.timestamp(), candidate.id)
     )
-    return (
-        newest
-        if terms is None
-        else sorted(newest, key=lambda candidate: _rank_key(candidate, terms))
-    )
-
-
-def holds_any(name: str, words: Collection[str]) -> bool:
-    lower_name = name.lower()
-    return any(word in lower_name for word in words)
+    if terms is None:
+        return newest
+    return sorted(newest, key=lambda candidate: _rank_key(candidate, terms))
 
 
 def _rank_key(candidate: Candidate, terms: SearchTerms) -> tuple[bool, int, int, int]:
@@ -293,12 +279,6 @@ def order_by_ids(candidates: Sequence[Candidate], ids: Sequence[UUID]) -> list[C
     return sorted(ranked, key=lambda candidate: candidate.rank)[:MAX_NEAR_NODES]
 
 
-AMONG_IDS_SQL: Final = (
-    f"select id, name, updated_at from graph_nodes where agent_id = {{agent}} and {IS_SUPPORTED_SQL}{{of_types}}"
-    " and id = any(cast(:near_ids as uuid[]))"
-)
-"""Has the columns of the other strategies."""
-
 _OWN_VECTORS: Final = f"agent_id = {OWNED_AGENT_ID_SQL} and model = :model"
 _DISTANCE_SQL: Final = f"<=> cast(cast(:vector as real[]) as vector({DIMENSIONS}))"
 _SCAN_ON: Final = CompiledStatement("set local hnsw.iterative_scan = relaxed_order")
@@ -357,55 +337,40 @@ async def search_nodes(
     session: InTransaction, scope: GraphScope, criteria: SearchCriteria, limit: int
 ) -> SearchResult:
     """Search nodes: at most `limit`, by match quality and then by last update."""
+    find = partial(_candidates, session, scope, criteria)
     terms = parse_terms(criteria.text or "")
+    common: Sequence[str] = ()
     if terms is None:
-        strategies = [(MatchStrategy.NEWEST, _GIVEN if criteria.ids else _NEWEST)]
-        candidates = await _candidates(session, scope, criteria, strategies, {})
-        return _to_result(rank_candidates(candidates), limit)
-    values = term_params(terms)
-    if criteria.ids:
-        candidates = await _candidates(
-            session, scope, criteria, [(MatchStrategy.NEWEST, _GIVEN_THAT_HOLD)], values
-        )
-        return _to_result(rank_candidates(candidates, terms), limit)
-    selective = await select_terms(session, scope, terms)
-    values |= selective_term_params(terms, selective)
-    candidates = await _candidates(
-        session, scope, criteria, list(_match_strategies(terms, selective)), values
+        candidates = await find([(MatchStrategy.NEWEST, _GIVEN if criteria.ids else _NEWEST)], {})
+    elif criteria.ids:
+        patterns = {"patterns": _like_patterns(terms.words)}
+        candidates = await find([(MatchStrategy.NEWEST, _GIVEN_THAT_HOLD)], patterns)
+    else:
+        selective = await select_terms(session, scope, terms)
+        common = selective.common
+        values = _term_params(terms, selective)
+        candidates = await find(_match_strategies(terms, selective), values)
+        if _may_be_misspelled(candidates, selective) and await has_few_similar_names(
+            session, scope, terms
+        ):
+            similar = _index_lookup_sql(_SIMILAR_NAME, by_agent=not selective.owns_many)
+            candidates += await find([(MatchStrategy.ALIKE, similar)], values)
+        if criteria.near is not None:
+            ids = await nearest_nodes(session, scope, criteria.near)
+            nearest = await find([(MatchStrategy.NEAR, _GIVEN)], {"ids": ids})
+            candidates += order_by_ids(nearest, ids)
+    ranked = rank_candidates(candidates, terms)
+    return SearchResult(
+        [candidate.id for candidate in ranked[:limit]], len(ranked) <= limit, common
     )
-    if _may_be_misspelled(candidates, selective) and await has_few_similar_names(
-        session, scope, terms
-    ):
-        strategies = [
-            (
-                MatchStrategy.ALIKE,
-                _index_lookup_sql(_SIMILAR_NAME, by_agent=not selective.owns_many),
-            )
-        ]
-        candidates += await _candidates(session, scope, criteria, strategies, values)
-    if criteria.near is not None:
-        ids = await nearest_nodes(session, scope, criteria.near)
-        near_candidates = await _candidates(
-            session, scope, criteria, [(MatchStrategy.NEAR, AMONG_IDS_SQL)], {"near_ids": ids}
-        )
-        candidates += order_by_ids(near_candidates, ids)
-    return _to_result(rank_candidates(candidates, terms), limit, selective.common)
 
 
 def _may_be_misspelled(candidates: Sequence[Candidate], selective: SelectiveTerms) -> bool:
     """No name contains a selective word of the text, and no properties contain all words."""
     return bool(selective.in_names) and not any(
         candidate.strategy == MatchStrategy.ALL_IN_PROPERTIES
-        or holds_any(candidate.name, selective.in_names)
+        or any(word in candidate.name.lower() for word in selective.in_names)
         for candidate in candidates
-    )
-
-
-def _to_result(
-    candidates: Sequence[Candidate], limit: int, common: Sequence[str] = ()
-) -> SearchResult:
-    return SearchResult(
-        [candidate.id for candidate in candidates[:limit]], len(candidates) <= limit, common
     )
 
 
@@ -413,7 +378,7 @@ async def _candidates(
     session: InTransaction,
     scope: GraphScope,
     criteria: SearchCriteria,
-    strategies: Sequence[tuple[MatchStrategy, str]],
+    strategies: Iterable[tuple[MatchStrategy, str]],
     values: Mapping[str, Any],
 ) -> list[Candidate]:
     """Run the strategies in order until there are enough candidates: the best and cheapest come first."""
@@ -427,11 +392,11 @@ async def _candidates(
         session,
         {
             **scope.sql_params,
-            **values,
             "ids": list(criteria.ids),
             "types": list(criteria.types),
             "since": criteria.updated_since,
             "as_of": criteria.as_of,
+            **values,
         },
     )
     return [Candidate(*row) for row in rows]
@@ -442,7 +407,7 @@ def _statement(
     strategies: tuple[tuple[MatchStrategy, str], ...], *, of_types: bool, since: bool, as_of: bool
 ) -> CompiledStatement:
     newest = (_NEWEST_OF_TYPES if of_types else _NEWEST_OF_ALL).format(
-        agent=OWNED_AGENT_ID_SQL, since=_SINCE if since else ""
+        since=_SINCE if since else ""
     )
     branches = [
         f"(select *, {int(strategy)} as way from ({strategy_sql}) found)"
@@ -453,9 +418,8 @@ def _statement(
         f" where true{_SINCE if since else ''}{_AS_OF if as_of else ''}"
         f" limit {MAX_CANDIDATES}"
     )
-    of_types_sql = _OF_TYPES if of_types else ""
     return CompiledStatement(
-        statement.format(agent=OWNED_AGENT_ID_SQL, of_types=of_types_sql, newest=newest)
+        statement.format(of_types=_OF_TYPES if of_types else "", newest=newest)
     )
 
 
@@ -484,10 +448,11 @@ def _index_lookup_sql(condition: str, *, by_agent: bool = True) -> str:
     """`by_agent` makes the index filter by agent, too."""
     # Planned without the limit, so that PostgreSQL uses the index, but fetched only as far as needed. With the limit
     # inside, PostgreSQL sometimes prefers to scan the table until it has enough rows.
+    of_agent = f"agent_id = {OWNED_AGENT_ID_SQL} and " if by_agent else ""
     return (
         "with found as materialized (select id, name, updated_at, agent_id from graph_nodes"
-        f" where {'agent_id = {agent} and ' if by_agent else ''}{condition} and {IS_SUPPORTED_SQL}{{of_types}})"
-        f" select id, name, updated_at from found where agent_id = {{agent}} limit {MAX_CANDIDATES}"
+        f" where {of_agent}{condition} and {IS_SUPPORTED_SQL}{{of_types}})"
+        f" select id, name, updated_at from found where agent_id = {OWNED_AGENT_ID_SQL} limit {MAX_CANDIDATES}"
     )
 
 
@@ -511,13 +476,13 @@ _SIMILAR_NAME: Final = "name %> :whole"
 
 _OF_TYPES: Final = " and type = any(cast(:types as text[]))"
 _NEWEST_OF_ALL: Final = (
-    f"select * from graph_nodes where agent_id = {{agent}} and {IS_SUPPORTED_SQL}{{since}}"
+    f"select * from graph_nodes where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL}{{since}}"
     f" order by updated_at desc limit {MAX_CANDIDATES}"
 )
 # A lateral join per type: each type is a separate range of the index.
 _NEWEST_OF_TYPES: Final = (
     "select newest.* from unnest(cast(:types as text[])) given (type) cross join lateral"
-    f" (select * from graph_nodes where agent_id = {{agent}} and {IS_SUPPORTED_SQL}"
+    f" (select * from graph_nodes where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL}"
     " and graph_nodes.type = given.type{since}"
     f" order by updated_at desc limit {MAX_CANDIDATES}) newest"
     f" order by updated_at desc limit {MAX_CANDIDATES}"
@@ -530,7 +495,7 @@ _NEWEST_THAT_TELL: Final = (
     f" where properties::text ilike any({_patterns_sql('common_in_properties')})"
 )
 _GIVEN: Final = (
-    f"{_SHOWN} graph_nodes where agent_id = {{agent}} and {IS_SUPPORTED_SQL}{{of_types}}"
+    f"{_SHOWN} graph_nodes where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL}{{of_types}}"
     " and id = any(cast(:ids as uuid[]))"
 )
 _GIVEN_THAT_HOLD: Final = (
