@@ -10,7 +10,7 @@ these nodes meanwhile, one further call of at most MAX_BATCH_TEXTS texts is made
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from operator import itemgetter
 from typing import Any, Final, TypeVar
@@ -123,12 +123,8 @@ class EmbeddingBatch:
     def halves(self) -> Sequence["EmbeddingBatch"]:
         """Both halves in order; empty for a single node."""
         middle = len(self.nodes) // 2
-        if not middle:
-            return ()
-        return [
-            EmbeddingBatch(self.scope, self.model, half)
-            for half in (self.nodes[:middle], self.nodes[middle:])
-        ]
+        parts = (self.nodes[:middle], self.nodes[middle:]) if middle else ()
+        return [replace(self, nodes=part) for part in parts]
 
     async def store(self, session: AsyncSession, vectors: Sequence[Vector]) -> None:
         """Store the vectors, one per node. Nodes that were deleted meanwhile are skipped."""
@@ -155,23 +151,17 @@ class EmbeddingBatch:
             await session.execute(_STORE, sorted(rows, key=itemgetter("node_id")))
 
 
+@dataclass
 class Sweep:
     """One pass through the agent's nodes, starting where the last one ended."""
 
-    def __init__(
-        self,
-        scope: GraphScope,
-        model: str,
-        batches: Sequence[EmbeddingBatch],
-        start: tuple[str, *SweepPosition],
-        end_position: SweepPosition | None,
-    ) -> None:
-        """`start` is the stored model and position; `end_position` is where this sweep ends, None for nowhere."""
-        self.batches = batches
-        self._scope = scope
-        self._model = model
-        self._end_position = end_position
-        self._known_positions = [start]
+    scope: GraphScope
+    model: str
+    batches: Sequence[EmbeddingBatch]
+    end_position: SweepPosition | None
+    """Where it ends; None for nowhere."""
+    known_positions: list[tuple[str, *SweepPosition]]
+    """The position before it and those that it has stored, each with its model."""
 
     async def store(
         self, batch: EmbeddingBatch, session: AsyncSession, vectors: Sequence[Vector]
@@ -183,22 +173,22 @@ class Sweep:
 
     async def end(self, session: AsyncSession) -> None:
         """Record that all batches are stored."""
-        await self._store_position(session, self._end_position)
+        await self._store_position(session, self.end_position)
 
     async def _store_position(self, session: AsyncSession, position: SweepPosition | None) -> None:
         """Store the position, unless another process has changed it since, to advance or to rewind the sweep."""
-        if position is None or (self._model, *position) in self._known_positions:
+        if position is None or (self.model, *position) in self.known_positions:
             return
-        values = {"model": self._model, "through_at": position[0], "through_id": position[1]}
+        values = {"model": self.model, "through_at": position[0], "through_id": position[1]}
         current = tuple_(EmbeddingSweep.model, EmbeddingSweep.through_at, EmbeddingSweep.through_id)
         await session.execute(
             insert(EmbeddingSweep)
-            .values(agent_id=self._scope.agent_id, **values)
+            .values(agent_id=self.scope.agent_id, **values)
             .on_conflict_do_update(
-                index_elements=["agent_id"], set_=values, where=current.in_(self._known_positions)
+                index_elements=["agent_id"], set_=values, where=current.in_(self.known_positions)
             )
         )
-        self._known_positions.append((self._model, *position))
+        self.known_positions.append((self.model, *position))
 
 
 async def plan_step_batches(
@@ -218,7 +208,7 @@ async def plan_step_batches(
         for chunk in _chunk(params["own"])
         for batch in _batches(
             scope,
-            embedding_search,
+            embedding_search.model,
             [rows_by_id[node_id] for node_id in chunk if node_id in rows_by_id],
         )
     ]
@@ -230,18 +220,15 @@ async def plan_sweep(
     """The next sweep over the agent's other nodes; None if the server has no pgvector."""
     if not await pgvector.is_installed(session):
         return None
-    start = await _load_position(session, scope, embedding_search)
-    model, updated_at, node_id = start
-    if model != embedding_search.model:
-        updated_at, node_id = _BEGINNING
+    model = embedding_search.model
+    last = await session.get(EmbeddingSweep, scope.agent_id)
+    start = (last.model, last.through_at, last.through_id) if last else (model, *_BEGINNING)
+    updated_at, node_id = start[1:] if start[0] == model else _BEGINNING
     params = {**scope.sql_params, "at": updated_at, "last": node_id, "most": MAX_SWEEP_NODES}
     rows = (await session.execute(_SWEEP, params)).all()
-    end_position = max(
-        (position for row in rows if (position := _row_position(row)) is not None), default=None
-    )
-    return Sweep(
-        scope, embedding_search.model, _batches(scope, embedding_search, rows), start, end_position
-    )
+    positions = [position for row in rows if (position := _row_position(row)) is not None]
+    end_position = max(positions, default=None)
+    return Sweep(scope, model, _batches(scope, model, rows), end_position, [start])
 
 
 async def rewind_sweep(session: AsyncSession, scope: GraphScope, node_ids: Sequence[UUID]) -> None:
@@ -260,38 +247,25 @@ async def rewind_sweep(session: AsyncSession, scope: GraphScope, node_ids: Seque
     )
 
 
-async def _load_position(
-    session: AsyncSession, scope: GraphScope, embedding_search: EmbeddingSearch
-) -> tuple[str, *SweepPosition]:
-    """The stored sweep position and its model."""
-    sweep = await session.get(EmbeddingSweep, scope.agent_id)
-    if sweep is None:
-        return embedding_search.model, *_BEGINNING
-    return sweep.model, sweep.through_at, sweep.through_id
-
-
 def _row_position(row: Row[Any]) -> SweepPosition | None:
     return (row.updated_at, row.id) if row.is_settled else None
 
 
-def _batches(
-    scope: GraphScope, embedding_search: EmbeddingSearch, rows: Sequence[Row[Any]]
-) -> Sequence[EmbeddingBatch]:
-    nodes = [node for row in rows if (node := _stale_node(row, embedding_search)) is not None]
-    return [EmbeddingBatch(scope, embedding_search.model, chunk) for chunk in _chunk(nodes)]
+def _batches(scope: GraphScope, model: str, rows: Sequence[Row[Any]]) -> Sequence[EmbeddingBatch]:
+    """Batches of the nodes whose embedding is missing or out of date."""
+    stale_nodes = []
+    for row in rows:
+        text_of_node = embedding_text(row.type, row.name, row.properties)
+        node = _Node(row.id, text_of_node, _row_position(row))
+        if row.model != model or row.text_sha256 != node.sha256:
+            stale_nodes.append(node)
+    return [EmbeddingBatch(scope, model, chunk) for chunk in _chunk(stale_nodes)]
 
 
 def _chunk(items: Sequence[T]) -> Sequence[Sequence[T]]:
     return [
         items[start : start + MAX_BATCH_TEXTS] for start in range(0, len(items), MAX_BATCH_TEXTS)
     ]
-
-
-def _stale_node(row: Row[Any], embedding_search: EmbeddingSearch) -> _Node | None:
-    """None if its embedding is up to date."""
-    node = _Node(row.id, embedding_text(row.type, row.name, row.properties), _row_position(row))
-    is_fresh = row.model == embedding_search.model and row.text_sha256 == node.sha256
-    return None if is_fresh else node
 
 
 _NODES: Final = (
