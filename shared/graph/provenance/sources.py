@@ -182,9 +182,16 @@ def _page_cache(session: InTransaction, scope: GraphScope) -> dict[str, CachedVe
 
 
 def _as_cached(pages: Sequence[Page], requested: Sequence[str]) -> dict[str, CachedVersions]:
+    """The versions by requested URL, of exactly this URL if there are any."""
     now = time.monotonic()
-    versions_by_url = _group_by_url(pages, requested)
-    return {url: CachedVersions(versions, now) for url, versions in versions_by_url.items()}
+    cached: dict[str, CachedVersions] = {}
+    for url in requested:
+        versions = [page for page in pages if page.url == url] or [
+            page for page in pages if normalize_url(page.url) == normalize_url(url)
+        ]
+        if versions:
+            cached[url] = CachedVersions(versions, now)
+    return cached
 
 
 async def list_recent_urls(session: InTransaction, scope: GraphScope, limit: int) -> list[str]:
@@ -208,15 +215,6 @@ def normalize_url(url: str) -> str:
     except ValueError:
         return url
     return urlunsplit((scheme.lower(), host.lower(), path.rstrip("/"), query, ""))
-
-
-def _group_by_url(pages: Sequence[Page], requested: Sequence[str]) -> dict[str, list[Page]]:
-    versions_by_url = {
-        url: [page for page in pages if page.url == url]
-        or [page for page in pages if normalize_url(page.url) == normalize_url(url)]
-        for url in requested
-    }
-    return {url: versions for url, versions in versions_by_url.items() if versions}
 
 
 async def _load_pages(session: InTransaction, scope: GraphScope) -> list[Page]:
