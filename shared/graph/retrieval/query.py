@@ -243,9 +243,8 @@ async def query_graph(
     result = await _search(session, scope, criteria, min(limit, MAX_NODES))
     unread = 0
     if neighbours:
-        node_ids, edge_ids, is_all = await _expand(
-            session, scope, result.ids, min(neighbours, MAX_DEPTH)
-        )
+        depth = min(neighbours, MAX_DEPTH)
+        node_ids, edge_ids, is_all = await _expand(session, scope, result.ids, depth)
         nodes, edges, unread = await _load_within_limit(session, scope, node_ids, edge_ids)
     else:
         nodes, edges = await load_with_edges_among(session, scope, result.ids, MAX_EDGES + 1)
@@ -312,24 +311,21 @@ async def _paths_between(session: InTransaction, scope: GraphScope, ends: Sequen
         raise ToolRefusalError("between: give the ids of two different nodes.")
     paths = await traversal.shortest_paths(session, scope, *ends)
     node_ids = dict.fromkeys(node_id for path in paths for node_id in path.nodes) or ends
-    edge_ids = dict.fromkeys(node_id.id for path in paths for node_id in path.edges)
+    edge_ids = dict.fromkeys(edge.id for path in paths for edge in path.edges)
     nodes, edges = await load_elements(session, scope, node_ids, edge_ids)
     loaded_ids = {node["id"] for node in nodes}
-    for end in (node_id for node_id in ends if str(node_id) not in loaded_ids):
-        raise ToolRefusalError(f"between: no such node: {end}; use an id that queryGraph gave.")
+    for end in ends:
+        if str(end) not in loaded_ids:
+            raise ToolRefusalError(f"between: no such node: {end}; use an id that queryGraph gave.")
     path_views = [
         {
             "nodeIds": [str(node_id) for node_id in path.nodes],
-            "edgeIds": [str(node_id.id) for node_id in path.edges],
+            "edgeIds": [str(edge.id) for edge in path.edges],
         }
         for path in paths
     ]
-    cuts = (
-        []
-        if paths
-        else [f"No path of at most {traversal.MAX_PATH_EDGES} edges was found between the two."]
-    )
-    return truncate_response(nodes, edges, cuts, paths=path_views)
+    no_path = f"No path of at most {traversal.MAX_PATH_EDGES} edges was found between the two."
+    return truncate_response(nodes, edges, [] if paths else [no_path], paths=path_views)
 
 
 def _describe_cuts(result: SearchResult) -> list[str]:
