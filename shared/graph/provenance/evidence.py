@@ -1,6 +1,6 @@
 """Evidence: quotes of stored pages, verified word for word before a fact is written."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -86,11 +86,13 @@ async def verify_quotes(
     _refuse_invalid(evidence)
     claims = assign_claims(properties, evidence)
     pages = await sources.find_pages(session, scope, [entry.source_url for entry in evidence])
-    cache = _PageCache(session, scope, pages)
-    return [
-        await _verify_quote(cache, entry, values, f"evidence[{index}]")
-        for index, (entry, values) in enumerate(zip(evidence, claims, strict=True))
-    ]
+    quotes = []
+    for index, (entry, values) in enumerate(zip(evidence, claims, strict=True)):
+        where, versions = f"evidence[{index}]", pages.get(entry.source_url, [])
+        if not versions:
+            raise await _unknown_page_error(session, scope, entry.source_url, where)
+        quotes.append(await _verify_quote(session, entry, values, versions, where))
+    return quotes
 
 
 def assign_claims(properties: Json, evidence: Sequence[EvidenceInput]) -> list[Json]:
@@ -116,57 +118,40 @@ def assign_claims(properties: Json, evidence: Sequence[EvidenceInput]) -> list[J
     ]
 
 
-class _PageCache:
-    """The pages that the evidence names; the text of each is read once."""
-
-    def __init__(
-        self, session: InTransaction, scope: GraphScope, pages: Mapping[str, Sequence[Page]]
-    ) -> None:
-        self._session = session
-        self._scope = scope
-        self._pages = pages
-        self._texts: dict[UUID, str] = {}
-
-    async def versions(self, url: str, where: str) -> list[Page]:
-        """The versions of the page that are not retracted, newest first. Raises ToolRefusalError if there is none."""
-        all_versions = self._pages.get(url, ())
-        if not all_versions:
-            urls = await sources.list_recent_urls(self._session, self._scope, _MAX_URLS_LISTED)
-            listing = "\n".join(urls) or "none: no page has been read yet"
-            raise ToolRefusalError(
-                f"{where}.sourceUrl: no page was read at {url[:_MAX_URL_CHARS]!r}; give the exact address of "
-                f"the page with the quote. Pages that were read:\n{listing}"
-            )
-        versions = [page for page in all_versions if page.retracted_at is None]
-        if not versions:
-            because = (
-                f": {all_versions[0].retraction_reason}"
-                if all_versions[0].retraction_reason
-                else ""
-            )
-            raise ToolRefusalError(
-                f"{where}.sourceUrl: this page is retracted{because}. Nothing can rest on it; use another page that "
-                "says so, or leave the fact out."
-            )
-        return versions[: sources.MAX_VERSIONS]
-
-    async def text(self, page: Page) -> str:
-        if page.id not in self._texts:
-            self._texts[page.id] = await sources.load_text(self._session, page)
-        return self._texts[page.id]
+async def _unknown_page_error(
+    session: InTransaction, scope: GraphScope, url: str, where: str
+) -> ToolRefusalError:
+    urls = await sources.list_recent_urls(session, scope, _MAX_URLS_LISTED)
+    listing = "\n".join(urls) or "none: no page has been read yet"
+    return ToolRefusalError(
+        f"{where}.sourceUrl: no page was read at {url[:_MAX_URL_CHARS]!r}; give the exact address of "
+        f"the page with the quote. Pages that were read:\n{listing}"
+    )
 
 
 async def _verify_quote(
-    cache: _PageCache, entry: EvidenceInput, claims: Json, where: str
+    session: InTransaction,
+    entry: EvidenceInput,
+    claims: Json,
+    versions: Sequence[Page],
+    where: str,
 ) -> VerifiedQuote:
-    versions = await cache.versions(entry.source_url, where)
-    for page in versions:
-        text = await cache.text(page)
+    """Find the quote in one of the versions of the page, which are the newest first."""
+    active = [page for page in versions if page.retracted_at is None][: sources.MAX_VERSIONS]
+    if not active:
+        because = f": {reason}" if (reason := versions[0].retraction_reason) else ""
+        raise ToolRefusalError(
+            f"{where}.sourceUrl: this page is retracted{because}. Nothing can rest on it; use another page that "
+            "says so, or leave the fact out."
+        )
+    texts = []
+    for page in active:
+        text = await sources.load_text(session, page)
         if (span := find_quote(text, entry.quote)) is not None:
             sha256 = integrity.sha256(span.extract(text))
             return VerifiedQuote(page, span, sha256, claims, entry.valid_from, entry.valid_to)
-    texts = [await cache.text(page) for page in versions[:_MAX_PAGES_COMPARED]]
-    nearest = nearest_sentence(texts, entry.quote)
+        texts.append(text)
+    nearest = nearest_sentence(texts[:_MAX_PAGES_COMPARED], entry.quote)
     hint = (
         f"The nearest sentence is: {nearest!r}. Quote word for word"
         if nearest

@@ -204,7 +204,10 @@ async def list_recent_urls(session: InTransaction, scope: GraphScope, limit: int
 async def load_text(session: InTransaction, page: Page) -> str:
     if page.newest_text is not None:
         return page.newest_text
-    text: str | None = await _PAGE_TEXT.value(session, {"of_source": page.id})
+    cache = transaction_cache(session)
+    if (key := (_PAGE_TEXT, page.id)) not in cache:
+        cache[key] = await _PAGE_TEXT.value(session, {"of_source": page.id})
+    text: str | None = cache[key]
     return text or ""
 
 
