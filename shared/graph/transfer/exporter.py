@@ -204,13 +204,13 @@ class GraphContent:
         return self._elements(EdgeLine, loader.EDGES, Kind.EDGE)
 
     async def _elements(
-        self, line_type: type[L], table: RowLoader[NodeRow] | RowLoader[EdgeRow], kind: Kind
+        self, line_type: type[L], rows_of: RowLoader[NodeRow] | RowLoader[EdgeRow], kind: Kind
     ) -> AsyncIterator[Exported[L]]:
-        statement = table.select(self._scope).add_columns(table.table.step_id)
+        statement = rows_of.select(self._scope).add_columns(rows_of.table.step_id)
         async for batch in iterate_batches(
-            self._session, statement, table.order, ELEMENT_BATCH_SIZE
+            self._session, statement, rows_of.order, ELEMENT_BATCH_SIZE
         ):
-            rows = [(table.row(columns), step_id) for *columns, step_id in batch]
+            rows = [(rows_of.row(columns), step_id) for *columns, step_id in batch]
             ids = [row.id for row, _ in rows]
             evidence = await loader.load_evidence(self._session, self._scope, kind, ids)
             earlier_ids = await redirects.earlier_ids(self._session, ids)
