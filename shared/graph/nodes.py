@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Final, cast
 from uuid import UUID
 
 from sqlalchemy import Table, bindparam, select
-from sqlalchemy.dialects.postgresql import insert
 
 from shared.database import ids
 from shared.database.statements import (
@@ -45,13 +44,6 @@ _LOCK_NODE: Final = CompiledStatement(
     # "No key update": writers of edges or evidence share-lock the key and need not wait.
     .with_for_update(of=_NODES, key_share=True)
 )
-# "Do nothing" instead of "do update": see `upsert._insert_element_sql`.
-_INSERT_NODE: Final = CompiledStatement(
-    insert(_NODES).values(agent_id=OWNED_AGENT_ID).on_conflict_do_nothing().returning(_NODES.c.id),
-    columns=("id", "type", "name", "properties", "seal", "iteration_id", "step_id"),
-)
-
-
 _EXISTING: Final = CompiledStatement(
     select(_NODES.c.id).where(is_owned(_NODES.c.agent_id), _NODES.c.id == ANY_OF_IDS)
 )
@@ -155,22 +147,6 @@ async def _write(
 
 class _NameTakenError(Exception):
     """Another transaction has reserved one of the names meanwhile."""
-
-
-async def insert_node(
-    session: InTransaction,
-    scope: GraphScope,
-    *,
-    type_name: str,
-    name: str,
-    properties: Json,
-) -> bool:
-    """Insert a sealed node without evidence; returns False if a node of this type and name exists.
-
-    `name` must be normalized.
-    """
-    columns = new_columns(scope, type_name=type_name, name=name, properties=properties)
-    return await _INSERT_NODE.value(session, columns) is not None
 
 
 def new_columns(scope: GraphScope, *, type_name: str, name: str, properties: Json) -> Json:

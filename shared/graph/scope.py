@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, ScalarSelect, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
-from shared.database.statements import BoundQuery, CompiledStatement, InTransaction
+from shared.database.statements import BoundQuery, CompiledStatement
 from shared.database.tables import Agent, GraphEdge, GraphNode
 
 # "is true" hides the owner from PostgreSQL, which would otherwise, while there are few agents, read all of the owner.
@@ -72,16 +72,11 @@ def is_supported(table: type[GraphNode] | type[GraphEdge]) -> ColumnElement[bool
     return table.unsupported_since.is_(None)
 
 
-async def take_shared_retraction_lock(session: InTransaction, agent_id: UUID) -> None:
-    """Block retractions until the transaction ends, so that a conclusion rests on what was checked.
+def shared_retraction_lock(agent_id: UUID) -> BoundQuery[None]:
+    """Blocks retractions until the transaction ends, so that a conclusion rests on what was checked.
 
     Take this lock before locking any row of the graph.
     """
-    await shared_retraction_lock(agent_id).answer(session)
-
-
-def shared_retraction_lock(agent_id: UUID) -> BoundQuery[None]:
-    """The statement of `take_shared_retraction_lock`."""
     return BoundQuery(_SHARED_LOCK, {"of_agent": agent_id}, lambda _: None)
 
 

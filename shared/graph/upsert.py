@@ -1,6 +1,7 @@
 """Upserts: write evidence of a node or edge and, in the same transaction, the properties that follow from it."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
@@ -171,6 +172,7 @@ class ElementBuffer:
     conclusions wait.
     """
 
+    scope: GraphScope
     lookups: dict[Any, Any] = field(default_factory=dict)
     written_names: dict[tuple[str, str], tuple[UUID, str]] = field(default_factory=dict)
     """By type and key, the node and its name."""
@@ -215,28 +217,23 @@ class ElementBuffer:
             self._ask(
                 trip,
                 _WRITE_FACTS,
-                [*self._nodes, *self._edges],
+                len(self._nodes) + len(self._edges) + len(self._names),
                 sources=uuid_array({row["source_id"] for row in self._evidence}),
                 names=json_text(self._names),
                 evidence=json_text(self._evidence),
             )
             return
-        self._ask(trip, _WRITE_CONCLUSIONS, self._nodes, citations=json_text(self._citations))
-        self._ask(trip, _WRITE_LINKS, self._edges)
+        if self._nodes:
+            citations = json_text(self._citations)
+            self._ask(trip, _WRITE_CONCLUSIONS, len(self._nodes), citations=citations)
+        if self._edges:
+            self._ask(trip, _WRITE_LINKS, len(self._edges))
 
     def _ask(
-        self,
-        trip: RoundTrip,
-        statement: CompiledStatement,
-        elements: Sequence[Mapping[str, Any]],
-        **params: Any,
+        self, trip: RoundTrip, statement: CompiledStatement, expected: int, **params: Any
     ) -> None:
-        if not elements:
-            return
-        expected = len(elements) + len(self._names)
         all_params = {
-            "of_agent": elements[0]["of_agent"],
-            "of_owner": elements[0]["of_owner"],
+            **self.scope.sql_params,
             "nodes": json_text(self._nodes),
             "edges": json_text(self._edges),
             "expected": expected,
@@ -265,6 +262,19 @@ def element_buffer(session: Executor) -> ElementBuffer | None:
     """The buffer of the transaction, if it has one."""
     buffer = session.buffer if isinstance(session, Transaction) else None
     return buffer if isinstance(buffer, ElementBuffer) else None
+
+
+@asynccontextmanager
+async def buffering(session: InTransaction, scope: GraphScope) -> AsyncIterator[ElementBuffer]:
+    """The buffer of the transaction. If it has none: a new one, which is written when the block ends."""
+    if (buffer := element_buffer(session)) is not None:
+        yield buffer
+        return
+    buffer = ElementBuffer(scope)
+    yield buffer
+    trip = RoundTrip()
+    buffer.ask(trip)
+    await trip.make(session)
 
 
 async def write_element(

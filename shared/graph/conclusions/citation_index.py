@@ -4,14 +4,14 @@ The texts are authoritative; rows of `citations` are written with them. Conclusi
 rows and are entered before a retraction is propagated.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 from uuid import UUID
 
 from sqlalchemy import exists, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.statements import CompiledStatement, Executor
+from shared.database.statements import CompiledStatement
 from shared.database.tables import Citation as CitationRow
 from shared.database.tables import GraphNode
 from shared.graph import labels
@@ -32,19 +32,13 @@ _STORE: Final = CompiledStatement(
 )
 
 
-async def store_citations(session: Executor, conclusion_id: UUID, cited: Collection[UUID]) -> None:
-    """Store what a new conclusion cites."""
-    if cited:
-        params = {"conclusion_id": conclusion_id, "cited": sorted(set(cited))}
-        await _STORE.run(session, params)
-
-
 async def store_missing_citations(session: AsyncSession, agent_id: UUID) -> int:
     """Store the citations of conclusions that have none stored; returns the number of these conclusions."""
     last_id, count = UUID(int=0), 0
     while rows := await _conclusions_without_citations(session, agent_id, last_id):
         for conclusion_id, properties in rows:
-            await store_citations(session, conclusion_id, cited_ids(properties))
+            if cited := sorted(set(cited_ids(properties))):
+                await _STORE.run(session, {"conclusion_id": conclusion_id, "cited": cited})
         last_id, count = rows[-1][0], count + len(rows)
     return count
 

@@ -16,8 +16,8 @@ from shared.database.statements import (
     CompiledStatement,
     Executor,
     InTransaction,
+    PendingResult,
     RoundTrip,
-    Row,
     uuid_array,
 )
 from shared.database.tables import GraphEdge, GraphNode
@@ -26,8 +26,6 @@ from shared.graph import nodes, upsert
 from shared.graph.conclusions import citation_index
 from shared.graph.conclusions.citations import (
     CitedElements,
-    Kind,
-    ParsedCitations,
     Refusal,
     parse_citations,
     refuse_advice,
@@ -41,14 +39,7 @@ from shared.graph.conclusions.commitments import (
 from shared.graph.entity_resolution.redirects import current_ids, has_redirect
 from shared.graph.prompt_format import format_utc
 from shared.graph.retraction.doubts import is_doubted
-from shared.graph.scope import (
-    GraphScope,
-    is_owned,
-    is_supported,
-    shared_retraction_lock,
-    take_shared_retraction_lock,
-)
-from shared.graph.upsert import ElementBuffer
+from shared.graph.scope import GraphScope, is_owned, is_supported, shared_retraction_lock
 from shared.graph.validation import normalize_name, one_line, refuse_large, refuse_unstorable
 from shared.schemas.base import ForecastTerms
 from shared.tools import Json, ToolRefusalError
@@ -72,6 +63,17 @@ _CITED_EDGES: Final = CompiledStatement(
 _Rule = Callable[[str, str, CitedElements], Refusal | None]
 
 
+@dataclass(frozen=True)
+class Lookups:
+    """What conclusions look up; see `ask_lookups`."""
+
+    now: datetime
+    cited: CitedElements | None
+    """None if a merge has moved one of them: then they are looked up in another way."""
+    existing: Set[UUID]
+    """Those of the conclusions that exist."""
+
+
 async def add_analysis(
     session: InTransaction,
     scope: GraphScope,
@@ -89,8 +91,11 @@ async def add_analysis(
     citation is invalid, or the name is taken.
     """
     properties: Json = {"type": kind, "summary": one_line(summary), "content": content.strip()}
-    properties |= await _validate_forecast(session, confidence, horizon)
-    return await _add_conclusion(session, scope, ANALYSIS_TYPE, name, properties, refuse_analysis)
+    lookups = await _look_up(session, scope, ANALYSIS_TYPE, name, properties)
+    properties |= _forecast_terms(confidence, horizon, lookups.now)
+    return await _add_conclusion(
+        session, scope, ANALYSIS_TYPE, name, properties, refuse_analysis, lookups
+    )
 
 
 async def add_advice(
@@ -111,21 +116,21 @@ async def add_advice(
     Raises ToolRefusalError if an argument or a citation is invalid, or the name is taken.
     """
     properties: Json = {"action": action, "summary": one_line(summary), "content": content.strip()}
-    properties |= await _validate_forecast(session, confidence, horizon)
+    lookups = await _look_up(session, scope, ADVICE_TYPE, name, properties)
+    properties |= _forecast_terms(confidence, horizon, lookups.now)
     properties["invalidation"] = validate_invalidation(invalidation)
-    advice_id = await _add_conclusion(session, scope, ADVICE_TYPE, name, properties, refuse_advice)
+    advice_id = await _add_conclusion(
+        session, scope, ADVICE_TYPE, name, properties, refuse_advice, lookups
+    )
     title = f"{action}: {normalize_name(name)}"
     await _notify_owner(session, scope, advice_id, title, properties)
     return advice_id
 
 
-async def _validate_forecast(
-    session: InTransaction, confidence: float, horizon: str | None
-) -> Json:
+def _forecast_terms(confidence: float, horizon: str | None, now: datetime) -> Json:
     terms: Json = {"confidence": validate_confidence(confidence)}
     if horizon is not None:
-        today = (await _current_time(session)).astimezone(UTC).date()
-        terms["horizon"] = parse_horizon(horizon, today).isoformat()
+        terms["horizon"] = parse_horizon(horizon, now.astimezone(UTC).date()).isoformat()
     return terms
 
 
@@ -136,75 +141,35 @@ async def _add_conclusion(
     name: str,
     properties: Json,
     rule: _Rule,
+    lookups: Lookups,
 ) -> UUID:
     name = normalize_name(name)
     refuse_unstorable(properties, type_name)
     refuse_large(properties, type_name)
     if not properties["summary"]:
         raise ToolRefusalError("summary: it is empty; say the conclusion in one sentence.")
-    if _lookups(session) is None:
-        await take_shared_retraction_lock(session, scope.agent_id)
-    cited = await _load_cited(session, scope, properties)
+    cited_ids = citation_index.cited_ids(properties)
+    cited = await _load_cited(session, scope, cited_ids, lookups)
     if refusal := rule(properties["content"], properties["summary"], cited):
         raise ToolRefusalError(refusal.reason)
-    generated_at = format_utc(await _current_time(session))
-    node_properties = {**properties, "generated_at": generated_at}
-    node_id = ids.node_id(scope.agent_id, type_name, name)
-    if not await _insert(session, scope, type_name, name, node_properties):
-        raise ToolRefusalError(
-            f"An {type_name} with this name exists: [node:{node_id}]; add only what is new, "
-            "under a new name."
-        )
+    properties = {**properties, "generated_at": format_utc(lookups.now)}
+    node = nodes.new_columns(scope, type_name=type_name, name=name, properties=properties)
+    node_id: UUID = node["id"]
+    async with upsert.buffering(session, scope) as buffer:
+        if node_id in lookups.existing or node_id in buffer.written_nodes:
+            raise ToolRefusalError(
+                f"An {type_name} with this name exists: [node:{node_id}]; add only what is new, "
+                "under a new name."
+            )
+        buffer.add_conclusion(node, sorted(set(cited_ids)))
     return node_id
 
 
-async def _insert(
-    session: InTransaction, scope: GraphScope, type_name: str, name: str, properties: Json
-) -> bool:
-    """Insert the node and what it cites; returns False if it exists."""
-    buffer, lookups = upsert.element_buffer(session), _lookups(session)
-    node_id = ids.node_id(scope.agent_id, type_name, name)
-    cited = sorted(set(citation_index.cited_ids(properties)))
-    if buffer is not None and lookups is not None and node_id in lookups.named:
-        if lookups.named[node_id] or node_id in buffer.written_nodes:
-            return False
-        columns = nodes.new_columns(scope, type_name=type_name, name=name, properties=properties)
-        buffer.add_conclusion(columns, cited)
-        return True
-    is_new = await nodes.insert_node(
-        session, scope, type_name=type_name, name=name, properties=properties
-    )
-    if is_new:
-        await citation_index.store_citations(session, node_id, cited)
-    return is_new
-
-
-@dataclass(frozen=True)
-class _Cited:
-    """Current ids by old id of merged elements; types of the cited nodes; whether each cited element can be cited."""
-
-    current: Mapping[UUID, UUID]
-    types: Mapping[UUID, str]
-    is_valid: Mapping[UUID, bool]
-
-
-@dataclass(frozen=True)
-class _Lookups:
-    """What the conclusions of one answer look up; see `ask_lookups`."""
-
-    now: datetime
-    cited_ids: Set[UUID]
-    cited: _Cited | None
-    """None if a merge has moved one of them: then they are looked up in another way."""
-    named: Mapping[UUID, bool]
-    """Whether the conclusion of this id exists, by the ids of those to be written."""
-
-
 def ask_lookups(
-    trip: RoundTrip, scope: GraphScope, type_name: str, texts: Sequence[tuple[str, str, str]]
-) -> Callable[[ElementBuffer], None]:
+    trip: RoundTrip, scope: GraphScope, type_name: str, texts: Iterable[tuple[str, str, str]]
+) -> PendingResult[Lookups]:
     """Asks for what conclusions with these names, summaries and contents look up, under the lock that keeps retractions
-    out. When the trip has been made, call the result with the buffer of the transaction.
+    out.
     """
     cited_ids, named = set[UUID](), set[UUID]()
     for name, summary, content in texts:
@@ -214,87 +179,66 @@ def ask_lookups(
     trip.ask(shared_retraction_lock(scope.agent_id))
     now = trip.ask(CLOCK)
     is_moved = trip.ask(has_redirect(scope, cited_ids))
-    node_rows = trip.ask(_by_ids(_CITED_NODES, scope, cited_ids))
-    edge_rows = trip.ask(_by_ids(_CITED_EDGES, scope, cited_ids))
+    cited = _ask_cited(trip, scope, cited_ids, {})
     existing = trip.ask(nodes.existing_ids(scope, named))
+    return trip.then(
+        lambda: Lookups(now.value, None if is_moved.value else cited.value, existing.value)
+    )
 
-    def hand_over(buffer: ElementBuffer) -> None:
-        buffer.lookups[_Lookups] = _Lookups(
-            now.value,
-            cited_ids,
-            None if is_moved.value else _as_cited({}, node_rows.value, edge_rows.value),
-            {node_id: node_id in existing.value for node_id in named},
+
+async def _look_up(
+    session: InTransaction, scope: GraphScope, type_name: str, name: str, properties: Json
+) -> Lookups:
+    """What was looked up for all conclusions of an answer, or else for this one."""
+    buffer = upsert.element_buffer(session)
+    lookups: Lookups | None = None if buffer is None else buffer.lookups.get(Lookups)
+    if lookups is not None:
+        return lookups
+    trip = RoundTrip()
+    texts = [(name, properties["summary"], properties["content"])]
+    pending = ask_lookups(trip, scope, type_name, texts)
+    await trip.make(session)
+    return pending.value
+
+
+async def _load_cited(
+    session: InTransaction, scope: GraphScope, cited_ids: Sequence[UUID], lookups: Lookups
+) -> CitedElements:
+    buffer = upsert.element_buffer(session)
+    if lookups.cited is not None and (
+        buffer is None or buffer.written_nodes.keys().isdisjoint(cited_ids)
+    ):
+        return lookups.cited
+    current, trip = await current_ids(session, scope, cited_ids), RoundTrip()
+    cited = _ask_cited(trip, scope, cited_ids, current)
+    await trip.make(session)
+    return cited.value
+
+
+def _ask_cited(
+    trip: RoundTrip, scope: GraphScope, cited_ids: Iterable[UUID], current: Mapping[UUID, UUID]
+) -> PendingResult[CitedElements]:
+    """Asks for the cited elements. `current` has the new ids of those that were merged, which may be cited by either id."""
+    element_ids = uuid_array({current.get(cited_id, cited_id) for cited_id in cited_ids})
+    params = {**scope.sql_params, "ids": element_ids}
+    node_rows = trip.ask(BoundQuery(_CITED_NODES, params, list))
+    edge_rows = trip.ask(BoundQuery(_CITED_EDGES, params, list))
+
+    def read() -> CitedElements:
+        types = {row.id: row.type for row in node_rows.value}
+        is_valid = {row.id: row.is_valid for row in (*node_rows.value, *edge_rows.value)}
+        for old_id, new_id in current.items():
+            if new_id in types:
+                types[old_id] = types[new_id]
+            if new_id in is_valid:
+                is_valid[old_id] = is_valid[new_id]
+        return CitedElements(
+            types,
+            is_valid.keys() - types.keys(),
+            frozenset(element_id for element_id, is_usable in is_valid.items() if not is_usable),
         )
 
-    return hand_over
-
-
-def _lookups(session: InTransaction) -> _Lookups | None:
-    buffer = upsert.element_buffer(session)
-    return None if buffer is None else buffer.lookups.get(_Lookups)
-
-
-async def _current_time(session: InTransaction) -> datetime:
-    lookups = _lookups(session)
-    return await database_time(session) if lookups is None else lookups.now
-
-
-async def _load_cited(session: InTransaction, scope: GraphScope, properties: Json) -> CitedElements:
-    citations = parse_citations(properties["content"], properties["summary"])
-    lookups, buffer = _lookups(session), upsert.element_buffer(session)
-    if (
-        lookups is not None
-        and lookups.cited is not None
-        and buffer is not None
-        and lookups.cited_ids >= set(citations.ids())
-        and buffer.written_nodes.keys().isdisjoint(citations.ids())
-    ):
-        cited = lookups.cited
-    else:
-        cited = await _read_cited(session, scope, citations)
-    types, is_valid = dict(cited.types), dict(cited.is_valid)
-    # A merged element may be cited by its old or its new id.
-    for old_id, new_id in cited.current.items():
-        if new_id in types:
-            types[old_id] = types[new_id]
-        if new_id in is_valid:
-            is_valid[old_id] = is_valid[new_id]
-    return CitedElements(
-        types,
-        is_valid.keys() - types.keys(),
-        frozenset(element_id for element_id, is_usable in is_valid.items() if not is_usable),
-    )
-
-
-async def _read_cited(
-    session: InTransaction, scope: GraphScope, citations: ParsedCitations
-) -> _Cited:
-    current = await current_ids(session, scope, citations.ids())
-    nodes_cited, edges_cited = (
-        [current.get(element_id, element_id) for element_id in citations.ids(kind)]
-        for kind in (Kind.NODE, Kind.EDGE)
-    )
-    return _as_cited(
-        current,
-        await _by_ids(_CITED_NODES, scope, nodes_cited).answer(session),
-        await _by_ids(_CITED_EDGES, scope, edges_cited).answer(session),
-    )
-
-
-def _as_cited(
-    current: Mapping[UUID, UUID], node_rows: Sequence[Row], edge_rows: Sequence[Row]
-) -> _Cited:
-    return _Cited(
-        current,
-        {row.id: row.type for row in node_rows},
-        {row.id: row.is_valid for row in (*node_rows, *edge_rows)},
-    )
-
-
-def _by_ids(
-    statement: CompiledStatement, scope: GraphScope, element_ids: Iterable[UUID]
-) -> BoundQuery[list[Row]]:
-    return BoundQuery(statement, {**scope.sql_params, "ids": uuid_array(element_ids)}, list)
+    return trip.then(read)
 
 
 _NOTIFY: Final = CompiledStatement("""

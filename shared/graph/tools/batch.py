@@ -9,6 +9,7 @@ from shared.database import locks
 from shared.database.statements import RoundTrip, Transaction
 from shared.graph import edges, types
 from shared.graph.conclusions import conclusions
+from shared.graph.conclusions.conclusions import Lookups
 from shared.graph.entity_resolution import aliases
 from shared.graph.entity_resolution.aliases import NameLookup, NameRequest, RequestKeys
 from shared.graph.provenance import sources
@@ -53,7 +54,7 @@ class FactBatch:
         def hand_over(transaction: Transaction) -> None:
             sources.remember_pages(transaction, scope, pages.value)
             types.remember_types(transaction, scope, schemas.value, rules.value)
-            transaction.buffer = buffer = ElementBuffer(ends())
+            transaction.buffer = buffer = ElementBuffer(scope, ends())
             if names is not None:
                 buffer.lookups[NameLookup] = names.value
 
@@ -83,9 +84,7 @@ class ConclusionBatch:
         ]
         links = [each for each in arguments if isinstance(each, LinkAnalysis)]
         trip.ask(locks.tool_write_lock(scope.agent_id))
-        hand_over_lookups = (
-            conclusions.ask_lookups(trip, scope, self.type_name, texts) if texts else None
-        )
+        lookups = conclusions.ask_lookups(trip, scope, self.type_name, texts) if texts else None
         rules = None
         if links:
             trip.ask(locks.shared_write_lock_query(scope.agent_id))
@@ -95,9 +94,9 @@ class ConclusionBatch:
         def hand_over(transaction: Transaction) -> None:
             if rules is not None:
                 types.remember_types(transaction, scope, {}, rules.value)
-            transaction.buffer = buffer = ElementBuffer(ends())
-            if hand_over_lookups is not None:
-                hand_over_lookups(buffer)
+            transaction.buffer = buffer = ElementBuffer(scope, ends())
+            if lookups is not None:
+                buffer.lookups[Lookups] = lookups.value
 
         return hand_over
 
