@@ -1,13 +1,12 @@
 """Edges: typed and directed, at most one of a type between two nodes, updated from evidence like nodes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
 
-from sqlalchemy import Table, bindparam, func, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Table, bindparam, func, update
 
 from shared.database import ids
 from shared.database.statements import BoundQuery, CompiledStatement, InTransaction, json_text
@@ -15,52 +14,19 @@ from shared.database.tables import GraphEdge
 from shared.enums import ANALYSIS_TYPE
 from shared.graph import types, upsert
 from shared.graph.entity_resolution import redirects
+from shared.graph.projection import EDGES
 from shared.graph.provenance import evidence as evidence_rules
-from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import PropertyChange
 from shared.graph.provenance.evidence import EvidenceInput
-from shared.graph.scope import (
-    IS_OWNED_SQL,
-    OWNED_AGENT_ID,
-    OWNED_AGENT_ID_SQL,
-    GraphScope,
-    is_owned,
-)
+from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope, is_owned
 from shared.graph.types import RESERVED_TYPES, EdgeRules
-from shared.graph.upsert import (
-    EdgeKey,
-    LockedElement,
-    Rows,
-    UpsertResult,
-    insert_or_lock,
-    upsert_element,
-)
+from shared.graph.upsert import EdgeKey, Element, UpsertResult, upsert_element
 from shared.graph.validation import Validators, refuse_unstorable
 from shared.tools import Json, ToolRefusalError
 
-_EDGES: Final = cast(Table, GraphEdge.__table__)
-_LOCK_EDGE: Final = CompiledStatement(
-    select(_EDGES.c.id, _EDGES.c.properties, _EDGES.c.seal)
-    .where(
-        _EDGES.c.agent_id == OWNED_AGENT_ID,
-        _EDGES.c.type == bindparam("of_type"),
-        _EDGES.c.source_id == bindparam("from_id"),
-        _EDGES.c.target_id == bindparam("to_id"),
-    )
-    # "No key update": writers of evidence share-lock the key and need not wait.
-    .with_for_update(of=_EDGES, key_share=True)
-)
-# "Do nothing" instead of "do update": see `upsert._insert_element_sql`.
-_INSERT_LINK: Final = CompiledStatement(
-    insert(_EDGES).values(agent_id=OWNED_AGENT_ID).on_conflict_do_nothing().returning(_EDGES.c.id),
-    columns=(
-        *("id", "type", "source_id", "target_id", "properties"),
-        *("seal", "iteration_id", "step_id"),
-    ),
-)
 _UPDATE_LINK: Final = CompiledStatement(
-    update(_EDGES)
-    .where(is_owned(_EDGES.c.agent_id), _EDGES.c.id == bindparam("of_id"))
+    update(cast(Table, GraphEdge.__table__))
+    .where(is_owned(GraphEdge.agent_id), GraphEdge.id == bindparam("of_id"))
     .values(unsupported_since=None, updated_at=func.clock_timestamp()),
     columns=("properties", "seal"),
 )
@@ -109,9 +75,9 @@ async def add_edge(
         await _resolve_fact_ends(session, scope, type_name, source_id, target_id)
         raise
     rules, ends = await _resolve_fact_ends(session, scope, type_name, source_id, target_id)
-    edge = _EdgeElement.between(scope, type_name, ends)
+    edge = _element(scope, type_name, ends)
     check = partial(validators.check, rules.schema, type_name=type_name)
-    return await upsert_element(session, scope, edge, quotes, check, is_there=ends.are_joined)
+    return await upsert_element(session, edge, quotes, check, is_there=ends.are_joined)
 
 
 async def link_analysis(
@@ -136,20 +102,19 @@ async def link_analysis(
             "are read. Add the analysis first and use its id."
         )
     refuse_unstorable(properties, "properties")
-    edge = _EdgeElement.between(scope, type_name, ends)
-    check = partial(validators.check, rules.schema, type_name=type_name)
-
-    async def insert() -> UUID | None:
-        check(properties)
-        return edge.id if await edge.insert_link(session, properties) else None
-
-    outcome = await insert_or_lock(session, edge, insert, is_there=ends.are_joined)
-    if isinstance(outcome, UUID):
-        return outcome, True
-    merged = outcome.properties | properties
-    check(merged)
-    await outcome.as_sealed(PropertyChange(outcome.properties)).update_link(session, merged)
-    return outcome.element.id, False
+    edge = _element(scope, type_name, ends)
+    locked = await edge.lock_row(session) if ends.are_joined else None
+    if locked is not None:
+        edge = locked.as_sealed(PropertyChange(locked.properties))
+        properties = locked.properties | properties
+    validators.check(rules.schema, properties, type_name)
+    change = PropertyChange(properties)
+    if locked is None:
+        await edge.insert(session, change, ())
+    else:
+        values = {"properties": properties, "seal": edge.compute_seal(change)}
+        await _UPDATE_LINK.run(session, {**scope.sql_params, "of_id": edge.id, **values})
+    return edge.id, locked is None
 
 
 async def _resolve_fact_ends(
@@ -251,76 +216,8 @@ def _refuse_wrong_type(
         )
 
 
-@dataclass(frozen=True)
-class _EdgeElement:
-    column: ClassVar[str] = "edge_id"
-    id: UUID
-    scope: GraphScope
-    type_name: str
-    source_id: UUID
-    target_id: UUID
-    broken_seal: bytes | None = None
-
-    @classmethod
-    def between(cls, scope: GraphScope, type_name: str, ends: _Ends) -> "_EdgeElement":
-        """A new edge, with its derived id."""
-        edge_id = ids.edge_id(scope.agent_id, type_name, ends.source_id, ends.target_id)
-        return cls(edge_id, scope, type_name, ends.source_id, ends.target_id)
-
-    async def lock_row(self, session: InTransaction) -> "LockedElement[_EdgeElement] | None":
-        params = {"of_type": self.type_name, "from_id": self.source_id, "to_id": self.target_id}
-        row = await _LOCK_EDGE.row(session, {**self.scope.sql_params, **params})
-        if row is None:
-            return None
-        return LockedElement(replace(self, id=row.id), row.properties, row.seal)
-
-    async def insert(self, session: InTransaction, change: PropertyChange, evidence: Rows) -> bool:
-        if (buffer := upsert.element_buffer(session)) is not None:
-            buffer.add_edge(self.columns(change), evidence)
-            return True
-        return await upsert.write_element(
-            session, upsert.INSERT_EDGE_SQL, self.columns(change), evidence
-        )
-
-    async def update(self, session: InTransaction, change: PropertyChange, evidence: Rows) -> None:
-        await upsert.update_element(session, upsert.UPDATE_EDGE_SQL, self.columns(change), evidence)
-
-    async def insert_link(self, session: InTransaction, properties: Json) -> bool:
-        """Insert the edge without evidence; returns False if it exists."""
-        if (buffer := upsert.element_buffer(session)) is not None:
-            buffer.add_edge(self.columns(PropertyChange(properties)))
-            return True
-        inserted_id = await _INSERT_LINK.value(session, self.columns(PropertyChange(properties)))
-        return inserted_id is not None
-
-    async def update_link(self, session: InTransaction, properties: Json) -> None:
-        """Update the edge without evidence."""
-        change = {"properties": properties, "seal": self.compute_seal(PropertyChange(properties))}
-        await _UPDATE_LINK.run(session, {**self.scope.sql_params, "of_id": self.id, **change})
-
-    def columns(self, change: PropertyChange) -> dict[str, Any]:
-        return {
-            **self.scope.sql_params,
-            "id": self.id,
-            "type": self.type_name,
-            "source_id": self.source_id,
-            "target_id": self.target_id,
-            "properties": change.properties,
-            "seal": self.compute_seal(change),
-            "iteration_id": self.scope.iteration_id,
-            "step_id": self.scope.step_id,
-        }
-
-    def with_broken_seal(self, seal: bytes) -> "_EdgeElement":
-        return replace(self, broken_seal=seal)
-
-    def compute_seal(self, change: PropertyChange) -> bytes:
-        return self.broken_seal or integrity.edge_seal(
-            edge_id=self.id,
-            agent_id=self.scope.agent_id,
-            type_name=self.type_name,
-            source_id=self.source_id,
-            target_id=self.target_id,
-            properties=change.properties,
-            evidence=change.evidence,
-        )
+def _element(scope: GraphScope, type_name: str, ends: _Ends) -> Element:
+    """The edge, with its derived id."""
+    edge_id = ids.edge_id(scope.agent_id, type_name, ends.source_id, ends.target_id)
+    identity = {"type": type_name, "source_id": ends.source_id, "target_id": ends.target_id}
+    return Element(EDGES, scope, edge_id, identity)

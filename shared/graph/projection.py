@@ -4,10 +4,11 @@ Any number of elements takes the same statements: lock them, load their claims, 
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, Literal
 from uuid import UUID
 
 from sqlalchemy import Boolean, Text, Update, Uuid, bindparam, case, column, func, select, update
@@ -15,7 +16,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
-from shared.database.statements import CompiledStatement, Executor
+from shared.database.statements import ANY_OF_IDS, CompiledStatement, Executor, uuid_array
 from shared.database.tables import Evidence, GraphEdge, GraphNode, Source
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import Claim, project_properties
@@ -23,16 +24,22 @@ from shared.graph.scope import GraphScope
 from shared.tools import Json
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ElementKind:
+    name: Literal["node", "edge"]
     table: type[GraphNode] | type[GraphEdge]
     evidence_column: InstrumentedAttribute[UUID | None]
     identity: Sequence[InstrumentedAttribute[Any]]
     """Identifying columns besides the id."""
-    seal: Callable[[UUID, UUID, Sequence[Any], Json, Sequence[UUID]], bytes]
-    """Computes the seal from agent id, element id, identity, properties and the ids of all evidence."""
-    update: Update
-    """Bulk update; its parameter `rows` holds rows of `changed_row`."""
+
+
+NODES: Final = ElementKind("node", GraphNode, Evidence.node_id, (GraphNode.type, GraphNode.name))
+EDGES: Final = ElementKind(
+    "edge",
+    GraphEdge,
+    Evidence.edge_id,
+    (GraphEdge.type, GraphEdge.source_id, GraphEdge.target_id),
+)
 
 
 def changed_row(element_id: UUID, properties: Json, seal: bytes, *, is_unsupported: bool) -> Json:
@@ -42,35 +49,6 @@ def changed_row(element_id: UUID, properties: Json, seal: bytes, *, is_unsupport
         "seal": seal.hex(),
         "is_unsupported": is_unsupported,
     }
-
-
-def _node_seal(
-    agent: UUID, node: UUID, identity: Sequence[Any], properties: Json, evidence: Sequence[UUID]
-) -> bytes:
-    type_name, name = identity
-    return integrity.node_seal(
-        node_id=node,
-        agent_id=agent,
-        type_name=type_name,
-        name=name,
-        properties=properties,
-        evidence=evidence,
-    )
-
-
-def _edge_seal(
-    agent: UUID, edge: UUID, identity: Sequence[Any], properties: Json, evidence: Sequence[UUID]
-) -> bytes:
-    type_name, source_id, target_id = identity
-    return integrity.edge_seal(
-        edge_id=edge,
-        agent_id=agent,
-        type_name=type_name,
-        source_id=source_id,
-        target_id=target_id,
-        properties=properties,
-        evidence=evidence,
-    )
 
 
 def _update_many(table: type[GraphNode] | type[GraphEdge]) -> Update:
@@ -99,20 +77,7 @@ def _update_many(table: type[GraphNode] | type[GraphEdge]) -> Update:
     )
 
 
-NODES: Final = ElementKind(
-    GraphNode,
-    Evidence.node_id,
-    (GraphNode.type, GraphNode.name),
-    _node_seal,
-    _update_many(GraphNode),
-)
-EDGES: Final = ElementKind(
-    GraphEdge,
-    Evidence.edge_id,
-    (GraphEdge.type, GraphEdge.source_id, GraphEdge.target_id),
-    _edge_seal,
-    _update_many(GraphEdge),
-)
+_UPDATE: Final = {kind: _update_many(kind.table) for kind in (NODES, EDGES)}
 
 
 @dataclass(frozen=True)
@@ -153,23 +118,10 @@ async def lock_elements(
     return locked_ids.all()
 
 
-async def load_claims(
-    session: AsyncSession, kind: ElementKind, element_ids: Collection[UUID]
-) -> dict[UUID, ElementClaims]:
-    """Claims by element id, including elements without claims. Lock the elements first if the result decides a write."""
-    by_element: defaultdict[UUID, ElementClaims] = defaultdict(ElementClaims)
-    evidence_column = kind.evidence_column
-    for (
-        element_id,
-        evidence,
-        source,
-        values,
-        as_of,
-        learned_at,
-        retracted_at,
-    ) in await session.execute(
+_CLAIMS: Final = {
+    kind: CompiledStatement(
         select(
-            evidence_column,
+            kind.evidence_column,
             Evidence.id,
             Evidence.source_id,
             Evidence.claims,
@@ -178,32 +130,26 @@ async def load_claims(
             Source.retracted_at,
         )
         .join(Source, Source.id == Evidence.source_id)
-        .where(evidence_column.in_(element_ids))
-    ):
-        assert element_id is not None
+        .where(kind.evidence_column == ANY_OF_IDS)
+    )
+    for kind in (NODES, EDGES)
+}
+
+
+async def load_claims(
+    session: Executor, kind: ElementKind, element_ids: Collection[UUID]
+) -> dict[UUID, ElementClaims]:
+    """Claims by element id, including elements without claims. Lock the elements first if the result decides a write."""
+    by_element: defaultdict[UUID, ElementClaims] = defaultdict(ElementClaims)
+    rows = await _CLAIMS[kind].rows(session, {"ids": uuid_array(element_ids)})
+    for element_id, evidence, source, values, as_of, learned_at, retracted_at in rows:
         claims = by_element[element_id]
         is_retracted = retracted_at is not None
         claims.claims.append(Claim(evidence, values, as_of, learned_at, is_retracted))
         claims.source_of[evidence] = source
-        if retracted_at is not None:
+        if is_retracted:
             claims.retracted_at[source] = retracted_at
     return {element_id: by_element[element_id] for element_id in element_ids}
-
-
-_CLAIMS: Final = {
-    column.key: CompiledStatement(
-        select(
-            Evidence.id,
-            Evidence.claims,
-            Evidence.as_of,
-            Evidence.learned_at,
-            Source.retracted_at.is_not(None).label("is_retracted"),
-        )
-        .join(Source, Source.id == Evidence.source_id)
-        .where(column == bindparam("element_id"))
-    )
-    for column in (Evidence.node_id, Evidence.edge_id)
-}
 
 
 @dataclass(frozen=True)
@@ -245,14 +191,6 @@ async def reproject_edges(
     return await _reproject(session, scope, EDGES, edge_ids, is_changed=False)
 
 
-async def list_claims(session: Executor, column: str, element_id: UUID) -> list[Claim]:
-    """All claims about an element, retracted or not. `column` is `node_id` or `edge_id`.
-
-    Lock the element first if the result decides a write.
-    """
-    return [Claim(*row) for row in await _CLAIMS[column].rows(session, {"element_id": element_id})]
-
-
 async def _reproject(
     session: AsyncSession,
     scope: GraphScope,
@@ -277,8 +215,15 @@ async def _reproject(
     for element_id, (properties, seal, unsupported_since, *identity) in rows_by_id.items():
         claims = claims_by_id[element_id]
         projected = project_properties(properties, claims.claims)
-        new_seal = kind.seal(scope.agent_id, element_id, identity, projected, claims.evidence)
-        expected_seal = kind.seal(scope.agent_id, element_id, identity, properties, claims.evidence)
+        seal_of = partial(
+            integrity.element_seal,
+            kind.name,
+            element_id=element_id,
+            agent_id=scope.agent_id,
+            identity=identity,
+            evidence=claims.evidence,
+        )
+        new_seal, expected_seal = seal_of(properties=projected), seal_of(properties=properties)
         if seal is not None and seal != expected_seal and not is_changed:
             new_seal = seal
         projections[element_id] = Projection(projected, claims)
@@ -293,5 +238,5 @@ async def _reproject(
                 changed_row(element_id, projected, new_seal, is_unsupported=is_unsupported)
             )
     if changes:
-        await session.execute(kind.update, {"rows": changes})
+        await session.execute(_UPDATE[kind], {"rows": changes})
     return projections

@@ -1,11 +1,13 @@
 """Upserts: write evidence of a node or edge and, in the same transaction, the properties that follow from it."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, Generic, Protocol, Self, TypeVar
+from typing import Any, Final
 from uuid import UUID
+
+from sqlalchemy import bindparam, select
 
 from shared.database.statements import (
     STRICT,
@@ -22,125 +24,56 @@ from shared.database.statements import (
 from shared.database.tables import Evidence, GraphEdge, GraphName, GraphNode
 from shared.database.tables.base import Base
 from shared.errors import RetrySoonError
-from shared.graph.projection import list_claims
+from shared.graph.projection import EDGES, NODES, ElementKind, load_claims
 from shared.graph.prompt_format import format_utc
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import Claim, PreviousValue, PropertyChange, apply_claims
 from shared.graph.provenance.evidence import VerifiedQuote
-from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID, OWNED_AGENT_ID_SQL, GraphScope
 from shared.tools import Json
 
 Rows = Sequence[Mapping[str, Any]]
 
 _IS_RETRACTED: Final = "exists (select from retracted)"
-_ELEMENT_COLUMNS: Final = {
-    "id": ":id",
-    "agent_id": OWNED_AGENT_ID_SQL,
-    "type": ":type",
-    "properties": "cast(:properties as jsonb)",
-    "seal": ":seal",
-    "iteration_id": "cast(:iteration_id as uuid)",
-    "step_id": "cast(:step_id as uuid)",
-}
-_EDGE_COLUMNS: Final = {"source_id": ":source_id", "target_id": ":target_id"}
+_NOT_RETRACTED: Final = f"not {_IS_RETRACTED}"
 
 
-def _insert_json_sql(table: type[Base], parameter: str, where: str) -> str:
-    """Insert the JSON rows of a parameter; columns with a server default are left to the database."""
+def _insert_sql(table: type[Base], parameter: str, condition: str, order: str = "") -> str:
+    """Insert the JSON rows of a parameter, which belong to the agent of the scope. The database fills in the other columns.
+
+    The id of an element is derived from its unique columns, so two unique keys conflict at once. "On conflict do update"
+    checks only one of them and fails on the other when two workers insert concurrently. "Do nothing" checks both.
+    """
     name = table.__tablename__
-    columns = ", ".join(
-        column.name for column in table.__table__.c if column.server_default is None
-    )
-    rows = f"jsonb_populate_recordset(cast(null as {name}), cast(:{parameter} as jsonb))"
-    return f"insert into {name} ({columns}) select {columns} from {rows} where {where}"
-
-
-def _insert_element_sql(table: str, columns: Mapping[str, str], where: str) -> str:
-    values = {**_ELEMENT_COLUMNS, **columns}
-    return (
-        f"insert into {table} ({', '.join(values)}) select {', '.join(values.values())}"
-        # The id is derived from the unique columns, so two unique keys conflict at once. "On conflict do update" checks
-        # only one of them and fails on the other when two workers insert concurrently. "Do nothing" checks both.
-        f" where {where} on conflict do nothing returning id"
-    )
-
-
-def _update_element_sql(table: str) -> str:
-    return (
-        f"update {table} set properties = cast(:properties as jsonb), seal = :seal,"
-        # The new evidence quotes a source that is not retracted.
-        " unsupported_since = null, updated_at = clock_timestamp()"
-        f" where {IS_OWNED_SQL} and id = :id and not {_IS_RETRACTED} returning id"
-    )
-
-
-# The same order in every transaction prevents deadlocks.
-_IN_ORDER: Final = 'order by type collate "C", key collate "C" on conflict do nothing'
-_RESERVE_NAMES: Final = CompiledStatement(
-    f"{_insert_json_sql(GraphName, 'names', 'true')} {_IN_ORDER}"
-)
-_RESERVE_NAMES_SQL: Final = (
-    f"{_insert_json_sql(GraphName, 'names', f'not {_IS_RETRACTED}')} {_IN_ORDER} returning key"
-)
-_ALL_NAMES_RESERVED_SQL: Final = (
-    "(select count(*) from taken) = jsonb_array_length(cast(:names as jsonb))"
-)
-
-
-def _insert_new_sql(table: type[Base], parameter: str, where: str = "true") -> str:
-    """Insert the elements of a parameter, in order. They belong to the agent of the scope."""
-    name = table.__tablename__
-    columns = {*_ELEMENT_COLUMNS, *(_EDGE_COLUMNS if table is GraphEdge else {"name": ""})}
-    values = {column: f"row.{column}" for column in sorted(columns)}
+    values = {
+        column.name: f"row.{column.name}"
+        for column in table.__table__.c
+        if column.server_default is None or column.name == "properties"
+    }
     values["agent_id"] = OWNED_AGENT_ID_SQL
     return (
         f"insert into {name} ({', '.join(values)}) select {', '.join(values.values())}"
         f" from jsonb_populate_recordset(cast(null as {name}), cast(:{parameter} as jsonb)) as row"
-        f" where {where} on conflict do nothing returning id"
+        f" where {condition} {order} on conflict do nothing"
     )
-
-
-def _write_sql(element_sql: str, preceding_ctes: str = "") -> str:
-    """SQL template; `expand_values` fills in the ids of the quoted sources."""
-    # Existing evidence is not changed.
-    evidence_sql = f"{_insert_json_sql(Evidence, 'evidence', 'exists (select from element)')} on conflict do nothing"
-    return (
-        "with retracted as (select 1 from sources where id in ({values}) and retracted_at is not null),"
-        f" {preceding_ctes}element as ({element_sql}), inserted_evidence as ({evidence_sql})"
-        f" select exists (select from element) as is_written, {_IS_RETRACTED} as is_retracted"
-    )
-
-
-INSERT_NODE_SQL: Final = _write_sql(
-    _insert_element_sql(
-        "graph_nodes", {"name": ":name"}, f"{_ALL_NAMES_RESERVED_SQL} and not {_IS_RETRACTED}"
-    ),
-    f"taken as ({_RESERVE_NAMES_SQL}), ",
-)
-"""If one of several names cannot be reserved, the caller must roll back the others."""
-INSERT_EDGE_SQL: Final = _write_sql(
-    _insert_element_sql("graph_edges", _EDGE_COLUMNS, f"not {_IS_RETRACTED}")
-)
-UPDATE_NODE_SQL: Final = _write_sql(_update_element_sql("graph_nodes"))
-"""For a row that exists and is locked."""
-UPDATE_EDGE_SQL: Final = _write_sql(_update_element_sql("graph_edges"))
-
-
-_NOT_RETRACTED: Final = f"not {_IS_RETRACTED}"
-_WRITTEN_SQL: Final = "(select count(*) from nodes) + (select count(*) from edges)"
 
 
 def _refuse_commit_sql(condition: str) -> str:
     return f"case when :strict and ({condition}) then roll_back() end"
 
 
+# The same order in every transaction prevents deadlocks.
+_IN_ORDER: Final = 'order by row.type collate "C", row.key collate "C"'
+_WRITTEN_SQL: Final = (
+    "(select count(*) from taken) + (select count(*) from nodes) + (select count(*) from edges)"
+)
 _WRITE_FACTS: Final = CompiledStatement(
     "with retracted as (select 1 from sources where id = any(cast(:sources as uuid[])) and retracted_at is not null),"
-    f" taken as ({_RESERVE_NAMES_SQL}),"
-    f" nodes as ({_insert_new_sql(GraphNode, 'nodes', _NOT_RETRACTED)}),"
-    f" edges as ({_insert_new_sql(GraphEdge, 'edges', _NOT_RETRACTED)}),"
-    f" inserted_evidence as ({_insert_json_sql(Evidence, 'evidence', _NOT_RETRACTED)} on conflict do nothing),"
-    f" result as (select (select count(*) from taken) + {_WRITTEN_SQL} as written, {_IS_RETRACTED} as is_retracted)"
+    f" taken as ({_insert_sql(GraphName, 'names', _NOT_RETRACTED, _IN_ORDER)} returning key),"
+    f" nodes as ({_insert_sql(GraphNode, 'nodes', _NOT_RETRACTED)} returning id),"
+    f" edges as ({_insert_sql(GraphEdge, 'edges', _NOT_RETRACTED)} returning id),"
+    f" inserted_evidence as ({_insert_sql(Evidence, 'evidence', _NOT_RETRACTED)}),"
+    f" result as (select {_WRITTEN_SQL} as written, {_IS_RETRACTED} as is_retracted)"
     f" select *, {_refuse_commit_sql('written <> :expected or is_retracted')} from result"
 )
 _RESULT_SQL: Final = (
@@ -150,15 +83,40 @@ _RESULT_SQL: Final = (
 # Of their own: the services that write facts may not write citations, and not all that write conclusions may write edges.
 # PostgreSQL demands the right even of what writes nothing.
 _WRITE_CONCLUSIONS: Final = CompiledStatement(
-    f"with written as ({_insert_new_sql(GraphNode, 'nodes')}),"
+    f"with written as ({_insert_sql(GraphNode, 'nodes', 'true')} returning id),"
     " cited as (insert into citations (conclusion_id, cited_id)"
     "   select conclusion_id, cited_id from jsonb_to_recordset(cast(:citations as jsonb)) as row"
     f"   (conclusion_id uuid, cited_id uuid) on conflict do nothing), {_RESULT_SQL}"
 )
 _WRITE_LINKS: Final = CompiledStatement(
-    f"with written as ({_insert_new_sql(GraphEdge, 'edges')}), {_RESULT_SQL}"
+    f"with written as ({_insert_sql(GraphEdge, 'edges', 'true')} returning id), {_RESULT_SQL}"
 )
-
+_UPDATE_SQL: Final = {
+    kind: (
+        # `expand_values` fills in the ids of the quoted sources.
+        "with retracted as (select 1 from sources where id in ({values}) and retracted_at is not null),"
+        f" element as (update {kind.table.__tablename__}"
+        # The new evidence quotes a source that is not retracted.
+        "   set unsupported_since = null, updated_at = clock_timestamp(),"
+        "     properties = cast(:properties as jsonb), seal = :seal"
+        f"   where {IS_OWNED_SQL} and id = :id and {_NOT_RETRACTED} returning id),"
+        f" inserted_evidence as ({_insert_sql(Evidence, 'evidence', 'exists (select from element)')})"
+        f" select exists (select from element) as is_written, {_IS_RETRACTED} as is_retracted"
+    )
+    for kind in (NODES, EDGES)
+}
+_LOCK: Final = {
+    kind: CompiledStatement(
+        select(kind.table.id, kind.table.properties, kind.table.seal)
+        .where(
+            kind.table.agent_id == OWNED_AGENT_ID,
+            *(column == bindparam(column.key) for column in kind.identity),
+        )
+        # "No key update": writers of edges or evidence share-lock the key and need not wait.
+        .with_for_update(of=kind.table, key_share=True)
+    )
+    for kind in (NODES, EDGES)
+}
 
 EdgeKey = tuple[str, UUID, UUID]
 """Type, source and target of an edge."""
@@ -184,27 +142,25 @@ class ElementBuffer:
     _evidence: list[Mapping[str, Any]] = field(default_factory=list)
     _citations: list[Mapping[str, Any]] = field(default_factory=list)
 
-    def add_node(self, node: Mapping[str, Any], evidence: Rows, names: Rows) -> None:
+    def add_node(self, node: Mapping[str, Any], evidence: Rows = ()) -> None:
         self._nodes.append(node)
         self._evidence += evidence
-        self._names += names
         self.written_nodes[node["id"]] = node
-        self.note_names(names, node["name"])
 
     def add_conclusion(self, node: Mapping[str, Any], cited: Iterable[UUID]) -> None:
-        self._nodes.append(node)
+        self.add_node(node)
         self._citations += [
             {"conclusion_id": node["id"], "cited_id": cited_id} for cited_id in cited
         ]
-        self.written_nodes[node["id"]] = node
 
     def add_edge(self, edge: Mapping[str, Any], evidence: Rows = ()) -> None:
         self._edges.append(edge)
         self._evidence += evidence
         self.written_edges.add((edge["type"], edge["source_id"], edge["target_id"]))
 
-    def note_names(self, names: Rows, node_name: str) -> None:
-        """Notes names that are reserved now for the node of that name."""
+    def add_names(self, names: Rows, node_name: str) -> None:
+        """Reserves names for the node of that name."""
+        self._names += names
         self.written_names |= {
             (row["type"], row["key"]): (row["node_id"], node_name) for row in names
         }
@@ -213,7 +169,7 @@ class ElementBuffer:
         """See `Buffer`. The statement's `read` raises RetrySoonError if another transaction has written one of the elements
         or names meanwhile, or a quoted source was retracted.
         """
-        if self._evidence:
+        if self._evidence or self._names:
             self._ask(
                 trip,
                 _WRITE_FACTS,
@@ -250,12 +206,16 @@ class ElementBuffer:
 
 def _check_written(expected: int, rows: Sequence[Any]) -> None:
     [result] = rows
-    if result.is_retracted:
-        raise RetrySoonError("a page was retracted while it was quoted")
+    _refuse_retracted(result)
     if result.written != expected:
         raise RetrySoonError(
             f"{expected - result.written} rows were written by another transaction meanwhile"
         )
+
+
+def _refuse_retracted(result: Any) -> None:
+    if result.is_retracted:
+        raise RetrySoonError("a page was retracted while it was quoted")
 
 
 def element_buffer(session: Executor) -> ElementBuffer | None:
@@ -277,86 +237,96 @@ async def buffering(session: InTransaction, scope: GraphScope) -> AsyncIterator[
     await trip.make(session)
 
 
-async def write_element(
-    session: InTransaction,
-    statement: str,
-    element: Mapping[str, Any],
-    evidence: Rows,
-    names: Rows = (),
-) -> bool:
-    """Run one of the statements above; returns False if the new element exists or one of its names is taken.
-
-    Raises RetrySoonError if a quoted source was retracted meanwhile.
-    """
-    params = {
-        **element,
-        "properties": json_text(element["properties"]),
-        "evidence": json_text(evidence),
-        "names": json_text(names),
-    }
-    direct, pages = expand_values(
-        statement, "page", list({result["source_id"] for result in evidence})
-    )
-    result = await direct.row(session, {**params, **pages})
-    if result.is_retracted:
-        raise RetrySoonError("a page was retracted while it was quoted")
-    is_written: bool = result.is_written
-    return is_written
-
-
-async def reserve_names(session: InTransaction, names: Rows) -> bool:
-    """Returns False if another node has one of the names; the caller must then roll back the others."""
-    return await _RESERVE_NAMES.run(session, {"names": json_text(names)}) == len(names)
-
-
-async def update_element(
-    session: InTransaction, statement: str, element: Mapping[str, Any], evidence: Rows
-) -> None:
-    """Like `write_element` for a row that exists and is locked. Raises RuntimeError if the row does not exist."""
-    if not await write_element(session, statement, element, evidence):
-        raise RuntimeError(
-            f"{element['id']} is locked, but agent {element['of_agent']} has no such row; "
-            "find the code that deletes without the write lock"
-        )
-
-
-_MAX_ATTEMPTS: Final = 5
-"""Between lookup and write, another transaction can insert the element or merge it away."""
-
-
-class Element(Protocol):
+@dataclass(frozen=True)
+class Element:
     """A node or edge that exists or is about to be inserted."""
 
-    @property
-    def id(self) -> UUID: ...
+    kind: ElementKind
+    scope: GraphScope
+    id: UUID
+    identity: Mapping[str, Any]
+    """The columns of `kind.identity`."""
+    names: Rows = ()
+    """Rows of the names to reserve together with a node."""
+    broken_seal: bytes | None = None
+    """A stored seal that does not match the content, and is kept: a new one would hide a change made outside Vigil."""
 
-    @property
-    def column(self) -> str:
-        """Name of the evidence column that refers to this element."""
-        ...
+    def columns(self, change: PropertyChange) -> dict[str, Any]:
+        return {
+            **self.scope.sql_params,
+            "id": self.id,
+            **self.identity,
+            "properties": change.properties,
+            "seal": self.compute_seal(change),
+            "iteration_id": self.scope.iteration_id,
+            "step_id": self.scope.step_id,
+        }
 
-    async def lock_row(self, session: InTransaction) -> "LockedElement[Self] | None":
+    def compute_seal(self, change: PropertyChange) -> bytes:
+        """The seal for this content."""
+        identity = [self.identity[column.key] for column in self.kind.identity]
+        return self.broken_seal or integrity.element_seal(
+            self.kind.name,
+            element_id=self.id,
+            agent_id=self.scope.agent_id,
+            identity=identity,
+            properties=change.properties,
+            evidence=change.evidence,
+        )
+
+    async def lock_row(self, session: InTransaction) -> "LockedElement | None":
         """Lock and load the existing row; None if there is none.
 
         Its id can differ from the derived one: a merge can have given an element this identity.
         """
-        ...
+        row = await _LOCK[self.kind].row(session, {**self.scope.sql_params, **self.identity})
+        if row is None:
+            return None
+        return LockedElement(replace(self, id=row.id), row.properties, row.seal)
 
-    def compute_seal(self, change: PropertyChange) -> bytes:
-        """The seal for this content."""
-        ...
-
-    def with_broken_seal(self, seal: bytes) -> Self:
-        """A copy that keeps the given seal, which does not match the content."""
-        ...
-
-    async def insert(self, session: InTransaction, change: PropertyChange, evidence: Rows) -> bool:
-        """Insert the row and its evidence; returns False if another transaction has inserted it."""
-        ...
+    async def insert(self, session: InTransaction, change: PropertyChange, evidence: Rows) -> None:
+        """Insert the row, its names and its evidence."""
+        async with buffering(session, self.scope) as buffer:
+            add = buffer.add_node if self.kind is NODES else buffer.add_edge
+            add(self.columns(change), evidence)
+            if self.names:
+                buffer.add_names(self.names, self.identity["name"])
 
     async def update(self, session: InTransaction, change: PropertyChange, evidence: Rows) -> None:
-        """Update the row, which exists and is locked, and insert the evidence."""
-        ...
+        """Update the row, which exists and is locked, and insert its names and the evidence.
+
+        Raises RetrySoonError if a quoted source was retracted meanwhile, RuntimeError if the row does not exist.
+        """
+        if self.names:
+            async with buffering(session, self.scope) as buffer:
+                buffer.add_names(self.names, self.identity["name"])
+        sources = list({row["source_id"] for row in evidence})
+        statement, pages = expand_values(_UPDATE_SQL[self.kind], "page", sources)
+        columns = self.columns(change)
+        properties, evidence_json = json_text(columns["properties"]), json_text(evidence)
+        json_params = {"properties": properties, "evidence": evidence_json}
+        result = await statement.row(session, {**columns, **pages, **json_params})
+        _refuse_retracted(result)
+        if not result.is_written:
+            raise RuntimeError(
+                f"{self.id} is locked, but agent {self.scope.agent_id} has no such row; "
+                "find the code that deletes without the write lock"
+            )
+
+
+@dataclass(frozen=True)
+class LockedElement:
+    """An existing element whose row is locked."""
+
+    element: Element
+    properties: Json
+    seal: bytes | None
+
+    def as_sealed(self, content: PropertyChange) -> Element:
+        """The element; it keeps its stored seal if that does not match `content`."""
+        if self.seal is None or self.seal == self.element.compute_seal(content):
+            return self.element
+        return replace(self.element, broken_seal=self.seal)
 
 
 @dataclass(frozen=True)
@@ -387,7 +357,6 @@ class UpsertResult:
 
 async def upsert_element(
     session: InTransaction,
-    scope: GraphScope,
     element: Element,
     quotes: Sequence[VerifiedQuote],
     check: Callable[[Json], None],
@@ -396,81 +365,26 @@ async def upsert_element(
 ) -> UpsertResult:
     """Insert the element if it does not exist, and write its evidence. Writes nothing if `check` raises.
 
-    Existing evidence is not changed. `is_there` is the result of an earlier lookup and may be out of date.
+    Existing evidence is not changed. `is_there` is the result of an earlier lookup; if another transaction has inserted
+    the element since, or reserved one of its names, RetrySoonError is raised when the buffer is written.
     """
-    insert = partial(insert_element, session, scope, element, quotes, check)
-    outcome = await insert_or_lock(session, element, insert, is_there=is_there)
-    if isinstance(outcome, UpsertResult):
-        return outcome
-    # A separate statement, so that it sees what others committed before the lock was granted.
-    claims_before = await list_claims(session, outcome.element.column, outcome.element.id)
-    element = outcome.as_sealed(
-        PropertyChange(outcome.properties, tuple(claim.evidence_id for claim in claims_before))
-    )
-    claims = _claims(element, quotes)
-    change = apply_claims(outcome.properties, claims_before, claims)
+    locked = await element.lock_row(session) if is_there else None
+    properties: Json = {}
+    claims_before: Sequence[Claim] = ()
+    if locked is not None:
+        # A separate statement, so that it sees what others committed before the lock was granted.
+        claims_by_id = await load_claims(session, element.kind, [locked.element.id])
+        claims_before, properties = claims_by_id[locked.element.id].claims, locked.properties
+        evidence_before = tuple(claim.evidence_id for claim in claims_before)
+        element = locked.as_sealed(PropertyChange(properties, evidence_before))
+    claims = [quote.claim(element.id) for quote in quotes]
+    change = apply_claims(properties, claims_before, claims)
     check(change.properties)
-    await element.update(session, change, _evidence_rows(scope, element, quotes, claims))
-    return UpsertResult(element.id, False, change)
-
-
-async def insert_element(
-    session: InTransaction,
-    scope: GraphScope,
-    element: Element,
-    quotes: Sequence[VerifiedQuote],
-    check: Callable[[Json], None],
-) -> UpsertResult | None:
-    """Insert the element and its evidence; None if another transaction has inserted it."""
-    claims = _claims(element, quotes)
-    change = apply_claims({}, (), claims)
-    check(change.properties)
-    is_inserted = await element.insert(
-        session, change, _evidence_rows(scope, element, quotes, claims)
-    )
-    return UpsertResult(element.id, True, change) if is_inserted else None
-
-
-T = TypeVar("T", bound=Element)
-M = TypeVar("M")
-
-
-@dataclass(frozen=True)
-class LockedElement(Generic[T]):
-    """An existing element whose row is locked."""
-
-    element: T
-    properties: Json
-    seal: bytes | None
-
-    def as_sealed(self, content: PropertyChange) -> T:
-        """The element; it keeps its stored seal if that does not match `content`.
-
-        A new seal would hide a change made outside Vigil.
-        """
-        if self.seal is None or self.seal == self.element.compute_seal(content):
-            return self.element
-        return self.element.with_broken_seal(self.seal)
-
-
-async def insert_or_lock(
-    session: InTransaction, element: T, insert: Callable[[], Awaitable[M | None]], *, is_there: bool
-) -> M | LockedElement[T]:
-    """Return the result of `insert`, or the locked element if it exists. `insert` returns None if the element exists.
-
-    Raises RetrySoonError if the element is inserted and deleted by others in turns.
-    """
-    for _ in range(_MAX_ATTEMPTS):
-        if is_there and (locked := await element.lock_row(session)):
-            return locked
-        if (inserted := await insert()) is not None:
-            return inserted
-        is_there = True
-    raise RetrySoonError(f"{element.id} was inserted and deleted by others while it was written")
-
-
-def _claims(element: Element, quotes: Sequence[VerifiedQuote]) -> list[Claim]:
-    return [quote.claim(element.id) for quote in quotes]
+    # One row per evidence id.
+    quotes_by_id = {claim.evidence_id: quote for claim, quote in zip(claims, quotes, strict=True)}
+    evidence = [_evidence_row(element, *item) for item in quotes_by_id.items()]
+    await (element.insert if locked is None else element.update)(session, change, evidence)
+    return UpsertResult(element.id, locked is None, change)
 
 
 def _value_json(previous: PreviousValue) -> Json:
@@ -480,21 +394,9 @@ def _value_json(previous: PreviousValue) -> Json:
     }
 
 
-def _evidence_rows(
-    scope: GraphScope, element: Element, quotes: Sequence[VerifiedQuote], claims: Sequence[Claim]
-) -> Rows:
-    """One row per evidence id."""
-    by_id = {claim.evidence_id: quote for claim, quote in zip(claims, quotes, strict=True)}
-    return [
-        _evidence_row(scope, element, evidence_id, quote) for evidence_id, quote in by_id.items()
-    ]
-
-
-def _evidence_row(
-    scope: GraphScope, element: Element, evidence_id: UUID, quote: VerifiedQuote
-) -> dict[str, Any]:
+def _evidence_row(element: Element, evidence_id: UUID, quote: VerifiedQuote) -> dict[str, Any]:
     sealed: dict[str, Any] = {
-        "agent_id": scope.agent_id,
+        "agent_id": element.scope.agent_id,
         "source_id": quote.page.id,
         "first_byte": quote.span.start_byte,
         "end_byte": quote.span.end_byte,
@@ -508,7 +410,7 @@ def _evidence_row(
     return {
         **sealed,
         "id": evidence_id,
-        element.column: element.id,
-        "step_id": scope.step_id,
+        element.kind.evidence_column.key: element.id,
+        "step_id": element.scope.step_id,
         "seal": integrity.evidence_seal(evidence_id=evidence_id, element_id=element.id, **sealed),
     }

@@ -16,7 +16,6 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import InstrumentedAttribute
 
 from shared.database.pagination import Keyset, paginate
 from shared.database.tables import (
@@ -31,7 +30,7 @@ from shared.database.tables import (
 )
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
-from shared.graph.projection import list_claims
+from shared.graph.projection import EDGES, NODES, ElementKind, load_claims
 from shared.graph.provenance.claims import Claim, current_claims
 from shared.graph.retraction.retractions import FIRST_CURSOR
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
@@ -70,14 +69,14 @@ async def list_evidence_of_node(
     session: AsyncSession, scope: GraphScope, node_id: UUID, page_request: PageRequest
 ) -> Page[EvidenceResponse]:
     """Lists the evidence of a node, the latest valid time first."""
-    return await _evidence(session, scope, Evidence.node_id, node_id, page_request)
+    return await _evidence(session, scope, NODES, node_id, page_request)
 
 
 async def list_evidence_of_edge(
     session: AsyncSession, scope: GraphScope, edge_id: UUID, page_request: PageRequest
 ) -> Page[EvidenceResponse]:
     """Like `list_evidence_of_node`, for an edge."""
-    return await _evidence(session, scope, Evidence.edge_id, edge_id, page_request)
+    return await _evidence(session, scope, EDGES, edge_id, page_request)
 
 
 async def list_sources(
@@ -117,7 +116,7 @@ async def find_source(
 async def _evidence(
     session: AsyncSession,
     scope: GraphScope,
-    element_id_column: InstrumentedAttribute[UUID | None],
+    kind: ElementKind,
     element_id: UUID,
     page_request: PageRequest,
 ) -> Page[EvidenceResponse]:
@@ -125,11 +124,11 @@ async def _evidence(
         select(Evidence, Source.url, Source.title, Source.published, Source.fetched_at)
         .add_columns(Source.retracted_at, _QUOTE)
         .join(Source, Source.id == Evidence.source_id)
-        .where(Evidence.agent_id == scope.owned_agent_id(), element_id_column == element_id)
+        .where(Evidence.agent_id == scope.owned_agent_id(), kind.evidence_column == element_id)
     )
     page_slice = await paginate(session, statement, _EVIDENCE, page_request)
     claims = (
-        current_claims(await list_claims(session, element_id_column.key, element_id))
+        current_claims((await load_claims(session, kind, [element_id]))[element_id].claims)
         if page_slice.rows
         else {}
     )

@@ -13,10 +13,8 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
-from shared.database.locks import shared_write_lock
 from shared.database.statements import BoundQuery, CompiledStatement, InTransaction, json_text
 from shared.database.tables import GraphName
-from shared.errors import TransientError
 from shared.graph import upsert
 from shared.graph.entity_resolution import candidates, normalization
 from shared.graph.entity_resolution.candidates import (
@@ -121,8 +119,6 @@ def names_query(scope: GraphScope, requests: Iterable["RequestKeys"]) -> BoundQu
 
 
 MAX_ALIASES: Final = 10
-MAX_ROUNDS: Final = 20
-"""In each round, another transaction has reserved one of the names meanwhile."""
 
 Row = dict[str, object]
 
@@ -174,54 +170,36 @@ class RequestKeys:
 
 @dataclass(frozen=True)
 class Resolution:
-    """The node of each request, and the name rows to reserve, in the order that all transactions use."""
+    """The node of a request, and the rows of its names to reserve, in the order that all transactions use."""
 
-    nodes: Sequence[ResolvedNode]
+    node: ResolvedNode
     missing_rows: Sequence[Row]
 
 
-async def resolve_and_reserve(
-    session: AsyncSession, scope: GraphScope, requests: Sequence[NameRequest]
-) -> Sequence[ResolvedNode]:
-    """Resolve each request to its node: the one that owns the name, else one that is yet to be written.
-
-    Reserves the names, and with them the new nodes, until the transaction ends. A transaction that adds several nodes
-    must resolve all of them in one call and then add them in id order, which prevents deadlocks. Raises like
-    `resolve_names`.
-    """
-    await shared_write_lock(session, scope.agent_id)
-    for _ in range(MAX_ROUNDS):
-        resolution = await resolve_names(session, scope, requests)
-        async with session.begin_nested() as savepoint:
-            if await reserve_names(session, resolution.missing_rows):
-                return resolution.nodes
-            await savepoint.rollback()
-    raise TransientError(
-        f"{len(resolution.missing_rows)} names are being reserved by other transactions: retry the step"
-    )
-
-
-async def resolve_names(
-    session: InTransaction, scope: GraphScope, requests: Sequence[NameRequest]
+async def resolve_name(
+    session: InTransaction, scope: GraphScope, request: NameRequest
 ) -> Resolution:
-    """Resolve requests without reserving; the caller holds the write lock.
+    """Resolve a request to its node: the one that owns the name, else one that is yet to be written.
 
-    Raises ToolRefusalError if an alias belongs to another node, or the entity may be a duplicate.
+    Reserves nothing; the caller holds the write lock. Raises ToolRefusalError if an alias belongs to another node, or the
+    entity may be a duplicate.
     """
-    keys_of_requests = [request_keys(request) for request in requests]
-    lookup = await _look_up(session, scope, keys_of_requests)
-    missing_names: dict[Key, tuple[str, UUID]] = {}
-    nodes = [
-        await _resolve(session, scope, keys, lookup, missing_names) for keys in keys_of_requests
-    ]
-    return Resolution(
-        nodes, [name_row(scope, key, *missing_names[key]) for key in sorted(missing_names)]
-    )
-
-
-async def reserve_names(session: InTransaction, rows: Sequence[Row]) -> bool:
-    """Returns False if another node has one of the names; the caller must then roll back the others."""
-    return not rows or await upsert.reserve_names(session, rows)
+    keys = request_keys(request)
+    lookup = await _look_up(session, scope, keys)
+    owners = lookup.owners
+    node = owners.get(keys.main)
+    exact_match = lookup.exact_matches.get((request.type_name, request.name))
+    if node is None and exact_match is not None:
+        # A node from before names were stored.
+        node = ResolvedNode(exact_match, request.name)
+    if node is None:
+        neighbours = lookup.neighbours.get(keys.main, {})
+        await _refuse_duplicates(session, scope, keys, neighbours, owners)
+        node_id = ids.node_id(scope.agent_id, request.type_name, request.name)
+        node = ResolvedNode(node_id, request.name, is_there=False)
+    _refuse_foreign_aliases(keys, owners, node)
+    missing_names = sorted((key, name) for key, name in keys.all.items() if key not in owners)
+    return Resolution(node, [name_row(scope, *item, node.node_id) for item in missing_names])
 
 
 async def list_names(session: AsyncSession, scope: GraphScope, node_id: UUID) -> list[str]:
@@ -279,54 +257,17 @@ def request_keys(request: NameRequest) -> RequestKeys:
     return RequestKeys(request, (type_name, normalized.key), implied, aliases)
 
 
-async def _look_up(
-    session: InTransaction, scope: GraphScope, requests: Sequence[RequestKeys]
-) -> NameLookup:
+async def _look_up(session: InTransaction, scope: GraphScope, keys: RequestKeys) -> NameLookup:
     buffer = upsert.element_buffer(session)
     lookup: NameLookup | None = None if buffer is None else buffer.lookups.get(NameLookup)
-    if (
-        buffer is None
-        or lookup is None
-        or not lookup.looked_up >= {keys.lookup_key for keys in requests}
-    ):
-        return await names_query(scope, requests).answer(session)
-    owners, neighbours = dict(lookup.owners), {}
-    for key, (node_id, name) in buffer.written_names.items():
-        owners[key] = ResolvedNode(node_id, name)
-    for keys in requests:
-        neighbours[keys.main] = lookup.neighbours.get(keys.main, {}) | {
-            key: str(node_id)
-            for (type_name, key), (node_id, _) in buffer.written_names.items()
-            if type_name == keys.request.type_name
-        }
-    return replace(lookup, owners=owners, neighbours=neighbours)
-
-
-async def _resolve(
-    session: InTransaction,
-    scope: GraphScope,
-    keys: RequestKeys,
-    lookup: NameLookup,
-    missing_names: dict[Key, tuple[str, UUID]],
-) -> ResolvedNode:
-    """The node of the request; adds names without an owner to `lookup` and `missing_names`."""
-    request, owners = keys.request, lookup.owners
-    owner = owners.get(keys.main)
-    exact_match = lookup.exact_matches.get((request.type_name, request.name))
-    if owner is None and exact_match is not None:
-        # A node from before names were stored.
-        owner = ResolvedNode(exact_match, request.name)
-    if owner is None:
-        neighbours = lookup.neighbours.get(keys.main, {})
-        await _refuse_duplicates(session, scope, keys, neighbours, owners)
-        node_id = ids.node_id(scope.agent_id, request.type_name, request.name)
-        owner = ResolvedNode(node_id, request.name, is_there=False)
-    _refuse_foreign_aliases(keys, owners, owner)
-    for key, name in keys.all.items():
-        if key not in owners:
-            owners[key] = owner
-            missing_names[key] = (name, owner.node_id)
-    return owner
+    if buffer is None or lookup is None or keys.lookup_key not in lookup.looked_up:
+        return await names_query(scope, [keys]).answer(session)
+    owners, neighbours = dict(lookup.owners), dict(lookup.neighbours.get(keys.main, {}))
+    for (type_name, key), (node_id, name) in buffer.written_names.items():
+        owners[type_name, key] = ResolvedNode(node_id, name)
+        if type_name == keys.request.type_name:
+            neighbours[key] = str(node_id)
+    return replace(lookup, owners=owners, neighbours={keys.main: neighbours})
 
 
 async def _refuse_duplicates(

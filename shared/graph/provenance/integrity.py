@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
@@ -80,7 +80,14 @@ def node_seal(
 
     `evidence` holds the ids of all its evidence, retracted or not, in any order; conclusions have none.
     """
-    return _seal("node", node_id, agent_id, type_name, name, properties, sorted(evidence))
+    return element_seal(
+        "node",
+        element_id=node_id,
+        agent_id=agent_id,
+        identity=(type_name, name),
+        properties=properties,
+        evidence=evidence,
+    )
 
 
 def edge_seal(
@@ -94,9 +101,27 @@ def edge_seal(
     evidence: Iterable[UUID],
 ) -> bytes:
     """Seal of an edge; see `node_seal`. `source_id` and `target_id` are its ends."""
-    return _seal(
-        "edge", edge_id, agent_id, type_name, source_id, target_id, properties, sorted(evidence)
+    return element_seal(
+        "edge",
+        element_id=edge_id,
+        agent_id=agent_id,
+        identity=(type_name, source_id, target_id),
+        properties=properties,
+        evidence=evidence,
     )
+
+
+def element_seal(
+    kind: Literal["node", "edge"],
+    *,
+    element_id: UUID,
+    agent_id: UUID,
+    identity: Iterable[Any],
+    properties: Mapping[str, Any],
+    evidence: Iterable[UUID],
+) -> bytes:
+    """Seal of a node or an edge: see `node_seal` and `edge_seal`, which name what identifies it."""
+    return _seal(kind, element_id, agent_id, *identity, properties, sorted(evidence))
 
 
 def canonical_json(value: Any) -> str:

@@ -14,9 +14,9 @@ from sqlalchemy import func, select
 from shared.database.engine import Database
 from shared.database.tables import GraphName, GraphNode
 from shared.graph import nodes
-from shared.graph.entity_resolution import aliases
 from shared.graph.entity_resolution.aliases import NameRequest
 from tests.support.graph.agent_graph import COUNTRY, EVIDENCE_INPUTS, AgentGraph
+from tests.support.graph.concurrent_writes import resolve_and_reserve, retried
 
 WRITERS = 16
 SIZE = "VIGIL_TEST_WRITTEN"
@@ -74,10 +74,11 @@ def _batches(share: Sequence[int], chance: random.Random, largest: int) -> list[
     return batches
 
 
+@retried
 async def _write(agent_graph: AgentGraph, database: Database, batch: Sequence[NameRequest]) -> int:
     """Write the companies and return how many are new."""
     async with database.transaction() as session:
-        resolved = await aliases.resolve_and_reserve(session, agent_graph.scope, batch)
+        resolved = await resolve_and_reserve(session, agent_graph.scope, batch)
         by_id = {node.node_id: node for node in resolved}
         created = 0
         for node_id in sorted(by_id):

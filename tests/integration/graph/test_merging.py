@@ -21,6 +21,7 @@ from tests.support import claims
 from tests.support.claims import Claimed
 from tests.support.forecast_terms import ANALYSIS_TERMS
 from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.concurrent_writes import resolve_and_reserve
 from tests.support.graph.descriptions import describe_nodes, resolve_references
 from tests.support.graph.duplicates import (
     Duplicates,
@@ -209,7 +210,7 @@ async def test_nodes_of_a_running_step_are_merged_while_it_writes(agent_graph: A
     ):
         merge = await merge_nodes(agent_graph, kept_id, merged_id)
         await undo_merge(agent_graph, merge.id)
-        await aliases.resolve_and_reserve(
+        await resolve_and_reserve(
             session, step_agent_graph.scope, [aliases.NameRequest("Country", "Togo")]
         )
         await session.rollback()

@@ -17,6 +17,7 @@ from shared.graph.retraction import retractions
 from shared.graph.retraction.propagation import propagate_retractions
 from shared.graph.upsert import UpsertResult
 from tests.support.graph.agent_graph import COUNTRY, EVIDENCE_INPUTS, PAGE, AgentGraph
+from tests.support.graph.concurrent_writes import resolve_and_reserve, retried
 from tests.support.waiting import wait_until
 
 
@@ -41,6 +42,7 @@ async def _add(
     )
 
 
+@retried
 async def _add_in_transaction(agent_graph: AgentGraph, name: str, **options: Any) -> UpsertResult:
     async with agent_graph.database.transaction() as session:
         return await _add(agent_graph, session, name, **options)
@@ -71,7 +73,7 @@ async def _add_behind_a_claim(
 ) -> AsyncIterator[tuple[AsyncSession, "asyncio.Task[UpsertResult]"]]:
     """Yield a session that claimed `first` without committing, and a task that waits for it to add `name`."""
     async with agent_graph.database.transaction() as session:
-        await aliases.resolve_and_reserve(
+        await resolve_and_reserve(
             session, agent_graph.scope, [aliases.NameRequest("Company", first)]
         )
         task = asyncio.create_task(_add_in_transaction(agent_graph, name, **options))

@@ -14,10 +14,12 @@ from shared.graph.entity_resolution.aliases import NameRequest
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
 from shared.tools import Json, ToolRefusalError
 from tests.support.graph.agent_graph import COUNTRY, EVIDENCE_INPUTS, PAGE, AgentGraph
+from tests.support.graph.concurrent_writes import retried
 
 EVIDENCE = [{"sourceUrl": PAGE["url"], "quote": PAGE["content"]}]
 
 
+@retried
 async def _add(agent_graph: AgentGraph, name: str, **options: Any) -> UUID:
     async with agent_graph.database.transaction() as session:
         result = await nodes.add_node(

@@ -15,6 +15,7 @@ from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.upsert import UpsertResult
 from tests.support.canonical_graph import graph_fingerprint
 from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
+from tests.support.graph.concurrent_writes import retried
 
 YEARS = (2022, 2023, 2024)
 WRITERS = 12
@@ -44,6 +45,7 @@ async def census(agent_graph: AgentGraph) -> AgentGraph:
     return await store_all_pages(agent_graph)
 
 
+@retried
 async def write_population(
     agent_graph: AgentGraph, year: int, valid_from: datetime | None = None
 ) -> UpsertResult:

@@ -8,13 +8,18 @@ from sqlalchemy import func, select
 
 from services.api.queries import graph
 from shared.database.tables import GraphEdge, GraphNode
-from shared.graph import edges, nodes, upsert
+from shared.graph import edges, nodes
+from shared.graph.projection import EDGES, NODES, ElementKind
+from shared.graph.provenance.claims import PropertyChange
+from shared.graph.upsert import Element
 from shared.tools import ToolRefusalError
 from tests.support.graph.agent_graph import EVIDENCE_INPUTS, AgentGraph
+from tests.support.graph.concurrent_writes import retried
 
 WRITERS = 16
 
 
+@retried
 async def _add(agent_graph: AgentGraph, name: str, **properties: object) -> tuple[object, bool]:
     async with agent_graph.database.transaction() as session:
         result = await nodes.add_node(
@@ -142,6 +147,7 @@ async def test_concurrent_writers_store_overlapping_nodes_once(agent_graph: Agen
 
 
 async def test_concurrent_updates_of_one_node_lose_nothing(agent_graph: AgentGraph) -> None:
+    @retried
     async def write(writer: int) -> None:
         async with agent_graph.database.transaction() as session:
             await nodes.add_node(
@@ -229,11 +235,11 @@ async def test_edges_to_nodes_of_another_agent_are_refused(
         await agent_graph.edge(foreign_node, ghana)
 
 
-@pytest.mark.parametrize("statement", [upsert.UPDATE_NODE_SQL, upsert.UPDATE_EDGE_SQL])
-async def test_updating_a_missing_element_fails(agent_graph: AgentGraph, statement: str) -> None:
-    element = {"id": uuid4(), "properties": {}, "seal": b""}
+@pytest.mark.parametrize("kind", [NODES, EDGES])
+async def test_updating_a_missing_element_fails(agent_graph: AgentGraph, kind: ElementKind) -> None:
+    ends = {"source_id": uuid4(), "target_id": uuid4()}
+    identity = {"type": "Country", "name": "Ghana", **ends}
+    element = Element(kind, agent_graph.scope, uuid4(), identity)
     async with agent_graph.database.transaction() as session:
-        with pytest.raises(RuntimeError, match=f"{element['id']} is locked"):
-            await upsert.update_element(
-                session, statement, {**agent_graph.scope.sql_params, **element}, []
-            )
+        with pytest.raises(RuntimeError, match=f"{element.id} is locked"):
+            await element.update(session, PropertyChange({}), [])

@@ -20,6 +20,7 @@ from shared.graph.validation import Validators
 from shared.tools import Json
 from shared.workflow import investigations
 from tests.support.factories import MISSION, make_owner, make_ready
+from tests.support.graph.concurrent_writes import retried
 
 COUNTRY_SCHEMA = {
     "type": "object",
@@ -54,6 +55,7 @@ class AgentGraph:
             for answer in answers or ({"results": [PAGE]},):
                 await store_pages(session, self.scope, answer)
 
+    @retried
     async def node(self, name: str, type_name: str = "Country", **properties: Any) -> UUID:
         async with self.database.transaction() as session:
             added = await nodes.add_node(
@@ -76,6 +78,7 @@ class AgentGraph:
             session.add(GraphNode(id=node_id, properties=all_properties, **columns))
         return node_id
 
+    @retried
     async def edge(self, source_id: UUID, target_id: UUID, type_name: str = "borders") -> UUID:
         async with self.database.transaction() as session:
             added = await edges.add_edge(
