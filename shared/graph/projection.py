@@ -11,12 +11,17 @@ from functools import partial
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from sqlalchemy import Boolean, Text, Update, Uuid, bindparam, case, column, func, select, update
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
-from shared.database.statements import ANY_OF_IDS, CompiledStatement, Executor, uuid_array
+from shared.database.statements import (
+    ANY_OF_IDS,
+    CompiledStatement,
+    Executor,
+    json_text,
+    uuid_array,
+)
 from shared.database.tables import Evidence, GraphEdge, GraphNode, Source
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import Claim, project_properties
@@ -42,42 +47,18 @@ EDGES: Final = ElementKind(
 )
 
 
-def changed_row(element_id: UUID, properties: Json, seal: bytes, *, is_unsupported: bool) -> Json:
-    return {
-        "id": str(element_id),
-        "properties": properties,
-        "seal": seal.hex(),
-        "is_unsupported": is_unsupported,
-    }
-
-
-def _update_many(table: type[GraphNode] | type[GraphEdge]) -> Update:
-    rows = (
-        func.jsonb_to_recordset(bindparam("rows", type_=JSONB))
-        .table_valued(
-            column("id", Uuid),
-            column("properties", JSONB),
-            column("seal", Text),
-            column("is_unsupported", Boolean),
-        )
-        .render_derived(name="input", with_types=True)
-    )
-    now = func.clock_timestamp()
-    unsupported_since = case((rows.c.is_unsupported, func.coalesce(table.unsupported_since, now)))
-    return (
-        update(table)
-        .where(table.id == rows.c.id)
-        .values(
-            properties=rows.c.properties,
-            seal=func.decode(rows.c.seal, "hex"),
-            unsupported_since=unsupported_since,
-            updated_at=now,
-        )
-        .execution_options(synchronize_session=False)
-    )
-
-
-_UPDATE: Final = {kind: _update_many(kind.table) for kind in (NODES, EDGES)}
+_UPDATE: Final = {
+    kind: CompiledStatement(f"""
+        update {kind.table.__tablename__} as element
+        set properties = row.properties, seal = row.seal, updated_at = clock_timestamp(),
+          unsupported_since = case when row.is_unsupported
+            then coalesce(element.unsupported_since, clock_timestamp()) end
+        from jsonb_to_recordset(cast(:rows as jsonb))
+          as row (id uuid, properties jsonb, seal bytea, is_unsupported boolean)
+        where element.id = row.id
+        """)
+    for kind in (NODES, EDGES)
+}
 
 
 @dataclass(frozen=True)
@@ -235,8 +216,13 @@ async def _reproject(
             or not integrity.is_equal(properties, projected)
         ):
             changes.append(
-                changed_row(element_id, projected, new_seal, is_unsupported=is_unsupported)
+                {
+                    "id": element_id,
+                    "properties": projected,
+                    "seal": new_seal,
+                    "is_unsupported": is_unsupported,
+                }
             )
     if changes:
-        await session.execute(_UPDATE[kind], {"rows": changes})
+        await _UPDATE[kind].run(session, {"rows": json_text(changes)})
     return projections
