@@ -2,11 +2,8 @@
 
 import unicodedata
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from functools import cache
 from typing import Final
 from uuid import UUID
-
-from sqlalchemy import select
 
 from shared.database.statements import (
     BoundQuery,
@@ -15,11 +12,10 @@ from shared.database.statements import (
     RoundTrip,
     Row,
 )
-from shared.database.tables import Iteration, Step
 from shared.database.tables.graph import NAME_IN_SMALL
 from shared.enums import ANALYSIS_TYPE, StepKind, StepStatus
 from shared.graph.context import recent
-from shared.graph.context.recent import LIMIT_PARAM, NodeFacts
+from shared.graph.context.recent import NodeFacts
 from shared.graph.entity_resolution.redirects import (
     current_ids,
     has_redirect,
@@ -34,7 +30,7 @@ from shared.graph.prompt_format import (
     truncate_to_budget,
 )
 from shared.graph.retrieval import traversal
-from shared.graph.scope import OWNED_AGENT_ID, OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import one_line
 from shared.tools import Json
 from shared.workflow.investigations import OpenRequest
@@ -50,10 +46,21 @@ def request_lines(requests: Sequence[OpenRequest]) -> list[str]:
     ]
 
 
+_NEWEST_QUERIES: Final = CompiledStatement(f"""
+    select newest.number, steps.input, steps.status, steps.result
+    from steps join (
+        select id, number from iterations
+        where agent_id = {OWNED_AGENT_ID_SQL} order by number desc limit :most
+    ) as newest on newest.id = steps.iteration_id
+    where steps.kind = '{StepKind.QUERY}'
+    order by newest.number desc, steps.index limit {_MAX_QUERIES}
+    """)
+
+
 def recent_query_lines(scope: GraphScope, iterations: int) -> BoundQuery[list[str]]:
     """The queries of the last iterations, the newest first."""
     # One more, because the newest iteration is mostly the running one.
-    return BoundQuery(_newest_queries(), {**scope.sql_params, "most": iterations + 1}, _query_lines)
+    return BoundQuery(_NEWEST_QUERIES, {**scope.sql_params, "most": iterations + 1}, _query_lines)
 
 
 def _query_lines(queries: Sequence[Row]) -> list[str]:
@@ -62,24 +69,6 @@ def _query_lines(queries: Sequence[Row]) -> list[str]:
         f" {truncate_text(one_line(query.input.get('objective', '')))}"
         for query in queries
     ]
-
-
-@cache
-def _newest_queries() -> CompiledStatement:
-    newest = (
-        select(Iteration.id, Iteration.number)
-        .where(Iteration.agent_id == OWNED_AGENT_ID)
-        .order_by(Iteration.number.desc())
-        .limit(LIMIT_PARAM)
-        .subquery()
-    )
-    return CompiledStatement(
-        select(newest.c.number, Step.input, Step.status, Step.result)
-        .join(newest, newest.c.id == Step.iteration_id)
-        .where(Step.kind == StepKind.QUERY)
-        .order_by(newest.c.number.desc(), Step.index)
-        .limit(_MAX_QUERIES)
-    )
 
 
 def _describe_outcome(step: Row) -> str:

@@ -6,47 +6,16 @@ Elements that rest only on retracted sources are not shown.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
-from sqlalchemy import (
-    ColumnElement,
-    Integer,
-    Select,
-    String,
-    Subquery,
-    bindparam,
-    literal,
-    literal_column,
-    select,
-    true,
-)
-from sqlalchemy.orm import aliased
-
-from shared.database.statements import (
-    ANY_OF_IDS,
-    BoundQuery,
-    CompiledStatement,
-    Row,
-    uuid_array,
-)
-from shared.database.tables import GraphEdge, GraphNode
-from shared.graph.scope import OWNED_AGENT_ID, GraphScope, is_owned, is_supported
+from shared.database.statements import BoundQuery, CompiledStatement, Row, uuid_array
+from shared.graph.scope import IS_OWNED_SQL, IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import RESERVED_TYPES
 from shared.tools import Json
 
 _MAX_NODES_SCANNED: Final = 1_000
 """Facts are searched among this many of the newest nodes, which include conclusions."""
-LIMIT_PARAM: Final = bindparam("most", type_=Integer)
-_NODE_COLUMNS: Final = (
-    GraphNode.id,
-    GraphNode.type,
-    GraphNode.name,
-    GraphNode.properties,
-    GraphNode.updated_at,
-)
-"""The columns of NodeFacts."""
 
 
 @dataclass(frozen=True)
@@ -69,113 +38,80 @@ class EdgeFacts:
     properties: Json
 
 
+_RESERVED_SQL: Final = ", ".join(f"'{type_name}'" for type_name in sorted(RESERVED_TYPES))
+_NODE_COLUMNS: Final = "id, type, name, properties, updated_at"
+# The inner queries are ordered by time alone, like the index: another sort key would sort all rows of the same timestamp
+# first.
+_NEWEST_FACTS: Final = CompiledStatement(f"""
+    select * from (
+        select {_NODE_COLUMNS} from graph_nodes
+        where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL}
+        order by updated_at desc limit {_MAX_NODES_SCANNED}
+    ) as newest
+    where type not in ({_RESERVED_SQL}) order by updated_at desc, id limit :most
+    """)
+_NEWEST_OF_TYPE: Final = CompiledStatement(f"""
+    select * from (
+        select {_NODE_COLUMNS} from graph_nodes
+        where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} and type = :type_name
+        order by updated_at desc limit :most
+    ) as newest
+    order by updated_at desc, id
+    """)
+_NODES_BY_IDS: Final = CompiledStatement(
+    f"select {_NODE_COLUMNS} from graph_nodes"
+    f" where {IS_OWNED_SQL} and {IS_SUPPORTED_SQL} and id = any(cast(:ids as uuid[]))"
+)
+
+
 def newest_facts(scope: GraphScope, limit: int) -> BoundQuery[list[NodeFacts]]:
     """The most recently updated nodes that are not conclusions."""
-    return BoundQuery(_newest_facts(), {**scope.sql_params, "most": limit}, _nodes)
+    return BoundQuery(_NEWEST_FACTS, {**scope.sql_params, "most": limit}, _nodes)
 
 
 def newest_of_type(scope: GraphScope, type_name: str, limit: int) -> BoundQuery[list[NodeFacts]]:
     params = {**scope.sql_params, "type_name": type_name, "most": limit}
-    return BoundQuery(_newest_of_type(), params, _nodes)
+    return BoundQuery(_NEWEST_OF_TYPE, params, _nodes)
+
+
+def nodes_by_ids(scope: GraphScope, ids: Iterable[UUID]) -> BoundQuery[dict[UUID, NodeFacts]]:
+    """The agent's nodes of these ids."""
+    params = {**scope.sql_params, "ids": uuid_array(ids)}
+    return BoundQuery(_NODES_BY_IDS, params, lambda rows: {n.id: n for n in _nodes(rows)})
 
 
 def _nodes(rows: Sequence[Row]) -> list[NodeFacts]:
     return [NodeFacts(*row) for row in rows]
 
 
-def nodes_by_ids(scope: GraphScope, ids: Iterable[UUID]) -> BoundQuery[dict[UUID, NodeFacts]]:
-    """The agent's nodes of these ids."""
-    params = {**scope.sql_params, "ids": uuid_array(ids)}
-    return BoundQuery(_nodes_by_ids(), params, lambda rows: {n.id: n for n in _nodes(rows)})
+def _edges_statement(where: str) -> CompiledStatement:
+    """The columns of EdgeFacts, the most recently updated first."""
+    return CompiledStatement(f"""
+        select edge.id, edge.type, source_id, source.name as source, target_id, target.name as target,
+          edge.properties
+        from (select * from graph_edges where {where}) as edge
+        join graph_nodes as source on source.id = source_id
+        join graph_nodes as target on target.id = target_id
+        order by edge.updated_at desc, edge.id
+        """)
 
 
-@cache
-def _newest_facts() -> CompiledStatement:
-    newest = _newest_nodes(true(), literal(_MAX_NODES_SCANNED))
-    reserved = [literal_column(f"'{type_name}'", String) for type_name in sorted(RESERVED_TYPES)]
-    return CompiledStatement(
-        _in_order(newest).where(newest.c.type.not_in(reserved)).limit(LIMIT_PARAM)
-    )
-
-
-@cache
-def _newest_of_type() -> CompiledStatement:
-    return CompiledStatement(
-        _in_order(_newest_nodes(GraphNode.type == bindparam("type_name"), LIMIT_PARAM))
-    )
-
-
-@cache
-def _nodes_by_ids() -> CompiledStatement:
-    return CompiledStatement(
-        select(*_NODE_COLUMNS).where(
-            is_owned(GraphNode.agent_id),
-            is_supported(GraphNode),
-            GraphNode.id == ANY_OF_IDS,
-        )
-    )
-
-
-def _newest_nodes(condition: ColumnElement[bool], limit: ColumnElement[int]) -> Subquery:
-    # Ordered by time alone, like the index: another sort key would sort all rows of the same timestamp first.
-    return (
-        select(*_NODE_COLUMNS)
-        .where(GraphNode.agent_id == OWNED_AGENT_ID, is_supported(GraphNode), condition)
-        .order_by(GraphNode.updated_at.desc())
-        .limit(limit)
-        .subquery()
-    )
-
-
-def _in_order(nodes: Subquery) -> Select[Any]:
-    return select(nodes).order_by(nodes.c.updated_at.desc(), nodes.c.id)
+_NEWEST_EDGES: Final = _edges_statement(
+    f"agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} order by updated_at desc limit :most"
+)
+_EDGES_BY_IDS: Final = _edges_statement(
+    f"{IS_OWNED_SQL} and {IS_SUPPORTED_SQL} and id = any(cast(:ids as uuid[]))"
+)
 
 
 def newest_edges(scope: GraphScope, limit: int) -> BoundQuery[list[EdgeFacts]]:
-    return BoundQuery(_newest_edges(), {**scope.sql_params, "most": limit}, _edges)
-
-
-def _edges(rows: Sequence[Row]) -> list[EdgeFacts]:
-    return [EdgeFacts(*row) for row in rows]
+    return BoundQuery(_NEWEST_EDGES, {**scope.sql_params, "most": limit}, _edges)
 
 
 def edges_by_ids(scope: GraphScope, ids: Iterable[UUID]) -> BoundQuery[list[EdgeFacts]]:
     """The agent's edges of these ids, the most recently updated first."""
-    return BoundQuery(_edges_by_ids(), {**scope.sql_params, "ids": uuid_array(ids)}, _edges)
+    return BoundQuery(_EDGES_BY_IDS, {**scope.sql_params, "ids": uuid_array(ids)}, _edges)
 
 
-@cache
-def _newest_edges() -> CompiledStatement:
-    newest = (
-        select(GraphEdge)
-        .where(GraphEdge.agent_id == OWNED_AGENT_ID, is_supported(GraphEdge))
-        .order_by(GraphEdge.updated_at.desc())
-        .limit(LIMIT_PARAM)
-    )
-    return CompiledStatement(_with_ends(newest.subquery()))
-
-
-@cache
-def _edges_by_ids() -> CompiledStatement:
-    edges = select(GraphEdge).where(
-        is_owned(GraphEdge.agent_id), is_supported(GraphEdge), GraphEdge.id == ANY_OF_IDS
-    )
-    return CompiledStatement(_with_ends(edges.subquery()))
-
-
-def _with_ends(edges: Subquery) -> Select[Any]:
-    source, target = aliased(GraphNode), aliased(GraphNode)
-    return (
-        select(
-            edges.c.id,
-            edges.c.type,
-            source.id,
-            source.name,
-            target.id,
-            target.name,
-            edges.c.properties,
-        )
-        .join(source, source.id == edges.c.source_id)
-        .join(target, target.id == edges.c.target_id)
-        .order_by(edges.c.updated_at.desc(), edges.c.id)
-    )
+def _edges(rows: Sequence[Row]) -> list[EdgeFacts]:
+    return [EdgeFacts(*row) for row in rows]

@@ -3,21 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
-from typing import Any
+from typing import Final
 from uuid import UUID
-
-from sqlalchemy import (
-    ColumnElement,
-    Select,
-    and_,
-    desc,
-    func,
-    select,
-    true,
-    union_all,
-)
-from sqlalchemy.orm import InstrumentedAttribute
 
 from shared.database.statements import (
     BoundQuery,
@@ -26,10 +13,9 @@ from shared.database.statements import (
     PendingResult,
     RoundTrip,
 )
-from shared.database.tables import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.context import history, recent
-from shared.graph.context.recent import LIMIT_PARAM, NodeFacts
+from shared.graph.context.recent import NodeFacts
 from shared.graph.prompt_format import (
     Section,
     conclusion_line,
@@ -42,7 +28,7 @@ from shared.graph.prompt_format import (
     shorten_properties,
     truncate_text,
 )
-from shared.graph.scope import OWNED_AGENT_ID, GraphScope, is_supported
+from shared.graph.scope import IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import MAX_TYPES, RESERVED_TYPES
 from shared.workflow import investigations
 from shared.workflow.iterations import CLOCK
@@ -80,107 +66,56 @@ class ConnectedNode:
     edges: int
 
 
-def node_types(scope: GraphScope) -> BoundQuery[list[NodeTypeFacts]]:
-    return BoundQuery(
-        _node_types(), scope.sql_params, lambda rows: [NodeTypeFacts(*row) for row in rows]
+_NODE_TYPES: Final = CompiledStatement(f"""
+    select kind.name, kind.description,
+      (select count(*) from (
+        select from graph_nodes where agent_id = kind.agent_id and type = kind.name limit {COUNT_LIMIT}
+      ) as counted) as nodes,
+      newest.id, newest.name as newest_name, newest.updated_at
+    from graph_node_types as kind
+    left join lateral (
+        select id, name, updated_at from graph_nodes
+        where agent_id = kind.agent_id and type = kind.name and {IS_SUPPORTED_SQL}
+        order by updated_at desc limit 1
+    ) as newest on true
+    where kind.agent_id = {OWNED_AGENT_ID_SQL}
+    order by kind.name limit {MAX_TYPES}
+    """)
+_EDGE_TYPES: Final = CompiledStatement(f"""
+    select kind.name, kind.description,
+      (select count(*) from (
+        select from graph_edges where agent_id = kind.agent_id and type = kind.name limit {COUNT_LIMIT}
+      ) as counted) as edges
+    from graph_edge_types as kind
+    where kind.agent_id = {OWNED_AGENT_ID_SQL}
+    order by kind.name limit {MAX_TYPES}
+    """)
+_NODES_BY_DEGREE: Final = CompiledStatement(f"""
+    with recent as (
+        select source_id, target_id from graph_edges
+        where agent_id = {OWNED_AGENT_ID_SQL}
+        order by updated_at desc limit {_EDGES_SAMPLED}
+    ), busiest as (
+        select node_id
+        from (select source_id as node_id from recent union all select target_id from recent) as ends
+        group by node_id order by count(*) desc, node_id limit :most
     )
-
-
-# Statements are built once: that takes longer than PostgreSQL takes to run them.
-@cache
-def _node_types() -> CompiledStatement:
-    of_type = and_(
-        GraphNode.agent_id == GraphNodeType.agent_id, GraphNode.type == GraphNodeType.name
-    )
-    rows_of_type = select(1).select_from(GraphNode).where(of_type).correlate(GraphNodeType)
-    newest = (
-        select(GraphNode.id, GraphNode.name.label("node_name"), GraphNode.updated_at)
-        .where(of_type, is_supported(GraphNode))
-        .correlate(GraphNodeType)
-        .order_by(GraphNode.updated_at.desc())
-        .limit(1)
-        .lateral()
-    )
-    return CompiledStatement(
-        select(
-            GraphNodeType.name,
-            GraphNodeType.description,
-            _at_most(rows_of_type, COUNT_LIMIT),
-            newest.c.id,
-            newest.c.node_name,
-            newest.c.updated_at,
-        )
-        .join(newest, true(), isouter=True)
-        .where(GraphNodeType.agent_id == OWNED_AGENT_ID)
-        .order_by(GraphNodeType.name)
-        .limit(MAX_TYPES)
-    )
-
-
-def edge_types(scope: GraphScope) -> BoundQuery[list[EdgeTypeFacts]]:
-    return BoundQuery(
-        _edge_types(), scope.sql_params, lambda rows: [EdgeTypeFacts(*row) for row in rows]
-    )
-
-
-@cache
-def _edge_types() -> CompiledStatement:
-    edges_of_type = (
-        select(1)
-        .select_from(GraphEdge)
-        .where(GraphEdge.agent_id == GraphEdgeType.agent_id, GraphEdge.type == GraphEdgeType.name)
-        .correlate(GraphEdgeType)
-    )
-    return CompiledStatement(
-        select(GraphEdgeType.name, GraphEdgeType.description, _at_most(edges_of_type, COUNT_LIMIT))
-        .where(GraphEdgeType.agent_id == OWNED_AGENT_ID)
-        .order_by(GraphEdgeType.name)
-        .limit(MAX_TYPES)
-    )
+    select node.id, node.type, node.name,
+      (select count(*) from (
+        select from graph_edges where source_id = node.id limit {DEGREE_LIMIT}
+      ) as starting)
+      + (select count(*) from (
+        select from graph_edges where target_id = node.id limit {DEGREE_LIMIT}
+      ) as ending) as degree
+    from graph_nodes as node join busiest on busiest.node_id = node.id
+    where {IS_SUPPORTED_SQL}
+    order by degree desc, node.id
+    """)
 
 
 def best_connected(scope: GraphScope, limit: int) -> BoundQuery[list[ConnectedNode]]:
     params = {**scope.sql_params, "most": limit}
-    return BoundQuery(_best_connected(), params, lambda rows: [ConnectedNode(*row) for row in rows])
-
-
-@cache
-def _best_connected() -> CompiledStatement:
-    recent = (
-        select(GraphEdge.source_id, GraphEdge.target_id)
-        .where(GraphEdge.agent_id == OWNED_AGENT_ID)
-        .order_by(GraphEdge.updated_at.desc())
-        .limit(_EDGES_SAMPLED)
-        .cte("recent")
-    )
-    ends = union_all(
-        select(recent.c.source_id.label("node_id")), select(recent.c.target_id)
-    ).subquery()
-    busiest = (
-        select(ends.c.node_id)
-        .group_by(ends.c.node_id)
-        .order_by(func.count().desc(), ends.c.node_id)
-        .limit(LIMIT_PARAM)
-        .subquery()
-    )
-    degree = (_degree(GraphEdge.source_id) + _degree(GraphEdge.target_id)).label("degree")
-    return CompiledStatement(
-        select(GraphNode.id, GraphNode.type, GraphNode.name, degree)
-        .join(busiest, busiest.c.node_id == GraphNode.id)
-        .where(is_supported(GraphNode))
-        .order_by(desc("degree"), GraphNode.id)
-    )
-
-
-def _degree(end: InstrumentedAttribute[UUID]) -> ColumnElement[int]:
-    edges = select(1).select_from(GraphEdge).where(end == GraphNode.id).correlate(GraphNode)
-    return _at_most(edges, DEGREE_LIMIT)
-
-
-def _at_most(rows: Select[Any], limit: int) -> ColumnElement[int]:
-    """The number of `rows`, counted up to `limit`."""
-    bounded = rows.limit(limit).subquery()
-    return select(func.count()).select_from(bounded).scalar_subquery()
+    return BoundQuery(_NODES_BY_DEGREE, params, lambda rows: [ConnectedNode(*row) for row in rows])
 
 
 STALE_AFTER = timedelta(days=7)
@@ -204,8 +139,16 @@ async def build_survey(session: Executor, scope: GraphScope, *, token_budget: in
 def ask_survey(trip: RoundTrip, scope: GraphScope, *, token_budget: int) -> PendingResult[str]:
     """Like `build_survey`, as a part of `trip`."""
     clock = trip.ask(CLOCK)
-    nodes_by_type = trip.ask(node_types(scope))
-    edges_by_type = trip.ask(edge_types(scope))
+    node_types = trip.ask(
+        BoundQuery(
+            _NODE_TYPES, scope.sql_params, lambda rows: [NodeTypeFacts(*row) for row in rows]
+        )
+    )
+    edge_types = trip.ask(
+        BoundQuery(
+            _EDGE_TYPES, scope.sql_params, lambda rows: [EdgeTypeFacts(*row) for row in rows]
+        )
+    )
     analyses = trip.ask(recent.newest_of_type(scope, ANALYSIS_TYPE, _ANALYSES))
     advice = trip.ask(recent.newest_of_type(scope, ADVICE_TYPE, _ADVICE))
     nodes = trip.ask(recent.newest_facts(scope, _NEWEST_NODES))
@@ -215,7 +158,7 @@ def ask_survey(trip: RoundTrip, scope: GraphScope, *, token_budget: int) -> Pend
     requests = trip.ask(investigations.list_open_requests(scope.agent_id))
 
     def compose() -> str:
-        now, node_facts, edge_facts = clock.value, nodes_by_type.value, edges_by_type.value
+        now, node_facts, edge_facts = clock.value, node_types.value, edge_types.value
         sections = [
             Section("Node types", _node_type_lines(node_facts), rank=0, keep=30),
             Section("Edge types", _edge_type_lines(edge_facts), rank=4, keep=20),

@@ -2,27 +2,44 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from functools import cache
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, exists, literal, or_, select
-from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import aliased
 
-from shared.database.statements import (
-    ANY_OF_IDS,
-    BoundQuery,
-    CompiledStatement,
-    Executor,
-    uuid_array,
-)
-from shared.database.tables import GraphEdge, GraphMove, GraphNode
-from shared.graph.scope import OWNED_AGENT_ID, OWNED_AGENT_ID_SQL, GraphScope
+from shared.database.statements import BoundQuery, CompiledStatement, Executor, uuid_array
+from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 
 MAX_CHAIN_LENGTH: Final = 64
 """Merges in a row, each of which moved what the previous one had kept."""
+
+
+# An element with that id can have been written again since the merge.
+_IS_MERGED_AWAY_SQL: Final = (
+    "not (exists (select from graph_nodes where id = move.merged_id)"
+    " or exists (select from graph_edges where id = move.merged_id))"
+)
+_CURRENT_IDS: Final = CompiledStatement(f"""
+    with recursive chain (original_id, kept_id, length) as (
+        select merged_id, kept_id, 1 from graph_redirects as move
+        where agent_id = {OWNED_AGENT_ID_SQL} and merged_id = any(cast(:ids as uuid[])) and {_IS_MERGED_AWAY_SQL}
+        union all
+        select original_id, move.kept_id, length + 1 from graph_redirects as move, chain
+        where agent_id = {OWNED_AGENT_ID_SQL} and merged_id = chain.kept_id and {_IS_MERGED_AWAY_SQL}
+          and length < {MAX_CHAIN_LENGTH}
+    )
+    select distinct on (original_id) original_id, kept_id from chain order by original_id, length desc
+    """)
+_EARLIER_IDS: Final = CompiledStatement(f"""
+    with recursive chain (original_id, merged_id, length) as (
+        select kept_id, merged_id, 1 from graph_redirects as move
+        where kept_id = any(cast(:ids as uuid[])) and {_IS_MERGED_AWAY_SQL}
+        union all
+        select original_id, move.merged_id, length + 1 from graph_redirects as move, chain
+        where kept_id = chain.merged_id and {_IS_MERGED_AWAY_SQL} and length < {MAX_CHAIN_LENGTH}
+    )
+    select original_id, merged_id from chain order by merged_id
+    """)
 
 
 async def current_ids_of_agent(
@@ -33,72 +50,17 @@ async def current_ids_of_agent(
     if not id_set:
         return {}
     scope = GraphScope(owner_id, agent_id)
-    rows = await _chain().rows(session, {**scope.sql_params, "ids": uuid_array(id_set)})
+    rows = await _CURRENT_IDS.rows(session, {**scope.sql_params, "ids": uuid_array(id_set)})
     return {row.original_id: row.kept_id for row in rows}
-
-
-@cache
-def _chain() -> CompiledStatement:
-    chain = (
-        select(
-            GraphMove.merged_id.label("original_id"), GraphMove.kept_id, literal(1).label("length")
-        )
-        .where(
-            GraphMove.agent_id == OWNED_AGENT_ID,
-            GraphMove.merged_id == ANY_OF_IDS,
-            _is_merged_away(GraphMove),
-        )
-        .cte("chain", recursive=True)
-    )
-    next_move = aliased(GraphMove)
-    chain = chain.union_all(
-        select(chain.c.original_id, next_move.kept_id, chain.c.length + 1).where(
-            next_move.agent_id == OWNED_AGENT_ID,
-            next_move.merged_id == chain.c.kept_id,
-            _is_merged_away(next_move),
-            chain.c.length < MAX_CHAIN_LENGTH,
-        )
-    )
-    return CompiledStatement(
-        select(chain.c.original_id, chain.c.kept_id)
-        .ext(distinct_on(chain.c.original_id))
-        .order_by(chain.c.original_id, chain.c.length.desc())
-    )
 
 
 async def earlier_ids(session: AsyncSession, ids: Collection[UUID]) -> dict[UUID, list[UUID]]:
     """The reverse: the old ids that were merged into each element; elements without any are left out."""
-    if not ids:
-        return {}
-    chain = (
-        select(
-            GraphMove.kept_id.label("original_id"), GraphMove.merged_id, literal(1).label("length")
-        )
-        .where(GraphMove.kept_id.in_(ids), _is_merged_away(GraphMove))
-        .cte("chain", recursive=True)
-    )
-    next_move = aliased(GraphMove)
-    chain = chain.union_all(
-        select(chain.c.original_id, next_move.merged_id, chain.c.length + 1).where(
-            next_move.kept_id == chain.c.merged_id,
-            _is_merged_away(next_move),
-            chain.c.length < MAX_CHAIN_LENGTH,
-        )
-    )
     by_current_id: defaultdict[UUID, list[UUID]] = defaultdict(list)
-    for row in await session.execute(
-        select(chain.c.original_id, chain.c.merged_id).order_by(chain.c.merged_id)
-    ):
-        by_current_id[row.original_id].append(row.merged_id)
+    if ids:
+        for row in await _EARLIER_IDS.rows(session, {"ids": uuid_array(ids)}):
+            by_current_id[row.original_id].append(row.merged_id)
     return by_current_id
-
-
-def _is_merged_away(move: type[GraphMove]) -> ColumnElement[bool]:
-    """An element with that id can have been written again since the merge."""
-    return ~or_(
-        exists().where(GraphNode.id == move.merged_id),
-        exists().where(GraphEdge.id == move.merged_id),
-    )
 
 
 HAS_REDIRECT_SQL: Final = (
