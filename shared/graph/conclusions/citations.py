@@ -96,92 +96,61 @@ def replace_citations(text: str, name_of: Callable[[Citation], str | None]) -> s
 
 def refuse_analysis(content: str, summary: str, cited: CitedElements) -> Refusal | None:
     """None if the content cites at least one node or edge, and content and summary cite only existing ones."""
-    if not parse_citations(content).citations and not parse_citations(content).malformed:
-        return Refusal(
-            RefusalCode.NOTHING_CITED,
-            "content cites nothing. Behind each statement, cite the node or edge it rests on, as [node:uuid] or "
-            "[edge:uuid], with ids that queryGraph gives.",
-        )
-    return (
-        _refuse_malformed(content, summary)
-        or _refuse_missing(content, summary, cited)
-        or _refuse_retracted(content, summary, cited)
-    )
+    return _refuse_uncited(
+        content,
+        "content cites nothing. Behind each statement, cite the node or edge it rests on, as [node:uuid] or "
+        "[edge:uuid], with ids that queryGraph gives.",
+    ) or _refuse_citations(content, summary, cited, only_analyses=False)
 
 
 def refuse_advice(content: str, summary: str, cited: CitedElements) -> Refusal | None:
     """None if the content cites at least one AgentAnalysis, and content and summary cite nothing else."""
-    if not parse_citations(content).citations and not parse_citations(content).malformed:
+    return _refuse_uncited(
+        content,
+        f"content cites nothing. Advice stands on analyses: cite each {ANALYSIS_TYPE} it rests on as "
+        "[node:uuid].",
+    ) or _refuse_citations(content, summary, cited, only_analyses=True)
+
+
+def _refuse_uncited(content: str, reason: str) -> Refusal | None:
+    parsed = parse_citations(content)
+    is_cited = parsed.citations or parsed.malformed
+    return None if is_cited else Refusal(RefusalCode.NOTHING_CITED, reason)
+
+
+def _refuse_citations(
+    content: str, summary: str, cited: CitedElements, *, only_analyses: bool
+) -> Refusal | None:
+    parsed = parse_citations(content, summary)
+    if parsed.malformed:
         return Refusal(
-            RefusalCode.NOTHING_CITED,
-            f"content cites nothing. Advice stands on analyses: cite each {ANALYSIS_TYPE} it rests on as "
-            "[node:uuid].",
+            RefusalCode.MALFORMED,
+            f"Not citations: {_join_listed(parsed.malformed)}. Write each as [node:uuid] or [edge:uuid], one id to a "
+            "pair of brackets, with the full id and no blanks.",
         )
-    return (
-        _refuse_malformed(content, summary)
-        or _refuse_missing(content, summary, cited)
-        or _refuse_non_analyses(content, summary, cited)
-        or _refuse_retracted(content, summary, cited)
-    )
-
-
-def _refuse_malformed(*texts: str) -> Refusal | None:
-    malformed = parse_citations(*texts).malformed
-    if not malformed:
-        return None
-    return Refusal(
-        RefusalCode.MALFORMED,
-        f"Not citations: {_join_listed(malformed)}. Write each as [node:uuid] or [edge:uuid], one id to a pair of "
-        "brackets, with the full id and no blanks.",
-    )
-
-
-def _refuse_missing(content: str, summary: str, cited: CitedElements) -> Refusal | None:
-    missing = [
-        citation
-        for citation in parse_citations(content, summary).citations
-        if not cited.has(citation)
-    ]
-    if not missing:
-        return None
-    return Refusal(
-        RefusalCode.DOES_NOT_EXIST,
-        f"These do not exist: {_join_listed(missing)}. Cite only what queryGraph or your instructions show, with the "
-        "exact ids (a node is not an edge).",
-    )
-
-
-def _refuse_retracted(content: str, summary: str, cited: CitedElements) -> Refusal | None:
-    retracted = [
-        citation
-        for citation in parse_citations(content, summary).citations
-        if citation.id in cited.unsupported
-    ]
-    if not retracted:
-        return None
-    return Refusal(
-        RefusalCode.RETRACTED,
-        f"These rest on a page that was retracted: {_join_listed(retracted)}. Conclude only what holds without them, "
-        "or nothing.",
-    )
-
-
-def _refuse_non_analyses(content: str, summary: str, cited: CitedElements) -> Refusal | None:
-    other_rows = [
-        citation
-        for citation in parse_citations(content, summary).citations
-        if citation.kind == Kind.EDGE or cited.node_types[citation.id] != ANALYSIS_TYPE
-    ]
-    if not other_rows:
-        return None
-    listing = [
-        f"{citation} ({cited.node_types.get(citation.id, 'an edge')})" for citation in other_rows
-    ]
-    return Refusal(
-        RefusalCode.NOT_AN_ANALYSIS,
-        f"Advice cites {ANALYSIS_TYPE} nodes and nothing else, but these are not: {_join_listed(listing)}. Cite the "
-        "analyses that rest on them; if there is none, give no advice.",
-    )
+    if missing := [citation for citation in parsed.citations if not cited.has(citation)]:
+        return Refusal(
+            RefusalCode.DOES_NOT_EXIST,
+            f"These do not exist: {_join_listed(missing)}. Cite only what queryGraph or your instructions show, with "
+            "the exact ids (a node is not an edge).",
+        )
+    types = {
+        citation: cited.node_types.get(citation.id, "an edge") for citation in parsed.citations
+    }
+    others = [f"{citation} ({name})" for citation, name in types.items() if name != ANALYSIS_TYPE]
+    if others and only_analyses:
+        return Refusal(
+            RefusalCode.NOT_AN_ANALYSIS,
+            f"Advice cites {ANALYSIS_TYPE} nodes and nothing else, but these are not: {_join_listed(others)}. Cite the "
+            "analyses that rest on them; if there is none, give no advice.",
+        )
+    if retracted := [each for each in parsed.citations if each.id in cited.unsupported]:
+        return Refusal(
+            RefusalCode.RETRACTED,
+            f"These rest on a page that was retracted: {_join_listed(retracted)}. Conclude only what holds without "
+            "them, or nothing.",
+        )
+    return None
 
 
 def _join_listed(items: Sequence[object]) -> str:
