@@ -1,13 +1,13 @@
 """Node and edge types: naming rules, lookup and creation."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
-from sqlalchemy import Table, select
+from sqlalchemy import Table
 from sqlalchemy.dialects.postgresql import insert
 
 from shared.database.locks import SHARED_WRITE_LOCK_SQL, exclusive_lock
@@ -16,7 +16,6 @@ from shared.database.statements import (
     CompiledStatement,
     Executor,
     InTransaction,
-    Row,
     transaction_cache,
 )
 from shared.database.tables import GraphEdgeType, GraphNodeType
@@ -82,7 +81,7 @@ _MAX_NAMES_LISTED = 40
 
 
 @dataclass(frozen=True)
-class NodeType:
+class _GraphType:
     name: str
     description: str
     properties_schema: Json
@@ -93,43 +92,41 @@ class NodeType:
 
 
 @dataclass(frozen=True)
-class EdgeType:
-    name: str
-    description: str
-    properties_schema: Json
-    example_properties: Json
+class NodeType(_GraphType):
+    pass
+
+
+@dataclass(frozen=True)
+class EdgeType(_GraphType):
     source_types: tuple[str, ...]
     target_types: tuple[str, ...]
-    created_by: str
-    justification: str | None
-    created_at: datetime
 
 
 _Type = TypeVar("_Type", NodeType, EdgeType)
+_T = TypeVar("_T")
+
+_COLUMNS_SQL: Final = "name, description, properties_schema, example_properties, created_by, justification, created_at"
 _NODE_TYPES: Final = CompiledStatement(
-    select(cast(Table, GraphNodeType.__table__))
-    .where(GraphNodeType.agent_id == OWNED_AGENT_ID)
-    .order_by(GraphNodeType.name)
+    f"select {_COLUMNS_SQL} from graph_node_types"
+    f" where agent_id = {OWNED_AGENT_ID_SQL} order by name"
 )
 _EDGE_TYPES: Final = CompiledStatement(
-    select(cast(Table, GraphEdgeType.__table__))
-    .where(GraphEdgeType.agent_id == OWNED_AGENT_ID)
-    .order_by(GraphEdgeType.name)
+    f"select {_COLUMNS_SQL}, source_types, target_types from graph_edge_types"
+    f" where agent_id = {OWNED_AGENT_ID_SQL} order by name"
 )
-
-_TYPE_COLUMNS: Final = (
+_NEW_COLUMNS: Final = (
     *("name", "description", "properties_schema", "example_properties"),
     *("created_by", "justification"),
 )
 _INSERT_NODE_TYPE: Final = CompiledStatement(
     insert(cast(Table, GraphNodeType.__table__)).values(agent_id=OWNED_AGENT_ID),
-    columns=_TYPE_COLUMNS,
+    columns=_NEW_COLUMNS,
 )
 _INSERT_EDGE_TYPE: Final = CompiledStatement(
     insert(cast(Table, GraphEdgeType.__table__))
     .values(agent_id=OWNED_AGENT_ID)
     .on_conflict_do_nothing(),  # system types are created without the lock
-    columns=(*_TYPE_COLUMNS, "source_types", "target_types"),
+    columns=(*_NEW_COLUMNS, "source_types", "target_types"),
 )
 
 
@@ -148,30 +145,35 @@ async def list_node_types(session: Executor, scope: GraphScope) -> list[NodeType
 
 def node_types_query(scope: GraphScope) -> BoundQuery[list[NodeType]]:
     """The statement of `list_node_types`."""
-    return BoundQuery(_NODE_TYPES, scope.sql_params, lambda rows: [_node_type(row) for row in rows])
+    return BoundQuery(_NODE_TYPES, scope.sql_params, lambda rows: [NodeType(*row) for row in rows])
 
 
 async def list_edge_types(session: Executor, scope: GraphScope) -> list[EdgeType]:
     """List the agent's edge types by name."""
-    return [_edge_type(row) for row in await _EDGE_TYPES.rows(session, scope.sql_params)]
+    rows = await _EDGE_TYPES.rows(session, scope.sql_params)
+    ends = ("source_types", "target_types")
+    return [
+        EdgeType(**row._asdict() | {end: tuple(getattr(row, end)) for end in ends}) for row in rows
+    ]
 
 
 async def get_node_type(session: InTransaction, scope: GraphScope, name: str) -> NodeType:
     """Load a node type by name. Raises UnknownTypeError, which lists the types that exist."""
-    types_of_agent = await list_node_types(session, scope)
-    for node_type in types_of_agent:
-        if node_type.name == name:
-            return node_type
-    raise _unknown_type_error("node type", name, types_of_agent)
+    return _find("node type", name, await list_node_types(session, scope))
 
 
 async def get_edge_type(session: InTransaction, scope: GraphScope, name: str) -> EdgeType:
     """Load an edge type by name. Raises UnknownTypeError, which lists the types that exist."""
-    types_of_agent = await list_edge_types(session, scope)
-    for edge_type in types_of_agent:
-        if edge_type.name == name:
-            return edge_type
-    raise _unknown_type_error("edge type", name, types_of_agent)
+    return _find("edge type", name, await list_edge_types(session, scope))
+
+
+def _find(kind: str, name: str, types: Sequence[_Type]) -> _Type:
+    for candidate in types:
+        if candidate.name == name:
+            return candidate
+    match = _same_type(re.sub(r"[^A-Za-z0-9]", "", name), types)
+    message = _unknown_type_message(kind, name, [candidate.name for candidate in types])
+    raise UnknownTypeError(message, None if match is None else match.name)
 
 
 async def create_node_type(
@@ -192,23 +194,19 @@ async def create_node_type(
     """
     refuse_node_type_name(name)
     refuse_bad_properties(validators, name, properties_schema, example_properties)
-    # Serialized, so that two transactions cannot create Country and COUNTRY.
-    await exclusive_lock(session, scope.agent_id, "node types")
-    types_of_agent = await list_node_types(session, scope)
-    if existing := _same_type(name, types_of_agent):
-        return existing, False
-    _refuse_too_many("node types", len(types_of_agent))
-    values = {
-        **scope.sql_params,
-        "name": name,
-        "description": normalize_description(description),
-        "properties_schema": properties_schema,
-        "example_properties": example_properties,
-        "created_by": created_by,
-        "justification": _normalize_justification(justification),
-    }
-    await _INSERT_NODE_TYPE.run(session, values)
-    return await get_node_type(session, scope, name), True
+    return await _create(
+        session,
+        scope,
+        "node type",
+        list_node_types,
+        _INSERT_NODE_TYPE,
+        name=name,
+        description=description,
+        created_by=created_by,
+        justification=justification,
+        properties_schema=properties_schema,
+        example_properties=example_properties,
+    )
 
 
 async def create_edge_type(
@@ -235,24 +233,54 @@ async def create_edge_type(
     for type_name in (*source_types, *target_types):
         if type_name not in node_types:
             raise ToolRefusalError(_unknown_type_message("node type", type_name, node_types))
-    await exclusive_lock(session, scope.agent_id, "edge types")
-    types_of_agent = await list_edge_types(session, scope)
+    return await _create(
+        session,
+        scope,
+        "edge type",
+        list_edge_types,
+        _INSERT_EDGE_TYPE,
+        name=name,
+        description=description,
+        created_by=created_by,
+        justification=justification,
+        properties_schema=properties_schema or {},
+        example_properties=example_properties or {},
+        source_types=list(dict.fromkeys(source_types)),
+        target_types=list(dict.fromkeys(target_types)),
+    )
+
+
+async def _create(
+    session: InTransaction,
+    scope: GraphScope,
+    kind: str,
+    list_types: Callable[[InTransaction, GraphScope], Awaitable[list[_Type]]],
+    insert_statement: CompiledStatement,
+    *,
+    name: str,
+    description: str,
+    created_by: str,
+    justification: str | None,
+    **columns: Any,
+) -> tuple[_Type, bool]:
+    # Serialized, so that two transactions cannot create Country and COUNTRY.
+    await exclusive_lock(session, scope.agent_id, f"{kind}s")
+    types_of_agent = await list_types(session, scope)
     if existing := _same_type(name, types_of_agent):
         return existing, False
-    _refuse_too_many("edge types", len(types_of_agent))
+    if len(types_of_agent) >= MAX_TYPES:
+        raise ToolRefusalError(
+            f"There are {len(types_of_agent)} {kind}s already; use the one that fits best."
+        )
     values = {
-        **scope.sql_params,
+        **columns,
         "name": name,
         "description": normalize_description(description),
-        "properties_schema": properties_schema or {},
-        "example_properties": example_properties or {},
-        "source_types": list(dict.fromkeys(source_types)),
-        "target_types": list(dict.fromkeys(target_types)),
         "created_by": created_by,
         "justification": _normalize_justification(justification),
     }
-    await _INSERT_EDGE_TYPE.run(session, values)
-    return await get_edge_type(session, scope, name), True
+    await insert_statement.run(session, {**scope.sql_params, **values})
+    return _find(kind, name, await list_types(session, scope)), True
 
 
 def refuse_bad_properties(validators: Validators, name: str, schema: Json, example: Json) -> None:
@@ -290,13 +318,6 @@ def _normalize_justification(text: str | None) -> str | None:
     return None if text is None else _normalize_sentence(text, "justification")
 
 
-def _refuse_too_many(types_label: str, count: int) -> None:
-    if count >= MAX_TYPES:
-        raise ToolRefusalError(
-            f"There are {count} {types_label} already; use the one that fits best."
-        )
-
-
 def normalize_description(text: str) -> str:
     """Normalize a type's description to one line. Raises ToolRefusalError if it is empty or too long."""
     return _normalize_sentence(text, "description")
@@ -310,12 +331,6 @@ def _normalize_sentence(text: str, field_name: str) -> str:
             f"{field_name}: {len(line)} characters; give 1 to {_MAX_DESCRIPTION_CHARS}."
         )
     return line
-
-
-def _unknown_type_error(type_kind: str, name: str, types: Sequence[_Type]) -> UnknownTypeError:
-    match = _same_type(re.sub(r"[^A-Za-z0-9]", "", name), types)
-    message = _unknown_type_message(type_kind, name, [candidate.name for candidate in types])
-    return UnknownTypeError(message, None if match is None else match.name)
 
 
 def _unknown_type_message(type_kind: str, name: str, names: Sequence[str]) -> str:
@@ -333,46 +348,13 @@ def _unknown_type_message(type_kind: str, name: str, names: Sequence[str]) -> st
     )
 
 
-def _node_type(row: Row) -> NodeType:
-    return NodeType(
-        name=row.name,
-        description=row.description,
-        properties_schema=row.properties_schema,
-        example_properties=row.example_properties,
-        created_by=row.created_by,
-        justification=row.justification,
-        created_at=row.created_at,
-    )
-
-
-def _edge_type(row: Row) -> EdgeType:
-    return EdgeType(
-        name=row.name,
-        description=row.description,
-        properties_schema=row.properties_schema,
-        example_properties=row.example_properties,
-        source_types=tuple(row.source_types),
-        target_types=tuple(row.target_types),
-        created_by=row.created_by,
-        justification=row.justification,
-        created_at=row.created_at,
-    )
-
-
-_NODE_SCHEMA: Final = CompiledStatement(
-    f"select properties_schema, {SHARED_WRITE_LOCK_SQL} from graph_node_types"
-    f" where agent_id = {OWNED_AGENT_ID_SQL} and name = :called"
-)
-_EDGE_RULES: Final = CompiledStatement(
-    f"select properties_schema, source_types, target_types, {SHARED_WRITE_LOCK_SQL}"
-    f" from graph_edge_types where agent_id = {OWNED_AGENT_ID_SQL} and name = :called"
-)
+# Each also takes the shared write lock.
 _NODE_SCHEMAS: Final = CompiledStatement(
-    f"select name, properties_schema from graph_node_types"
+    f"select name, properties_schema, {SHARED_WRITE_LOCK_SQL} from graph_node_types"
     f" where agent_id = {OWNED_AGENT_ID_SQL} and name = any(cast(:names as text[]))"
 )
-_RULES_OF_EDGES: Final = CompiledStatement(
-    f"select name, properties_schema, source_types, target_types"
+_EDGE_RULES: Final = CompiledStatement(
+    f"select name, properties_schema, source_types, target_types, {SHARED_WRITE_LOCK_SQL}"
     f" from graph_edge_types where agent_id = {OWNED_AGENT_ID_SQL} and name = any(cast(:names as text[]))"
 )
 
@@ -386,16 +368,16 @@ class EdgeRules:
 
 
 def node_schemas_query(scope: GraphScope, names: Iterable[str]) -> BoundQuery[dict[str, Json]]:
-    """The schemas of the types that exist, by name. The caller holds the write lock."""
+    """The schemas of the types that exist, by name."""
     params = {**scope.sql_params, "names": list(names)}
     return BoundQuery(_NODE_SCHEMAS, params, lambda rows: {row[0]: row[1] for row in rows})
 
 
 def edge_rules_query(scope: GraphScope, names: Iterable[str]) -> BoundQuery[dict[str, EdgeRules]]:
-    """The rules of the types that exist, by name. The caller holds the write lock."""
+    """The rules of the types that exist, by name."""
     params = {**scope.sql_params, "names": list(names)}
     return BoundQuery(
-        _RULES_OF_EDGES, params, lambda rows: {row[0]: EdgeRules(*row) for row in rows}
+        _EDGE_RULES, params, lambda rows: {row[0]: EdgeRules(*row[:4]) for row in rows}
     )
 
 
@@ -407,8 +389,8 @@ def remember_types(
 ) -> None:
     """Saves `get_node_schema` and `get_edge_rules` the answers of the queries above."""
     cache = transaction_cache(session)
-    cache |= {(_NODE_SCHEMA, scope.agent_id, name): schema for name, schema in schemas.items()}
-    cache |= {(_EDGE_RULES, scope.agent_id, name): rule for name, rule in rules.items()}
+    for query, found in ((node_schemas_query, schemas), (edge_rules_query, rules)):
+        cache |= {(query, scope.agent_id, name): value for name, value in found.items()}
 
 
 async def get_node_schema(session: InTransaction, scope: GraphScope, type_name: str) -> Json:
@@ -417,24 +399,28 @@ async def get_node_schema(session: InTransaction, scope: GraphScope, type_name: 
     Also takes the shared write lock of the agent (see `shared.database.locks`). Cached for the transaction, since
     types never change.
     """
-    cache = transaction_cache(session)
-    if (key := (_NODE_SCHEMA, scope.agent_id, type_name)) not in cache:
-        params = {**scope.sql_params, "called": type_name}
-        while (row := await _NODE_SCHEMA.row(session, params)) is None:
-            # Raises, unless the type was created just now.
-            await get_node_type(session, scope, type_name)
-        cache[key] = row.properties_schema
-    schema: Json = cache[key]
-    return schema
+    return await _cached(session, scope, type_name, node_schemas_query, get_node_type)
 
 
 async def get_edge_rules(session: InTransaction, scope: GraphScope, type_name: str) -> EdgeRules:
     """Properties schema and allowed end types of an edge type; see `get_node_schema`."""
+    return await _cached(session, scope, type_name, edge_rules_query, get_edge_type)
+
+
+async def _cached(
+    session: InTransaction,
+    scope: GraphScope,
+    type_name: str,
+    query: Callable[[GraphScope, Iterable[str]], BoundQuery[dict[str, _T]]],
+    get_type: Callable[[InTransaction, GraphScope, str], Awaitable[object]],
+) -> _T:
     cache = transaction_cache(session)
-    if (key := (_EDGE_RULES, scope.agent_id, type_name)) not in cache:
-        params = {**scope.sql_params, "called": type_name}
-        while (row := await _EDGE_RULES.row(session, params)) is None:
-            await get_edge_type(session, scope, type_name)
-        cache[key] = EdgeRules(type_name, *row[:3])
-    rules: EdgeRules = cache[key]
-    return rules
+    while (key := (query, scope.agent_id, type_name)) not in cache:
+        found = await query(scope, [type_name]).answer(session)
+        if type_name in found:
+            cache[key] = found[type_name]
+        else:
+            # Raises, unless the type was created just now.
+            await get_type(session, scope, type_name)
+    value: _T = cache[key]
+    return value
