@@ -1,15 +1,27 @@
 """Labels: type and name of nodes and edges by id."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
-from sqlalchemy import ScalarSelect, select
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import aliased
 
-from shared.database.tables import Agent, GraphEdge, GraphNode
-from shared.graph.entity_resolution.redirects import current_ids_of_agent
+from shared.database.statements import CompiledStatement, uuid_array
+from shared.graph.entity_resolution.redirects import current_ids
+from shared.graph.scope import IS_OWNED_SQL, GraphScope
+
+_NODE_LABELS: Final = CompiledStatement(
+    f"select id, type, name from graph_nodes where {IS_OWNED_SQL} and id = any(cast(:ids as uuid[]))"
+)
+_EDGE_LABELS: Final = CompiledStatement(f"""
+    select edge.id, edge.type, source.name || ' → ' || target.name as name
+    from (
+        select * from graph_edges where {IS_OWNED_SQL} and id = any(cast(:ids as uuid[]))
+    ) as edge
+    join graph_nodes as source on source.id = source_id
+    join graph_nodes as target on target.id = target_id
+    """)
 
 
 @dataclass(frozen=True)
@@ -21,73 +33,41 @@ class Label:
 
 
 async def load_labels(
-    session: AsyncSession, owner_id: UUID, agent_id: UUID, ids: Iterable[UUID]
+    session: AsyncSession, scope: GraphScope, ids: Iterable[UUID]
 ) -> dict[UUID, Label]:
     """Load the labels of the agent's nodes and edges by id; unknown ids are left out."""
     id_set = set(ids)
-    nodes = await load_node_labels(session, owner_id, agent_id, id_set)
-    return nodes | await load_edge_labels(session, owner_id, agent_id, id_set - nodes.keys())
+    nodes = await load_node_labels(session, scope, id_set)
+    return nodes | await load_edge_labels(session, scope, id_set - nodes.keys())
 
 
 async def load_node_labels(
-    session: AsyncSession, owner_id: UUID, agent_id: UUID, ids: Iterable[UUID]
+    session: AsyncSession, scope: GraphScope, ids: Iterable[UUID]
 ) -> dict[UUID, Label]:
     """Load the labels of nodes by id. The id of a merged node gives the label of the node it was merged into."""
-    return await _load_with_redirects(_query_node_labels, session, owner_id, agent_id, set(ids))
+    return await _load_with_redirects(session, scope, _NODE_LABELS, set(ids))
 
 
 async def load_edge_labels(
-    session: AsyncSession, owner_id: UUID, agent_id: UUID, ids: Iterable[UUID]
+    session: AsyncSession, scope: GraphScope, ids: Iterable[UUID]
 ) -> dict[UUID, Label]:
     """Like `load_node_labels`, for edges."""
-    return await _load_with_redirects(_query_edge_labels, session, owner_id, agent_id, set(ids))
-
-
-_LabelQuery = Callable[[AsyncSession, UUID, UUID, Iterable[UUID]], Awaitable[dict[UUID, Label]]]
+    return await _load_with_redirects(session, scope, _EDGE_LABELS, set(ids))
 
 
 async def _load_with_redirects(
-    query: _LabelQuery, session: AsyncSession, owner_id: UUID, agent_id: UUID, ids: set[UUID]
+    session: AsyncSession, scope: GraphScope, statement: CompiledStatement, ids: set[UUID]
 ) -> dict[UUID, Label]:
-    labels = await query(session, owner_id, agent_id, ids)
-    current_ids = await current_ids_of_agent(session, owner_id, agent_id, ids - labels.keys())
-    current_labels = (
-        await query(session, owner_id, agent_id, current_ids.values()) if current_ids else {}
-    )
+    labels = await _load(session, scope, statement, ids)
+    new_ids = await current_ids(session, scope, ids - labels.keys())
+    new_labels = await _load(session, scope, statement, new_ids.values()) if new_ids else {}
     return labels | {
-        old_id: current_labels[new_id]
-        for old_id, new_id in current_ids.items()
-        if new_id in current_labels
+        old_id: new_labels[new_id] for old_id, new_id in new_ids.items() if new_id in new_labels
     }
 
 
-async def _query_node_labels(
-    session: AsyncSession, owner_id: UUID, agent_id: UUID, ids: Iterable[UUID]
+async def _load(
+    session: AsyncSession, scope: GraphScope, statement: CompiledStatement, ids: Iterable[UUID]
 ) -> dict[UUID, Label]:
-    rows = await session.execute(
-        select(GraphNode.id, GraphNode.type, GraphNode.name).where(
-            GraphNode.agent_id == _owned_agent_id(owner_id, agent_id), GraphNode.id.in_(ids)
-        )
-    )
-    return {node_id: Label(type_name, name) for node_id, type_name, name in rows}
-
-
-async def _query_edge_labels(
-    session: AsyncSession, owner_id: UUID, agent_id: UUID, ids: Iterable[UUID]
-) -> dict[UUID, Label]:
-    source, target = aliased(GraphNode), aliased(GraphNode)
-    rows = await session.execute(
-        select(GraphEdge.id, GraphEdge.type, source.name, target.name)
-        .join(source, source.id == GraphEdge.source_id)
-        .join(target, target.id == GraphEdge.target_id)
-        .where(GraphEdge.agent_id == _owned_agent_id(owner_id, agent_id), GraphEdge.id.in_(ids))
-    )
-    return {
-        edge_id: Label(type_name, f"{start} → {end}") for edge_id, type_name, start, end in rows
-    }
-
-
-def _owned_agent_id(owner_id: UUID, agent_id: UUID) -> ScalarSelect[UUID]:
-    """SQL expression for the agent's id; null if the agent does not belong to the owner."""
-    owned = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
-    return owned.scalar_subquery()
+    rows = await statement.rows(session, {**scope.sql_params, "ids": uuid_array(ids)})
+    return {row.id: Label(row.type, row.name) for row in rows}

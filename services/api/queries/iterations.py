@@ -34,6 +34,7 @@ from shared.database.tables import (
 )
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, IterationStatus, StepKind
 from shared.graph import labels
+from shared.graph.scope import GraphScope
 from shared.schemas.base import IterationDetails, IterationSummary, Page, PageRequest, StepResponse
 from shared.schemas.iterations import (
     IterationOutline,
@@ -277,7 +278,7 @@ async def list_superseded(
         await session.execute(_superseded_claims(Evidence.edge_id, iteration_id).limit(limit))
     ).all()
     ids = [row.element_id for row in (*nodes, *edges)]
-    names = await labels.load_labels(session, owner_id, agent_id, ids)
+    names = await labels.load_labels(session, GraphScope(owner_id, agent_id), ids)
     return [
         SupersededValue(
             kind=kind,

@@ -188,8 +188,7 @@ async def list_quote_highlights(
     element_ids = [line.node_id or line.edge_id for line in visible_rows]
     names = await labels.load_labels(
         session,
-        scope.owner_id,
-        scope.agent_id,
+        scope,
         [element_id for element_id in element_ids if element_id is not None],
     )
     quote_highlights = [

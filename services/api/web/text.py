@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
 from shared.graph.conclusions.citations import Citation, Kind, parse_citations, replace_citations
+from shared.graph.scope import GraphScope
 from shared.schemas.base import CitationResponse
 
 _TAGS: Final = frozenset(
@@ -214,7 +215,7 @@ async def find_citations(
     for agent_id, of_agent in texts_by_agent.items():
         citations = parse_citations(*of_agent).citations
         names = await labels.load_labels(
-            session, owner_id, agent_id, [citation.id for citation in citations]
+            session, GraphScope(owner_id, agent_id), [citation.id for citation in citations]
         )
         result[agent_id] = [
             CitationResponse(

@@ -91,17 +91,10 @@ async def load_cited_labels(
     session: AsyncSession, scope: GraphScope, citations: Iterable[Citation]
 ) -> dict[Citation, Label]:
     """Load the labels of cited elements; those that do not exist as the cited kind are left out."""
-    citation_list = list(citations)
-    ids = {
-        kind: {citation.id for citation in citation_list if citation.kind == kind} for kind in Kind
-    }
-    owner = scope.owner_id, scope.agent_id
-    labels_by_kind = {
-        Kind.NODE: await labels.load_node_labels(session, *owner, ids[Kind.NODE]),
-        Kind.EDGE: await labels.load_edge_labels(session, *owner, ids[Kind.EDGE]),
-    }
-    return {
-        citation: labels_by_kind[citation.kind][citation.id]
-        for citation in citation_list
-        if citation.id in labels_by_kind[citation.kind]
-    }
+    citation_list, by_citation = list(citations), dict[Citation, Label]()
+    loaders = {Kind.NODE: labels.load_node_labels, Kind.EDGE: labels.load_edge_labels}
+    for kind, load in loaders.items():
+        ids = [citation.id for citation in citation_list if citation.kind == kind]
+        names = await load(session, scope, ids)
+        by_citation |= {Citation(kind, element_id): label for element_id, label in names.items()}
+    return by_citation

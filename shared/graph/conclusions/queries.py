@@ -53,7 +53,7 @@ async def _views(
 ) -> list[ConclusionResponse]:
     citations = [parse_citations(node.properties["content"]).citations for node in nodes]
     cited = {citation.id for node_citations in citations for citation in node_citations}
-    names = await labels.load_labels(session, scope.owner_id, scope.agent_id, cited)
+    names = await labels.load_labels(session, scope, cited)
     day = await database_date(session)
     doubted = await doubts.doubted_since(session, [node.id for node in nodes])
     return [

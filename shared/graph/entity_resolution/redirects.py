@@ -42,18 +42,6 @@ _EARLIER_IDS: Final = CompiledStatement(f"""
     """)
 
 
-async def current_ids_of_agent(
-    session: Executor, owner_id: UUID, agent_id: UUID, ids: Iterable[UUID]
-) -> dict[UUID, UUID]:
-    """The current id by old id, of those that were merged; other ids are left out."""
-    id_set = set(ids)
-    if not id_set:
-        return {}
-    scope = GraphScope(owner_id, agent_id)
-    rows = await _CURRENT_IDS.rows(session, {**scope.sql_params, "ids": uuid_array(id_set)})
-    return {row.original_id: row.kept_id for row in rows}
-
-
 async def earlier_ids(session: AsyncSession, ids: Collection[UUID]) -> dict[UUID, list[UUID]]:
     """The reverse: the old ids that were merged into each element; elements without any are left out."""
     by_current_id: defaultdict[UUID, list[UUID]] = defaultdict(list)
@@ -85,7 +73,8 @@ async def current_ids(
     # Resolving is slow compared with this check, and most ids were never merged.
     if not id_set or not await has_redirect(scope, id_set).answer(session):
         return {}
-    return await current_ids_of_agent(session, scope.owner_id, scope.agent_id, id_set)
+    rows = await _CURRENT_IDS.rows(session, {**scope.sql_params, "ids": uuid_array(id_set)})
+    return {row.original_id: row.kept_id for row in rows}
 
 
 async def resolve_redirects(

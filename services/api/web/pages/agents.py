@@ -168,7 +168,7 @@ async def _conclusion_labels(access: AgentAccess, flow: Flow) -> dict[UUID, labe
     node_ids = [*analyses, *advice]
     if not node_ids:
         return {}
-    return await labels.load_node_labels(access.session, access.owner_id, access.agent.id, node_ids)
+    return await labels.load_node_labels(access.session, access.scope, node_ids)
 
 
 async def _configuration_context(access: AgentAccess, agent: AgentDetails) -> dict[str, Any]:
