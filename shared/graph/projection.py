@@ -141,45 +141,30 @@ class Projection:
     claims: ElementClaims
 
 
-async def reproject_node(session: AsyncSession, scope: GraphScope, node_id: UUID) -> Json:
-    """Recompute the node's properties and seal after its evidence changed; returns the properties.
+async def reproject(
+    session: AsyncSession, scope: GraphScope, kind: ElementKind, element_id: UUID
+) -> Json:
+    """Recompute an element's properties and seal after its evidence changed; returns the properties.
 
-    Locks the node. Raises KeyError if the agent has no such node.
+    Locks the element. Raises KeyError if the agent has no such element.
     """
-    return (await _reproject(session, scope, NODES, [node_id], is_changed=True))[node_id].properties
+    projections = await reproject_all(session, scope, kind, [element_id], is_changed=True)
+    return projections[element_id].properties
 
 
-async def reproject_edge(session: AsyncSession, scope: GraphScope, edge_id: UUID) -> Json:
-    """Like `reproject_node`, for an edge."""
-    return (await _reproject(session, scope, EDGES, [edge_id], is_changed=True))[edge_id].properties
-
-
-async def reproject_nodes(
-    session: AsyncSession, scope: GraphScope, node_ids: Collection[UUID]
-) -> dict[UUID, Projection]:
-    """Recompute nodes after sources were retracted or restored; returns the agent's nodes by id.
-
-    Locks them in id order and writes only those that change. A seal that does not match is kept: a new seal would
-    hide that a row was changed outside Vigil.
-    """
-    return await _reproject(session, scope, NODES, node_ids, is_changed=False)
-
-
-async def reproject_edges(
-    session: AsyncSession, scope: GraphScope, edge_ids: Collection[UUID]
-) -> dict[UUID, Projection]:
-    """Like `reproject_nodes`, for edges; a caller that does both starts with the nodes."""
-    return await _reproject(session, scope, EDGES, edge_ids, is_changed=False)
-
-
-async def _reproject(
+async def reproject_all(
     session: AsyncSession,
     scope: GraphScope,
     kind: ElementKind,
     element_ids: Collection[UUID],
     *,
-    is_changed: bool,
+    is_changed: bool = False,
 ) -> dict[UUID, Projection]:
+    """Recompute elements after sources were retracted or restored; returns the agent's elements by id.
+
+    Locks them in id order and writes only those that change; a caller that does both kinds starts with the nodes. A seal
+    that does not match is kept unless the evidence `is_changed`: a new seal would hide that a row was changed outside Vigil.
+    """
     table = kind.table
     # "No key update": concurrent writers of evidence share-lock the key, and must not wait for each other.
     rows = await session.execute(

@@ -3,18 +3,14 @@
 Rows are JSON in their state before the merge: ids and times as text, bytes in hex.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from pydantic import BaseModel
 from sqlalchemy import Table
-from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.tables import GraphMerge
-from shared.graph.projection import EDGES, NODES, load_claims, lock_elements
-from shared.graph.retraction import doubts
 from shared.tools import Json
 
 
@@ -61,10 +57,10 @@ class MergeJournal(BaseModel):
     evidence: list[MovedEvidence]
     edges: list[MovedEdge]
 
-
-def claimed_properties(moved: Iterable[MovedEvidence]) -> set[str]:
-    """Names of the properties that this evidence supports."""
-    return {name for evidence in moved for name in evidence.claims}
+    @property
+    def edge_redirects(self) -> dict[UUID, UUID]:
+        """New edge id by old edge id."""
+        return {UUID(edge.row["id"]): edge.to for edge in self.edges if edge.to is not None}
 
 
 def as_json(row: Mapping[str, Any]) -> Json:
@@ -96,31 +92,3 @@ def _from_json(python_type: type, value: Any) -> Any:
     if python_type is datetime:
         return datetime.fromisoformat(value)
     return bytes.fromhex(value) if python_type is bytes else value
-
-
-async def transfer_doubts(
-    session: AsyncSession, merge: GraphMerge, merge_journal: MergeJournal
-) -> None:
-    await doubts.transfer_doubts(
-        session, {merge.merged_id: merge.kept_id} | _edge_redirects(merge_journal)
-    )
-
-
-async def restore_doubts(
-    session: AsyncSession, merge: GraphMerge, merge_journal: MergeJournal
-) -> None:
-    """After the nodes are separate again: what only the merge supported is in doubt again."""
-    edges = _edge_redirects(merge_journal)
-    node_ids = await lock_elements(session, NODES, [merge.merged_id, merge.kept_id])
-    edge_ids = await lock_elements(session, EDGES, [*edges, *edges.values()])
-    await doubts.reopen_doubts(session, [merge.merged_id, *edges], merge.made_at)
-    removed = {new_id: old_id for old_id, new_id in edges.items() if new_id not in edge_ids}
-    await doubts.transfer_doubts(session, removed)
-    claims = await load_claims(session, NODES, node_ids)
-    claims |= await load_claims(session, EDGES, edge_ids)
-    await doubts.reevaluate_doubts(session, claims)
-
-
-def _edge_redirects(merge_journal: MergeJournal) -> dict[UUID, UUID]:
-    """New edge id by old edge id."""
-    return {UUID(edge.row["id"]): edge.to for edge in merge_journal.edges if edge.to is not None}

@@ -1,5 +1,6 @@
 """Merging two nodes: names, evidence and edges move to the node that is kept."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 from uuid import UUID, uuid4
@@ -12,8 +13,9 @@ from shared.database import ids
 from shared.database.locks import exclusive_write_lock
 from shared.database.tables import Evidence, GraphEdge, GraphMerge, GraphMove, GraphName, GraphNode
 from shared.errors import VigilError
-from shared.graph.entity_resolution import journal, normalization
-from shared.graph.entity_resolution.aliases import name_row as name_row
+from shared.graph import projection
+from shared.graph.entity_resolution import normalization
+from shared.graph.entity_resolution.aliases import name_row
 from shared.graph.entity_resolution.journal import (
     MergeJournal,
     MovedEdge,
@@ -21,10 +23,10 @@ from shared.graph.entity_resolution.journal import (
     PreviousState,
     as_json,
     as_row,
-    claimed_properties,
 )
-from shared.graph.projection import reproject_edge, reproject_node
+from shared.graph.projection import ElementKind, reproject
 from shared.graph.provenance import integrity
+from shared.graph.retraction import doubts
 from shared.graph.scope import GraphScope
 from shared.graph.types import RESERVED_TYPES
 from shared.tools import Json
@@ -37,7 +39,11 @@ NAMES: Final = cast("Table", GraphName.__table__)
 Row = Mapping[str, Any]
 
 
-async def select_rows(
+def _table(kind: ElementKind) -> Table:
+    return cast("Table", kind.table.__table__)
+
+
+async def _select_rows(
     session: AsyncSession, table: Table, *where: ColumnElement[bool]
 ) -> list[Row]:
     """Rows as dictionaries, in id order."""
@@ -45,28 +51,21 @@ async def select_rows(
     return [dict(row) for row in result.mappings()]
 
 
-async def restore_row(session: AsyncSession, table: Table, row: Json) -> None:
+async def _insert_row(session: AsyncSession, table: Table, row: Json) -> None:
     await session.execute(insert(table).values(as_row(table, row)))
 
 
-def previous_state(row: Row) -> PreviousState:
-    plain = as_json(row)
-    return PreviousState(
-        properties=plain["properties"], seal=plain["seal"], updated_at=plain["updated_at"]
-    )
-
-
-async def restore_state(
-    session: AsyncSession, table: Table, row_id: UUID, state: PreviousState
+async def _restore_state(
+    session: AsyncSession, kind: ElementKind, row_id: UUID, state: PreviousState
 ) -> None:
     """Restore seal and timestamp of a row that again has its state from before the merge.
 
     Does nothing if more evidence supports the row than before: then its seal covers that evidence.
     """
+    table = _table(kind)
     seal = None if state.seal is None else bytes.fromhex(state.seal)
-    element_column = EVIDENCE.c.node_id if table is NODES else EVIDENCE.c.edge_id
     is_unchanged = (
-        ~exists().where(element_column == row_id) if seal is None else table.c.seal == seal
+        ~exists().where(kind.evidence_column == row_id) if seal is None else table.c.seal == seal
     )
     await session.execute(
         update(table)
@@ -75,42 +74,63 @@ async def restore_state(
     )
 
 
-async def set_properties(
+async def _set_properties(
     session: AsyncSession, table: Table, row_id: UUID, properties: Json
 ) -> None:
     await session.execute(update(table).where(table.c.id == row_id).values(properties=properties))
 
 
-def properties_without_evidence(properties: Json, evidence: Iterable[Row]) -> Json:
-    """The properties that no evidence supports."""
-    claimed_names = {name for row in evidence for name in row["claims"]}
-    return {name: value for name, value in properties.items() if name not in claimed_names}
+def _added_properties(row: Row, evidence: Iterable[Row], kept: Row) -> Json:
+    """The properties of `row` that no evidence supports and `kept` does not have."""
+    excluded = {name for each in evidence for name in each["claims"]} | kept["properties"].keys()
+    return {name: value for name, value in row["properties"].items() if name not in excluded}
 
 
-def remaining_properties(
-    properties: Json, previous: Json, added: Json, claimed_names: Iterable[str]
-) -> Json:
-    """The properties of the kept node before its own evidence is projected.
+async def restore_element(
+    session: AsyncSession,
+    scope: GraphScope,
+    kind: ElementKind,
+    row: Json,
+    evidence: Sequence[MovedEvidence],
+) -> None:
+    """Insert a node or edge again, with its evidence.
 
-    Without those that were `added` and still have that value, and without those that the leaving evidence claimed;
-    these get their earlier value.
+    Sources may have been retracted since; then the properties follow from the remaining evidence.
     """
-    removed = set(claimed_names) | {
-        name for name, value in added.items() if properties.get(name) == value
-    }
-    own = {name: value for name, value in properties.items() if name not in removed}
-    return own | {name: previous[name] for name in removed if name in previous}
+    element_id, before = UUID(row["id"]), PreviousState.model_validate(row)
+    await _insert_row(session, _table(kind), row)
+    await _move_evidence_back(session, evidence)
+    if await reproject(session, scope, kind, element_id) == before.properties:
+        await _restore_state(session, kind, element_id, before)
 
 
-def group_by_column(rows: Sequence[Row], column: str) -> dict[UUID, list[Row]]:
-    """Group rows by the value of `column`."""
-    groups: dict[UUID, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(row[column], []).append(row)
-    return groups
+async def restore_kept(
+    session: AsyncSession,
+    scope: GraphScope,
+    kind: ElementKind,
+    element_id: UUID,
+    before: PreviousState | None,
+    added: Json,
+    evidence: Sequence[MovedEvidence],
+) -> None:
+    """Take from a node or edge what a merge has given it.
+
+    It loses the properties that were `added` and still have that value, and those that the leaving evidence claims; these
+    get their value from before the merge.
+    """
+    [row] = await _select_rows(session, _table(kind), _table(kind).c.id == element_id)
+    removed = {name for each in evidence for name in each.claims}
+    removed |= {name for name, value in added.items() if row["properties"].get(name) == value}
+    previous = {} if before is None else before.properties
+    left = {name: value for name, value in row["properties"].items() if name not in removed}
+    left |= {name: previous[name] for name in removed if name in previous}
+    await _set_properties(session, _table(kind), element_id, left)
+    properties = await reproject(session, scope, kind, element_id)
+    if before is not None and properties == before.properties:
+        await _restore_state(session, kind, element_id, before)
 
 
-async def move_evidence(
+async def _move_evidence(
     session: AsyncSession, rows: Sequence[Row], column: str, element_id: UUID
 ) -> list[MovedEvidence]:
     """Move evidence to another node or edge; `column` is `node_id` or `edge_id`."""
@@ -124,18 +144,16 @@ async def move_evidence(
         MovedEvidence(row=as_json(row), to=new_id, was_there=new_id in existing_ids)
         for row, new_id in zip(rows, new_ids, strict=True)
     ]
-    await _delete_evidence(
-        session, [row["id"] for row, entry in zip(rows, moved, strict=True) if entry.was_there]
-    )
+    await _delete_evidence(session, [UUID(each.row["id"]) for each in moved if each.was_there])
     changes = [
         {
             "old": row["id"],
-            "new": entry.to,
+            "new": new_id,
             "element_id": element_id,
-            "sealed": _new_seal(row, column, entry.to, element_id),
+            "sealed": _new_seal(row, column, new_id, element_id),
         }
-        for row, entry in zip(rows, moved, strict=True)
-        if not entry.was_there
+        for row, new_id in zip(rows, new_ids, strict=True)
+        if new_id not in existing_ids
     ]
     if changes:
         columns: dict[str, Any] = {
@@ -150,7 +168,7 @@ async def move_evidence(
     return moved
 
 
-async def move_evidence_back(session: AsyncSession, moved: Sequence[MovedEvidence]) -> None:
+async def _move_evidence_back(session: AsyncSession, moved: Sequence[MovedEvidence]) -> None:
     """Move evidence back to the element it came from, which exists again."""
     await _delete_evidence(session, [entry.to for entry in moved if not entry.was_there])
     if moved:
@@ -201,7 +219,7 @@ def _evidence_seal(row: Row, evidence_id: UUID, element_id: UUID) -> bytes:
     )
 
 
-async def move_edge(
+async def _move_edge(
     session: AsyncSession,
     scope: GraphScope,
     edge: Row,
@@ -212,72 +230,48 @@ async def move_edge(
     """Move an edge from the node `merged_id` to the node `kept_id`; drop it if it would join a node with itself."""
     ends = [kept_id if edge[end] == merged_id else edge[end] for end in ("source_id", "target_id")]
     if ends[0] == ends[1]:
-        return await _drop_loop(session, edge, evidence)
+        await session.execute(delete(EDGES).where(EDGES.c.id == edge["id"]))
+        entries = [MovedEvidence(row=as_json(e), to=e["id"], was_there=False) for e in evidence]
+        return MovedEdge(row=as_json(edge), to=None, evidence=entries)
     new_id = ids.edge_id(scope.agent_id, edge["type"], *ends)
-    existing = await select_rows(session, EDGES, EDGES.c.id == new_id)
+    existing = await _select_rows(session, EDGES, EDGES.c.id == new_id)
     moved = MovedEdge(row=as_json(edge), to=new_id, evidence=[])
     if existing:
-        moved.before = previous_state(existing[0])
-        own_properties = existing[0]["properties"]
-        moved.added = {
-            name: value
-            for name, value in properties_without_evidence(edge["properties"], evidence).items()
-            if name not in own_properties
-        }
-        await set_properties(session, EDGES, new_id, {**moved.added, **own_properties})
+        moved.before = PreviousState.model_validate(as_json(existing[0]))
+        moved.added = _added_properties(edge, evidence, existing[0])
+        properties = {**moved.added, **existing[0]["properties"]}
+        await _set_properties(session, EDGES, new_id, properties)
     else:
         moved_row = {**edge, "id": new_id, "source_id": ends[0], "target_id": ends[1]}
-        await restore_row(session, EDGES, as_json(moved_row))
-    moved.evidence = await move_evidence(session, evidence, "edge_id", new_id)
+        await _insert_row(session, EDGES, as_json(moved_row))
+    moved.evidence = await _move_evidence(session, evidence, "edge_id", new_id)
     await session.execute(delete(EDGES).where(EDGES.c.id == edge["id"]))
-    await reproject_edge(session, scope, new_id)
+    await reproject(session, scope, projection.EDGES, new_id)
     moved.touched_at = await session.scalar(select(EDGES.c.updated_at).where(EDGES.c.id == new_id))
     return moved
 
 
 async def move_edge_back(session: AsyncSession, scope: GraphScope, moved: MovedEdge) -> bool:
-    """Undo `move_edge` when both nodes exist again. Returns False if this removes the edge it was moved to."""
-    await restore_row(session, EDGES, moved.row)
-    await move_evidence_back(session, moved.evidence)
-    await _restore_edge_state(session, scope, moved)
+    """Undo `_move_edge` when both nodes exist again. Returns False if this removes the edge it was moved to."""
+    await restore_element(session, scope, projection.EDGES, moved.row, moved.evidence)
     if moved.to is None:
         return True
-    [row] = await select_rows(session, EDGES, EDGES.c.id == moved.to)
-    if moved.before is None and await _is_unused(session, row, moved):
+    if moved.before is None and await _is_unused(session, moved):
         await session.execute(delete(EDGES).where(EDGES.c.id == moved.to))
         return False
-    previous = {} if moved.before is None else moved.before.properties
-    properties_left = remaining_properties(
-        row["properties"], previous, moved.added, claimed_properties(moved.evidence)
+    await restore_kept(
+        session, scope, projection.EDGES, moved.to, moved.before, moved.added, moved.evidence
     )
-    await set_properties(session, EDGES, moved.to, properties_left)
-    properties = await reproject_edge(session, scope, moved.to)
-    if moved.before is not None and properties == moved.before.properties:
-        await restore_state(session, EDGES, moved.to, moved.before)
     return True
 
 
-async def _drop_loop(session: AsyncSession, edge: Row, evidence: Sequence[Row]) -> MovedEdge:
-    journal_entries = [
-        MovedEvidence(row=as_json(row), to=row["id"], was_there=False) for row in evidence
-    ]
-    await session.execute(delete(EDGES).where(EDGES.c.id == edge["id"]))
-    return MovedEdge(row=as_json(edge), to=None, evidence=journal_entries)
-
-
-async def _restore_edge_state(session: AsyncSession, scope: GraphScope, moved: MovedEdge) -> None:
-    """Sources may have been retracted since; then the properties follow from the remaining evidence."""
-    row = as_row(EDGES, moved.row)
-    properties = await reproject_edge(session, scope, row["id"])
-    if properties == row["properties"]:
-        await restore_state(session, EDGES, row["id"], previous_state(row))
-
-
-async def _is_unused(session: AsyncSession, row: Row, moved: MovedEdge) -> bool:
+async def _is_unused(session: AsyncSession, moved: MovedEdge) -> bool:
     """Whether nothing was added to the edge since the merge that created it."""
-    has_evidence = await session.scalar(select(exists().where(EVIDENCE.c.edge_id == row["id"])))
+    if await session.scalar(select(exists().where(EVIDENCE.c.edge_id == moved.to))):
+        return False
+    updated_at = await session.scalar(select(EDGES.c.updated_at).where(EDGES.c.id == moved.to))
     # An edge with evidence is nothing without it. Writing the same evidence again only updates the timestamp.
-    return not has_evidence and (bool(moved.evidence) or row["updated_at"] == moved.touched_at)
+    return bool(moved.evidence) or updated_at == moved.touched_at
 
 
 class MergeRefusedError(VigilError):
@@ -302,7 +296,7 @@ async def merge_nodes(
     Raises MergeRefusedError if they cannot be merged.
     """
     await exclusive_write_lock(session, scope.agent_id)
-    rows = await select_rows(
+    rows = await _select_rows(
         session,
         NODES,
         NODES.c.agent_id == scope.owned_agent_id(),
@@ -326,8 +320,9 @@ async def merge_nodes(
     )
     session.add(graph_merge)
     await session.flush()
-    await _store_redirects(session, graph_merge, merge_journal)
-    await journal.transfer_doubts(session, graph_merge, merge_journal)
+    new_ids = {merged_id: kept_id} | merge_journal.edge_redirects
+    await _store_redirects(session, graph_merge, new_ids)
+    await doubts.transfer_doubts(session, new_ids)
     await session.refresh(graph_merge)
     return graph_merge
 
@@ -347,35 +342,33 @@ def _refuse_merge(kept: Row, merged: Row) -> None:
 async def _move_all(
     session: AsyncSession, scope: GraphScope, kept: Row, merged: Row
 ) -> MergeJournal:
-    edges = await select_rows(
+    edges = await _select_rows(
         session, EDGES, or_(EDGES.c.source_id == merged["id"], EDGES.c.target_id == merged["id"])
     )
-    evidence = await select_rows(session, EVIDENCE, EVIDENCE.c.node_id == merged["id"])
+    evidence = await _select_rows(session, EVIDENCE, EVIDENCE.c.node_id == merged["id"])
     edge_ids = [edge["id"] for edge in edges]
-    edge_evidence = await select_rows(session, EVIDENCE, EVIDENCE.c.edge_id.in_(edge_ids))
+    edge_evidence = await _select_rows(session, EVIDENCE, EVIDENCE.c.edge_id.in_(edge_ids))
     _refuse_too_many_rows(len(edges) + len(evidence) + len(edge_evidence))
-    added = {
-        name: value
-        for name, value in properties_without_evidence(merged["properties"], evidence).items()
-        if name not in kept["properties"]
-    }
-    evidence_by_edge = group_by_column(edge_evidence, "edge_id")
+    added = _added_properties(merged, evidence, kept)
+    evidence_by_edge: defaultdict[UUID, list[Row]] = defaultdict(list)
+    for row in edge_evidence:
+        evidence_by_edge[row["edge_id"]].append(row)
     merge_journal = MergeJournal(
         names=await _move_names(session, scope, kept, merged),
-        before=previous_state(kept),
+        before=PreviousState.model_validate(as_json(kept)),
         added=added,
-        evidence=await move_evidence(session, evidence, "node_id", kept["id"]),
+        evidence=await _move_evidence(session, evidence, "node_id", kept["id"]),
         edges=[
-            await move_edge(
-                session, scope, edge, evidence_by_edge.get(edge["id"], []), merged["id"], kept["id"]
+            await _move_edge(
+                session, scope, edge, evidence_by_edge[edge["id"]], merged["id"], kept["id"]
             )
             for edge in edges
         ],
     )
     await session.execute(delete(NODES).where(NODES.c.id == merged["id"]))
     if added:
-        await set_properties(session, NODES, kept["id"], {**added, **kept["properties"]})
-    await reproject_node(session, scope, kept["id"])
+        await _set_properties(session, NODES, kept["id"], {**added, **kept["properties"]})
+    await reproject(session, scope, projection.NODES, kept["id"])
     return merge_journal
 
 
@@ -404,12 +397,8 @@ async def _move_names(
 
 
 async def _store_redirects(
-    session: AsyncSession, merge: GraphMerge, merge_journal: MergeJournal
+    session: AsyncSession, merge: GraphMerge, new_ids: Mapping[UUID, UUID]
 ) -> None:
-    new_ids = {merge.merged_id: merge.kept_id}
-    new_ids |= {
-        UUID(edge.row["id"]): edge.to for edge in merge_journal.edges if edge.to is not None
-    }
     await session.execute(
         delete(GraphMove)
         .where(

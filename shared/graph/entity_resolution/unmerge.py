@@ -1,7 +1,5 @@
 """Undo of a merge. What was learned since stays with the node that was kept."""
 
-from collections.abc import Collection
-from typing import Any
 from uuid import UUID
 
 from sqlalchemy import delete, func, or_, select, update
@@ -9,22 +7,16 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.locks import exclusive_write_lock
 from shared.database.tables import GraphMerge, GraphMove
-from shared.graph.entity_resolution import journal
-from shared.graph.entity_resolution.journal import MergeJournal, as_row, claimed_properties
+from shared.graph.entity_resolution.journal import MergeJournal
 from shared.graph.entity_resolution.merge import (
     NAMES,
-    NODES,
     MergeRefusedError,
     move_edge_back,
-    move_evidence_back,
-    previous_state,
-    remaining_properties,
-    restore_row,
-    restore_state,
-    select_rows,
-    set_properties,
+    restore_element,
+    restore_kept,
 )
-from shared.graph.projection import reproject_node
+from shared.graph.projection import EDGES, NODES, load_claims, lock_elements
+from shared.graph.retraction import doubts
 from shared.graph.retrieval.embedding_backlog import rewind_sweep
 from shared.graph.scope import GraphScope
 
@@ -45,16 +37,15 @@ async def undo_merge(session: AsyncSession, scope: GraphScope, merge_id: UUID) -
     merge_journal = MergeJournal.model_validate(merge.journal)
     await _refuse_later_merges(session, merge, merge_journal)
     await session.execute(delete(GraphMove).where(GraphMove.merge_id == merge.id))
-    await restore_row(session, NODES, merge.merged_node)
+    evidence, before = merge_journal.evidence, merge_journal.before
+    await restore_element(session, scope, NODES, merge.merged_node, evidence)
     await _restore_names(session, merge, merge_journal)
-    await move_evidence_back(session, merge_journal.evidence)
     await _restore_edges(session, scope, merge, merge_journal)
-    await _restore_merged_node(session, scope, merge)
-    await _restore_kept_node(session, scope, merge, merge_journal)
+    await restore_kept(session, scope, NODES, merge.kept_id, before, merge_journal.added, evidence)
     await rewind_sweep(session, scope, [merge.merged_id, merge.kept_id])
     merge.undone_at = func.clock_timestamp()
     await session.flush()
-    await journal.restore_doubts(session, merge, merge_journal)
+    await _restore_doubts(session, merge, merge_journal)
     await session.refresh(merge)
     return merge
 
@@ -62,7 +53,7 @@ async def undo_merge(session: AsyncSession, scope: GraphScope, merge_id: UUID) -
 async def _refuse_later_merges(
     session: AsyncSession, merge: GraphMerge, merge_journal: MergeJournal
 ) -> None:
-    element_ids = _affected_ids(merge, merge_journal)
+    element_ids = {merge.kept_id, *merge_journal.edge_redirects.values()}
     later = await session.scalar(
         select(GraphMerge)
         .join(GraphMove, GraphMove.merge_id == GraphMerge.id)
@@ -80,10 +71,6 @@ async def _refuse_later_merges(
             f"merge {later.id} of {later.merged_node['name']!r} was made later and builds on this one: "
             "undo it first"
         )
-
-
-def _affected_ids(merge: GraphMerge, merge_journal: MergeJournal) -> Collection[UUID]:
-    return {merge.kept_id, *(edge.to for edge in merge_journal.edges if edge.to is not None)}
 
 
 async def _restore_names(
@@ -119,22 +106,16 @@ async def _restore_edges(
             )
 
 
-async def _restore_merged_node(session: AsyncSession, scope: GraphScope, merge: GraphMerge) -> None:
-    row: dict[str, Any] = as_row(NODES, merge.merged_node)
-    properties = await reproject_node(session, scope, merge.merged_id)
-    if properties == row["properties"]:
-        await restore_state(session, NODES, merge.merged_id, previous_state(row))
-
-
-async def _restore_kept_node(
-    session: AsyncSession, scope: GraphScope, merge: GraphMerge, merge_journal: MergeJournal
+async def _restore_doubts(
+    session: AsyncSession, merge: GraphMerge, merge_journal: MergeJournal
 ) -> None:
-    [row] = await select_rows(session, NODES, NODES.c.id == merge.kept_id)
-    claimed_names = claimed_properties(merge_journal.evidence)
-    properties_left = remaining_properties(
-        row["properties"], merge_journal.before.properties, merge_journal.added, claimed_names
-    )
-    await set_properties(session, NODES, merge.kept_id, properties_left)
-    properties = await reproject_node(session, scope, merge.kept_id)
-    if properties == merge_journal.before.properties:
-        await restore_state(session, NODES, merge.kept_id, merge_journal.before)
+    """After the nodes are separate again: what only the merge supported is in doubt again."""
+    edges = merge_journal.edge_redirects
+    node_ids = await lock_elements(session, NODES, [merge.merged_id, merge.kept_id])
+    edge_ids = await lock_elements(session, EDGES, [*edges, *edges.values()])
+    await doubts.reopen_doubts(session, [merge.merged_id, *edges], merge.made_at)
+    removed = {new_id: old_id for old_id, new_id in edges.items() if new_id not in edge_ids}
+    await doubts.transfer_doubts(session, removed)
+    claims = await load_claims(session, NODES, node_ids)
+    claims |= await load_claims(session, EDGES, edge_ids)
+    await doubts.reevaluate_doubts(session, claims)

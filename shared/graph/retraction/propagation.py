@@ -23,8 +23,7 @@ from shared.graph.projection import (
     ElementKind,
     load_claims,
     lock_elements,
-    reproject_edges,
-    reproject_nodes,
+    reproject_all,
 )
 from shared.graph.retraction import doubts, notices
 from shared.graph.retraction.retractions import FIRST_CURSOR
@@ -97,8 +96,8 @@ async def _propagate_batch(
         await shared_write_lock(session, scope.agent_id)
         await take_exclusive_retraction_lock(session, scope.agent_id)
         element_ids = await _lock_elements(session, evidence_ids)
-        projections = await reproject_nodes(session, scope, element_ids)
-        projections |= await reproject_edges(session, scope, element_ids)
+        projections = await reproject_all(session, scope, NODES, element_ids)
+        projections |= await reproject_all(session, scope, EDGES, element_ids)
         claims = {element_id: projection.claims for element_id, projection in projections.items()}
         await doubts.reevaluate_doubts(session, claims, because_of=source.source_id)
         source.through = evidence_ids[-1]

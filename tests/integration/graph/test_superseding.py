@@ -9,7 +9,7 @@ from sqlalchemy import func, select, update
 
 from shared.database.tables import Evidence, GraphNode, Source
 from shared.graph.nodes import add_node
-from shared.graph.projection import reproject_node
+from shared.graph.projection import NODES, reproject
 from shared.graph.provenance import integrity
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.upsert import UpsertResult
@@ -148,7 +148,7 @@ async def test_retracting_a_page_restores_the_previous_value(census: AgentGraph)
                 .where(Source.url == url(year))
                 .values(retracted_at=func.clock_timestamp())
             )
-            properties = await reproject_node(session, census.scope, result.id)
+            properties = await reproject(session, census.scope, NODES, result.id)
         assert properties["population"] == expected
 
 

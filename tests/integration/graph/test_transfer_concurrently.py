@@ -62,12 +62,12 @@ async def test_an_export_during_a_retraction_contains_the_final_state(
 
 async def test_a_renamed_node_keeps_its_evidence(evidence_graph: EvidenceGraph) -> None:
     """Its id derives from the earlier spelling, and differs from the id of its present name."""
-    from shared.graph.projection import reproject_node
+    from shared.graph.projection import NODES, reproject
 
     async with evidence_graph.agent_graph.database.transaction() as session:
         togo = evidence_graph.nodes["Togo"]
         await session.execute(update(GraphNode).where(GraphNode.id == togo).values(name="TOGO"))
-        await reproject_node(session, evidence_graph.scope, togo)
+        await reproject(session, evidence_graph.scope, NODES, togo)
     scope = await imported(evidence_graph, await exported(evidence_graph))
     async with evidence_graph.agent_graph.database.snapshot() as session:
         assert await breaks(session, scope) == []

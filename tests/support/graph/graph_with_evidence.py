@@ -13,6 +13,7 @@ from shared.database.tables import Evidence, GraphEdge, GraphNode, Source
 from shared.graph import projection
 from shared.graph.conclusions import conclusions
 from shared.graph.conclusions.citations import Kind
+from shared.graph.projection import EDGES, NODES
 from shared.graph.provenance import integrity, quotes
 from shared.graph.provenance.integrity import EvidenceRow, SourceRow
 from shared.graph.scope import GraphScope
@@ -54,7 +55,7 @@ class EvidenceGraph:
         async with self.agent_graph.database.transaction() as session:
             session.add(GraphNode(id=node_id, properties={}, **columns))
             await session.flush()
-            await projection.reproject_node(session, self.scope, node_id)
+            await projection.reproject(session, self.scope, NODES, node_id)
         self.nodes[name] = node_id
 
     async def border(self, name: str, source: str, target: str) -> None:
@@ -64,7 +65,7 @@ class EvidenceGraph:
         async with self.agent_graph.database.transaction() as session:
             session.add(GraphEdge(id=edge_id, **columns, **ends))
             await session.flush()
-            await projection.reproject_edge(session, self.scope, edge_id)
+            await projection.reproject(session, self.scope, EDGES, edge_id)
         self.edges[name] = edge_id
 
     async def says(
@@ -116,7 +117,7 @@ class EvidenceGraph:
             )
             session.add(row)
             await session.flush()
-            await projection.reproject_edge(session, self.scope, edge_id)
+            await projection.reproject(session, self.scope, EDGES, edge_id)
         self.edges[f"{analysis} about {node}"] = edge_id
 
     async def _conclude(self, name: str, content: str, add: Any, **fields: Any) -> None:
@@ -133,8 +134,8 @@ class EvidenceGraph:
         self.nodes[name] = node_id
 
     async def _reproject(self, session: AsyncSession, kind: Kind, element_id: UUID) -> None:
-        reproject = projection.reproject_node if kind is Kind.NODE else projection.reproject_edge
-        await reproject(session, self.scope, element_id)
+        element_kind = NODES if kind is Kind.NODE else EDGES
+        await projection.reproject(session, self.scope, element_kind, element_id)
 
 
 def build_source(agent_id: UUID, url: str, text: str, **columns: Any) -> Source:

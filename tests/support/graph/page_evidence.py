@@ -8,7 +8,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from shared.database import ids
 from shared.database.tables import Evidence, Source
-from shared.graph.projection import reproject_edge, reproject_node
+from shared.graph.projection import EDGES, NODES, reproject
 from shared.graph.provenance import integrity
 from shared.graph.provenance.quotes import find_quote
 from tests.support.graph.agent_graph import AgentGraph
@@ -70,7 +70,7 @@ async def said(
             .on_conflict_do_nothing()
         )
         if node is not None:
-            await reproject_node(session, agent_graph.scope, node)
+            await reproject(session, agent_graph.scope, NODES, node)
         if edge is not None:
-            await reproject_edge(session, agent_graph.scope, edge)
+            await reproject(session, agent_graph.scope, EDGES, edge)
     return evidence_id

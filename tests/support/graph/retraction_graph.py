@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.database.tables import Doubt, GraphEdge, GraphNode, InboxItem
 from shared.enums import InboxKind
 from shared.graph.conclusions import conclusions
-from shared.graph.projection import reproject_edge, reproject_node
+from shared.graph.projection import EDGES, NODES, reproject
 from shared.graph.retraction import retractions
 from shared.graph.retraction.propagation import BATCH_SIZE, propagate_retractions, resolve_doubts
 from tests.support import canonical_graph
@@ -83,9 +83,9 @@ class RetractionGraph:
             session, scope, source_id, claims, node_id=node_id, edge_id=edge_id, day=day
         )
         if node_id is not None:
-            await reproject_node(session, scope, node_id)
+            await reproject(session, scope, NODES, node_id)
         if edge_id is not None:
-            await reproject_edge(session, scope, edge_id)
+            await reproject(session, scope, EDGES, edge_id)
 
     async def analysis(self, name: str, *citations: str) -> UUID:
         """`citations` are formatted as in a text."""
