@@ -210,13 +210,6 @@ async def flush(session: "InTransaction") -> None:
         await session.flush()
 
 
-@asynccontextmanager
-async def savepoint(session: "InTransaction") -> AsyncIterator[None]:
-    """What the block writes is undone if it raises."""
-    async with session.savepoint() if isinstance(session, Transaction) else session.begin_nested():
-        yield
-
-
 async def driver_connection(session: Executor) -> AsyncConnection[Any]:
     """The psycopg connection, when what waited is written. That of a session is cached per transaction and savepoint."""
     if isinstance(session, AsyncConnection):

@@ -12,7 +12,6 @@ import psycopg
 import pytest
 from sqlalchemy import delete, func, select, text
 
-from shared.database.statements import savepoint
 from shared.database.tables import Agent, GraphEdge, GraphHead, GraphJournal, GraphNode
 from shared.database.tables.graph import GRAPH_CHANGES
 from shared.errors import RetrySoonError
@@ -87,7 +86,7 @@ async def roll_back(graph: AgentGraph, chance: Random) -> None:
                 await session.execute(change, params)
                 raise UndoneError
             with suppress(UndoneError):
-                async with savepoint(session):
+                async with session.begin_nested():
                     await session.execute(change, params)
                     raise UndoneError
 
