@@ -97,14 +97,9 @@ def query_graph(
         return with_interpretations(result, interpretations)
 
     def embedding_request(arguments: QueryGraph) -> EmbeddingRequest | None:
-        is_text_search = (
-            embedding_search is not None and not arguments.between and not arguments.node_ids
-        )
-        return (
-            embedding_search.request(arguments.text)
-            if embedding_search and is_text_search
-            else None
-        )
+        if embedding_search is None or arguments.between or arguments.node_ids:
+            return None
+        return embedding_search.request(arguments.text)
 
     return StateTool(
         "queryGraph",
@@ -122,7 +117,7 @@ def query_graph(
 
 def list_node_types(scope: GraphScope) -> StateTool[NoArguments]:
     async def run(session: InTransaction, arguments: NoArguments) -> Json:
-        return _describe_node_types(await types.list_node_types(session, scope))
+        return _describe("nodeTypes", "createNodeType", await types.list_node_types(session, scope))
 
     return StateTool(
         "listNodeTypes",
@@ -136,7 +131,7 @@ def list_node_types(scope: GraphScope) -> StateTool[NoArguments]:
 
 def list_edge_types(scope: GraphScope) -> StateTool[NoArguments]:
     async def run(session: InTransaction, arguments: NoArguments) -> Json:
-        return _describe_edge_types(await types.list_edge_types(session, scope))
+        return _describe("edgeTypes", "createEdgeType", await types.list_edge_types(session, scope))
 
     return StateTool(
         "listEdgeTypes",
@@ -148,40 +143,22 @@ def list_edge_types(scope: GraphScope) -> StateTool[NoArguments]:
     )
 
 
-def _describe_node_types(node_types: Sequence[types.NodeType]) -> Json:
-    entries: list[Json] = [
-        {"name": node_type.name, "description": node_type.description} for node_type in node_types
-    ]
-    return _with_schemas("nodeTypes", "createNodeType", entries, node_types)
-
-
-def _describe_edge_types(edge_types: Sequence[types.EdgeType]) -> Json:
-    entries: list[Json] = [
-        {
-            "name": edge_type.name,
-            "description": edge_type.description,
-            "sourceTypes": list(edge_type.source_types),
-            "targetTypes": list(edge_type.target_types),
-        }
-        for edge_type in edge_types
-    ]
-    return _with_schemas("edgeTypes", "createEdgeType", entries, edge_types)
-
-
-def _with_schemas(
-    result_key: str,
-    creation_tool: str,
-    entries: list[Json],
-    graph_types: Sequence[types.NodeType | types.EdgeType],
+def _describe(
+    result_key: str, creation_tool: str, graph_types: Sequence[types.NodeType | types.EdgeType]
 ) -> Json:
-    """Add the schemas to `entries`, as many as fit."""
+    """The types, with as many of their schemas as fit."""
+    entries: list[Json] = []
     left_bytes = _MAX_SCHEMAS_BYTES
-    for entry, graph_type in zip(entries, graph_types, strict=True):
-        if not graph_type.properties_schema:
-            continue
-        left_bytes -= len(json.dumps(graph_type.properties_schema, ensure_ascii=False).encode())
-        if left_bytes >= 0:
-            entry["propertiesSchema"] = graph_type.properties_schema
+    for graph_type in graph_types:
+        entry: Json = {"name": graph_type.name, "description": graph_type.description}
+        if isinstance(graph_type, types.EdgeType):
+            entry["sourceTypes"] = list(graph_type.source_types)
+            entry["targetTypes"] = list(graph_type.target_types)
+        if schema := graph_type.properties_schema:
+            left_bytes -= len(json.dumps(schema, ensure_ascii=False).encode())
+            if left_bytes >= 0:
+                entry["propertiesSchema"] = schema
+        entries.append(entry)
     answer: Json = {result_key: entries}
     if left_bytes < 0:
         answer["cut"] = (

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -58,7 +59,7 @@ EVIDENCE_FIELD: Final[Any] = Field(
 )
 
 
-def evidence_inputs(evidence: Sequence[EvidenceArgument]) -> list[EvidenceInput]:
+def _evidence_inputs(evidence: Sequence[EvidenceArgument]) -> list[EvidenceInput]:
     """Convert the arguments. Raises ToolRefusalError if a date cannot be parsed."""
     return [
         EvidenceInput(
@@ -88,11 +89,34 @@ def _parse_moment(
         ) from error
 
 
-Write = Callable[[Json, Sequence[EvidenceInput]], Awaitable[UpsertResult]]
+Write = Callable[[str, Json, Sequence[EvidenceInput]], Awaitable[UpsertResult]]
+"""Writes an element of a type, with its properties and evidence."""
+
+
+async def _write_repaired(
+    write: Write,
+    arguments: "AddGraphNode | AddGraphEdge",
+    id_key: str,
+    interpretations: list[str],
+) -> Json:
+    """The tool's answer, when `write` has succeeded with the arguments, or with what they can be interpreted as."""
+    evidence = _evidence_inputs(arguments.evidence)
+
+    async def write_valid(type_name: str) -> UpsertResult:
+        return await _write_valid_properties(
+            partial(write, type_name), arguments.properties, evidence, interpretations
+        )
+
+    result = await write_with_known_type(write_valid, arguments.type, interpretations)
+    answer = {id_key: str(result.id), **result.tool_answer}
+    return with_interpretations(answer, interpretations)
 
 
 async def _write_valid_properties(
-    write: Write, properties: Json, evidence: Sequence[EvidenceInput], interpretations: list[str]
+    write: Callable[[Json, Sequence[EvidenceInput]], Awaitable[UpsertResult]],
+    properties: Json,
+    evidence: Sequence[EvidenceInput],
+    interpretations: list[str],
 ) -> UpsertResult:
     """Calls `write`, and again without the properties whose values violate the type's schema.
 
@@ -212,7 +236,7 @@ class AddGraphNode(Arguments):
     )
 
 
-class AddGraphEdge(Arguments):
+class _EdgeArguments(Arguments):
     type: str = Field(description="The name of an existing edge type.")
     source_id: NodeReference = Field(
         description="Id of the node that the edge starts from, or its name."
@@ -220,10 +244,30 @@ class AddGraphEdge(Arguments):
     target_id: NodeReference = Field(
         description="Id of the node that the edge leads to, or its name."
     )
+
+    async def resolve_ends(
+        self, session: InTransaction, scope: GraphScope, interpretations: list[str]
+    ) -> list[UUID]:
+        """The ids of source and target; see `resolve_node_id`."""
+        ends = (("sourceId", self.source_id), ("targetId", self.target_id))
+        return [
+            await resolve_node_id(session, scope, reference, argument, interpretations)
+            for argument, reference in ends
+        ]
+
+
+class AddGraphEdge(_EdgeArguments):
     properties: dict[str, Any] = Field(
         default_factory=dict, description="Facts about the connection itself."
     )
     evidence: list[EvidenceArgument] = EVIDENCE_FIELD
+
+
+class LinkAnalysis(_EdgeArguments):
+    type: str = Field(description='The name of an existing edge type, mostly "about".')
+    properties: dict[str, Any] = Field(
+        default_factory=dict, description="What the connection itself is like."
+    )
 
 
 def create_node_type(scope: GraphScope, validators: Validators) -> StateTool[CreateNodeType]:
@@ -300,32 +344,23 @@ def add_graph_node(
     """A node that is at least `duplicate_threshold` similar to another, 0 to 1, must be decided about by the model first."""
 
     async def run(session: InTransaction, arguments: AddGraphNode) -> Json:
-        interpretations: list[str] = []
-        evidence = evidence_inputs(arguments.evidence)
-
-        async def write(type_name: str) -> UpsertResult:
-            async def add(properties: Json, evidence: Sequence[EvidenceInput]) -> UpsertResult:
-                return await nodes.add_node(
-                    session,
-                    scope,
-                    validators,
-                    type_name=type_name,
-                    name=arguments.name,
-                    properties=properties,
-                    evidence=evidence,
-                    aliases=arguments.aliases,
-                    distinct_from=arguments.distinct_from,
-                    duplicate_threshold=duplicate_threshold,
-                )
-
-            return await _write_valid_properties(
-                add, arguments.properties, evidence, interpretations
+        async def add(
+            type_name: str, properties: Json, evidence: Sequence[EvidenceInput]
+        ) -> UpsertResult:
+            return await nodes.add_node(
+                session,
+                scope,
+                validators,
+                type_name=type_name,
+                name=arguments.name,
+                properties=properties,
+                evidence=evidence,
+                aliases=arguments.aliases,
+                distinct_from=arguments.distinct_from,
+                duplicate_threshold=duplicate_threshold,
             )
 
-        result = await write_with_known_type(write, arguments.type, interpretations)
-        return with_interpretations(
-            {"nodeId": str(result.id), **result.tool_answer}, interpretations
-        )
+        return await _write_repaired(add, arguments, "nodeId", [])
 
     return StateTool(
         "addGraphNode",
@@ -342,35 +377,23 @@ def add_graph_node(
 def add_graph_edge(scope: GraphScope, validators: Validators) -> StateTool[AddGraphEdge]:
     async def run(session: InTransaction, arguments: AddGraphEdge) -> Json:
         interpretations: list[str] = []
-        source_id = await resolve_node_id(
-            session, scope, arguments.source_id, "sourceId", interpretations
-        )
-        target_id = await resolve_node_id(
-            session, scope, arguments.target_id, "targetId", interpretations
-        )
-        evidence = evidence_inputs(arguments.evidence)
+        source_id, target_id = await arguments.resolve_ends(session, scope, interpretations)
 
-        async def write(type_name: str) -> UpsertResult:
-            async def add(properties: Json, evidence: Sequence[EvidenceInput]) -> UpsertResult:
-                return await edges.add_edge(
-                    session,
-                    scope,
-                    validators,
-                    type_name=type_name,
-                    source_id=source_id,
-                    target_id=target_id,
-                    properties=properties,
-                    evidence=evidence,
-                )
-
-            return await _write_valid_properties(
-                add, arguments.properties, evidence, interpretations
+        async def add(
+            type_name: str, properties: Json, evidence: Sequence[EvidenceInput]
+        ) -> UpsertResult:
+            return await edges.add_edge(
+                session,
+                scope,
+                validators,
+                type_name=type_name,
+                source_id=source_id,
+                target_id=target_id,
+                properties=properties,
+                evidence=evidence,
             )
 
-        result = await write_with_known_type(write, arguments.type, interpretations)
-        return with_interpretations(
-            {"edgeId": str(result.id), **result.tool_answer}, interpretations
-        )
+        return await _write_repaired(add, arguments, "edgeId", interpretations)
 
     return StateTool(
         "addGraphEdge",
@@ -382,28 +405,10 @@ def add_graph_edge(scope: GraphScope, validators: Validators) -> StateTool[AddGr
     )
 
 
-class LinkAnalysis(Arguments):
-    type: str = Field(description='The name of an existing edge type, mostly "about".')
-    source_id: NodeReference = Field(
-        description="Id of the node that the edge starts from, or its name."
-    )
-    target_id: NodeReference = Field(
-        description="Id of the node that the edge leads to, or its name."
-    )
-    properties: dict[str, Any] = Field(
-        default_factory=dict, description="What the connection itself is like."
-    )
-
-
 def link_analysis(scope: GraphScope, validators: Validators) -> StateTool[LinkAnalysis]:
     async def run(session: InTransaction, arguments: LinkAnalysis) -> Json:
         interpretations: list[str] = []
-        source_id = await resolve_node_id(
-            session, scope, arguments.source_id, "sourceId", interpretations
-        )
-        target_id = await resolve_node_id(
-            session, scope, arguments.target_id, "targetId", interpretations
-        )
+        source_id, target_id = await arguments.resolve_ends(session, scope, interpretations)
         edge_id, created = await edges.link_analysis(
             session,
             scope,
