@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -113,21 +113,9 @@ class Section:
     rank: int
     keep: int = 3
 
-
-@dataclass
-class _Budget:
-    left: int
-    shown: dict[str, int] = field(default_factory=dict)
-
-    def fill(self, section: Section, up_to: int) -> None:
-        """Show further lines of the section, at most `up_to` in total, until one does not fit."""
-        for line in section.lines[self.shown.get(section.title, 0) : up_to]:
-            count = self.shown.get(section.title, 0)
-            cost = len(line) + 1 + (0 if count else len(_heading(section)) + 1)
-            if cost > self.left:
-                return
-            self.left -= cost
-            self.shown[section.title] = count + 1
+    @property
+    def heading(self) -> str:
+        return f"## {self.title}"
 
 
 def fit_sections(header: str, sections: Sequence[Section], token_budget: int) -> str:
@@ -136,16 +124,21 @@ def fit_sections(header: str, sections: Sequence[Section], token_budget: int) ->
     By rank, first every section gets its `keep` lines, then the rest of the budget goes to further lines. The header
     is always included, even if the budget is smaller.
     """
-    budget = _Budget(token_budget * CHARS_PER_TOKEN - len(header))
+    left = token_budget * CHARS_PER_TOKEN - len(header)
+    shown = dict.fromkeys((section.title for section in sections), 0)
     by_rank = sorted(sections, key=lambda section: section.rank)
-    for section in by_rank:
-        budget.fill(section, section.keep)
-    for section in by_rank:
-        budget.fill(section, len(section.lines))
+    first_lines = [(section, section.keep) for section in by_rank]
+    for section, up_to in (*first_lines, *((section, None) for section in by_rank)):
+        for line in section.lines[shown[section.title] : up_to]:
+            cost = len(line) + 1 + (0 if shown[section.title] else len(section.heading) + 1)
+            if cost > left:
+                break
+            left -= cost
+            shown[section.title] += 1
     parts = [header]
     for section in sections:
-        if count := budget.shown.get(section.title, 0):
-            parts += [_heading(section), *section.lines[:count]]
+        if count := shown[section.title]:
+            parts += [section.heading, *section.lines[:count]]
     return "\n".join(parts)
 
 
@@ -162,7 +155,3 @@ def truncate_to_budget(lines: Sequence[str], token_budget: int) -> str:
             f"({len(lines) - len(lines_that_fit)} more left out for their length)"
         )
     return "\n".join(lines_that_fit)
-
-
-def _heading(section: Section) -> str:
-    return f"## {section.title}"

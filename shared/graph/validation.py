@@ -1,11 +1,11 @@
 """Validation: properties against the JSON Schema of their type, names, sizes and storable values."""
 
-import hashlib
 import json
 import math
+import re
 import unicodedata
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from jsonschema import Draft202012Validator, validators
@@ -19,6 +19,8 @@ MAX_PROPERTIES_BYTES = 20_000
 _MAX_DEPTH = 32
 # Larger than any real figure, and small enough for every JSON implementation.
 _MAX_INTEGER = 10**30
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+"""NUL and surrogates."""
 
 
 def one_line(text: str) -> str:
@@ -65,7 +67,10 @@ def refuse_unstorable(
         for index, inner in enumerate(value):
             refuse_unstorable(inner, f"{path}[{index}]", depth + 1, largest=largest)
     elif isinstance(value, str):
-        _refuse_text(value, path)
+        if match := _UNSTORABLE.search(value):
+            raise ToolRefusalError(
+                f"{path}: holds U+{ord(match[0]):04X}, which cannot be stored; leave it out."
+            )
     elif isinstance(value, float) and not math.isfinite(value):
         raise ToolRefusalError(
             f"{path}: {value} is no JSON number; leave it out, or say it in words."
@@ -75,14 +80,6 @@ def refuse_unstorable(
         raise ToolRefusalError(
             f"{path}: the number is beyond 10^{power}; give it in a larger unit."
         )
-
-
-def _refuse_text(text: str, path: str) -> None:
-    for character in text:
-        if character == "\x00" or "\ud800" <= character <= "\udfff":
-            raise ToolRefusalError(
-                f"{path}: holds U+{ord(character):04X}, which cannot be stored; leave it out."
-            )
 
 
 MAX_SCHEMA_BYTES = 20_000
@@ -143,29 +140,20 @@ class Validators:
     """Compiled JSON Schema validators, with the most recently used ones cached. Use one instance per process."""
 
     def __init__(self, capacity: int = 256) -> None:
-        self._capacity = capacity
-        self._ready: OrderedDict[str, Validator] = OrderedDict()
+        self._compile = lru_cache(capacity)(lambda schema: _Draft(json.loads(schema)))
 
     def check(self, schema: Json, properties: Json, type_name: str) -> None:
         """Raises InvalidPropertiesError that lists each invalid path, its value and what is allowed there."""
         refuse_unstorable(properties, "properties")
         refuse_large(properties, "properties")
-        errors = sorted(self._validator(schema).iter_errors(properties), key=lambda e: e.json_path)
+        validator = self._compile(json.dumps(schema))
+        errors = sorted(validator.iter_errors(properties), key=lambda error: error.json_path)
         if errors:
             messages = "; ".join(_describe_error(error) for error in errors[:_MAX_ERRORS_LISTED])
             raise InvalidPropertiesError(
                 f"The properties do not satisfy the schema of {type_name}: {messages}.",
                 _describe_by_name(errors),
             )
-
-    def _validator(self, schema: Json) -> Validator:
-        key = hashlib.sha256(repr(schema).encode()).hexdigest()
-        if key not in self._ready:
-            self._ready[key] = _Draft(schema)
-            if len(self._ready) > self._capacity:
-                self._ready.popitem(last=False)
-        self._ready.move_to_end(key)
-        return self._ready[key]
 
 
 def refuse_bad_schema(schema: Json) -> None:
