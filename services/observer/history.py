@@ -10,7 +10,6 @@ from sqlalchemy import bindparam, select
 
 from services.observer.deduplication import CoveringAnalysis
 from shared.database.statements import (
-    ANY_OF_IDS,
     BoundQuery,
     CompiledStatement,
     Executor,
@@ -24,7 +23,7 @@ from shared.graph.conclusions import citations
 from shared.graph.conclusions.citations import Kind
 from shared.graph.conclusions.conclusions import forecast_fields
 from shared.graph.context.history import has_written
-from shared.graph.scope import OWNED_AGENT_ID, OWNED_AGENT_ID_SQL, GraphScope, is_owned
+from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID, OWNED_AGENT_ID_SQL, GraphScope
 from shared.workflow import investigations
 from shared.workflow.iterations import IterationRow
 
@@ -72,9 +71,7 @@ join graph_nodes as target on target.id = edge.target_id
 where (edge.agent_id = {OWNED_AGENT_ID_SQL}) is true and edge.id = any(cast(:ids as uuid[]))
 """)
 _UPDATED_AT: Final = CompiledStatement(
-    select(GraphNode.id, GraphNode.updated_at).where(
-        is_owned(GraphNode.agent_id), GraphNode.id == ANY_OF_IDS
-    )
+    f"select id, updated_at from graph_nodes where {IS_OWNED_SQL} and id = any(cast(:ids as uuid[]))"
 )
 
 

@@ -3,14 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 from uuid import UUID
-
-from sqlalchemy import Table, bindparam, func, update
 
 from shared.database import ids
 from shared.database.statements import BoundQuery, CompiledStatement, InTransaction, json_text
-from shared.database.tables import GraphEdge
 from shared.enums import ANALYSIS_TYPE
 from shared.graph import types, upsert
 from shared.graph.entity_resolution import redirects
@@ -18,17 +15,15 @@ from shared.graph.projection import EDGES
 from shared.graph.provenance import evidence as evidence_rules
 from shared.graph.provenance.claims import PropertyChange
 from shared.graph.provenance.evidence import EvidenceInput
-from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope, is_owned
+from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import RESERVED_TYPES, EdgeRules
 from shared.graph.upsert import EdgeKey, Element, UpsertResult, upsert_element
 from shared.graph.validation import Validators, refuse_unstorable
 from shared.tools import Json, ToolRefusalError
 
 _UPDATE_LINK: Final = CompiledStatement(
-    update(cast(Table, GraphEdge.__table__))
-    .where(is_owned(GraphEdge.agent_id), GraphEdge.id == bindparam("of_id"))
-    .values(unsupported_since=None, updated_at=func.clock_timestamp()),
-    columns=("properties", "seal"),
+    "update graph_edges set properties = cast(:properties as jsonb), seal = :seal, unsupported_since = null,"
+    f" updated_at = clock_timestamp() where {IS_OWNED_SQL} and id = :id"
 )
 # A node that is found was not merged into another one. The edge is read in the order of the unique index: a search for equal
 # columns could use several indexes, and PostgreSQL may choose one that lists all edges of a node. The limit keeps it from
@@ -112,8 +107,8 @@ async def link_analysis(
     if locked is None:
         await edge.insert(session, change, ())
     else:
-        values = {"properties": properties, "seal": edge.compute_seal(change)}
-        await _UPDATE_LINK.run(session, {**scope.sql_params, "of_id": edge.id, **values})
+        columns = edge.columns(change)
+        await _UPDATE_LINK.run(session, {**columns, "properties": json_text(properties)})
     return edge.id, locked is None
 
 

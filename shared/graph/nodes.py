@@ -5,31 +5,27 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import select
-
 from shared.database import ids
 from shared.database.statements import (
-    ANY_OF_IDS,
     BoundQuery,
     CompiledStatement,
     InTransaction,
     uuid_array,
 )
-from shared.database.tables import GraphNode
 from shared.graph import types
 from shared.graph.entity_resolution.aliases import NameRequest, resolve_name
 from shared.graph.projection import NODES
 from shared.graph.provenance import evidence as evidence_rules
 from shared.graph.provenance.claims import PropertyChange
 from shared.graph.provenance.evidence import EvidenceInput, VerifiedQuote
-from shared.graph.scope import GraphScope, is_owned
+from shared.graph.scope import IS_OWNED_SQL, GraphScope
 from shared.graph.types import RESERVED_TYPES
 from shared.graph.upsert import Element, UpsertResult, upsert_element
 from shared.graph.validation import Validators, normalize_name, refuse_unstorable
 from shared.tools import Json, ToolRefusalError
 
 _EXISTING: Final = CompiledStatement(
-    select(GraphNode.id).where(is_owned(GraphNode.agent_id), GraphNode.id == ANY_OF_IDS)
+    f"select id from graph_nodes where {IS_OWNED_SQL} and id = any(cast(:ids as uuid[]))"
 )
 
 

@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, ScalarSelect, bindparam, select
+from sqlalchemy import ScalarSelect, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import InstrumentedAttribute
 
 from shared.database.statements import BoundQuery, CompiledStatement
-from shared.database.tables import Agent, GraphEdge, GraphNode
+from shared.database.tables import Agent
 
 # "is true" hides the owner from PostgreSQL, which would otherwise, while there are few agents, read all of the owner.
 OWNED_AGENT_ID: Final = (
@@ -27,17 +26,12 @@ OWNED_AGENT_ID_SQL: Final = (
 """The expression of `GraphScope.owned_agent_id` for handwritten SQL."""
 
 
-def is_owned(agent_id: ColumnElement[UUID] | InstrumentedAttribute[UUID]) -> ColumnElement[bool]:
-    """SQL condition for rows that are looked up by their ids: they are the agent's.
-
-    PostgreSQL cannot use it to find them. Otherwise it reads all rows of the agent, if it counted few when it last analysed
-    the table.
-    """
-    return (agent_id == OWNED_AGENT_ID).is_(True)
-
-
 IS_OWNED_SQL: Final = f"(agent_id = {OWNED_AGENT_ID_SQL}) is true"
-"""The same for handwritten SQL."""
+"""SQL condition for rows that are looked up by their ids: they are the agent's.
+
+PostgreSQL cannot use it to find them. Otherwise it reads all rows of the agent, if it counted few when it last analysed
+the table.
+"""
 
 
 @dataclass(frozen=True)
@@ -61,15 +55,10 @@ class GraphScope:
 
 
 IS_SUPPORTED_SQL: Final = "unsupported_since is null"
-"""The condition of `is_supported` for handwritten SQL."""
+"""SQL condition: the node or edge rests on at least one source that is not retracted, or on no source at all."""
 _LOCK_KEY_SQL: Final = "hashtextextended('retractions ' || cast(:of_agent as text), 0)"
 _SHARED_LOCK: Final = CompiledStatement(f"select pg_advisory_xact_lock_shared({_LOCK_KEY_SQL})")
 _EXCLUSIVE_LOCK: Final = CompiledStatement(f"select pg_advisory_xact_lock({_LOCK_KEY_SQL})")
-
-
-def is_supported(table: type[GraphNode] | type[GraphEdge]) -> ColumnElement[bool]:
-    """SQL condition: the row rests on at least one source that is not retracted, or on no source at all."""
-    return table.unsupported_since.is_(None)
 
 
 def shared_retraction_lock(agent_id: UUID) -> BoundQuery[None]:

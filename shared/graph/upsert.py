@@ -7,8 +7,6 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import bindparam, select
-
 from shared.database.statements import (
     STRICT,
     BoundQuery,
@@ -29,7 +27,7 @@ from shared.graph.prompt_format import format_utc
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import Claim, PreviousValue, PropertyChange, apply_claims
 from shared.graph.provenance.evidence import VerifiedQuote
-from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID, OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.tools import Json
 
 Rows = Sequence[Mapping[str, Any]]
@@ -107,13 +105,10 @@ _UPDATE_SQL: Final = {
 }
 _LOCK: Final = {
     kind: CompiledStatement(
-        select(kind.table.id, kind.table.properties, kind.table.seal)
-        .where(
-            kind.table.agent_id == OWNED_AGENT_ID,
-            *(column == bindparam(column.key) for column in kind.identity),
-        )
+        f"select id, properties, seal from {kind.table.__tablename__} where agent_id = {OWNED_AGENT_ID_SQL} and "
+        + " and ".join(f"{column.key} = :{column.key}" for column in kind.identity)
         # "No key update": writers of edges or evidence share-lock the key and need not wait.
-        .with_for_update(of=kind.table, key_share=True)
+        + f" for no key update of {kind.table.__tablename__}"
     )
     for kind in (NODES, EDGES)
 }

@@ -7,11 +7,8 @@ from datetime import UTC, date, datetime
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from sqlalchemy import select
-
 from shared.database import ids
 from shared.database.statements import (
-    ANY_OF_IDS,
     BoundQuery,
     CompiledStatement,
     Executor,
@@ -20,7 +17,6 @@ from shared.database.statements import (
     RoundTrip,
     uuid_array,
 )
-from shared.database.tables import GraphEdge, GraphNode
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Role
 from shared.graph import nodes, upsert
 from shared.graph.conclusions import citation_index
@@ -38,8 +34,8 @@ from shared.graph.conclusions.commitments import (
 )
 from shared.graph.entity_resolution.redirects import current_ids, has_redirect
 from shared.graph.prompt_format import format_utc
-from shared.graph.retraction.doubts import is_doubted
-from shared.graph.scope import GraphScope, is_owned, is_supported, shared_retraction_lock
+from shared.graph.retraction.doubts import IS_DOUBTED_SQL
+from shared.graph.scope import IS_OWNED_SQL, IS_SUPPORTED_SQL, GraphScope, shared_retraction_lock
 from shared.graph.validation import normalize_name, one_line, refuse_large, refuse_unstorable
 from shared.schemas.base import ForecastTerms
 from shared.tools import Json, ToolRefusalError
@@ -48,18 +44,14 @@ from shared.workflow.iterations import CLOCK, database_time
 AnalysisKind = Literal["observation", "pattern"]
 Action = Literal["BUY", "SELL", "HOLD"]
 
-_CITED_NODES: Final = CompiledStatement(
-    select(
-        GraphNode.id,
-        GraphNode.type,
-        (is_supported(GraphNode) & ~is_doubted()).label("is_valid"),
-    ).where(is_owned(GraphNode.agent_id), GraphNode.id == ANY_OF_IDS)
-)
-_CITED_EDGES: Final = CompiledStatement(
-    select(GraphEdge.id, is_supported(GraphEdge).label("is_valid")).where(
-        is_owned(GraphEdge.agent_id), GraphEdge.id == ANY_OF_IDS
-    )
-)
+_CITED_NODES: Final = CompiledStatement(f"""
+    select id, type, {IS_SUPPORTED_SQL} and not {IS_DOUBTED_SQL} as is_valid
+    from graph_nodes where {IS_OWNED_SQL} and id = any(cast(:ids as uuid[]))
+    """)
+_CITED_EDGES: Final = CompiledStatement(f"""
+    select id, {IS_SUPPORTED_SQL} as is_valid
+    from graph_edges where {IS_OWNED_SQL} and id = any(cast(:ids as uuid[]))
+    """)
 _Rule = Callable[[str, str, CitedElements], Refusal | None]
 
 

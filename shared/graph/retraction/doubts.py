@@ -64,9 +64,10 @@ Invalidations = Mapping[UUID, Collection[UUID]]
 """By node or edge, the retracted sources that invalidate conclusions about it."""
 
 
-def is_doubted() -> ColumnElement[bool]:
-    """SQL condition: the node is a conclusion in doubt."""
-    return exists().where(Doubt.conclusion_id == GraphNode.id, Doubt.resolved_at.is_(None))
+IS_DOUBTED_SQL: Final = (
+    "exists (select from doubts where conclusion_id = graph_nodes.id and resolved_at is null)"
+)
+"""SQL condition: the node is a conclusion in doubt."""
 
 
 async def doubted_since(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select, text, update
 
 from shared.database import ids
 from shared.database.tables import GraphEdge, GraphNode, Retraction
@@ -109,7 +109,9 @@ async def doubted_names(agent_graph: AgentGraph, scope: GraphScope) -> set[str]:
     """The names of the conclusions in doubt."""
     async with agent_graph.database.transaction() as session:
         is_own = GraphNode.agent_id == scope.agent_id
-        return set(await session.scalars(select(GraphNode.name).where(is_own, doubts.is_doubted())))
+        return set(
+            await session.scalars(select(GraphNode.name).where(is_own, text(doubts.IS_DOUBTED_SQL)))
+        )
 
 
 async def test_the_names_of_a_node_are_imported(
