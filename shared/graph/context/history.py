@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Final
 from uuid import UUID
 
@@ -116,45 +117,31 @@ async def resolve_references(
     A reference is a node id (bare, or as the citation `[node:uuid]`) or a name in any case; a name of several nodes
     means all of them. Of each list, MAX_REFERENCES are resolved.
     """
-    ids_by_reference: dict[str, UUID] = {}
-    names = set()
-    for references in lists:
-        for reference in list(dict.fromkeys(references))[:MAX_REFERENCES]:
-            if node_id := _parse_id(reference):
-                ids_by_reference[reference] = node_id
-            else:
-                names.add(_normalize_name(reference))
+    distinct_lists = [list(dict.fromkeys(references)) for references in lists]
+    within_limit = {each for references in distinct_lists for each in references[:MAX_REFERENCES]}
+    ids_by_reference = {each: node_id for each in within_limit if (node_id := _parse_id(each))}
     ids = set(ids_by_reference.values())
+    names = {_normalize_name(each) for each in within_limit - ids_by_reference.keys()}
     trip = RoundTrip()
     existing = trip.ask(existing_ids(scope, ids)) if ids else None
     by_name = trip.ask(_nodes_by_name(scope, names)) if names else None
     await trip.make(session)
     current = await _follow_merges(session, scope, ids, existing.value) if existing else {}
-    current_by_reference = {key: current.get(each) for key, each in ids_by_reference.items()}
-    return [
-        _resolve(
-            list(dict.fromkeys(references)), current_by_reference, by_name.value if by_name else {}
-        )
-        for references in lists
-    ]
+    named = by_name.value if by_name else {}
 
-
-def _resolve(
-    references: Sequence[str],
-    ids: Mapping[str, UUID | None],
-    by_name: Mapping[str, Sequence[UUID]],
-) -> tuple[list[UUID], list[str]]:
-    resolved: dict[UUID, None] = {}
-    unresolved = []
-    for place, reference in enumerate(references):
-        matches: Sequence[UUID] = ()
-        if place < MAX_REFERENCES:
-            node_id = ids.get(reference)
-            matches = [node_id] if node_id else by_name.get(_normalize_name(reference).lower(), [])
-        resolved.update(dict.fromkeys(matches))
-        if not matches:
-            unresolved.append(reference)
-    return list(resolved), unresolved
+    by_id = {
+        each: [current[node_id]] for each, node_id in ids_by_reference.items() if node_id in current
+    }
+    resolved = []
+    for references in distinct_lists:
+        ids_of_list = {
+            each: by_id.get(each) or named.get(_normalize_name(each).lower(), [])
+            for each in references[:MAX_REFERENCES]
+        }
+        node_ids = dict.fromkeys(chain.from_iterable(ids_of_list.values()))
+        unresolved = [each for each in references if not ids_of_list.get(each)]
+        resolved.append((list(node_ids), unresolved))
+    return resolved
 
 
 def _parse_id(text: str) -> UUID | None:
