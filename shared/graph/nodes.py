@@ -53,8 +53,7 @@ async def add_node(
     A node of this type that is known by this name, in whatever spelling, is updated and keeps its name. For each
     property the value with the latest `as_of` wins, whatever the order of writing. Raises ToolRefusalError, and
     writes nothing, if a quote cannot be verified or the resulting properties violate the type's schema. For
-    `aliases`, `distinct_from` and `duplicate_threshold`, and for transactions that add several nodes, see
-    `entity_resolution.aliases`.
+    `aliases`, `distinct_from` and `duplicate_threshold`, see `entity_resolution.aliases`.
     """
     _refuse_conclusions(type_name)
     name = normalize_name(name)

@@ -16,13 +16,12 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
 from shared.database.statements import (
-    ANY_OF_IDS,
     CompiledStatement,
     Executor,
+    expand_values,
     json_text,
-    uuid_array,
 )
-from shared.database.tables import Evidence, GraphEdge, GraphNode, Source
+from shared.database.tables import Evidence, GraphEdge, GraphNode
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import Claim, project_properties
 from shared.graph.scope import GraphScope
@@ -99,19 +98,11 @@ async def lock_elements(
     return locked_ids.all()
 
 
-_CLAIMS: Final = {
-    kind: CompiledStatement(
-        select(
-            kind.evidence_column,
-            Evidence.id,
-            Evidence.source_id,
-            Evidence.claims,
-            Evidence.as_of,
-            Evidence.learned_at,
-            Source.retracted_at,
-        )
-        .join(Source, Source.id == Evidence.source_id)
-        .where(kind.evidence_column == ANY_OF_IDS)
+_CLAIMS_SQL: Final = {
+    kind: (
+        f"select {kind.name}_id, evidence.id, source_id, claims, as_of, learned_at, retracted_at"
+        " from evidence join sources on sources.id = source_id"
+        f" where {kind.name}_id in ({{values}})"
     )
     for kind in (NODES, EDGES)
 }
@@ -122,8 +113,9 @@ async def load_claims(
 ) -> dict[UUID, ElementClaims]:
     """Claims by element id, including elements without claims. Lock the elements first if the result decides a write."""
     by_element: defaultdict[UUID, ElementClaims] = defaultdict(ElementClaims)
-    rows = await _CLAIMS[kind].rows(session, {"ids": uuid_array(element_ids)})
-    for element_id, evidence, source, values, as_of, learned_at, retracted_at in rows:
+    statement, params = expand_values(_CLAIMS_SQL[kind], "id", list(element_ids))
+    for element_id, evidence, source, values, *moments in await statement.rows(session, params):
+        as_of, learned_at, retracted_at = moments
         claims = by_element[element_id]
         is_retracted = retracted_at is not None
         claims.claims.append(Claim(evidence, values, as_of, learned_at, is_retracted))

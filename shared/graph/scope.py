@@ -23,7 +23,7 @@ Building a statement takes longer than PostgreSQL takes to answer it.
 OWNED_AGENT_ID_SQL: Final = (
     "(select id from agents where id = :of_agent and (owner_id = :of_owner) is true)"
 )
-"""The expression of `GraphScope.owned_agent_id` for handwritten SQL."""
+"""The same for handwritten SQL."""
 
 
 IS_OWNED_SQL: Final = f"(agent_id = {OWNED_AGENT_ID_SQL}) is true"

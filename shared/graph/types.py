@@ -16,6 +16,7 @@ from shared.database.statements import (
     CompiledStatement,
     Executor,
     InTransaction,
+    expand_values,
     transaction_cache,
 )
 from shared.database.tables import GraphEdgeType, GraphNodeType
@@ -349,13 +350,13 @@ def _unknown_type_message(type_kind: str, name: str, names: Sequence[str]) -> st
 
 
 # Each also takes the shared write lock.
-_NODE_SCHEMAS: Final = CompiledStatement(
+_NODE_SCHEMAS_SQL: Final = (
     f"select name, properties_schema, {SHARED_WRITE_LOCK_SQL} from graph_node_types"
-    f" where agent_id = {OWNED_AGENT_ID_SQL} and name = any(cast(:names as text[]))"
+    f" where agent_id = {OWNED_AGENT_ID_SQL} and name in ({{values}})"
 )
-_EDGE_RULES: Final = CompiledStatement(
+_EDGE_RULES_SQL: Final = (
     f"select name, properties_schema, source_types, target_types, {SHARED_WRITE_LOCK_SQL}"
-    f" from graph_edge_types where agent_id = {OWNED_AGENT_ID_SQL} and name = any(cast(:names as text[]))"
+    f" from graph_edge_types where agent_id = {OWNED_AGENT_ID_SQL} and name in ({{values}})"
 )
 
 
@@ -369,15 +370,19 @@ class EdgeRules:
 
 def node_schemas_query(scope: GraphScope, names: Iterable[str]) -> BoundQuery[dict[str, Json]]:
     """The schemas of the types that exist, by name."""
-    params = {**scope.sql_params, "names": list(names)}
-    return BoundQuery(_NODE_SCHEMAS, params, lambda rows: {row[0]: row[1] for row in rows})
+    statement, params = expand_values(_NODE_SCHEMAS_SQL, "name", list(names))
+    return BoundQuery(
+        statement, {**scope.sql_params, **params}, lambda rows: {row[0]: row[1] for row in rows}
+    )
 
 
 def edge_rules_query(scope: GraphScope, names: Iterable[str]) -> BoundQuery[dict[str, EdgeRules]]:
     """The rules of the types that exist, by name."""
-    params = {**scope.sql_params, "names": list(names)}
+    statement, params = expand_values(_EDGE_RULES_SQL, "name", list(names))
     return BoundQuery(
-        _EDGE_RULES, params, lambda rows: {row[0]: EdgeRules(*row[:4]) for row in rows}
+        statement,
+        {**scope.sql_params, **params},
+        lambda rows: {row[0]: EdgeRules(*row[:4]) for row in rows},
     )
 
 

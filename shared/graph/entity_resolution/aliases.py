@@ -1,4 +1,4 @@
-"""Aliases: names are reserved before their node is written, so that one entity becomes one node.
+"""Aliases: names are reserved together with their node, so that one entity becomes one node.
 
 Nodes that were written before names were stored are found by their exact name, which is reserved then.
 """
