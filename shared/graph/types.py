@@ -278,7 +278,7 @@ async def _create(
         "name": name,
         "description": normalize_description(description),
         "created_by": created_by,
-        "justification": _normalize_justification(justification),
+        "justification": normalize_justification(justification),
     }
     await insert_statement.run(session, {**scope.sql_params, **values})
     return _find(kind, name, await list_types(session, scope)), True
@@ -310,12 +310,8 @@ def _same_type(name: str, types: Iterable[_Type]) -> _Type | None:
     return min(matches, key=lambda candidate: candidate.name != name, default=None)
 
 
-def refuse_bad_justification(text: str | None) -> None:
-    """Raises ToolRefusalError if the text is empty or too long."""
-    _normalize_justification(text)
-
-
-def _normalize_justification(text: str | None) -> str | None:
+def normalize_justification(text: str | None) -> str | None:
+    """Like `normalize_description`, for why a type is needed."""
     return None if text is None else _normalize_sentence(text, "justification")
 
 

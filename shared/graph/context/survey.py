@@ -42,20 +42,17 @@ _EDGES_SAMPLED = 1_000
 
 
 @dataclass(frozen=True)
-class NodeTypeFacts:
+class TypeFacts:
     name: str
     description: str
     count: int
-    newest_id: UUID | None
-    newest_name: str | None
-    newest_at: datetime | None
 
 
 @dataclass(frozen=True)
-class EdgeTypeFacts:
-    name: str
-    description: str
-    count: int
+class NodeTypeFacts(TypeFacts):
+    newest_id: UUID | None
+    newest_name: str | None
+    newest_at: datetime | None
 
 
 @dataclass(frozen=True)
@@ -145,9 +142,7 @@ def ask_survey(trip: RoundTrip, scope: GraphScope, *, token_budget: int) -> Pend
         )
     )
     edge_types = trip.ask(
-        BoundQuery(
-            _EDGE_TYPES, scope.sql_params, lambda rows: [EdgeTypeFacts(*row) for row in rows]
-        )
+        BoundQuery(_EDGE_TYPES, scope.sql_params, lambda rows: [TypeFacts(*row) for row in rows])
     )
     analyses = trip.ask(recent.newest_of_type(scope, ANALYSIS_TYPE, _ANALYSES))
     advice = trip.ask(recent.newest_of_type(scope, ADVICE_TYPE, _ADVICE))
@@ -160,8 +155,8 @@ def ask_survey(trip: RoundTrip, scope: GraphScope, *, token_budget: int) -> Pend
     def compose() -> str:
         now, node_facts, edge_facts = clock.value, node_types.value, edge_types.value
         sections = [
-            Section("Node types", _node_type_lines(node_facts), rank=0, keep=30),
-            Section("Edge types", _edge_type_lines(edge_facts), rank=4, keep=20),
+            Section("Node types", _type_lines(node_facts, "nodes"), rank=0, keep=30),
+            Section("Edge types", _type_lines(edge_facts, "edges"), rank=4, keep=20),
             Section("Newest nodes", [_newest_line(node) for node in nodes.value], rank=5, keep=10),
             Section(
                 "Best connected nodes",
@@ -198,11 +193,11 @@ def ask_survey(trip: RoundTrip, scope: GraphScope, *, token_budget: int) -> Pend
 
 
 def _header(
-    node_types: Sequence[NodeTypeFacts], edge_types: Sequence[EdgeTypeFacts], now: datetime
+    node_types: Sequence[NodeTypeFacts], edge_types: Sequence[TypeFacts], now: datetime
 ) -> str:
     counts_by_type = {type_facts.name: type_facts.count for type_facts in node_types}
-    nodes = _total([type_facts.count for type_facts in node_types])
-    edges = _total([type_facts.count for type_facts in edge_types])
+    nodes = _count(*counts_by_type.values())
+    edges = _count(*(type_facts.count for type_facts in edge_types))
     return (
         f"As of {format_utc(now)}: {nodes} nodes, {edges} edges, {len(node_types)} node types, "
         f"{len(edge_types)} edge types, {_count(counts_by_type.get(ANALYSIS_TYPE, 0))} analyses, "
@@ -210,29 +205,19 @@ def _header(
     )
 
 
-def _total(counts: Sequence[int]) -> str:
+def _count(*counts: int) -> str:
+    """The sum of counts that stop at COUNT_LIMIT."""
     more = "+" if any(count >= COUNT_LIMIT for count in counts) else ""
     return f"{sum(counts)}{more}"
-
-
-def _count(count: int) -> str:
-    return _total([count])
 
 
 def _format_degree(edges: int) -> str:
     return f"{edges}+" if edges >= DEGREE_LIMIT else str(edges)
 
 
-def _node_type_lines(types: Sequence[NodeTypeFacts]) -> list[str]:
+def _type_lines(types: Sequence[TypeFacts], elements: str) -> list[str]:
     return [
-        f"- {type_facts.name}: {truncate_text(type_facts.description)} ({_count(type_facts.count)} nodes)"
-        for type_facts in types
-    ]
-
-
-def _edge_type_lines(types: Sequence[EdgeTypeFacts]) -> list[str]:
-    return [
-        f"- {type_facts.name}: {truncate_text(type_facts.description)} ({_count(type_facts.count)} edges)"
+        f"- {type_facts.name}: {truncate_text(type_facts.description)} ({_count(type_facts.count)} {elements})"
         for type_facts in types
     ]
 

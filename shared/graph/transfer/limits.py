@@ -19,7 +19,7 @@ from shared.graph.types import (
     RESERVED_TYPES,
     SYSTEM_CREATOR,
     normalize_description,
-    refuse_bad_justification,
+    normalize_justification,
     refuse_edge_type_name,
     refuse_node_type_name,
 )
@@ -68,7 +68,7 @@ class Limits:
 
 def _refuse_type(line: NodeTypeLine, type_names: set[str]) -> None:
     normalize_description(line.description)
-    refuse_bad_justification(line.justification)
+    normalize_justification(line.justification)
     if not 1 <= len(line.created_by) <= MAX_CREATOR_CHARS:
         raise ToolRefusalError(f"created_by: give 1 to {MAX_CREATOR_CHARS} characters.")
     # System edge types, and those from before edges had properties, have no schema.
