@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared.database import locks
-from shared.database.statements import RoundTrip, Transaction
+from shared.database.statements import PendingResult, RoundTrip, Transaction
 from shared.graph import edges, types
 from shared.graph.conclusions import conclusions
 from shared.graph.conclusions.conclusions import Lookups
@@ -54,7 +54,7 @@ class FactBatch:
         def hand_over(transaction: Transaction) -> None:
             sources.remember_pages(transaction, scope, pages.value)
             types.remember_types(transaction, scope, schemas.value, rules.value)
-            transaction.buffer = buffer = ElementBuffer(scope, ends())
+            transaction.buffer = buffer = ElementBuffer(scope, ends.value)
             if names is not None:
                 buffer.lookups[NameLookup] = names.value
 
@@ -94,7 +94,7 @@ class ConclusionBatch:
         def hand_over(transaction: Transaction) -> None:
             if rules is not None:
                 types.remember_types(transaction, scope, {}, rules.value)
-            transaction.buffer = buffer = ElementBuffer(scope, ends())
+            transaction.buffer = buffer = ElementBuffer(scope, ends.value)
             if lookups is not None:
                 buffer.lookups[Lookups] = lookups.value
 
@@ -103,12 +103,11 @@ class ConclusionBatch:
 
 def _ask_ends(
     trip: RoundTrip, scope: GraphScope, new_edges: Sequence[AddGraphEdge | LinkAnalysis]
-) -> Callable[[], dict[Any, Any]]:
-    """Asks for the ends of edges that are given by ids. When the trip has been made, call the result."""
+) -> PendingResult[dict[Any, Any]]:
+    """Asks for the ends of edges that are given by ids."""
     ids = [
         (edge.type, referenced_id(edge.source_id), referenced_id(edge.target_id))
         for edge in new_edges
     ]
     keys = [(type_name, source, target) for type_name, source, target in ids if source and target]
-    ends = trip.ask(edges.ends_query(scope, keys)) if keys else None
-    return lambda: {} if ends is None else dict(ends.value)
+    return trip.ask(edges.ends_query(scope, keys)) if keys else trip.then(dict)

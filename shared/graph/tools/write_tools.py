@@ -283,13 +283,8 @@ def create_node_type(scope: GraphScope, validators: Validators) -> StateTool[Cre
             created_by=_TYPE_CREATOR,
             justification=arguments.justification,
         )
-        if created:
-            return {"name": node_type.name, "created": True}
-        return {
-            "name": node_type.name,
-            "created": False,
-            "propertiesSchema": node_type.properties_schema,
-        }
+        answer: Json = {"name": node_type.name, "created": created}
+        return answer if created else answer | {"propertiesSchema": node_type.properties_schema}
 
     return StateTool(
         "createNodeType",
@@ -318,11 +313,10 @@ def create_edge_type(scope: GraphScope, validators: Validators) -> StateTool[Cre
             example_properties=arguments.example_properties,
             justification=arguments.justification,
         )
+        answer: Json = {"name": edge_type.name, "created": created}
         if created:
-            return {"name": edge_type.name, "created": True}
-        return {
-            "name": edge_type.name,
-            "created": False,
+            return answer
+        return answer | {
             "sourceTypes": list(edge_type.source_types),
             "targetTypes": list(edge_type.target_types),
             "propertiesSchema": edge_type.properties_schema,
