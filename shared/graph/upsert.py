@@ -221,7 +221,10 @@ def element_buffer(session: Executor) -> ElementBuffer | None:
 
 @asynccontextmanager
 async def buffering(session: InTransaction, scope: GraphScope) -> AsyncIterator[ElementBuffer]:
-    """The buffer of the transaction. If it has none: a new one, which is written when the block ends."""
+    """The buffer of the transaction. If it has none: a new one, which is written when the block ends.
+
+    Raises RetrySoonError like `ElementBuffer.ask`; the caller must then roll back.
+    """
     if (buffer := element_buffer(session)) is not None:
         yield buffer
         return
@@ -297,10 +300,12 @@ class Element:
                 buffer.add_names(self.names, self.identity["name"])
         sources = list({row["source_id"] for row in evidence})
         statement, pages = expand_values(_UPDATE_SQL[self.kind], "page", sources)
-        columns = self.columns(change)
-        properties, evidence_json = json_text(columns["properties"]), json_text(evidence)
-        json_params = {"properties": properties, "evidence": evidence_json}
-        result = await statement.row(session, {**columns, **pages, **json_params})
+        params = {
+            **self.columns(change),
+            "properties": json_text(change.properties),
+            "evidence": json_text(evidence),
+        }
+        result = await statement.row(session, {**params, **pages})
         _refuse_retracted(result)
         if not result.is_written:
             raise RuntimeError(
@@ -378,7 +383,10 @@ async def upsert_element(
     # One row per evidence id.
     quotes_by_id = {claim.evidence_id: quote for claim, quote in zip(claims, quotes, strict=True)}
     evidence = [_evidence_row(element, *item) for item in quotes_by_id.items()]
-    await (element.insert if locked is None else element.update)(session, change, evidence)
+    if locked is None:
+        await element.insert(session, change, evidence)
+    else:
+        await element.update(session, change, evidence)
     return UpsertResult(element.id, locked is None, change)
 
 
