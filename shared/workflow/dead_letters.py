@@ -40,17 +40,16 @@ async def store(
 ) -> None:
     """Stores a dead letter, one per message, however often it is delivered."""
     reason = {"code": code, "error": error_text(error), "attempts": attempts}
-    values = {
-        "id": ids.dead_letter_id(subject, payload),
-        "service": service,
-        "subject": subject,
-        "payload": payload,
-        "step_id": step_id,
-        **reason,
-    }
     await session.execute(
         insert(DeadLetter)
-        .values(values)
+        .values(
+            id=ids.dead_letter_id(subject, payload),
+            service=service,
+            subject=subject,
+            payload=payload,
+            step_id=step_id,
+            **reason,
+        )
         .on_conflict_do_update(
             index_elements=[DeadLetter.id],
             # Repeated instead of taken from `excluded`, which would require the privilege to read these columns.

@@ -13,7 +13,6 @@ from sqlalchemy import (
     Row,
     Uuid,
     any_,
-    exists,
     func,
     literal,
     select,
@@ -24,7 +23,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.statements import json_text
-from shared.database.tables import Doubt, GraphNode, Source
+from shared.database.tables import Doubt, Source
 from shared.graph.entity_resolution import redirects
 from shared.graph.projection import ElementClaims
 from shared.graph.provenance.claims import Claim, current_claims

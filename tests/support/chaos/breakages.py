@@ -19,16 +19,16 @@ from shared.workflow.leases import Lease
 
 def _ledger_off() -> None:
     """Stored responses are dropped, and the calls are repeated."""
-    from shared.llm.phase_run import PhaseRun
+    from shared.llm.paid_calls import PaidCalls
 
-    get_call = PhaseRun.get_call
+    get_call = PaidCalls.get_call
 
-    async def get_call_without_response(self: PhaseRun, request: Any) -> CallRecord:
+    async def get_call_without_response(self: PaidCalls, request: Any) -> CallRecord:
         call = await get_call(self, request)
         call.answer = call.answered_at = None
         return call
 
-    PhaseRun.get_call = get_call_without_response  # type: ignore[method-assign]
+    PaidCalls.get_call = get_call_without_response  # type: ignore[method-assign]
 
 
 def _without(condition: str, statement: CompiledStatement) -> CompiledStatement:
