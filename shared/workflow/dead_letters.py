@@ -140,7 +140,8 @@ def retry_refusal(service: str, subject: str, code: str, step: FailedStep | None
             None if is_consumed else f"no {service} of this version consumes {subject}: discard it"
         )
     iteration = f"iteration {step.iteration_number} of {step.agent_name}"
-    run_again = f"run the agent again with `vigil run {_quoted(step.agent_name)}`"
+    agent = f'"{step.agent_name}"' if " " in step.agent_name else step.agent_name
+    run_again = f"run the agent again with `vigil run {agent}`"
     if step.kind is StepKind.OBSERVE:
         return f"{iteration} has ended without a plan, and a plan made now would be too late: {run_again}"
     if step.iteration_status is IterationStatus.RUNNING:
@@ -148,7 +149,3 @@ def retry_refusal(service: str, subject: str, code: str, step: FailedStep | None
     if code in MODEL_RESPONSE_CODES:
         return f"the model's response is stored with the step, and would be used again: {run_again}"
     return None
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"' if " " in name else name
