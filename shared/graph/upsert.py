@@ -201,15 +201,15 @@ class ElementBuffer:
 
 def _check_written(expected: int, rows: Sequence[Any]) -> None:
     [result] = rows
-    _refuse_retracted(result)
+    _refuse_retracted(result.is_retracted)
     if result.written != expected:
         raise RetrySoonError(
             f"{expected - result.written} rows were written by another transaction meanwhile"
         )
 
 
-def _refuse_retracted(result: Any) -> None:
-    if result.is_retracted:
+def _refuse_retracted(is_retracted: bool) -> None:
+    if is_retracted:
         raise RetrySoonError("a page was retracted while it was quoted")
 
 
@@ -306,7 +306,7 @@ class Element:
             "evidence": json_text(evidence),
         }
         result = await statement.row(session, {**params, **pages})
-        _refuse_retracted(result)
+        _refuse_retracted(result.is_retracted)
         if not result.is_written:
             raise RuntimeError(
                 f"{self.id} is locked, but agent {self.scope.agent_id} has no such row; "
@@ -378,6 +378,8 @@ async def upsert_element(
         evidence_before = tuple(claim.evidence_id for claim in claims_before)
         element = locked.as_sealed(PropertyChange(properties, evidence_before))
     claims = [quote.claim(element.id) for quote in quotes]
+    retracted = {claim.evidence_id for claim in claims_before if claim.is_retracted}
+    _refuse_retracted(any(claim.evidence_id in retracted for claim in claims))
     change = apply_claims(properties, claims_before, claims)
     check(change.properties)
     # One row per evidence id.

@@ -208,9 +208,13 @@ async def test_evidence_from_a_retracted_page_is_refused(ghana: AgentGraph) -> N
     assert await count_rows(ghana) == (0, 0, 0)
 
 
+@pytest.mark.parametrize("is_repeated", [False, True], ids=["new", "repeated"])
 async def test_a_retraction_while_a_page_is_quoted_is_detected(
-    ghana: AgentGraph, monkeypatch: pytest.MonkeyPatch
+    ghana: AgentGraph, monkeypatch: pytest.MonkeyPatch, is_repeated: bool
 ) -> None:
+    if is_repeated:
+        await add(ghana, EvidenceInput(URL, PEOPLE))
+    counts = await count_rows(ghana)
     verify_quotes = evidence_module.verify_quotes
 
     async def verify_and_retract(*args: Any) -> list[VerifiedQuote]:
@@ -224,7 +228,7 @@ async def test_a_retraction_while_a_page_is_quoted_is_detected(
     with pytest.raises(TransientError, match="was retracted while it was quoted"):
         await add(ghana, EvidenceInput(URL, PEOPLE))
     monkeypatch.undo()
-    assert await count_rows(ghana) == (0, 0, 0)
+    assert await count_rows(ghana) == counts
     with pytest.raises(ToolRefusalError, match="this page is retracted: It was made up"):
         await add(ghana, EvidenceInput(URL, PEOPLE))
 
