@@ -82,7 +82,7 @@ def with_counters(soak_run: Run, **counters: int) -> Run:
 
 def test_an_hour_without_growth_has_no_faults() -> None:
     assert faults(run()) == []
-    assert "Everything that should be flat is flat" in page(run())
+    assert "Everything that should not grow is flat or bounded" in page(run())
     assert "What grows" not in page(run())
 
 
@@ -96,6 +96,35 @@ def test_the_slope_uses_only_the_last_half() -> None:
 
 def test_growth_before_the_last_half_is_ignored() -> None:
     assert faults(run(memory=lambda number: min(number, 30) * MIB)) == []
+
+
+def test_memory_that_returns_to_an_earlier_height_is_bounded() -> None:
+    def wave(number: int) -> float:
+        return abs(30 - number % 60) * 0.3 * MIB
+
+    trend = next(judging.memory(run(memory=wave).steady))
+    assert not trend.is_flat
+    assert not trend.grows
+    assert "| bounded |" in page(run(memory=wave))
+    assert faults(run(memory=lambda number: wave(number) + max(0, number - 50) * MIB)) == [
+        f"memory of {name} grows" for name in ("observer", "postgres", "nats")
+    ]
+
+
+def test_the_memory_of_postgresql_is_judged_by_process() -> None:
+    soak_run = run()
+    for number, entry in enumerate(soak_run.samples):
+        count = 31 if number < 58 else 35
+        usage = replace(
+            entry.processes["postgres"],
+            pss_bytes=count * 6 * MIB,
+            processes=count,
+            files=count * 50,
+        )
+        soak_run.samples[number] = replace(entry, processes=dict(entry.processes, postgres=usage))
+    assert faults(soak_run) == []
+    assert "PostgreSQL had 31 to 35 processes" in page(soak_run)
+    assert "postgres" not in [trend.what for trend in judging.files(soak_run.steady)]
 
 
 @pytest.mark.parametrize(
@@ -121,6 +150,14 @@ def test_a_growing_table_may_not_grow_faster_and_faster() -> None:
     soak_run = run(growing_table=lambda number: number**2 * 2_000)
     assert faults(soak_run) == ["table contexts grows by more with each iteration"]
     assert "which does not explain it" in page(soak_run)
+
+
+def test_a_growing_table_may_grow_faster_until_what_it_stores_has_its_full_size() -> None:
+    soak_run = run(
+        growing_table=lambda number: number**2 * 20_000 if number < 30 else number * 10**6
+    )
+    (growth,) = judging.growing_tables(soak_run.steady)
+    assert (growth.is_flat, growth.is_bounded, growth.grows) == (False, True, False)
 
 
 def test_growing_tables_exist_in_the_schema() -> None:
