@@ -153,9 +153,10 @@ def test_a_growing_table_may_not_grow_faster_and_faster() -> None:
 
 
 def test_a_growing_table_may_grow_faster_until_what_it_stores_has_its_full_size() -> None:
-    soak_run = run(
-        growing_table=lambda number: number**2 * 20_000 if number < 30 else number * 10**6
-    )
+    def faster_until_30(number: int) -> float:
+        return 10_000 * (number**2 if number < 30 else 60 * number - 900)
+
+    soak_run = run(growing_table=faster_until_30)
     (growth,) = judging.growing_tables(soak_run.steady)
     assert (growth.is_flat, growth.is_bounded, growth.grows) == (False, True, False)
 
