@@ -179,7 +179,8 @@ class ToolLoop:
         self._results: dict[str, Json] = {}
         self._names: dict[str, str] = {}
         self._recorded: set[str] = set()
-        self._reached: set[str] = set()
+        self._reached: dict[str, None] = {}
+        """Keys of the calls that the run has reached, in call order. Concurrent calls may end in another order."""
         self._refused: set[tuple[str, str]] = set()
         """Name and arguments of the calls that were refused so far."""
         self._has_followed_up = False
@@ -311,8 +312,10 @@ class ToolLoop:
         """
         return [
             result
-            for key, result in self._results.items()
-            if key in self._reached and self._names[key] == tool and "error" not in result
+            for key in self._reached
+            if self._names[key] == tool
+            and (result := self._results.get(key)) is not None
+            and "error" not in result
         ]
 
     def _paid_calls(self, answer: ChatAnswer) -> Sequence[CallRequest]:
@@ -335,7 +338,7 @@ class ToolLoop:
         """
         for use in uses:
             await self._run.record_repairs(use.call.name, use.repairs, key=use.key)
-        self._reached.update(use.key for use in uses)
+        self._reached |= dict.fromkeys(use.key for use in uses)
         self._names |= {use.key: use.call.name for use in uses}
         fresh = [use for use in uses if use.key not in self._results]
         await self._pay_all([use for use in fresh if use.request is not None])

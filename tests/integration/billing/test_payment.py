@@ -28,6 +28,7 @@ from tests.support import claims
 from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.sandbox_control import Sandbox
+from tests.support.streams import eventually
 
 
 @pytest.fixture
@@ -99,6 +100,26 @@ def calls(*tool_calls: tuple[str, Any]) -> dict[str, Any]:
     return {
         "tool_calls": [{"name": name, "arguments": arguments} for name, arguments in tool_calls]
     }
+
+
+async def test_results_are_in_call_order_whichever_call_ends_first(
+    phase: PhaseMaker, sandbox_control: Sandbox
+) -> None:
+    """What follows from them would differ from run to run otherwise, also that of a resumed run."""
+
+    async def buy(item: Item) -> Json:
+        if item.value == "first":
+            await eventually(lambda: bool(loop.results_of("buy")), "the result of the second call")
+        return {"bought": item.value}
+
+    tool = PaidTool("buy", "Costs.", Item, buy)
+    sandbox_control.script(
+        calls(("buy", {"value": "first"}), ("buy", {"value": "second"})), {"content": "done"}
+    )
+    for _ in range(2):
+        loop = phase.loop(tool)
+        assert await loop.run() == "done"
+        assert loop.results_of("buy") == [{"bought": "first"}, {"bought": "second"}]
 
 
 async def test_a_resumed_run_sends_the_same_bytes_and_pays_nothing_twice(
