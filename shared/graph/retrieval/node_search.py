@@ -176,6 +176,17 @@ class MatchStrategy(IntEnum):
     NEWEST = 8
 
 
+_OF_SOME_WORDS: Final = frozenset(
+    (
+        MatchStrategy.ANY_IN_NAME,
+        MatchStrategy.BEGINS,
+        MatchStrategy.ANY_IN_PROPERTIES,
+        MatchStrategy.NEWEST,
+    )
+)
+"""Strategies that may find nodes which contain only some of the words."""
+
+
 @dataclass(frozen=True)
 class Candidate:
     id: UUID
@@ -349,7 +360,9 @@ async def search_nodes(
         selective = await select_terms(session, scope, terms)
         common = selective.common
         values = _term_params(terms, selective)
-        candidates = await find(_match_strategies(terms, selective), values)
+        candidates = await find(
+            _match_strategies(terms, selective), values, prefers_name=len(terms.words) > 1
+        )
         if _may_be_misspelled(candidates, selective) and await has_few_similar_names(
             session, scope, terms
         ):
@@ -380,13 +393,19 @@ async def _candidates(
     criteria: SearchCriteria,
     strategies: Iterable[tuple[MatchStrategy, str]],
     values: Mapping[str, Any],
+    *,
+    prefers_name: bool = False,
 ) -> list[Candidate]:
-    """Run the strategies in order until there are enough candidates: the best and cheapest come first."""
+    """Run the strategies in order until there are enough candidates: the best and cheapest come first.
+
+    With `prefers_name`, those that find some of the words alone are not run if the whole text is a node's name.
+    """
     statement = _statement(
         tuple(strategies),
         of_types=bool(criteria.types),
         since=criteria.updated_since is not None,
         as_of=criteria.as_of is not None,
+        prefers_name=prefers_name,
     )
     rows = await statement.rows(
         session,
@@ -404,19 +423,30 @@ async def _candidates(
 
 @lru_cache(maxsize=_MAX_CACHED_STATEMENTS)
 def _statement(
-    strategies: tuple[tuple[MatchStrategy, str], ...], *, of_types: bool, since: bool, as_of: bool
+    strategies: tuple[tuple[MatchStrategy, str], ...],
+    *,
+    of_types: bool,
+    since: bool,
+    as_of: bool,
+    prefers_name: bool,
 ) -> CompiledStatement:
     newest = (_NEWEST_OF_TYPES if of_types else _NEWEST_OF_ALL).format(
         since=_SINCE if since else ""
     )
+    conditions = f"true{_SINCE if since else ''}{_AS_OF if as_of else ''}"
+    named = [
+        sql for strategy, sql in strategies if prefers_name and strategy == MatchStrategy.NAMED
+    ]
+    unless_named = f"not exists (select from named as candidates where {conditions})"
     branches = [
-        f"(select *, {int(strategy)} as way from ({strategy_sql}) found)"
-        for strategy, strategy_sql in strategies
+        f"(select *, {int(strategy)} as way from ({'table named' if sql in named else sql}) found"
+        f" where {unless_named if named and strategy in _OF_SOME_WORDS else 'true'})"
+        for strategy, sql in strategies
     ]
     statement = (
-        f"select id, name, updated_at, way from ({' union all '.join(branches)}) candidates"
-        f" where true{_SINCE if since else ''}{_AS_OF if as_of else ''}"
-        f" limit {MAX_CANDIDATES}"
+        (f"with named as materialized ({named[0]}) " if named else "")
+        + f"select id, name, updated_at, way from ({' union all '.join(branches)}) candidates"
+        f" where {conditions} limit {MAX_CANDIDATES}"
     )
     return CompiledStatement(
         statement.format(of_types=_OF_TYPES if of_types else "", newest=newest)

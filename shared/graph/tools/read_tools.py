@@ -27,7 +27,8 @@ class QueryGraph(Arguments):
     text: str | None = Field(
         None,
         description="A name, or words of names and properties; the node of that name comes first, then those with more "
-        "of the words in their names, then in their properties. Misspelled names are found where no name has the words.",
+        "of the words in their names, then in their properties. If several words are a node's whole name, nodes with only "
+        "some of them are left out. Misspelled names are found where no name has the words.",
     )
     node_type: str | None = Field(None, description="Only nodes of this type.")
     node_types: list[str] = Field(

@@ -41,6 +41,32 @@ async def test_exact_names_rank_before_name_words_and_property_words(
     assert _names(await _query(agent_graph, text="bank of ghana"))[0] == "Bank of Ghana"
 
 
+async def test_several_words_that_are_a_name_leave_out_what_has_only_some_of_them(
+    agent_graph: AgentGraph,
+) -> None:
+    await agent_graph.node_type("Port")
+    named = await agent_graph.node("Assini Cocoa")
+    await agent_graph.node("Assini Cocoa Holdings")
+    await agent_graph.node("Tema", capital="Cocoa of Assini")
+    others = [await agent_graph.node("Guayas Cocoa"), await agent_graph.node("Assini Port", "Port")]
+    with_all = ["Assini Cocoa", "Assini Cocoa Holdings", "Tema"]
+    assert _names(await _query(agent_graph, text="assini cocoa")) == with_all
+    some = {*with_all, "Guayas Cocoa", "Assini Port"}
+    assert set(_names(await _query(agent_graph, text="assini cocoa mill"))) == some
+    # The node of that name must match the other conditions too.
+    assert _names(await _query(agent_graph, text="assini cocoa", type_name="Port")) == [
+        "Assini Port"
+    ]
+    for result in others:
+        await agent_graph.touch(result, updated_at=datetime.now(UTC) + timedelta(hours=1))
+    await agent_graph.touch(named, updated_at=LONG_AGO)
+    lately = datetime.now(UTC) + timedelta(minutes=1)
+    assert set(_names(await _query(agent_graph, text="assini cocoa", updated_since=lately))) == {
+        "Guayas Cocoa",
+        "Assini Port",
+    }
+
+
 async def test_equal_matches_are_ordered_by_last_update(agent_graph: AgentGraph) -> None:
     old, new = await agent_graph.node("North Ghana"), await agent_graph.node("South Ghana")
     await agent_graph.touch(old, updated_at=datetime.now(UTC) + timedelta(hours=1))
