@@ -24,6 +24,7 @@ from shared.graph.transfer.exporter import (
     SourceLine,
     format_line,
 )
+from shared.graph.types import SYSTEM_CREATOR
 
 AGENT: Final = "Bench"
 EDGES_PER_NODE: Final = 3
@@ -33,7 +34,11 @@ NODES_PER_ANALYSIS: Final = 1000
 _AGENT_ID: Final = UUID("00000000-0000-4000-8000-000000000001")
 _TIME: Final = datetime(2026, 3, 1, tzinfo=UTC)
 _TIMES: Final = {"created_at": _TIME, "updated_at": _TIME}
-_TYPE_FIELDS: Final = {"description": "made up", "created_by": "bench", "created_at": _TIME}
+_TYPE_FIELDS: Final = {
+    "description": "made up",
+    "created_by": SYSTEM_CREATOR,
+    "created_at": _TIME,
+}
 _NODE_TYPE_FIELDS: Final[dict[str, Any]] = {
     "properties_schema": {"type": "object"},
     "example_properties": {},
@@ -55,7 +60,12 @@ def write_graph_file(file: BinaryIO, nodes: int) -> None:
 
 def _lines(nodes: int) -> Iterator[tuple[str, bytes]]:
     agent = AgentLine(
-        id=_AGENT_ID, name=AGENT, mission="Be large", interval_seconds=300, models={}, prompts={}
+        id=_AGENT_ID,
+        name=AGENT,
+        mission="Measure a large graph.",
+        interval_seconds=300,
+        models={},
+        prompts={},
     )
     yield "head", Head(exported_at=_TIME, agent=agent).model_dump_json().encode() + b"\n"
     for name in ("Thing", ANALYSIS_TYPE):
