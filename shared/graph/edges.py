@@ -12,8 +12,9 @@ from shared.enums import ANALYSIS_TYPE
 from shared.graph import types, upsert
 from shared.graph.entity_resolution import redirects
 from shared.graph.projection import EDGES
+from shared.graph.provenance import evidence as evidence_rules
 from shared.graph.provenance.claims import PropertyChange
-from shared.graph.provenance.evidence import EvidenceInput, verify_quotes
+from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import RESERVED_TYPES, EdgeRules
 from shared.graph.upsert import EdgeKey, Element, UpsertResult, upsert_element
@@ -62,9 +63,13 @@ async def add_edge(
     and neither is a conclusion.
     """
     refuse_unstorable(properties, "properties")
-    # A wrong type or wrong ends are reported before bad evidence.
+    try:
+        quotes = await evidence_rules.verify_quotes(session, scope, properties, evidence)
+    except ToolRefusalError:
+        # A wrong type or wrong ends are reported before bad evidence.
+        await _resolve_fact_ends(session, scope, type_name, source_id, target_id)
+        raise
     rules, ends = await _resolve_fact_ends(session, scope, type_name, source_id, target_id)
-    quotes = await verify_quotes(session, scope, properties, evidence)
     edge = _element(scope, type_name, ends)
     check = partial(validators.check, rules.schema, type_name=type_name)
     return await upsert_element(session, edge, quotes, check, is_there=ends.are_joined)

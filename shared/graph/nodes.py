@@ -15,8 +15,9 @@ from shared.database.statements import (
 from shared.graph import types
 from shared.graph.entity_resolution.aliases import NameRequest, resolve_name
 from shared.graph.projection import NODES
+from shared.graph.provenance import evidence as evidence_rules
 from shared.graph.provenance.claims import PropertyChange
-from shared.graph.provenance.evidence import EvidenceInput, verify_quotes
+from shared.graph.provenance.evidence import EvidenceInput, VerifiedQuote
 from shared.graph.scope import IS_OWNED_SQL, GraphScope
 from shared.graph.types import RESERVED_TYPES
 from shared.graph.upsert import Element, UpsertResult, upsert_element
@@ -57,9 +58,7 @@ async def add_node(
     _refuse_conclusions(type_name)
     name = normalize_name(name)
     refuse_unstorable(properties, "properties")
-    # An unknown type is reported before bad evidence.
-    schema = await types.get_node_schema(session, scope, type_name)
-    quotes = await verify_quotes(session, scope, properties, evidence)
+    quotes, schema = await _verify_evidence(session, scope, type_name, properties, evidence)
     request = NameRequest(type_name, name, aliases, distinct_from, duplicate_threshold)
     resolution = await resolve_name(session, scope, request)
     resolved = resolution.node
@@ -74,6 +73,23 @@ def _refuse_conclusions(type_name: str) -> None:
         raise ToolRefusalError(
             f"{type_name} nodes are conclusions and cannot be added here; choose a type for facts."
         )
+
+
+async def _verify_evidence(
+    session: InTransaction,
+    scope: GraphScope,
+    type_name: str,
+    properties: Json,
+    evidence: Sequence[EvidenceInput],
+) -> tuple[list[VerifiedQuote], Json]:
+    """The verified quotes and the type's schema. Also takes the shared write lock."""
+    try:
+        quotes = await evidence_rules.verify_quotes(session, scope, properties, evidence)
+    except ToolRefusalError:
+        # An unknown type is reported before bad evidence.
+        await types.get_node_schema(session, scope, type_name)
+        raise
+    return quotes, await types.get_node_schema(session, scope, type_name)
 
 
 def new_columns(scope: GraphScope, *, type_name: str, name: str, properties: Json) -> Json:
