@@ -104,13 +104,17 @@ def _json_object(text: str) -> str:
     Some servers refuse a conversation whose earlier calls have invalid JSON.
     """
     with suppress(ValueError, RecursionError):
-        if isinstance(json.loads(text), dict):
+        if isinstance(json.loads(text, parse_constant=_refuse_constant), dict):
             return text
     try:
         value = read_json(text, Repairs())
     except UnreadableError:
         return "{}"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else "{}"
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
 
 
 def _parse_text_calls(text: str, names: Sequence[str], *, is_cut: bool) -> list[ToolCall]:

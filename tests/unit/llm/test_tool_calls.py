@@ -159,6 +159,7 @@ def test_similar_tool_names_are_corrected(name: str, expected: str) -> None:
     [
         ('{"a": 1}', '{"a": 1}'),
         ("{'a': 1,}", '{"a": 1}'),
+        ('{"a": NaN}', '{"a": null}'),
         ("", "{}"),
         ("three of them", "{}"),
         ("[1, 2]", "{}"),
