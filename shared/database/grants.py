@@ -204,7 +204,10 @@ _PAYMENTS: Final = {
 }
 # What an abandoned step has reserved counts as spent.
 _ABANDONED_STEP_COSTS: Final = {
-    "budget_days": Grant(ALL, update=(*_RESERVED_TOTALS, *_SPENT_TOTALS)),
+    # It inserts nothing, but the statement could: payments and write-offs change budgets in the same way.
+    "budget_days": Grant(
+        ALL, insert=(*_DAY, *_RESERVED_TOTALS), update=(*_RESERVED_TOTALS, *_SPENT_TOTALS)
+    ),
     "calls": Grant(
         (
             "id",
