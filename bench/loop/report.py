@@ -142,14 +142,14 @@ the clients.
   phase run are written with the answers that they follow ([decision 0037](decisions/0037-events-with-the-answer.md)).
   PostgreSQL's time is spread over its own code. The statement of a payment takes a quarter of it, the insert of an
   answer's nodes, edges and evidence with their indexes a sixth, the survey of the graph a fifth, foreign keys a
-  fiftieth. Next steps: a call is written once, with its answer; one statement for the lease and the payment.
+  fiftieth. What a call that is written once, and slices of the budget would save is measured in
+  [decision 0039](decisions/0039-calls-are-written-twice.md). Next step: one statement for the lease and the payment.
 - **Python.** Four fifths of a worker's time are the interpreter, spread over the tool loop, the survey of the graph, and
   what sends statements and reads their rows. Python's garbage collector took a twentieth more until it ran less often.
 - **Waiting for locks.** The statements of an iteration wait for the row with the installation's spending of the day,
   and for their agent's turn to write with tools. With 32 agents this costs little while two cores are busy. Alone, three
   researchers that write at the same time wait 35 ms of the iteration's duration for each other, since a turn lasts
-  from the first look at the names until the commit. Next steps: slices of the installation's budget, and the graph's
-  head in place of a turn.
+  from the first look at the names until the commit. Next step: the graph's head in place of a turn.
 - **Hops.** NATS syncs the stream every two seconds ([decision 0038](decisions/0038-sync-the-stream-at-intervals.md)).
 - **Growth.** PostgreSQL keeps plans from when the tables were small until autovacuum has analysed them, at most once
   a minute. The edge between two nodes is therefore looked up in the order of its index, which leaves no choice.
