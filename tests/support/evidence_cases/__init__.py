@@ -1,11 +1,27 @@
-"""Labelled cases of claims and quotes: does the claim follow from what is quoted?"""
+"""Labelled cases of claims and quotes: does the claim follow from what is quoted?
+
+Two generators make them. `held_out` is not read by whoever writes the rules that are judged by it, and is run at the end.
+"""
+
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 Fault = Literal[
-    "number", "scale", "unit", "currency", "percentage", "year", "date", "name", "subject", "negation", "invented", "edge_end"
+    "number",
+    "scale",
+    "unit",
+    "currency",
+    "percentage",
+    "year",
+    "date",
+    "name",
+    "subject",
+    "negation",
+    "invented",
+    "edge_end",
 ]
+
 
 @dataclass(frozen=True)
 class EvidenceCase:
@@ -39,5 +55,5 @@ class EvidenceCase:
     fault: Fault | None = None
     """What is false about it; None if the claim is true."""
     rule: str = ""
-    """Of a true case, what a reader needs to see that it follows: `same text`, `digit grouping`, `scale word`, `unit word`, `currency`, `percentage`, `written date`, `legal form`, `plural`, `alias`, `title`, `heading`, `several quotes`, `list`, `free text` …"""
+    """Of a true case, what a reader needs to see that it follows, such as `digit grouping` or `written date`."""
     note: str = ""
