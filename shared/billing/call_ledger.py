@@ -22,7 +22,6 @@ from shared.database.statements import (
     CompiledStatement,
     Executor,
     RoundTrip,
-    Row,
     json_text,
     uuid_array,
 )
@@ -179,13 +178,13 @@ async def report_progress(database: Database, call_id: UUID, received_chars: int
 def answer_queries(call_id: UUID, answer: CallAnswer) -> Sequence[BoundQuery[None]]:
     """Record the first answer with its events. Of a later answer to the same call, only new events are added."""
     values = {**_answer_values(answer), "of_call": call_id, "answer": json_text(answer.content)}
-    return BoundQuery(_ANSWER, values, _no_result), append_events(call_id, answer.events)
+    return BoundQuery(_ANSWER, values, lambda _: None), append_events(call_id, answer.events)
 
 
 def append_events(call_id: UUID, events: Sequence[Event]) -> BoundQuery[None]:
     """Appends `events` to those of a call. Skips what an earlier, possibly lost, commit appended."""
     params = {"of_call": call_id, "events": json_text(events)}
-    return BoundQuery(_APPEND_EVENTS, params, _no_result)
+    return BoundQuery(_APPEND_EVENTS, params, lambda _: None)
 
 
 def _answer_values(answer: CallAnswer) -> dict[str, Any]:
@@ -196,9 +195,6 @@ def _answer_values(answer: CallAnswer) -> dict[str, Any]:
         "output_tokens": answer.output_tokens,
         "cost_usd": answer.cost_usd,
     }
-
-
-def _no_result(_: Sequence[Row]) -> None: ...
 
 
 MAX_FAILURES: Final = 50

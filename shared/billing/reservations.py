@@ -97,18 +97,18 @@ Closing = Mapping[str, Any]
 
 
 def settled(attempt: Attempt, cost_usd: Decimal | None) -> Closing:
-    """An answered call is spent: its cost, or the reserved maximum if the cost is unknown (None)."""
+    """Closes an answered call: its cost is spent, or the reserved maximum if that is unknown (None)."""
     return failed(attempt, None) if cost_usd is None else _closing(attempt, cost_usd)
 
 
 def failed(attempt: Attempt, cost_usd: Decimal | None) -> Closing:
-    """An unusable answer is spent: its cost, or the reserved maximum if the cost is unknown (None)."""
+    """Closes an attempt with an unusable answer: its cost is spent, or the reserved maximum if that is unknown (None)."""
     cost = attempt.max_cost_usd if cost_usd is None else cost_usd
     return _closing(attempt, cost, assumed_usd=cost)
 
 
 def released(attempt: Attempt) -> Closing:
-    """The call certainly was not billed."""
+    """Closes an attempt that certainly was not billed."""
     return _closing(attempt, _ZERO, spent_calls=0)
 
 
@@ -158,7 +158,8 @@ async def write_off_call(session: Executor, call_id: UUID) -> None:
 def step_write_off(*step_ids: UUID) -> BoundQuery[Sequence[Row]]:
     """Does the same for every call of steps of one agent that have ended, so that nothing stays reserved for them.
 
-    Returns the calls. In a round trip that commits, `roll_back()` instead of locking budgets in another order.
+    Returns the calls. In a round trip that commits, it calls `roll_back()` if there is something to write off: other
+    payments may have locked the budgets by then, in another order.
     """
     return _write_off(_WRITE_OFF_STEPS, step_ids)
 

@@ -204,7 +204,7 @@ _PAYMENTS: Final = {
 }
 # What an abandoned step has reserved counts as spent.
 _ABANDONED_STEP_COSTS: Final = {
-    # It inserts nothing, but the statement could: payments and write-offs change budgets in the same way.
+    # A write-off inserts no row, but the part of its statement that changes budgets is that of payments, which do.
     "budget_days": Grant(
         ALL, insert=(*_DAY, *_RESERVED_TOTALS), update=(*_RESERVED_TOTALS, *_SPENT_TOTALS)
     ),

@@ -29,7 +29,7 @@ class _Reservation:
 
 
 class PaidCalls:
-    """The calls and reservations of one phase run. It writes at the end of a transaction, as `reservations` demands.
+    """The calls and reservations of one phase run. It writes at the end of a transaction, as `reservations` requires.
 
     It uses a reservation of an earlier run only if it waits for that run's call.
     """

@@ -1,6 +1,6 @@
 """Labelled cases of claims and quotes: does the claim follow from what is quoted?
 
-Two generators make them. `held_out` is not read by whoever writes the rules that are judged by it, and is run at the end.
+Two generators make them. The author of the rules must not read `held_out`, which judges them and is run at the end.
 """
 
 from collections.abc import Mapping
