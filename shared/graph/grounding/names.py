@@ -1,0 +1,295 @@
+"""Names in a text: where a known name is mentioned, which names a text has, translated names of places. Pure."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Final
+
+from babel import Locale
+
+from shared.graph.grounding.language import is_function_word
+from shared.graph.grounding.lexicon import LANGUAGES, Lexicon, lexicon
+from shared.graph.grounding.words import fold, word_set
+
+_INITIALS: Final = re.compile(r"(?<!\w)(?:\w{1,2}\.){2,}(?:\w(?!\w))?")
+_TOKEN: Final = re.compile(r"[^\W_]+")
+_PLACE: Final = re.compile(r"\b(?:in|aus|nach|bei|zwischen)\s+$", re.IGNORECASE)
+_INFLECTIONS: Final = ("s", "es", "n", "en", "er", "e")
+_MIN_INFLECTED: Final = 4
+_MIN_STEM: Final = 3
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word of a text; `word` is folded."""
+
+    word: str
+    start: int
+    end: int
+    is_capitalized: bool
+    starts_sentence: bool
+
+
+@dataclass(frozen=True)
+class Name:
+    """A name that a text has; `is_certain` unless it may be a common noun, or the first word of a sentence."""
+
+    text: str
+    is_certain: bool
+    start: int = 0
+    end: int = 0
+
+
+@lru_cache(maxsize=256)
+def tokenize(text: str) -> tuple[Token, ...]:
+    """The words of `text`; initials such as "S.p.A." are one word."""
+    joined = _join_initials(text)
+    tokens: list[Token] = []
+    sentence_end = 0
+    for match in _TOKEN.finditer(joined):
+        between = joined[sentence_end : match.start()]
+        starts = not tokens or (
+            any(sign in between for sign in ".!?:\n") and not between.startswith("-")
+        )
+        written = match[0]
+        tokens.append(
+            Token(
+                fold(written),
+                match.start(),
+                match.end(),
+                written[0].isupper() or written[0].isdigit(),
+                starts,
+            )
+        )
+        sentence_end = match.end()
+    return tuple(tokens)
+
+
+def _join_initials(text: str) -> str:
+    """`text` with "SpA" and three blanks in place of "S.p.A.", so that positions stay."""
+    return _INITIALS.sub(_without_dots, text) if "." in text else text
+
+
+def _without_dots(match: re.Match[str]) -> str:
+    letters = match[0].replace(".", "")
+    return letters + " " * (len(match[0]) - len(letters))
+
+
+def name_words(name: str) -> list[str]:
+    """The words of a name without its legal form, leading article and titles; all of them if nothing else is left."""
+    words = [token.word for token in tokenize(name)]
+    kept = [
+        word
+        for word in words
+        if word not in word_set("legal_forms") and word not in word_set("titles")
+    ]
+    while len(kept) > 1 and kept[0] in word_set("articles"):
+        kept.pop(0)
+    return kept or words
+
+
+@dataclass(frozen=True)
+class Mention:
+    """Where a name stands in a text; `is_longer` if it is a part of a longer name there."""
+
+    start: int
+    end: int
+    is_longer: bool
+
+
+def find_mentions(name: str, text: str) -> Iterator[Mention]:
+    """The mentions of `name` in `text`: its words in order, in any case, possibly declined."""
+    words = name_words(name)
+    if not words:
+        return
+    tokens = tokenize(text)
+    for first in range(len(tokens) - len(words) + 1):
+        if not is_form_of(tokens[first].word, words[0]):
+            continue
+        last = first + len(words) - 1
+        if all(is_form_of(tokens[first + index].word, word) for index, word in enumerate(words)):
+            yield Mention(
+                tokens[first].start, tokens[last].end, _is_longer(text, tokens, first, last)
+            )
+
+
+def _is_longer(text: str, tokens: Sequence[Token], first: int, last: int) -> bool:
+    if last + 1 < len(tokens):
+        following = tokens[last + 1]
+        if (
+            following.is_capitalized
+            and not following.word[0].isdigit()
+            and following.word not in word_set("legal_forms")
+            and text[tokens[last].end : following.start] in (" ", "-", " & ")
+        ):
+            return True
+    if first:
+        previous = tokens[first - 1]
+        return (
+            previous.is_capitalized
+            and not previous.word[0].isdigit()
+            and previous.word not in word_set("titles")
+            and not is_function_word(previous.word)
+            and not previous.starts_sentence
+            and text[previous.end : tokens[first].start] in (" ", "-", " & ")
+        )
+    return False
+
+
+def is_form_of(word: str, base: str) -> bool:
+    """Whether `word` is `base`, or `base` with the ending of a case."""
+    if word == base:
+        return True
+    return (
+        len(base) >= _MIN_INFLECTED and word.startswith(base) and word[len(base) :] in _INFLECTIONS
+    )
+
+
+def is_noun_form(word: str, base: str) -> bool:
+    """Whether two words differ in the ending of number or case only, such as "batteries" and "battery"."""
+    if word == base:
+        return True
+    shorter, longer = sorted((word, base), key=len)
+    if len(shorter) < _MIN_STEM:
+        return False
+    stem = 0
+    for one, other in zip(shorter, longer, strict=False):
+        if one != other:
+            break
+        stem += 1
+    ending, longer_ending = shorter[stem:], longer[stem:]
+    if stem < max(_MIN_STEM, len(longer) - 3):
+        return False
+    return (ending, longer_ending) in _NOUN_ENDINGS or (longer_ending, ending) in _NOUN_ENDINGS
+
+
+_NOUN_ENDINGS: Final = frozenset(
+    {("", ending) for ending in ("s", "es", "n", "en", "e", "er", "ern", "x", "se")}
+    | {
+        ("y", "ies"),
+        ("a", "e"),
+        ("o", "i"),
+        ("e", "i"),
+        ("a", "as"),
+        ("z", "ces"),
+        ("um", "en"),
+        ("io", "i"),
+    }
+    | {
+        ("al", "aux"),
+        ("l", "ux"),
+        ("ca", "che"),
+        ("ga", "ghe"),
+        ("co", "chi"),
+        ("go", "ghi"),
+        ("f", "ves"),
+    }
+    | {("fe", "ves"), ("a", "en"), ("e", "en")}
+)
+"""Of the singular and the plural, in any of the languages."""
+
+
+def find_names(text: str, language: str | None) -> list[Name]:
+    """The proper names in `text`: capitalized words and what joins them.
+
+    In German, where all nouns are capitalized, a single capitalized word is uncertain.
+    """
+    tokens, joined = tokenize(text), _join_initials(text)
+    known = lexicon(language)
+    names: list[Name] = []
+    index = 0
+    while index < len(tokens):
+        if not _may_be_name(tokens[index], known):
+            index += 1
+            continue
+        last = index
+        while last + 1 < len(tokens) and tokens[last + 1].start - tokens[last].end <= 3:
+            between = text[tokens[last].end : tokens[last + 1].start].strip(" \u00a0")
+            following = tokens[last + 1]
+            if between not in ("", "-", "'", "’", "&", "."):
+                break
+            if following.starts_sentence and between == "." and len(tokens[last].word) > 2:
+                break
+            if _may_be_name(following, known):
+                last += 1
+            elif (
+                following.word in word_set("particles")
+                and last + 2 < len(tokens)
+                and _may_be_name(tokens[last + 2], known)
+            ):
+                last += 2
+            else:
+                break
+        first = index
+        while first < last and (
+            is_function_word(tokens[first].word) or tokens[first].word in word_set("articles")
+        ):
+            first += 1
+        index = last + 1
+        words = tokens[first : last + 1]
+        if len(words) == 1 and (
+            is_function_word(words[0].word)
+            or words[0].word in word_set("titles") | word_set("legal_forms")
+        ):
+            continue
+        is_certain = len(words) > 1 or not (words[0].starts_sentence or known.language == "de")
+        written = joined[words[0].start : words[-1].end]
+        if written in known.symbols:
+            continue
+        if any(character.isdigit() for character in written) or written.isupper():
+            is_certain = True
+        names.append(Name(written, is_certain, words[0].start, words[-1].end))
+    return names
+
+
+def is_place(text: str, name: Name) -> bool:
+    """Whether a preposition without an article says that `name` is a place, as in "in Ulm" (German)."""
+    return bool(_PLACE.search(text[: name.start])) and fold(name.text) not in word_set("no_places")
+
+
+def _may_be_name(token: Token, known: Lexicon) -> bool:
+    if not token.is_capitalized or token.word[0].isdigit():
+        return False
+    return (
+        token.word not in known.months
+        and token.word not in known.scales
+        and token.word not in known.units
+        and token.word not in known.currencies
+    )
+
+
+def translate_place(name: str, language: str | None) -> list[str]:
+    """What a country or city is called in `language` and in English, if it is known there by another name."""
+    folded = fold(name)
+    languages = dict.fromkeys((language if language in LANGUAGES else "en", "en"))
+    names = []
+    for known_in in LANGUAGES:
+        if (code := _codes(known_in).get(folded)) is not None:
+            names += [
+                other
+                for each in languages
+                if (other := _names(each).get(code)) and fold(other) != folded
+            ]
+    return list(dict.fromkeys(names))
+
+
+@cache
+def _names(language: str) -> Mapping[str, str]:
+    """Names by code of a country, or by time zone of a city."""
+    locale = Locale(language)
+    # CLDR leaves out what the name of the time zone says.
+    english = {
+        zone: zone.rpartition("/")[2].replace("_", " ")
+        for zone in map(str, Locale("de").time_zones)
+    }
+    cities = {str(zone): data["city"] for zone, data in locale.time_zones.items() if "city" in data}
+    countries = {
+        str(code): name for code, name in locale.territories.items() if str(code).isalpha()
+    }
+    return (english if language == "en" else {}) | cities | countries
+
+
+@cache
+def _codes(language: str) -> Mapping[str, str]:
+    return {fold(name): code for code, name in _names(language).items()}

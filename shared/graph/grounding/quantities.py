@@ -1,0 +1,300 @@
+"""Quantities in a text: numbers with their scale, unit or currency. Pure."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from itertools import zip_longest
+from typing import Final
+
+from text_to_num import alpha2digit  # type: ignore[import-untyped]
+
+from shared.graph.grounding.dates import Date, find_dates
+from shared.graph.grounding.lexicon import LANGUAGES, MAIN_CURRENCIES, Lexicon, lexicon
+from shared.graph.grounding.words import alternatives, fold, fold_in_place, phrases, table, word_set
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number in a text.
+
+    `values` are its readings: one, unless nothing tells whether "1.234" is a thousand. `unit` is "" for a bare number; a
+    CLDR name such as "length-meter"; "percent", "percentage points"; or "currency". `scale` is the power of ten that a
+    word such as "million" gives it, which `values` include.
+    """
+
+    values: tuple[Decimal, ...]
+    unit: str = ""
+    currencies: frozenset[str] = frozenset()
+    scale: int = 0
+    start: int = 0
+    end: int = 0
+    is_written_out: bool = False
+    """Whether it stands there in words, such as "four"."""
+    is_label: bool = False
+    """Whether it only names something, as in "ISO 9001", "p. 12" and "[3]"."""
+
+
+_GROUPING: Final = " \u00a0\u202f\u2009'’"
+_NUMBER: Final = re.compile(
+    r"(?<![\w.,])(?P<sign>[-−–+])?(?P<number>"
+    rf"\d{{1,3}}(?:[{_GROUPING}]\d{{3}})+(?:[.,]\d+)?(?!\d)"
+    r"|\d{1,3}(?:,\d{3})+\.\d+|\d{1,3}(?:\.\d{3})+,\d+"
+    r"|\d{1,3}(?:(?P<twice>[.,])\d{3})(?:(?P=twice)\d{3})+(?!\d)"
+    r"|\d{1,2}(?:,\d{2})+,\d{3}(?!\d)"
+    r"|\d+(?:[.,]\d+)?)(?![.,]?\d)"
+)
+_LABEL: Final = re.compile(
+    r"(?:\b[A-Z]{2,}[- ]|\[|§\s?|#|\b(?:p|pp|S|pag|pág|Nr|No|no|nº|n°|N°|Art|Abs|art|fig|Fig|Tab|Kap|ch|vol|Vol)\.?\s?)$"
+)
+_AMBIGUOUS: Final = re.compile(r"[1-9]\d{0,2}([.,])\d{3}")
+_MINUS_WORDS: Final = re.compile(rf"(?:{alternatives(word_set('minus'))})\s+$")
+_WORDS_AFTER: Final = re.compile(
+    r"[\s\u00a0\u202f-]*(?:(?:of|de|di|del)\s+|d['’])?([^\s\u00a0\u202f,;:()\[\]]+)"
+)
+_MAX_WORDS: Final = 4
+_CURRENCY_BEFORE: Final = re.compile(r"(?P<word>[^\s\d(]{1,5})[\s\u00a0\u202f]?$")
+_BLANKS: Final = r"[\s\u00a0\u202f]*"
+_RANGE: Final = re.compile(
+    rf"{_BLANKS}(?:[-–—/]|{alternatives(frozenset(table('ranges')['all'].split()))}){_BLANKS}(?:the )?(?:[$€£¥]|US\$)?"
+)
+FRACTION: Final = "fraction"
+_FRACTIONS: Final = {
+    phrase: Fraction(value)
+    for value, listed in table("fractions").items()
+    for phrase in phrases(listed)
+}
+_FRACTION: Final = re.compile(rf"(?<!\w)(?:{alternatives(_FRACTIONS)})(?!\w)")
+_CLAUSE_END: Final = re.compile(r"[,;:.!?()\"«»“”]\s*")
+_WITH_DIGIT: Final = re.compile(r"\S*\d\S*(?:\s+\w+)?")
+_SCALES_ALONE: Final = frozenset(Decimal(10) ** power for power in (2, 3, 6, 9, 12))
+"""What a word such as "million" alone is read as."""
+
+
+def find_quantities(
+    text: str,
+    language: str | None,
+    decimal_sign: str | None,
+    dates: Sequence[Date] | None = None,
+    *,
+    is_english_first: bool = False,
+) -> list[Quantity]:
+    """The quantities in `text`, in their order, without the numbers that are parts of `dates`.
+
+    `decimal_sign` is that of its page. A year without a month may be a number too, and is one of the quantities.
+    """
+    words = lexicon(language, is_english_first=is_english_first)
+    known_dates = find_dates(text, language) if dates is None else dates
+    found = list(_with_ranges(text, list(_numerals(text, words, decimal_sign, known_dates))))
+    found += _fractions(text)
+    found += _number_words(text, language, words, known_dates)
+    return found
+
+
+def _numerals(
+    text: str, words: Lexicon, decimal_sign: str | None, dates: Sequence[Date]
+) -> Iterator[Quantity]:
+    for match in _NUMBER.finditer(text):
+        start, end = match.span("number")
+        if any(
+            date.start <= start < date.end and (date.month or date.quarter or date.day)
+            for date in dates
+        ):
+            continue
+        values = read_number(match["number"], decimal_sign)
+        sign = match["sign"]
+        is_range_end = (
+            sign in ("-", "–") and match.start() > 0 and text[match.start() - 1].isalnum()
+        )
+        if (sign and sign != "+" and not is_range_end) or _MINUS_WORDS.search(
+            fold(text[max(0, start - 9) : start])
+        ):
+            values = tuple(-value for value in values)
+        quantity = _with_unit(Quantity(values, start=start, end=end), text, words)
+        if (
+            not quantity.unit
+            and not quantity.scale
+            and _LABEL.search(text[max(0, start - 12) : start])
+        ):
+            quantity = replace(quantity, is_label=True)
+        yield quantity
+
+
+def read_number(number: str, decimal_sign: str | None) -> tuple[Decimal, ...]:
+    """The readings of a number, one or two."""
+    for character in _GROUPING:
+        number = number.replace(character, "")
+    separators = {character for character in number if character in ".,"}
+    if len(separators) == 2:
+        last = max(number.rfind("."), number.rfind(","))
+        decimal = number[last]
+        return (Decimal(number.replace("," if decimal == "." else ".", "").replace(decimal, ".")),)
+    if not separators:
+        return (Decimal(number),)
+    separator = separators.pop()
+    grouped = Decimal(number.replace(separator, ""))
+    if number.count(separator) > 1:
+        return (grouped,)
+    fraction = Decimal(number.replace(separator, "."))
+    if not _AMBIGUOUS.fullmatch(number) or separator == decimal_sign:
+        return (fraction,)
+    return (grouped,) if decimal_sign else (grouped, fraction)
+
+
+def _with_unit(quantity: Quantity, text: str, words: Lexicon) -> Quantity:
+    """`quantity` with the scale and unit that stand around it."""
+    before = _CURRENCY_BEFORE.search(text[: quantity.start].rstrip("-−–"))
+    currencies: frozenset[str] = frozenset()
+    if before is not None:
+        currencies = words.currencies.get(fold(before["word"].lstrip("(\"'«„“")), frozenset())
+        if not currencies and before["word"][-1] in "$€£¥₹":
+            currencies = words.currencies.get(before["word"][-1], frozenset())
+    position, scale = quantity.end, 0
+    phrase = _phrase(text, position)
+    if scale_match := _longest(phrase, words.scales, text, currencies):
+        scale, position = scale_match
+        phrase = _phrase(text, position)
+        # "dreitausend Millionen": a second word of scale multiplies.
+        if second := _longest(phrase, words.scales, text, currencies):
+            scale, position = scale + second[0], second[1]
+            phrase = _phrase(text, position)
+    unit = ""
+    for written, end in phrase:
+        exact = written.rstrip(".,;:!?)")
+        if not currencies and (
+            codes := words.currencies.get(fold(exact)) or words.currencies.get(fold(written))
+        ):
+            currencies, position = codes, end
+            break
+        if currencies:
+            break
+        if (
+            known := words.symbols.get(exact)
+            or words.units.get(fold(exact))
+            or words.units.get(fold(written))
+        ):
+            unit, position = known, end
+            break
+    if currencies:
+        unit = "currency"
+    factor = Decimal(10) ** scale
+    return replace(
+        quantity,
+        values=tuple(value * factor for value in quantity.values),
+        unit=unit,
+        currencies=currencies,
+        scale=scale,
+        end=position,
+    )
+
+
+def _phrase(text: str, position: int) -> list[tuple[str, int]]:
+    """What follows `position`: one to four words, the longest phrase first, each with the position after it."""
+    phrases: list[tuple[str, int]] = []
+    written = ""
+    for _ in range(_MAX_WORDS):
+        match = _WORDS_AFTER.match(text, position)
+        if match is None:
+            break
+        written = f"{written} {match[1]}" if written else match[1]
+        position = match.end()
+        phrases.append((written, position))
+        if written[-1] in ".!?" and len(written) > 5:
+            break
+    phrases.reverse()
+    return phrases
+
+
+_MONEY_SCALES: Final = {
+    "m": 6,
+    "M": 6,
+    "b": 9,
+    "B": 9,
+    "k": 3,
+    "K": 3,
+    "T": 12,
+    "MM": 6,
+    "Md": 9,
+    "Mds": 9,
+    "bn": 9,
+    "mn": 6,
+}
+_SCALED_CURRENCY: Final = re.compile(
+    rf"({'|'.join(sorted(_MONEY_SCALES, key=len, reverse=True))})(?:[€$£]|(?:{'|'.join(MAIN_CURRENCIES)})\b)"
+)
+"""Such as "M€" and "MCHF"."""
+
+
+def _longest(
+    phrase: list[tuple[str, int]], scales: Mapping[str, int], text: str, currencies: frozenset[str]
+) -> tuple[int, int] | None:
+    for written, end in phrase:
+        word = fold(written).rstrip(".,;:!?)")
+        if len(word) > 1 and (scale := scales.get(word)) is not None:
+            return scale, end
+        if match := _SCALED_CURRENCY.match(written):
+            return _MONEY_SCALES[match[1]], end - (len(written) - len(match[1]))
+        if currencies and (scale := _MONEY_SCALES.get(written.rstrip(".,;:!?)"))) is not None:
+            return scale, end
+    return None
+
+
+def _with_ranges(text: str, quantities: list[Quantity]) -> Iterator[Quantity]:
+    """In "3.1 to 3.3 billion euros", the first number has the scale and unit of the second one too."""
+    for quantity, following in zip_longest(quantities, quantities[1:]):
+        if (
+            following is not None
+            and not quantity.unit
+            and not quantity.scale
+            and (following.unit or following.scale)
+            and _RANGE.fullmatch(text[quantity.end : following.start].removesuffix("-"))
+        ):
+            factor = Decimal(10) ** following.scale
+            yield replace(
+                quantity,
+                values=tuple(value * factor for value in quantity.values),
+                unit=following.unit,
+                currencies=following.currencies,
+                scale=following.scale,
+            )
+        else:
+            yield quantity
+
+
+def _fractions(text: str) -> Iterator[Quantity]:
+    for match in _FRACTION.finditer(fold_in_place(text)):
+        fraction = _FRACTIONS[match[0]]
+        yield Quantity(
+            (Decimal(fraction.numerator) / fraction.denominator,),
+            FRACTION,
+            start=match.start(),
+            end=match.end(),
+            is_written_out=True,
+        )
+
+
+def _number_words(
+    text: str, language: str | None, words: Lexicon, dates: Sequence[Date]
+) -> Iterator[Quantity]:
+    """Numbers that stand there in words, such as "four"."""
+    if language not in LANGUAGES:
+        return
+    for date in dates:
+        text = text[: date.start] + "." * (date.end - date.start) + text[date.end :]
+    for fraction in _FRACTION.finditer(fold_in_place(text)):
+        text = text[: fraction.start()] + "." * len(fraction[0]) + text[fraction.end() :]
+    for clause in _CLAUSE_END.split(text):
+        converted = alpha2digit(_WITH_DIGIT.sub(".", clause), language, threshold=2)
+        if converted == clause:
+            continue
+        for match in _NUMBER.finditer(converted):
+            if (
+                match["number"].isdigit()
+                and (value := Decimal(match["number"])) not in _SCALES_ALONE
+            ):
+                end = match.end("number")
+                found = _with_unit(
+                    Quantity((value,), start=match.start("number"), end=end), converted, words
+                )
+                yield replace(found, start=0, end=0, is_written_out=True)

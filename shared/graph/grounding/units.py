@@ -1,0 +1,249 @@
+"""Units: what the name of a property tells about its values, and conversion. Pure."""
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import Final
+
+from babel.numbers import is_currency
+
+from shared.graph.grounding.lexicon import PERCENT, POINTS, lexicon
+
+SHARE: Final = "share"
+
+
+@dataclass(frozen=True)
+class Hint:
+    """What the values of a property are; empty and zero where its name does not tell."""
+
+    unit: str = ""
+    """A unit of `Lexicon.units`; "share" for a part of one or a percentage."""
+    currency: str = ""
+    scale: int = 0
+    """The power of ten in which they are given, such as 6 for `revenue_million_usd`."""
+    is_year: bool = False
+    is_result: bool = False
+    """Whether a loss makes them negative."""
+    is_change: bool = False
+    """Whether a decrease makes them negative."""
+
+
+_PART: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+_NOT_CURRENCIES: Final = frozenset(
+    {"all", "top", "try", "mad", "cup", "gel", "mop", "ron", "sos", "bam", "bob", "cop"}
+)
+"""Codes of currencies that are words as well."""
+_SCALES: Final = {
+    **dict.fromkeys(("k", "thousand", "thousands"), 3),
+    **dict.fromkeys(("mn", "mio", "mln", "million", "millions"), 6),
+    **dict.fromkeys(("bn", "mrd", "billion", "billions"), 9),
+    **dict.fromkeys(("trillion", "trillions"), 12),
+}
+_CURRENCIES: Final = {
+    **dict.fromkeys(("dollar", "dollars"), "USD"),
+    **dict.fromkeys(("euro", "euros"), "EUR"),
+    "pounds": "GBP",
+    "yen": "JPY",
+}
+_UNITS: Final = {
+    **dict.fromkeys(("percent", "pct", "percentage", "prozent"), PERCENT),
+    **dict.fromkeys(("rate", "share", "ratio", "fraction", "proportion"), SHARE),
+    **dict.fromkeys(("km2", "sqkm"), "area-square-kilometer"),
+    **dict.fromkeys(("m2", "sqm"), "area-square-meter"),
+    "m3": "volume-cubic-meter",
+    "ha": "area-hectare",
+    "km": "length-kilometer",
+    "m": "length-meter",
+    "cm": "length-centimeter",
+    "mm": "length-millimeter",
+    "ft": "length-foot",
+    "mi": "length-mile",
+    "kg": "mass-kilogram",
+    "t": "mass-tonne",
+    "w": "power-watt",
+    "kw": "power-kilowatt",
+    "mw": "power-megawatt",
+    "gw": "power-gigawatt",
+    "tw": "power-terawatt",
+    "kwh": "energy-kilowatt-hour",
+    "mwh": "energy-megawatt-hour",
+    "gwh": "energy-gigawatt-hour",
+    "twh": "energy-terawatt-hour",
+    **dict.fromkeys(("c", "celsius"), "temperature-celsius"),
+    **dict.fromkeys(("f", "fahrenheit"), "temperature-fahrenheit"),
+    "l": "volume-liter",
+    "kmh": "speed-kilometer-per-hour",
+}
+_NOT_UNITS: Final = frozenset(
+    {"year", "years", "point", "points", "day", "month", "second", "minute"}
+)
+"""Words of the lexicon that mostly are no unit in the name of a property."""
+_YEAR_WORDS: Final = frozenset(
+    {
+        "year",
+        "date",
+        "since",
+        "until",
+        "from",
+        "founded",
+        "established",
+        "opened",
+        "closed",
+        "born",
+        "died",
+        "created",
+    }
+    | {
+        "built",
+        "completed",
+        "inaugurated",
+        "listed",
+        "joined",
+        "appointed",
+        "started",
+        "ended",
+        "launched",
+        "moved",
+    }
+    | {"acquired", "elected"}
+)
+_RESULT_WORDS: Final = frozenset(
+    {"income", "profit", "earnings", "result", "ebit", "ebitda", "surplus"}
+)
+_CHANGE_WORDS: Final = frozenset({"growth", "change", "increase", "rise", "trend"})
+_LOSS_WORDS: Final = frozenset({"loss", "losses", "deficit", "decline", "decrease"})
+
+
+@lru_cache(maxsize=4096)
+def hint_of(name: str) -> Hint:
+    """What the name of a property tells, such as `area_km2`, `revenueMillionUsd` or `market_share_percent`."""
+    words = [part.lower() for word in re.split(r"[^0-9A-Za-z]+", name) for part in _parts(word)]
+    has = frozenset(words)
+    unit, currency = _unit_of(words, has)
+    return Hint(
+        unit,
+        currency,
+        max((_SCALES[word] for word in words[1:] if word in _SCALES), default=0),
+        is_year="per" not in has and bool(has & _YEAR_WORDS),
+        is_result=bool(has & _RESULT_WORDS) and not has & (_LOSS_WORDS | _CHANGE_WORDS),
+        is_change=bool(has & _CHANGE_WORDS) and not has & _LOSS_WORDS,
+    )
+
+
+def _unit_of(words: list[str], has: frozenset[str]) -> tuple[str, str]:
+    """The unit and the currency."""
+    if "percentage points" in " ".join(words) or "pp" in has:
+        return POINTS, ""
+    for word in reversed(words[1:]):
+        is_code = len(word) == 3 and word not in _NOT_CURRENCIES and is_currency(word.upper())
+        if code := _CURRENCIES.get(word, word.upper() if is_code else ""):
+            return "currency", code
+    if has >= {"barrels", "per", "day"}:
+        return "barrels per day", ""
+    for word in reversed(words):
+        if word in _UNITS and (len(word) > 2 or len(words) > 1):
+            return _UNITS[word], ""
+        if len(words) > 1 and word not in _NOT_UNITS and (unit := lexicon(None).units.get(word)):
+            return unit, ""
+    return "", ""
+
+
+def _parts(word: str) -> list[str]:
+    """The parts of a name in camel case."""
+    if word.islower() or word.isupper() or not word.isalpha():
+        return [word] if word else []
+    return _PART.findall(word)
+
+
+_FACTORS: Final = {
+    "length-millimeter": "0.001",
+    "length-centimeter": "0.01",
+    "length-meter": "1",
+    "length-kilometer": "1000",
+    "length-inch": "0.0254",
+    "length-foot": "0.3048",
+    "length-yard": "0.9144",
+    "length-mile": "1609.344",
+    "length-nautical-mile": "1852",
+    "area-square-centimeter": "0.0001",
+    "area-square-meter": "1",
+    "area-square-kilometer": "1000000",
+    "area-hectare": "10000",
+    "area-acre": "4046.8564224",
+    "area-square-foot": "0.09290304",
+    "area-square-mile": "2589988.110336",
+    "volume-milliliter": "0.000001",
+    "volume-liter": "0.001",
+    "volume-hectoliter": "0.1",
+    "volume-cubic-meter": "1",
+    "volume-cubic-hectometer": "1000000",
+    "volume-cubic-kilometer": "1000000000",
+    "volume-gallon": "0.003785411784",
+    "volume-barrel": "0.158987294928",
+    "volume-cubic-foot": "0.028316846592",
+    "mass-milligram": "0.000001",
+    "mass-gram": "0.001",
+    "mass-kilogram": "1",
+    "mass-tonne": "1000",
+    "mass-kilotonne": "1000000",
+    "mass-megatonne": "1000000000",
+    "mass-pound": "0.45359237",
+    "mass-ounce": "0.028349523125",
+    "power-watt": "1",
+    "power-kilowatt": "1000",
+    "power-megawatt": "1000000",
+    "power-gigawatt": "1000000000",
+    "power-terawatt": "1000000000000",
+    "energy-watt-hour": "1",
+    "energy-kilowatt-hour": "1000",
+    "energy-megawatt-hour": "1000000",
+    "energy-gigawatt-hour": "1000000000",
+    "energy-terawatt-hour": "1000000000000",
+    "duration-second": "1",
+    "duration-minute": "60",
+    "duration-hour": "3600",
+    "duration-day": "86400",
+    "duration-week": "604800",
+    "digital-kilobyte": "1",
+    "digital-megabyte": "1000",
+    "digital-gigabyte": "1000000",
+    "digital-terabyte": "1000000000",
+    "speed-kilometer-per-hour": "1",
+    "speed-meter-per-second": "3.6",
+    "speed-mile-per-hour": "1.609344",
+    "speed-knot": "1.852",
+    "frequency-hertz": "1",
+    "frequency-kilohertz": "1000",
+    "frequency-megahertz": "1000000",
+    "frequency-gigahertz": "1000000000",
+    "percent": "1",
+    "per mille": "0.1",
+    "percentage points": "1",
+    "basis points": "0.01",
+}
+"""In the unit of the dimension that has 1; the international values, which are exact."""
+_DIMENSIONS: Final = {
+    "percentage points": "points",
+    "basis points": "points",
+    "per mille": "percent",
+}
+
+
+def convert(value: Decimal, unit: str, to: str) -> Decimal | None:
+    """`value` of `unit` in the unit `to`; None if they do not measure the same."""
+    if unit == to:
+        return value
+    if {unit, to} == {"temperature-celsius", "temperature-fahrenheit"}:
+        return (
+            (value - 32) / Decimal("1.8")
+            if to == "temperature-celsius"
+            else value * Decimal("1.8") + 32
+        )
+    if unit not in _FACTORS or to not in _FACTORS or _dimension(unit) != _dimension(to):
+        return None
+    return value * Decimal(_FACTORS[unit]) / Decimal(_FACTORS[to])
+
+
+def _dimension(unit: str) -> str:
+    return _DIMENSIONS.get(unit, unit.partition("-")[0])

@@ -1,0 +1,73 @@
+"""Words of languages that the Unicode CLDR does not have, from `words.toml`. Pure."""
+
+import re
+import tomllib
+import unicodedata
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+
+def fold(text: str) -> str:
+    """`text` casefolded, without accents, with plain apostrophes."""
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    plain = "".join(each for each in decomposed if not unicodedata.combining(each))
+    return plain.replace("’", "'").replace("‘", "'")
+
+
+class _FoldedCharacters(dict[int, str]):
+    """Each character folded to one, by its code."""
+
+    def __missing__(self, code: int) -> str:
+        folded = fold(chr(code)).replace("\u00a0", " ")
+        self[code] = folded[0] if folded and not folded.isspace() else " "
+        return self[code]
+
+
+_FOLDED: Final = _FoldedCharacters()
+
+
+def fold_in_place(text: str) -> str:
+    """`text` folded, with every character at its place and plain blanks."""
+    return text.lower() if text.isascii() else text.translate(_FOLDED)
+
+
+@cache
+def table(name: str) -> Mapping[str, Any]:
+    """A table of the file, as it stands there."""
+    found: Mapping[str, Any] = _tables()[name]
+    return found
+
+
+@cache
+def word_set(name: str) -> frozenset[str]:
+    """All words of a table of lists, folded."""
+    return frozenset(fold(word) for words in table(name).values() for word in words.split())
+
+
+@cache
+def word_pattern(name: str) -> re.Pattern[str]:
+    """Matches one of the words or phrases of a table of lists, in folded text."""
+    return re.compile(rf"(?<!\w)(?:{alternatives(word_set(name))})(?!\w)")
+
+
+def phrases(listed: str) -> Iterator[str]:
+    """The folded phrases of a list that is separated by commas."""
+    for phrase in listed.split(","):
+        yield fold(" ".join(phrase.split()))
+
+
+def alternatives(words: "frozenset[str] | Mapping[str, Any]") -> str:
+    """A part of a pattern that matches one of the words, the longest if several fit."""
+    return "|".join(map(re.escape, sorted(words, key=lambda word: (-len(word), word))))
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    return tomllib.loads(files(__package__).joinpath(_FILE).read_text(encoding="utf-8"))
+
+
+_FILE: Final = "words.toml"
