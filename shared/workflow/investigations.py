@@ -107,8 +107,11 @@ on conflict do nothing
 _COUNT: Final = CompiledStatement(
     "select count(*) from investigation_requests where step_id = :of_step"
 )
-_OF_ITERATION: Final = CompiledStatement("""
-select * from investigation_requests where iteration_id = :of_iteration order by created_at, id
+# By name, because a later release may have added columns.
+_COLUMNS: Final = ", ".join(InvestigationRequest.__table__.columns.keys())
+_OF_ITERATION: Final = CompiledStatement(f"""
+select {_COLUMNS} from investigation_requests
+where iteration_id = :of_iteration order by created_at, id
 """)
 _IS_OPEN: Final = "agent_id = :of_agent and answered_at is null and dropped_at is null"
 # The limit is twice as many as are shown, since some may have the same objective.
