@@ -355,6 +355,13 @@ class Received:
             return b"".join(self._body)[: 4 * EXCERPT_CHARS].decode("utf-8", "replace")
         return self.text or self._beginning_chunks
 
+    @property
+    def _final_usage(self) -> Usage:
+        """The usage, if the answer is complete. Before that, some servers send that of the answer so far, but they may
+        generate more, and bill it.
+        """
+        return UNKNOWN_USAGE if self._parts.finish_reason is None else self._parts.usage
+
     def _cut_off(self, reason: str) -> AnswerError:
         """Returns the error for a body that ended too early."""
         amount = f"{self.characters} characters" if self._is_stream else f"{self.bytes} bytes"
@@ -362,7 +369,7 @@ class Received:
             f"the answer of {self._server} broke off after {amount}: {reason}",
             kind=FailureKind.CUT_OFF,
             excerpt=self._beginning,
-            usage=self._parts.usage,
+            usage=self._final_usage,
         )
 
     def _take_event(self, data: str) -> bool:
@@ -383,7 +390,7 @@ class Received:
                 f"{self._server} streamed what is no chunk of a chat completion, {error}: "
                 f"{data[:EXCERPT_CHARS]}",
                 excerpt=data,
-                usage=self._parts.usage,
+                usage=self._final_usage,
             ) from None
 
     def _take_chunk(self, chunk: Any) -> bool:

@@ -8,7 +8,8 @@ import pytest
 from sandbox.http.openai_format import chunks
 from sandbox.model.request import Answer, ToolCall
 from shared.errors import TransientError
-from shared.llm.answers import Received
+from shared.llm.answers import AnswerError, FailureKind, Received
+from shared.llm.messages import ChatAnswer
 
 
 def event(data: Any) -> bytes:
@@ -23,6 +24,13 @@ def call(
     index: int, name: str | None, arguments: str, call_id: str | None = None
 ) -> dict[str, Any]:
     return {"index": index, "id": call_id, "function": {"name": name, "arguments": arguments}}
+
+
+def answer_of(*pieces: bytes) -> ChatAnswer:
+    received = Received("the server")
+    for piece in pieces:
+        received.take(piece)
+    return received.answer()
 
 
 def test_a_streamed_sandbox_answer_is_assembled() -> None:
@@ -68,3 +76,22 @@ def test_a_truncated_stream_is_an_error() -> None:
     received.take(chunk(content="Lith"))
     with pytest.raises(TransientError, match="broke off"):
         received.answer()
+
+
+@pytest.mark.parametrize("ending", ["", "data: {broken\n\n"])
+def test_the_usage_of_a_part_of_an_answer_is_not_that_of_the_answer(ending: str) -> None:
+    """Some servers send it with every chunk. Without the rest, what the answer costs is unknown."""
+    usage = {"prompt_tokens": 7, "completion_tokens": 1}
+    part = event({"choices": [{"index": 0, "delta": {"content": "Li"}}], "usage": usage})
+    with pytest.raises(AnswerError) as raised:
+        answer_of(part, ending.encode())
+    assert (raised.value.usage.input_tokens, raised.value.usage.output_tokens) == (None, None)
+
+
+def test_the_usage_of_a_complete_answer_is_known_though_the_connection_breaks() -> None:
+    usage = {"prompt_tokens": 7, "completion_tokens": 9}
+    received = Received("the server")
+    choice = {"index": 0, "delta": {"content": "Lithium"}, "finish_reason": "stop"}
+    received.take(event({"choices": [choice], "usage": usage}))
+    error = received.explained(AnswerError("reset", kind=FailureKind.CUT_OFF))
+    assert (error.usage.input_tokens, error.usage.output_tokens) == (7, 9)
