@@ -594,9 +594,17 @@ def _kind(value: Any) -> str:
     )
 
 
+def as_text(value: Any) -> str:
+    """`value` in Python's notation, for an excerpt."""
+    try:
+        return repr(value)
+    except RecursionError:
+        return f"{_kind(value)} that is nested too deeply"
+
+
 def _excerpt(value: Any) -> str:
     """Returns the beginning of `value` for an error message."""
-    text = value if isinstance(value, str) else repr(value)[: 4 * EXCERPT_CHARS]
+    text = value if isinstance(value, str) else as_text(value)[: 4 * EXCERPT_CHARS]
     text = " ".join(text[: 4 * EXCERPT_CHARS].split())
     return storable(text if len(text) <= EXCERPT_CHARS else f"{text[:EXCERPT_CHARS]}…") or "''"
 

@@ -13,6 +13,7 @@ from shared.llm.answers import (
     AnswerError,
     AnswerParts,
     MalformedAnswerError,
+    as_text,
     parse_usage,
     read_call,
 )
@@ -63,7 +64,7 @@ def parse_response(server: str, response: Json) -> ChatAnswer:
     except MalformedAnswerError as error:
         raise AnswerError(
             f"{server} sent a response that cannot be read, {error}",
-            excerpt=repr(response),
+            excerpt=as_text(response),
             usage=usage,
         ) from None
     match response:
@@ -71,7 +72,7 @@ def parse_response(server: str, response: Json) -> ChatAnswer:
             parts.finish_reason = "length" if reason == "max_output_tokens" else reason
         case {"status": "incomplete"}:
             parts.finish_reason = "length"
-    return parts.answer(server, parts.refusal or parts.text or repr(response))
+    return parts.answer(server, parts.refusal or parts.text or as_text(response))
 
 
 def _items(message: Message) -> Iterator[Json]:
@@ -137,7 +138,7 @@ class BackgroundProvider:
                 if not isinstance(reference, str) or not reference:
                     raise AnswerError(
                         f"{self._server.name} accepted a request and returned no id",
-                        excerpt=repr(response),
+                        excerpt=as_text(response),
                     )
                 return reference
 

@@ -14,7 +14,7 @@ from shared.billing.embedding_cache import EmbeddingRequest, Vector
 from shared.billing.resumable_call import ResumableCall
 from shared.database.tables.graph import DIMENSIONS
 from shared.errors import PermanentError, VigilError
-from shared.llm.answers import AnswerError, Received, parse_usage
+from shared.llm.answers import AnswerError, Received, as_text, parse_usage
 from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.model_server import REFUSED_REQUEST, ModelServer
 from shared.tools.schemas import MAX_ITEMS, without_max_items
@@ -236,7 +236,7 @@ def _parse_embeddings(server: str, answer: dict[str, Any], request: EmbeddingReq
     usage = parse_usage(answer.get("usage"), "prompt_tokens", "prompt_tokens")
 
     def unusable(reason: str) -> AnswerError:
-        return AnswerError(f"{server} {reason}", excerpt=repr(answer), usage=usage)
+        return AnswerError(f"{server} {reason}", excerpt=as_text(answer), usage=usage)
 
     try:
         data = sorted(answer["data"], key=lambda item: item.get("index", 0))

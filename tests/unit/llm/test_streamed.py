@@ -95,3 +95,20 @@ def test_the_usage_of_a_complete_answer_is_known_though_the_connection_breaks() 
     received.take(event({"choices": [choice], "usage": usage}))
     error = received.explained(AnswerError("reset", kind=FailureKind.CUT_OFF))
     assert (error.usage.input_tokens, error.usage.output_tokens) == (7, 9)
+
+
+DEEP = f"{'[' * 1010}{']' * 1010}"
+"""As deep as the parser accepts, and deeper than Python 3.11 can write it."""
+
+
+@pytest.mark.parametrize("prefix", ["", "data: "])
+def test_deep_json_in_place_of_a_message_is_a_billed_error(prefix: str) -> None:
+    with pytest.raises(AnswerError, match="with an error"):
+        answer_of(f'{prefix}{{"error": {DEEP}}}\n\n'.encode())
+
+
+def test_deep_json_in_place_of_a_token_count_leaves_the_answer_usable() -> None:
+    choices = '[{"message": {"content": "Lithium"}}]'
+    answer = answer_of(f'{{"choices": {choices}, "usage": {{"prompt_tokens": {DEEP}}}}}'.encode())
+    assert (answer.text, answer.input_tokens) == ("Lithium", None)
+    assert answer.usage_fault is not None
