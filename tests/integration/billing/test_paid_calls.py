@@ -246,7 +246,10 @@ async def test_a_reservation_of_a_rolled_back_commit_pays_for_nothing(
     await clerk.spender.cap("0.10")
     call = await paid_calls.get_call(request)
     assert call.attempts == 0
-    with pytest.raises(TransientError, match="leaves too little"):
+    with (
+        unit.external_call_in_progress(),
+        pytest.raises(TransientError, match="leaves too little"),
+    ):
         async with paid_calls.attempt(call, is_needed=False):
             pytest.fail("it must not be sent")
     assert await nothing_is_reserved(database)
