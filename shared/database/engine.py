@@ -9,7 +9,6 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import psycopg
-from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from sqlalchemy import Engine, QueuePool, event, make_url, text
 from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -142,7 +141,6 @@ class Database:
             min_size=0,
             max_size=pool_size,
             timeout=CONNECT_TIMEOUT_SECONDS,
-            check=_discard_unless_quiet,
             open=False,
         )
         self._group_commit = GroupCommit(self._write_alone, self._write_group)
@@ -193,7 +191,7 @@ class Database:
             await self._direct.open()
         try:
             # Not the pool's context manager, which would send a COMMIT without a transaction.
-            connection = await self._direct.getconn()
+            connection = await self._take_connection()
             try:
                 # `asyncio.wait_for` of Python 3.11, with which the pool waits, loses a cancellation that comes just
                 # when a connection is free.
@@ -215,6 +213,17 @@ class Database:
             raise _unavailable(reason, cancellations) from error
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise _unavailable(_first_line(error), cancellations) from error
+
+    async def _take_connection(self) -> PipelinedConnection:
+        """A connection of the pool. Discards those that a restart of PostgreSQL has left dead, all at once: after each one
+        that fails a check of the pool itself, it waits for a second or longer.
+        """
+        while True:
+            connection = await self._direct.getconn()
+            if not connection.closed and not _is_readable(connection.fileno()):
+                return connection
+            await connection.close()
+            await self._direct.putconn(connection)
 
     async def run(self, query: BoundQuery[T]) -> T:
         """Run one statement, which is a transaction of its own: one round trip, without SQLAlchemy.
@@ -301,13 +310,6 @@ def raise_if_undone(error: Exception) -> None:
     """Raises UndoneError if a statement has raised `error` because its result forbids to commit."""
     if isinstance(error, psycopg.Error) and error.sqlstate == ROLLED_BACK:
         raise UndoneError from error
-
-
-async def _discard_unless_quiet(connection: AsyncConnection[Any]) -> None:
-    """A check of the pool, which discards a connection that fails it: a restart of PostgreSQL leaves dead ones."""
-    if _is_readable(connection.fileno()):
-        await connection.close()
-        raise psycopg.OperationalError("the server has closed the connection")
 
 
 def driver_url(url: str) -> str:

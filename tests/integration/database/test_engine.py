@@ -189,6 +189,25 @@ async def test_a_read_survives_connections_closed_by_the_server(
     assert not pids & closed_pids
 
 
+async def test_one_read_finds_a_connection_though_the_server_has_closed_many(
+    database_url: str,
+) -> None:
+    pool = Database(database_url, name="pool", pool_size=8)
+    barrier = asyncio.Barrier(8)
+
+    async def read() -> int:
+        async with pool.connection() as connection:
+            await barrier.wait()
+            return await _BACKEND.answer(connection)
+
+    closed_pids = await asyncio.gather(*(read() for _ in range(8)))
+    with psycopg.connect(database_url, autocommit=True) as operator:
+        for pid in closed_pids:
+            operator.execute("select pg_terminate_backend(%s, 5000)", [pid])
+    assert await pool.run(_BACKEND) not in closed_pids
+    await pool.close()
+
+
 async def test_a_read_holds_no_transaction_open(pool: Database, database_url: str) -> None:
     pid = await pool.run(_BACKEND)
     with psycopg.connect(database_url, autocommit=True) as operator:
