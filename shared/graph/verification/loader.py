@@ -139,17 +139,18 @@ async def load_evidence(
 
 
 async def load_node_types(
-    session: AsyncSession, scope: GraphScope, ids: Collection[UUID]
+    session: AsyncSession, scope: GraphScope, ids: Iterable[UUID]
 ) -> dict[UUID, str]:
     """The type by id, of the nodes that exist."""
-    if not ids:
-        return {}
-    rows = await session.execute(
-        select(GraphNode.id, GraphNode.type).where(
-            GraphNode.agent_id == scope.owned_agent_id(), GraphNode.id.in_(ids)
+    types: dict[UUID, str] = {}
+    for batch in _batches(ids):
+        rows = await session.execute(
+            select(GraphNode.id, GraphNode.type).where(
+                GraphNode.agent_id == scope.owned_agent_id(), GraphNode.id.in_(batch)
+            )
         )
-    )
-    return dict(rows.all())
+        types |= dict(rows.all())
+    return types
 
 
 async def load_current_ids(
@@ -178,20 +179,22 @@ async def load_cited(
 
 
 async def _load_retracted(
-    session: AsyncSession, scope: GraphScope, element_ids: Collection[UUID]
+    session: AsyncSession, scope: GraphScope, element_ids: Iterable[UUID]
 ) -> set[UUID]:
     """Those of the elements whose sources are all retracted."""
-    if not element_ids:
-        return set()
-    is_about_any = or_(Evidence.node_id.in_(element_ids), Evidence.edge_id.in_(element_ids))
-    rows = await session.scalars(
-        select(_ELEMENT_ID)
-        .join(Source, Source.id == Evidence.source_id)
-        .where(Evidence.agent_id == scope.owned_agent_id(), is_about_any)
-        .group_by(_ELEMENT_ID)
-        .having(func.bool_and(Source.retracted_at.is_not(None)))
-    )
-    return set(rows)
+    retracted = set[UUID]()
+    for batch in _batches(element_ids):
+        is_about_any = or_(Evidence.node_id.in_(batch), Evidence.edge_id.in_(batch))
+        retracted |= set(
+            await session.scalars(
+                select(_ELEMENT_ID)
+                .join(Source, Source.id == Evidence.source_id)
+                .where(Evidence.agent_id == scope.owned_agent_id(), is_about_any)
+                .group_by(_ELEMENT_ID)
+                .having(func.bool_and(Source.retracted_at.is_not(None)))
+            )
+        )
+    return retracted
 
 
 def _batches(ids: Iterable[UUID]) -> Iterator[list[UUID]]:

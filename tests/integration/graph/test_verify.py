@@ -1,11 +1,13 @@
 """Verifying a conclusion down to its pages, and a graph as a whole."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from sqlalchemy import delete, update
 
 from shared.database.tables import Evidence, GraphNode, Source
+from shared.enums import ANALYSIS_TYPE
 from shared.graph.verification.verifier import check_page, verify_conclusion
 from shared.schemas.provenance import CheckedCounts, ElementFault, VerificationResponse
 from tests.support.canonical_graph import graph_fingerprint
@@ -170,6 +172,21 @@ async def test_citations_must_be_valid(evidence_graph: EvidenceGraph) -> None:
     report = await verify(evidence_graph, "Wait")
     (advice, *_) = report.conclusions
     assert [fault.broken for fault in advice.breaks] == ["seal", "citation", "citation"]
+
+
+async def test_conclusions_can_cite_more_than_one_statement_has_parameters(
+    agent_graph: AgentGraph,
+) -> None:
+    evidence_graph = EvidenceGraph(agent_graph)
+    cited = 66_000
+    content = " ".join(f"[node:{UUID(int=number)}]" for number in range(cited))
+    evidence_graph.nodes["Many"] = await agent_graph.unproven(
+        "Many", ANALYSIS_TYPE, content=content
+    )
+    _, breaks = await check_all(evidence_graph)
+    assert len([fault for fault in breaks if fault.broken == "citation"]) == cited
+    [analysis] = (await verify(evidence_graph, "Many")).conclusions
+    assert len([fault for fault in analysis.breaks if fault.broken == "citation"]) == cited
 
 
 async def test_conclusions_of_other_owners_are_not_found(
