@@ -355,7 +355,13 @@ async def import_graph(
         agent = await _create_agent(session, owner_id, head, name)
         scope = GraphScope(owner_id, agent.id)
         await GraphImport(session, scope, head.agent.id).run(exported.contents())
-    except (psycopg.IntegrityError, psycopg.DataError, IntegrityError, DataError) as error:
+    except (
+        psycopg.IntegrityError,
+        psycopg.DataError,
+        psycopg.errors.ProgramLimitExceeded,  # a value is too long for an index
+        IntegrityError,
+        DataError,
+    ) as error:
         raise BadFileError(f"its rows are inconsistent: {_error_message(error)}") from error
     return agent
 

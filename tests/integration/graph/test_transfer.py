@@ -335,6 +335,23 @@ def _reseal_row(line: bytes, agent_id: UUID) -> bytes:
         return line
 
 
+@pytest.mark.parametrize("length", [3_000, 100_000])
+async def test_a_key_that_is_too_long_for_an_index_is_refused(
+    evidence_graph: EvidenceGraph, length: int
+) -> None:
+    chance = Random(length)
+    key = "".join(chr(chance.randint(0x4E00, 0x9FFF)) for _ in range(length))
+    lines = (await exported(evidence_graph)).splitlines(keepends=True)
+    place = next(place for place, line in enumerate(lines) if line.startswith(b'{"node":'))
+    row = json.loads(lines[place])
+    row["node"]["names"] = {key: "Ghana"}
+    lines[place] = json.dumps(row, separators=(",", ":")).encode() + b"\n"
+    before = await count_rows(evidence_graph)
+    with pytest.raises(BadFileError, match="its rows are inconsistent"):
+        await imported(evidence_graph, reseal(lines))
+    assert await count_rows(evidence_graph) == before
+
+
 async def test_a_node_without_evidence_is_imported_without_a_seal(
     evidence_graph: EvidenceGraph,
 ) -> None:
