@@ -244,9 +244,15 @@ class GraphContent:
     async def _doubts_of(self, conclusions: list[UUID]) -> dict[UUID, list[DoubtLine]]:
         by_conclusion: defaultdict[UUID, list[DoubtLine]] = defaultdict(list)
         if conclusions:
-            is_open = Doubt.conclusion_id.in_(conclusions), Doubt.resolved_at.is_(None)
-            statement = select(Doubt.conclusion_id, Doubt.element_id, Doubt.source_id, Doubt.since)
-            for row in await self._session.execute(statement.where(*is_open).order_by(Doubt.id)):
+            # Those of a source that is restored are closed when the restoration is propagated.
+            is_open = Doubt.resolved_at.is_(None), Source.retracted_at.is_not(None)
+            statement = (
+                select(Doubt.conclusion_id, Doubt.element_id, Doubt.source_id, Doubt.since)
+                .join(Source, Source.id == Doubt.source_id)
+                .where(Doubt.conclusion_id.in_(conclusions), *is_open)
+                .order_by(Doubt.id)
+            )
+            for row in await self._session.execute(statement):
                 line = DoubtLine(element_id=row[1], source_id=row[2], since=row[3])
                 by_conclusion[row[0]].append(line)
         return by_conclusion

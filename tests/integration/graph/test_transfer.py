@@ -1,6 +1,7 @@
 """A graph is exported and imported into a new agent unchanged, or refused without leaving any data."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from io import BytesIO
 from random import Random
@@ -24,6 +25,7 @@ from tests.support.canonical_graph import canonical, graph_fingerprint
 from tests.support.factories import MISSION
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.graph_with_evidence import EvidenceGraph, prove
+from tests.support.graph.retraction_graph import RetractionGraph
 from tests.support.graph.transfer import exported, imported, reseal
 from tests.support.graph.verification import breaks, grow
 from tests.support.hostile import JSON, STRINGS
@@ -333,6 +335,23 @@ def _reseal_row(line: bytes, agent_id: UUID) -> bytes:
         return line_of(kind.decode(), row.model_copy(update={"seal": seal}))
     except (ValueError, OverflowError, KeyError):
         return line
+
+
+async def test_doubts_that_a_pending_restoration_closes_are_not_exported(
+    evidence_graph: EvidenceGraph, agent_graph: AgentGraph
+) -> None:
+    retraction_graph = RetractionGraph(agent_graph)
+    retraction_id = await retraction_graph.ask_retract("https://a.example/ghana")
+    await retraction_graph.work_off()
+    assert b'"source_id"' in doubts_in(await exported(evidence_graph))
+    await retraction_graph.ask_restore(retraction_id)
+    pending = doubts_in(await exported(evidence_graph))
+    await retraction_graph.work_off()
+    assert pending == doubts_in(await exported(evidence_graph))
+
+
+def doubts_in(file: bytes) -> bytes:
+    return b"".join(re.findall(rb'"doubts":\[[^]]*\]', file))
 
 
 @pytest.mark.parametrize("length", [3_000, 100_000])
