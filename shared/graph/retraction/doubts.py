@@ -26,6 +26,7 @@ from shared.database.statements import json_text
 from shared.database.tables import Doubt, Source
 from shared.graph.entity_resolution import redirects
 from shared.graph.projection import ElementClaims
+from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import Claim, current_claims
 from shared.schemas.provenance import DoubtResponse
 
@@ -52,7 +53,10 @@ def invalidated_by(
         earlier_winners = current_claims(replace(claim, is_retracted=False) for claim in known)
         if any(
             source_of[claim.evidence_id] == source
-            and (name not in winners or winners[name].values[name] != claim.values[name])
+            and not (
+                name in winners
+                and integrity.is_equal(winners[name].values[name], claim.values[name])
+            )
             for name, claim in earlier_winners.items()
         ):
             invalidating.add(source)

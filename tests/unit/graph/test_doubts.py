@@ -1,0 +1,39 @@
+"""Which retracted sources invalidate what was concluded about an element."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from shared.graph.provenance.claims import Claim
+from shared.graph.retraction.doubts import invalidated_by
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+RETRACTED, ACTIVE = UUID(int=1), UUID(int=2)
+
+
+@pytest.mark.parametrize(
+    ("retracted", "active", "is_invalidated"),
+    [
+        (7, 7, False),
+        (7, 7.0, False),
+        (7, 8, True),
+        (True, 1, True),
+        (0, False, True),
+        ([{"is_coastal": True}], [{"is_coastal": 1}], True),
+        ("7", 7, True),
+    ],
+)
+def test_another_value_of_the_remaining_page_invalidates(
+    retracted: Any, active: Any, is_invalidated: bool
+) -> None:
+    """True and 1 are different values in JSON, as they are for the properties."""
+    claims = [
+        Claim(RETRACTED, {"value": retracted}, START + timedelta(days=1), START, is_retracted=True),
+        Claim(ACTIVE, {"value": active}, START, START),
+    ]
+    sources = {RETRACTED: RETRACTED, ACTIVE: ACTIVE}
+    retracted_at = {RETRACTED: START + timedelta(days=2)}
+    expected = {RETRACTED} if is_invalidated else set()
+    assert invalidated_by(claims, sources, retracted_at) == expected
