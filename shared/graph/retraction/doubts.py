@@ -13,6 +13,7 @@ from sqlalchemy import (
     Row,
     Uuid,
     any_,
+    exists,
     func,
     literal,
     select,
@@ -23,12 +24,16 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.statements import json_text
-from shared.database.tables import Doubt, Source
+from shared.database.tables import Doubt, Evidence, RetractedSource, Source
 from shared.graph.entity_resolution import redirects
-from shared.graph.projection import ElementClaims
+from shared.graph.projection import EDGES, NODES, ElementClaims, load_claims
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import Claim, current_claims
+from shared.graph.scope import GraphScope
 from shared.schemas.provenance import DoubtResponse
+
+_BATCH_SIZE: Final = 1000
+"""Elements per statement."""
 
 
 def invalidated_by(
@@ -170,6 +175,31 @@ async def resolve_doubts(
     )
     await session.execute(_MARK_EVALUATED, {"ids": remaining})
     return closed_ids
+
+
+async def pending_doubts(
+    session: AsyncSession, scope: GraphScope
+) -> list[tuple[UUID, UUID, UUID, datetime]]:
+    """Conclusion, element, source and time of its retraction, of the doubts that pending retractions will open."""
+    is_due = exists().where(RetractedSource.source_id == Source.id, RetractedSource.is_due)
+    is_own = Source.agent_id == scope.owned_agent_id()
+    sources = await session.execute(select(Source.id, Source.retracted_at).where(is_own, is_due))
+    retracted = {source_id: at for source_id, at in sources if at is not None}
+    pending: list[tuple[UUID, UUID, UUID, datetime]] = []
+    for kind in (NODES, EDGES) if retracted else ():
+        is_quoted = Evidence.source_id == any_(uuid_array(retracted))
+        found = await session.scalars(select(kind.evidence_column).where(is_quoted).distinct())
+        element_ids = [element_id for element_id in found if element_id is not None]
+        for start in range(0, len(element_ids), _BATCH_SIZE):
+            claims = await load_claims(session, kind, element_ids[start : start + _BATCH_SIZE])
+            invalidations = _invalidations(claims)
+            pending += [
+                (conclusion_id, element_id, source_id, retracted[source_id])
+                for element_id, conclusion_id in await _citing_conclusions(session, invalidations)
+                for source_id in invalidations[element_id]
+                if source_id in retracted
+            ]
+    return pending
 
 
 async def close_doubts(session: AsyncSession, sources: Collection[UUID]) -> None:

@@ -27,6 +27,7 @@ from shared.graph.provenance.integrity import (
     SourceRow,
     ThingRow,
 )
+from shared.graph.retraction.doubts import pending_doubts
 from shared.graph.scope import GraphScope
 from shared.graph.types import EdgeType, NodeType, list_edge_types, list_node_types
 from shared.graph.verification import loader
@@ -165,6 +166,7 @@ class GraphContent:
     def __init__(self, session: AsyncSession, scope: GraphScope) -> None:
         self._session = session
         self._scope = scope
+        self._pending_doubts: list[tuple[UUID, UUID, UUID, datetime]] | None = None
 
     async def agent(self) -> Agent:
         """Raises TransientError if the agent was deleted."""
@@ -219,7 +221,8 @@ class GraphContent:
                 if kind is Kind.NODE
                 else {}
             )
-            doubts = await self._doubts_of([row.id for row, _ in rows if is_conclusion(row)])
+            conclusions = [row.id for row, _ in rows if is_conclusion(row)]
+            doubts = await self._doubts_of(conclusions) if conclusions else {}
             for row, step_id in rows:
                 quotes = evidence.get(row.id, [])
                 fields: dict[str, Any] = {
@@ -242,19 +245,29 @@ class GraphContent:
         return updated.model_copy(update={"seal": updated.sealed(agent_id, ids)})
 
     async def _doubts_of(self, conclusions: list[UUID]) -> dict[UUID, list[DoubtLine]]:
-        by_conclusion: defaultdict[UUID, list[DoubtLine]] = defaultdict(list)
-        if conclusions:
-            # Those of a source that is restored are closed when the restoration is propagated.
-            is_open = Doubt.resolved_at.is_(None), Source.retracted_at.is_not(None)
-            statement = (
-                select(Doubt.conclusion_id, Doubt.element_id, Doubt.source_id, Doubt.since)
-                .join(Source, Source.id == Doubt.source_id)
-                .where(Doubt.conclusion_id.in_(conclusions), *is_open)
-                .order_by(Doubt.id)
+        """The open doubts of these conclusions as they will be after pending propagations."""
+        statement = (
+            select(Doubt.conclusion_id, Doubt.element_id, Doubt.source_id, Doubt.since)
+            .join(Source, Source.id == Doubt.source_id)
+            .where(
+                Doubt.conclusion_id.in_(conclusions),
+                Doubt.resolved_at.is_(None),
+                # The others are closed when the restoration of their source is propagated.
+                Source.retracted_at.is_not(None),
             )
-            for row in await self._session.execute(statement):
-                line = DoubtLine(element_id=row[1], source_id=row[2], since=row[3])
-                by_conclusion[row[0]].append(line)
+            .order_by(Doubt.id)
+        )
+        if self._pending_doubts is None:
+            self._pending_doubts = await pending_doubts(self._session, self._scope)
+        rows = (await self._session.execute(statement)).all()
+        opened = {tuple(row[:3]) for row in rows}
+        by_conclusion: defaultdict[UUID, list[DoubtLine]] = defaultdict(list)
+        for conclusion_id, element_id, source_id, since in (
+            *rows,
+            *(row for row in self._pending_doubts if row[:3] not in opened),
+        ):
+            line = DoubtLine(element_id=element_id, source_id=source_id, since=since)
+            by_conclusion[conclusion_id].append(line)
         return by_conclusion
 
 
