@@ -150,15 +150,9 @@ def show_summary(console: Console, verification: VerificationResponse) -> None:
         *verification.sources,
     ]
     broken = sum(len(link.breaks) for link in links)
-    edges = sum(element.link == "edge" for element in verification.elements)
-    checked = CheckedCounts(
-        sources=len(verification.sources),
-        evidence=len(verification.evidence),
-        nodes=len(verification.conclusions) + len(verification.elements) - edges,
-        edges=edges,
-    )
-    counts = counted_in_words(checked)
-    console.print(f"\n{_verdict(broken)} [quiet]{counts} checked[/]", soft_wrap=True)
+    counts = counted_in_words(verification.checked)
+    console.print(f"\n[quiet]{claims_in_words(verification.checked)}[/]", soft_wrap=True)
+    console.print(f"{_verdict(broken)} [quiet]{counts} checked[/]", soft_wrap=True)
     root = next((link for link in verification.conclusions if link.id == verification.id), None)
     for doubt in root.doubts if root else ():
         console.print(_doubt(doubt), soft_wrap=True)
@@ -174,12 +168,24 @@ def show_breaks(console: Console, report: "AgentVerified") -> None:
     for doubt in report.doubts:
         where = f"{doubt.link} {_data(doubt.name)} [quiet]{doubt.id}[/]"
         console.print(f"{where}: {_doubt(doubt)}", soft_wrap=True)
+    console.print(f"[quiet]{claims_in_words(report.checked)}[/]", soft_wrap=True)
     doubted = f", [warn]{report.in_doubt:,} in doubt[/]" if report.in_doubt else ""
     console.print(
         f"{_verdict(report.broken)} [agent]{_data(report.name)}[/]: "
         f"[quiet]{counted_in_words(report.checked)} checked[/]{doubted}",
         soft_wrap=True,
     )
+
+
+def claims_in_words(checked: CheckedCounts) -> str:
+    """How much is proved: by rules, or by nothing but the quote."""
+    text = (
+        f"{counted(checked.claims_supported, 'claim')} follow from the quotes by rules, "
+        f"{checked.claims_unverified:,} are left to a reader"
+    )
+    if checked.claims_unchecked:
+        text += f", {checked.claims_unchecked:,} are quoted and were not checked by rules"
+    return f"{text}. Reasoning is not checked."
 
 
 def counted_in_words(checked: CheckedCounts) -> str:
@@ -302,7 +308,7 @@ def _doubt(doubt: DoubtResponse) -> str:
 
 def _verdict(broken: int) -> str:
     return (
-        f"{GOOD} everything is intact."
+        f"{GOOD} nothing was changed, and each quote is in its page."
         if not broken
         else f"{BAD} [bad]{counted(broken, 'break')}.[/]"
     )

@@ -11,6 +11,7 @@ from shared.database.statements import BoundQuery, CompiledStatement, InTransact
 from shared.enums import ANALYSIS_TYPE
 from shared.graph import types, upsert
 from shared.graph.entity_resolution import redirects
+from shared.graph.entity_resolution.known_names import ground
 from shared.graph.projection import EDGES
 from shared.graph.provenance import evidence as evidence_rules
 from shared.graph.provenance.claims import PropertyChange
@@ -29,7 +30,7 @@ _UPDATE_LINK: Final = CompiledStatement(
 # columns could use several indexes, and PostgreSQL may choose one that lists all edges of a node. The limit keeps it from
 # reading all nodes of the agent.
 _LOOK_UP_ENDS: Final = CompiledStatement(f"""
-    select given.place, node.id, node.type, edge.id is not null as are_joined
+    select given.place, node.id, node.type, node.name, edge.id is not null as are_joined
     from jsonb_to_recordset(cast(:edges as jsonb))
       as given (place int, type text, source_id uuid, target_id uuid)
     left join lateral (
@@ -40,7 +41,7 @@ _LOOK_UP_ENDS: Final = CompiledStatement(f"""
     ) as edge on (edge.agent_id, edge.type, edge.source_id, edge.target_id)
       = ({OWNED_AGENT_ID_SQL}, given.type, given.source_id, given.target_id)
     cross join lateral (
-        select id, type from graph_nodes
+        select id, type, name from graph_nodes
         where {IS_OWNED_SQL} and id = any(array[given.source_id, given.target_id]) limit 2
     ) as node
     """)
@@ -70,6 +71,10 @@ async def add_edge(
         await _resolve_fact_ends(session, scope, type_name, source_id, target_id)
         raise
     rules, ends = await _resolve_fact_ends(session, scope, type_name, source_id, target_id)
+    nodes = zip((ends.source_id, ends.target_id), ends.names, strict=True)
+    quotes = await ground(
+        session, scope, quotes, [(node_id, [name], True) for node_id, name in nodes]
+    )
     edge = _element(scope, type_name, ends)
     check = partial(validators.check, rules.schema, type_name=type_name)
     return await upsert_element(session, edge, quotes, check, is_there=ends.are_joined)
@@ -133,6 +138,7 @@ class _Ends:
     source_id: UUID
     target_id: UUID
     types: tuple[str, str]
+    names: tuple[str, str]
     are_joined: bool
 
 
@@ -158,12 +164,19 @@ async def _resolve_ends(
     source, target = nodes[source_id], nodes[target_id]
     _refuse_wrong_type(rules, "start from", rules.source_types, source.type)
     _refuse_wrong_type(rules, "lead to", rules.target_types, target.type)
-    return _Ends(source_id, target_id, (source.type, target.type), source.are_joined)
+    return _Ends(
+        source_id,
+        target_id,
+        (source.type, target.type),
+        (source.name, target.name),
+        source.are_joined,
+    )
 
 
 class _End(NamedTuple):
     id: UUID
     type: str
+    name: str
     are_joined: bool
 
 
@@ -195,7 +208,8 @@ async def _look_up_ends(
         return {end.id: end for end in answer[edge]}
     ends: dict[UUID, _End] = {end.id: end for end in buffer.lookups[edge]}
     for node_id in {source_id, target_id} & buffer.written_nodes.keys():
-        ends[node_id] = _End(node_id, buffer.written_nodes[node_id]["type"], are_joined=False)
+        node = buffer.written_nodes[node_id]
+        ends[node_id] = _End(node_id, node["type"], node["name"], are_joined=False)
     if edge in buffer.written_edges:
         return {end.id: end._replace(are_joined=True) for end in ends.values()}
     return ends

@@ -14,6 +14,7 @@ from shared.database.statements import (
 )
 from shared.graph import types
 from shared.graph.entity_resolution.aliases import NameRequest, resolve_name
+from shared.graph.entity_resolution.known_names import ground
 from shared.graph.projection import NODES
 from shared.graph.provenance import evidence as evidence_rules
 from shared.graph.provenance.claims import PropertyChange
@@ -62,6 +63,8 @@ async def add_node(
     request = NameRequest(type_name, name, aliases, distinct_from, duplicate_threshold)
     resolution = await resolve_name(session, scope, request)
     resolved = resolution.node
+    known = [name, resolved.name]
+    quotes = await ground(session, scope, quotes, [(resolved.node_id, known, resolved.is_there)])
     identity = {"type": type_name, "name": resolved.name}
     node = Element(NODES, scope, resolved.node_id, identity, resolution.missing_rows)
     check = partial(validators.check, schema, type_name=type_name)

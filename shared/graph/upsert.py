@@ -22,6 +22,7 @@ from shared.database.statements import (
 from shared.database.tables import Evidence, GraphEdge, GraphName, GraphNode
 from shared.database.tables.base import Base
 from shared.errors import RetrySoonError
+from shared.graph.grounding.evidence import RULES
 from shared.graph.projection import EDGES, NODES, ElementKind, load_claims
 from shared.graph.prompt_format import format_utc
 from shared.graph.provenance import integrity
@@ -411,6 +412,7 @@ def _evidence_row(element: Element, evidence_id: UUID, quote: VerifiedQuote) -> 
         "valid_to": quote.valid_to,
         "as_of": quote.as_of,
         "learned_at": quote.learned_at,
+        "rules": RULES,
     }
     return {
         **sealed,

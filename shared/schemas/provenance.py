@@ -182,19 +182,6 @@ class SourceLink(ChainLink):
     retracted_at: datetime | None
 
 
-class VerificationResponse(ResponseModel):
-    """The provenance chains of one conclusion down to its sources, each link once."""
-
-    id: UUID
-    agent_id: UUID
-    holds: bool
-    conclusions: list[ConclusionLink]
-    """The requested one first."""
-    elements: list[ElementLink]
-    evidence: list[EvidenceLink]
-    sources: list[SourceLink]
-
-
 class CheckedCounts(ResponseModel):
     """Numbers of checked elements; conclusions are nodes."""
 
@@ -202,6 +189,27 @@ class CheckedCounts(ResponseModel):
     evidence: int = 0
     nodes: int = 0
     edges: int = 0
+    claims_supported: int = 0
+    """Claims of quotes that follow from them by rules."""
+    claims_unverified: int = 0
+    """Claims that rules leave to a reader. Each number, date and name in them is in the quote."""
+    claims_unchecked: int = 0
+    """Claims from before there were rules: nothing but quoted."""
+
+
+class VerificationResponse(ResponseModel):
+    """The provenance chains of one conclusion down to its sources, each link once."""
+
+    id: UUID
+    agent_id: UUID
+    holds: bool
+    """Whether nothing was changed outside Vigil, each quote is in its page, and no rule speaks against a claim."""
+    checked: CheckedCounts
+    conclusions: list[ConclusionLink]
+    """The requested one first."""
+    elements: list[ElementLink]
+    evidence: list[EvidenceLink]
+    sources: list[SourceLink]
 
 
 class ElementFault(LinkFault):

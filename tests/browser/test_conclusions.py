@@ -30,7 +30,7 @@ def test_advice_expands_down_to_the_sentence_in_its_page(
     expect(page.get_by_label("Confidence")).to_have_attribute("value", "0.72")
     window.screenshot("advice-all")
     page.get_by_role("link", name=agent_data.ADVICE).click()
-    expect(page.get_by_text("Everything holds")).to_be_visible()
+    expect(page.get_by_text("Each quote is in its page")).to_be_visible()
     expect(page.get_by_text("2 pages, 4 quotes, 5 nodes and 1 edge checked")).to_be_visible()
     chain = page.locator("#chain")
     expect(chain.locator("blockquote", has_text=agent_data.SENTENCE)).to_be_visible()
@@ -66,7 +66,7 @@ def test_a_conclusion_is_verified_again_by_a_button(
     with page.expect_response(lambda response: "/chain" in response.url) as response_info:
         page.get_by_text("Verify again").click()
     assert response_info.value.ok
-    expect(page.get_by_text("Everything holds")).to_be_visible()
+    expect(page.get_by_text("Each quote is in its page")).to_be_visible()
 
 
 def test_a_conclusion_from_a_retracted_page_is_shown_in_doubt(
@@ -88,7 +88,7 @@ def test_hostile_text_in_a_conclusion_has_no_effect(
     window: BrowserWindow, agent: AgentWithAdvice
 ) -> None:
     page = window.open(f"/agents/{agent.agent_id}/conclusions/{agent.hostile_id}")
-    expect(page.get_by_text("Everything holds")).to_be_visible()
+    expect(page.get_by_text("Each quote is in its page")).to_be_visible()
     text = page.locator(".rich")
     agent_data.check_no_injection(page)
     expect(text.get_by_role("link", name="Halden Energy")).to_have_attribute(

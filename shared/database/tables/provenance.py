@@ -3,7 +3,15 @@
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, LargeBinary, UniqueConstraint, text
+from sqlalchemy import (
+    CheckConstraint,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    SmallInteger,
+    UniqueConstraint,
+    text,
+)
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shared.database.tables.base import Base, Created, Id, Json
@@ -29,6 +37,8 @@ class Source(Base):
     """Of the text in UTF-8; 32 bytes."""
     text: Mapped[str]
     """The extracted text, which may be less than the whole page."""
+    reading: Mapped[Json | None]
+    """What code read in the text: see `shared.graph.provenance.page_reading`. None for a page of an earlier release."""
     seal: Mapped[bytes] = mapped_column(LargeBinary)
     step_id: Mapped[UUID | None]
     """The step that fetched it first."""
@@ -69,6 +79,8 @@ class Evidence(Base):
     Never after `learned_at`.
     """
     learned_at: Mapped[datetime]
+    rules: Mapped[int | None] = mapped_column(SmallInteger)
+    """Version of the rules by which the claims follow from the quote, see `shared.graph.grounding`; None if unchecked."""
     seal: Mapped[bytes] = mapped_column(LargeBinary)
     step_id: Mapped[UUID | None] = mapped_column(index=True)
 

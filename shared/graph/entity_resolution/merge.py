@@ -216,6 +216,7 @@ def _evidence_seal(row: Row, evidence_id: UUID, element_id: UUID) -> bytes:
         valid_to=row["valid_to"],
         as_of=row["as_of"],
         learned_at=row["learned_at"],
+        rules=row["rules"],
     )
 
 

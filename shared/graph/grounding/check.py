@@ -100,7 +100,7 @@ class Grounding:
 
 def check_element(claimed: Claimed, passages: Sequence[Passage]) -> Grounding:
     """What the rules say of `claimed`, which cites `passages`."""
-    check = _Check(claimed, [_read(passage) for passage in passages])
+    check = ClaimCheck(claimed, passages)
     return Grounding(
         check.ends(), {name: check.value(name, value) for name, value in claimed.properties.items()}
     )
@@ -154,11 +154,12 @@ class _Match(IntEnum):
     EXACT = 3
 
 
-class _Check:
-    """The checks of one element against the quotes that it cites."""
+class ClaimCheck:
+    """Checks what is claimed of one element against the quotes that it cites."""
 
-    def __init__(self, claimed: Claimed, readings: Sequence[_Reading]) -> None:
+    def __init__(self, claimed: Claimed, passages: Sequence[Passage]) -> None:
         self._claimed = claimed
+        readings = [_read(passage) for passage in passages]
         self._readings = readings
         self._quotes = [reading.passage.quote for reading in readings]
         self._surroundings = [text for each in readings for text in each.passage.surroundings]

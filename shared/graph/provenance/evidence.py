@@ -8,6 +8,8 @@ from uuid import UUID
 
 from shared.database import ids
 from shared.database.statements import InTransaction
+from shared.graph.grounding.check import Passage, Verdict
+from shared.graph.grounding.evidence import Quoted, check_quotes
 from shared.graph.provenance import integrity, sources
 from shared.graph.provenance.claims import Claim
 from shared.graph.provenance.quotes import Span, find_quote, nearest_sentence
@@ -21,6 +23,11 @@ MIN_QUOTE_CHARS, MAX_QUOTE_CHARS = 8, 1_000
 _MAX_URLS_LISTED: Final = 10
 _MAX_URL_CHARS: Final = 300
 _MAX_PAGES_COMPARED: Final = 3
+_MAX_REFUSALS: Final = 5
+
+
+class UngroundedError(ToolRefusalError):
+    """A claim does not follow from the quotes that it cites."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,7 @@ class VerifiedQuote:
 
     page: Page
     span: Span
+    passage: Passage
     quote_sha256: bytes
     claims: Json
     valid_from: datetime | None
@@ -148,8 +156,16 @@ async def _verify_quote(
     for page in active:
         text = await sources.load_text(session, page)
         if (span := find_quote(text, entry.quote)) is not None:
-            sha256 = integrity.sha256(span.extract(text))
-            return VerifiedQuote(page, span, sha256, claims, entry.valid_from, entry.valid_to)
+            words = span.extract(text)
+            return VerifiedQuote(
+                page,
+                span,
+                _passage(page, text, span, words.decode()),
+                integrity.sha256(words),
+                claims,
+                entry.valid_from,
+                entry.valid_to,
+            )
         texts.append(text)
     nearest = nearest_sentence(texts[:_MAX_PAGES_COMPARED], entry.quote)
     hint = (
@@ -161,6 +177,55 @@ async def _verify_quote(
         f"{where}.quote: it is not in {entry.source_url[:_MAX_URL_CHARS]}. {hint}: without leaving out, "
         "adding or translating anything; or leave out what the page does not say."
     )
+
+
+def _passage(page: Page, text: str, span: Span, words: str) -> Passage:
+    reading = sources.page_reading(page, text)
+    heading = reading.heading_above(span.start_byte)
+    return Passage(
+        words,
+        reading.language,
+        reading.decimal_sign,
+        page.title or "",
+        heading.extract(text).decode() if heading else "",
+    )
+
+
+def ground_quotes(
+    quotes: Sequence[VerifiedQuote], ends: Sequence[Sequence[str]], *, is_edge: bool
+) -> list[VerifiedQuote]:
+    """The quotes with what each bears out. Raises ToolRefusalError if a claim does not follow from what it cites.
+
+    `ends` are the known names of the node, or of both ends of the edge. A property stays with the quotes that bear it out;
+    one that needs several of them stays with each.
+    """
+    findings = check_quotes(
+        ends,
+        [Quoted(quote.passage, quote.page.id, quote.claims) for quote in quotes],
+        is_edge=is_edge,
+    )
+    refusals: dict[str, None] = {}
+    for index, finding in enumerate(findings):
+        if finding.element.verdict is Verdict.REFUSED:
+            refusals[f"evidence[{index}].quote: {finding.element.reason}"] = None
+        for name, claim in finding.claims.items():
+            if claim.verdict is Verdict.REFUSED:
+                refusals[f"properties.{name}: {claim.reason}"] = None
+    if refusals:
+        raise UngroundedError(
+            "\n".join(list(refusals)[:_MAX_REFUSALS])
+            + "\nClaim only what the quotes say, as they say it: quote the sentence that says it, also of another page, or "
+            "leave it out."
+        )
+    return [
+        replace(
+            quote,
+            claims={
+                name: value for name, value in quote.claims.items() if name not in finding.unborne
+            },
+        )
+        for quote, finding in zip(quotes, findings, strict=True)
+    ]
 
 
 def _refuse_invalid(evidence: Sequence[EvidenceInput]) -> None:

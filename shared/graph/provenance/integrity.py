@@ -30,8 +30,13 @@ def source_seal(
     published: datetime | None,
     fetched_at: datetime,
     text_sha256: bytes,
+    reading: Mapping[str, Any] | None = None,
 ) -> bytes:
-    return _seal("source", source_id, agent_id, url, title, published, fetched_at, text_sha256)
+    # Pages of earlier releases have no reading, and keep their seal.
+    added = () if reading is None else (reading,)
+    return _seal(
+        "source", source_id, agent_id, url, title, published, fetched_at, text_sha256, *added
+    )
 
 
 def evidence_seal(
@@ -48,8 +53,11 @@ def evidence_seal(
     valid_to: datetime | None,
     as_of: datetime,
     learned_at: datetime,
+    rules: int | None = None,
 ) -> bytes:
     """Seal of evidence. `element_id` is the id of the node or edge."""
+    # Evidence of earlier releases was not checked by rules, and keeps its seal.
+    added = () if rules is None else (rules,)
     return _seal(
         "evidence",
         evidence_id,
@@ -64,6 +72,7 @@ def evidence_seal(
         valid_to,
         as_of,
         learned_at,
+        *added,
     )
 
 
@@ -201,6 +210,7 @@ class SourceRow(Row):
     published: datetime | None
     fetched_at: datetime
     sha256: bytes
+    reading: Json | None = None
     seal: bytes
     retracted_at: datetime | None
     retraction_reason: str | None
@@ -215,6 +225,7 @@ class SourceRow(Row):
             published=self.published,
             fetched_at=self.fetched_at,
             text_sha256=self.sha256,
+            reading=self.reading,
         )
 
 
@@ -230,6 +241,7 @@ class EvidenceRow(Row):
     valid_to: datetime | None
     as_of: datetime
     learned_at: datetime
+    rules: int | None = None
     seal: bytes
 
     @property

@@ -23,6 +23,7 @@ from shared.database.statements import (
 from shared.database.tables import Source
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import parse_published
+from shared.graph.provenance.page_reading import PageReading, read_page
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import one_line
 from shared.tools import Json
@@ -36,7 +37,10 @@ _MAX_RECENT_PAGES: Final = 1_000
 _MAX_PUBLISHED_AHEAD: Final = timedelta(days=1)
 
 
-_PAGE_COLUMNS: Final = "id, url, published, fetched_at, retracted_at, retraction_reason, step_id, statement_timestamp()"
+_PAGE_COLUMNS: Final = (
+    "id, url, title, reading, published, fetched_at, retracted_at, retraction_reason, step_id,"
+    " statement_timestamp()"
+)
 _NEWEST_FIRST: Final = f"order by fetched_at desc, id limit {_MAX_RECENT_PAGES}"
 _PAGES_AT_SQL: Final = (
     f"select {_PAGE_COLUMNS}, case row_number() over (partition by url order by fetched_at desc, id)"
@@ -46,22 +50,25 @@ _PAGES_AT_SQL: Final = (
 _ALL_PAGES: Final = CompiledStatement(
     f"select {_PAGE_COLUMNS}, null from sources where agent_id = {OWNED_AGENT_ID_SQL} {_NEWEST_FIRST}"
 )
-_PUBLISHED_DATES: Final = CompiledStatement(f"""
-    select clock_timestamp() as now, url, published
+_KNOWN_VERSIONS: Final = CompiledStatement(f"""
+    select clock_timestamp() as now, url, published, title
     from (values (1)) once left join lateral (
-      select distinct on (url) url, published from sources
-      where agent_id = {OWNED_AGENT_ID_SQL} and url = any(cast(:urls as text[])) and published is not null
-      order by url, fetched_at desc
-    ) dated on true
+      select url, (array_agg(published order by fetched_at desc) filter (where published is not null))[1] as published,
+        (array_agg(title order by fetched_at desc) filter (where title is not null))[1] as title
+      from sources
+      where agent_id = {OWNED_AGENT_ID_SQL} and url = any(cast(:urls as text[]))
+        and (published is not null or title is not null)
+      group by url
+    ) known on true
 """)
 # A fixed order: two steps that store the same pages would deadlock otherwise.
 _STORE: Final = CompiledStatement(f"""
-    insert into sources (id, agent_id, url, title, published, fetched_at, sha256, text, step_id, seal)
-    select input.id, {OWNED_AGENT_ID_SQL}, url, title, published, fetched_at, decode(sha256, 'hex'), text, :of_step,
+    insert into sources (id, agent_id, url, title, published, fetched_at, sha256, text, reading, step_id, seal)
+    select input.id, {OWNED_AGENT_ID_SQL}, url, title, published, fetched_at, decode(sha256, 'hex'), text, reading, :of_step,
       decode(seal, 'hex')
     from jsonb_to_recordset(cast(:rows as jsonb)) as input (
       id uuid, url text, title text, published timestamptz, fetched_at timestamptz, sha256 text,
-      text text, seal text)
+      text text, reading jsonb, seal text)
     order by input.id
     on conflict do nothing
 """)
@@ -76,6 +83,9 @@ class Page:
 
     id: UUID
     url: str
+    title: str | None
+    stored_reading: Json | None
+    """None for a page of an earlier release."""
     published: datetime | None
     fetched_at: datetime
     retracted_at: datetime | None
@@ -112,17 +122,16 @@ async def page_storing(
 ) -> Sequence[BoundQuery[None]]:
     """The query that stores the pages of a search or extract result, if any. Existing versions are not changed.
 
-    An extract has no publication dates: such a page takes the date of its newest version that has one.
+    An extract has no publication date, and may have no title: such a page takes those of its newest version that has one.
     """
     pages = [
         page for result in answer.get("results", ()) if (page := _parse_result(result)) is not None
     ]
     if not pages:
         return ()
-    now, dates = await _load_dates(
-        executor, scope, [page.url for page in pages if not page.published]
-    )
-    rows = {row["id"]: row for row in (_source_row(scope, page, dates, now) for page in pages)}
+    incomplete = [page.url for page in pages if not page.published or not page.title]
+    now, known = await _load_known(executor, scope, incomplete)
+    rows = {row["id"]: row for row in (_source_row(scope, page, known, now) for page in pages)}
     values = json_text(list(rows.values()))
     params = {**scope.sql_params, "of_step": scope.step_id, "rows": values}
     return (BoundQuery(_STORE, params, lambda _: None),)
@@ -211,6 +220,13 @@ async def load_text(session: InTransaction, page: Page) -> str:
     return text or ""
 
 
+def page_reading(page: Page, text: str) -> PageReading:
+    """What code read in the page, whose text is `text`."""
+    if page.stored_reading is None:
+        return read_page(text)
+    return PageReading.from_json(page.stored_reading)
+
+
 def normalize_url(url: str) -> str:
     """`url` without fragment and trailing slash, its host in lower case; unchanged if it cannot be parsed."""
     try:
@@ -225,12 +241,17 @@ async def _load_pages(session: InTransaction, scope: GraphScope) -> list[Page]:
     return [Page(*row) for row in await _ALL_PAGES.rows(session, scope.sql_params)]
 
 
-async def _load_dates(
+_Known = tuple[datetime | None, str | None]
+"""Publication date and title of earlier versions of a page."""
+
+
+async def _load_known(
     session: Executor, scope: GraphScope, urls: Sequence[str]
-) -> tuple[datetime, Mapping[str, datetime]]:
-    """The current time, and the known publication date by URL from earlier versions."""
-    rows = await _PUBLISHED_DATES.rows(session, {**scope.sql_params, "urls": urls})
-    return rows[0].now, {row.url: row.published for row in rows if row.url is not None}
+) -> tuple[datetime, Mapping[str, _Known]]:
+    """The current time, and by URL what is known of earlier versions."""
+    rows = await _KNOWN_VERSIONS.rows(session, {**scope.sql_params, "urls": urls})
+    known = {row.url: (row.published, row.title) for row in rows if row.url is not None}
+    return rows[0].now, known
 
 
 def _parse_result(result: Json) -> _FetchedPage | None:
@@ -250,9 +271,10 @@ def _parse_result(result: Json) -> _FetchedPage | None:
 
 
 def _source_row(
-    scope: GraphScope, page: _FetchedPage, dates: Mapping[str, datetime], now: datetime
+    scope: GraphScope, page: _FetchedPage, known: Mapping[str, _Known], now: datetime
 ) -> dict[str, Any]:
-    date = page.published or dates.get(page.url)
+    known_date, known_title = known.get(page.url, (None, None))
+    date = page.published or known_date
     if date is not None and date > now + _MAX_PUBLISHED_AHEAD:
         # With such a date it would supersede everything learned until then.
         date = None
@@ -260,9 +282,10 @@ def _source_row(
     sealed: dict[str, Any] = {
         "agent_id": scope.agent_id,
         "url": page.url,
-        "title": page.title,
+        "title": page.title or known_title,
         "published": date,
         "fetched_at": now,
+        "reading": read_page(page.text).as_json(),
     }
     source_id = ids.source_id(scope.agent_id, page.url, text_sha256)
     return {

@@ -30,6 +30,7 @@ from shared.database.tables import (
 from shared.enums import PROMPTED_PHASES, AgentStatus, Phase, PromptMaker
 from shared.graph.conclusions.citation_index import cited_ids
 from shared.graph.provenance.integrity import EvidenceRow
+from shared.graph.provenance.quotes import Span
 from shared.graph.scope import GraphScope
 from shared.graph.transfer import file_reader
 from shared.graph.transfer.exporter import DoubtLine, EdgeLine, Head, NodeLine, SourceLine
@@ -114,37 +115,19 @@ class IdMap:
         return {old_id: new_id for old_id, (new_id, _) in (await self.find(old)).items()}
 
 
-_QUOTES_SQL = text(
-    "select substring(convert_to(sources.text, 'UTF8'),"
-    " least(first_byte, octet_length(sources.text)) + 1,"
-    " least(end_byte - first_byte, octet_length(sources.text))), octet_length(sources.text)"
-    " from unnest(cast(:sources as uuid[]), cast(:first as int[]), cast(:end as int[]))"
-    " with ordinality as wanted (source_id, first_byte, end_byte, place)"
-    " left join sources on sources.id = source_id order by place"
-)
-
-
 async def load_quotes(
     session: AsyncSession, evidence: Sequence[EvidenceRow], imported: ImportedIds
 ) -> list[QuotedEvidence]:
     """Evidence of the old agent with its quoted bytes, in the same order."""
-    if not evidence:
-        return []
     sources = [imported.get(row.source_id, (None, False)) for row in evidence]
-    rows = await session.execute(
-        _QUOTES_SQL,
-        {
-            "sources": [source_id for source_id, _ in sources],
-            "first": [row.first_byte for row in evidence],
-            "end": [row.end_byte for row in evidence],
-        },
-    )
+    spans = [
+        (source_id, Span(row.first_byte, row.end_byte))
+        for row, (source_id, _) in zip(evidence, sources, strict=True)
+    ]
     return [
-        QuotedEvidence(
-            row, bytes(quote or b""), text_bytes or 0, source_id is not None, is_retracted
-        )
+        QuotedEvidence(row, quote, text_bytes, source_id is not None, is_retracted)
         for row, (source_id, is_retracted), (quote, text_bytes) in zip(
-            evidence, sources, rows, strict=True
+            evidence, sources, await loader.load_spans(session, spans), strict=True
         )
     ]
 

@@ -16,6 +16,8 @@ from shared.graph.conclusions.citations import (
     ParsedCitations,
     parse_citations,
 )
+from shared.graph.grounding.check import Passage, Verdict
+from shared.graph.grounding.evidence import RULES, Quoted, check_quotes
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import Claim, current_claims
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, SourceRow, ThingRow
@@ -66,6 +68,8 @@ class FaultKind(StrEnum):
     """A property does not follow from the evidence."""
     END = "end"
     """An end of an edge does not exist."""
+    GROUNDING = "grounding"
+    """A claim does not follow from the quotes that it cites."""
     CITATION = "citation"
     """A cited element does not exist, is of the wrong kind, or the citation is malformed."""
     RETRACTED = "retracted"
@@ -105,6 +109,8 @@ class QuotedEvidence:
     """Whether the propagation of the page's retraction or restoration is pending."""
     step_id: UUID | None = None
     """The step that found it."""
+    passage: Passage | None = None
+    """The quote with what surrounds it; None if the evidence was not checked by rules when it was written."""
 
     @property
     def claim(self) -> Claim:
@@ -150,6 +156,54 @@ def _check_span(quoted: QuotedEvidence) -> Faults:
         yield Fault(FaultKind.SPAN, "its byte range splits a character")
     if integrity.sha256(quoted.quote) != row.quote_sha256:
         yield Fault(FaultKind.QUOTE, "the text at its byte range is not the quote")
+
+
+@dataclass
+class CheckedClaims:
+    """How many claims were checked by rules. Evidence without a claim counts as one: that the element exists."""
+
+    supported: int = 0
+    unverified: int = 0
+    """Rules leave them to a reader."""
+    unchecked: int = 0
+    """Written before there were rules: nothing but quoted."""
+
+
+def check_grounding(
+    ends: Sequence[Sequence[str]],
+    evidence: Sequence[QuotedEvidence],
+    counts: CheckedClaims,
+    *,
+    is_edge: bool,
+) -> Iterator[tuple[UUID, Fault]]:
+    """The faults by id of the evidence, of a node or edge with all its evidence. For `ends` see `Claimed`."""
+    checked = [quoted for quoted in evidence if quoted.passage is not None]
+    counts.unchecked += sum(
+        max(1, len(quoted.row.claims)) for quoted in evidence if quoted.passage is None
+    )
+    findings = check_quotes(
+        ends,
+        [
+            Quoted(quoted.passage, quoted.row.source_id, quoted.row.claims)
+            for quoted in checked
+            if quoted.passage is not None
+        ],
+        is_edge=is_edge,
+    )
+    for quoted, finding in zip(checked, findings, strict=True):
+        claims = list(finding.claims.items()) or [("", finding.element)]
+        for _, claim in claims:
+            is_supported = max(claim.verdict, finding.element.verdict) is Verdict.SUPPORTED
+            counts.supported += is_supported
+            counts.unverified += not is_supported
+        if quoted.row.rules != RULES:
+            # Other rules accepted it.
+            continue
+        if finding.element.verdict is Verdict.REFUSED:
+            yield quoted.row.id, Fault(FaultKind.GROUNDING, finding.element.reason)
+        for name, claim in finding.claims.items():
+            if claim.verdict is Verdict.REFUSED:
+                yield quoted.row.id, Fault(FaultKind.GROUNDING, f"its {name}: {claim.reason}")
 
 
 def _check_seal(agent_id: UUID, row: ThingRow, evidence: Sequence[QuotedEvidence]) -> Faults:

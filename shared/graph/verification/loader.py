@@ -1,20 +1,31 @@
 """Loads the rows of a graph in batches, without the texts of pages."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final, Generic, TypeVar, cast
 from uuid import UUID
 
-from sqlalchemy import LargeBinary, Select, and_, case, exists, func, or_, select
+from sqlalchemy import LargeBinary, Select, and_, case, exists, func, or_, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.pagination import Keyset
-from shared.database.tables import Evidence, GraphEdge, GraphNode, RetractedSource, Source
+from shared.database.tables import (
+    Evidence,
+    GraphEdge,
+    GraphMerge,
+    GraphName,
+    GraphNode,
+    RetractedSource,
+    Source,
+)
 from shared.graph.conclusions.citations import CitedElements, Kind
 from shared.graph.entity_resolution import redirects
+from shared.graph.grounding.check import Passage
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, Row, SourceRow
+from shared.graph.provenance.page_reading import PageReading
+from shared.graph.provenance.quotes import Span
 from shared.graph.scope import GraphScope
 from shared.graph.verification.checks import QuotedEvidence, cited_by
 
@@ -29,6 +40,18 @@ _QUOTE = func.substring(
     # At most the length of the text: a sum beyond the integer range would be an error.
     func.least(Evidence.first_byte, _TEXT_BYTES) + 1,
     func.least(Evidence.end_byte - Evidence.first_byte, _TEXT_BYTES),
+)
+_READING = case(
+    # Sentences are many, and are not needed.
+    (func.jsonb_typeof(Source.reading) == "object", Source.reading.op("-")("sentences"))
+)
+_SPANS_SQL = text(
+    "select substring(convert_to(sources.text, 'UTF8'),"
+    " least(first_byte, octet_length(sources.text)) + 1,"
+    " least(end_byte - first_byte, octet_length(sources.text))), octet_length(sources.text)"
+    " from unnest(cast(:sources as uuid[]), cast(:first as int[]), cast(:end as int[]))"
+    " with ordinality as wanted (source_id, first_byte, end_byte, place)"
+    " left join sources on sources.id = source_id order by place"
 )
 _IS_DUE = exists().where(RetractedSource.source_id == Evidence.source_id, RetractedSource.is_due)
 _ELEMENT_ID = func.coalesce(Evidence.node_id, Evidence.edge_id).label("element_id")
@@ -127,15 +150,111 @@ async def load_evidence(
         .order_by(Evidence.as_of, Evidence.learned_at, Evidence.id)
     )
     for batch in _batches(element_ids):
-        rows = await session.execute(statement.where(element_column.in_(batch)))
-        for *columns, quote, text_bytes, has_source, is_retracted, is_due, step_id in rows:
+        evidence = []
+        for (
+            *columns,
+            quote,
+            text_bytes,
+            has_source,
+            is_retracted,
+            is_due,
+            step_id,
+        ) in await session.execute(statement.where(element_column.in_(batch))):
             row = build_row(EvidenceRow, columns)
-            by_element[row.element_id].append(
+            evidence.append(
                 QuotedEvidence(
                     row, bytes(quote or b""), text_bytes, has_source, is_retracted, is_due, step_id
                 )
             )
+        for quoted in await _with_passages(session, scope, evidence):
+            by_element[quoted.row.element_id].append(quoted)
     return by_element
+
+
+async def _with_passages(
+    session: AsyncSession, scope: GraphScope, evidence: Sequence[QuotedEvidence]
+) -> list[QuotedEvidence]:
+    """The evidence with the passages of what rules have checked."""
+    checked = [each for each in evidence if each.row.rules is not None and each.has_source]
+    if not checked:
+        return list(evidence)
+    pages = await session.execute(
+        select(Source.id, Source.title, _READING).where(
+            Source.agent_id == scope.owned_agent_id(),
+            Source.id.in_({each.row.source_id for each in checked}),
+        )
+    )
+    known = {page_id: (title or "", _parse_reading(reading)) for page_id, title, reading in pages}
+    headings: dict[UUID, Span] = {}
+    for each in checked:
+        reading = known[each.row.source_id][1]
+        if reading and (heading := reading.heading_above(each.row.first_byte)) is not None:
+            headings[each.row.id] = heading
+    spans = [
+        (each.row.source_id, headings[each.row.id]) for each in checked if each.row.id in headings
+    ]
+    texts = dict(zip(headings, await load_spans(session, spans), strict=True))
+    passages = {}
+    for each in checked:
+        title, reading = known[each.row.source_id]
+        heading_text, _ = texts.get(each.row.id, (b"", 0))
+        passages[each.row.id] = Passage(
+            each.quote.decode(errors="replace"),
+            reading.language if reading else None,
+            reading.decimal_sign if reading else None,
+            title,
+            heading_text.decode(errors="replace"),
+        )
+    return [replace(each, passage=passages.get(each.row.id)) for each in evidence]
+
+
+def _parse_reading(value: Any) -> PageReading | None:
+    """None if it was changed outside Vigil, which the seal of the page shows."""
+    try:
+        return PageReading.from_json({**value, "sentences": []})
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+async def load_spans(
+    session: AsyncSession, spans: Sequence[tuple[UUID | None, Span]]
+) -> list[tuple[bytes, int]]:
+    """The bytes of spans of pages, and the length of each page; empty and 0 where there is no page."""
+    if not spans:
+        return []
+    rows = await session.execute(
+        _SPANS_SQL,
+        {
+            "sources": [source_id for source_id, _ in spans],
+            "first": [span.start_byte for _, span in spans],
+            "end": [span.end_byte for _, span in spans],
+        },
+    )
+    return [(bytes(words or b""), text_bytes or 0) for words, text_bytes in rows]
+
+
+async def load_names(
+    session: AsyncSession, scope: GraphScope, node_ids: Iterable[UUID]
+) -> dict[UUID, list[str]]:
+    """The names by which pages may call each node: those it has, and those of nodes that were merged with it."""
+    names: defaultdict[UUID, list[str]] = defaultdict(list)
+    agent_id = scope.owned_agent_id()
+    merged_name = GraphMerge.merged_node["name"].astext
+    for batch in _batches(node_ids):
+        for statement in (
+            select(GraphNode.id, GraphNode.name).where(
+                GraphNode.agent_id == agent_id, GraphNode.id.in_(batch)
+            ),
+            select(GraphName.node_id, GraphName.name).where(
+                GraphName.agent_id == agent_id, GraphName.node_id.in_(batch)
+            ),
+            select(GraphMerge.kept_id, merged_name).where(
+                GraphMerge.agent_id == agent_id, GraphMerge.kept_id.in_(batch)
+            ),
+        ):
+            for node_id, name in await session.execute(statement):
+                names[node_id].append(name)
+    return names
 
 
 async def load_node_types(

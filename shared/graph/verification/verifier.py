@@ -24,6 +24,7 @@ from shared.graph.retraction import doubts
 from shared.graph.scope import GraphScope
 from shared.graph.verification import checks, loader
 from shared.graph.verification.checks import (
+    CheckedClaims,
     Faults,
     Link,
     QuotedEvidence,
@@ -74,12 +75,7 @@ async def check_page(
     await _load_evidence(session, scope, page)
     await _check(session, scope, page)
     return VerificationPage(
-        checked=CheckedCounts(
-            sources=len(page.sources),
-            evidence=sum(map(len, page.evidence.values())),
-            nodes=len(page.nodes),
-            edges=len(page.edges),
-        ),
+        checked=page.counts,
         breaks=page.faults,
         doubts=[
             ElementDoubt(**doubt.model_dump(), link=link_of(row.type), id=row.id, name=row.name)
@@ -127,9 +123,24 @@ class CheckedRows:
     evidence: dict[UUID, list[QuotedEvidence]] = field(default_factory=dict)
     """By node or edge id."""
     sources: dict[UUID, StoredSource] = field(default_factory=dict)
+    names: Mapping[UUID, Sequence[str]] = field(default_factory=dict)
+    """The names by which pages may call each node, and each end of an edge."""
+    claims: CheckedClaims = field(default_factory=CheckedClaims)
     faults: list[ElementFault] = field(default_factory=list)
     doubts: Mapping[UUID, list[DoubtResponse]] = field(default_factory=dict)
     """By conclusion."""
+
+    @property
+    def counts(self) -> CheckedCounts:
+        return CheckedCounts(
+            sources=len(self.sources),
+            evidence=sum(map(len, self.evidence.values())),
+            nodes=len(self.nodes),
+            edges=len(self.edges),
+            claims_supported=self.claims.supported,
+            claims_unverified=self.claims.unverified,
+            claims_unchecked=self.claims.unchecked,
+        )
 
     @property
     def conclusions(self) -> list[NodeRow]:
@@ -196,6 +207,8 @@ async def _check(session: AsyncSession, scope: GraphScope, rows: CheckedRows) ->
     ends = {end for edge in rows.edges.values() for end in (edge.source_id, edge.target_id)}
     types = {row.id: row.type for row in rows.nodes.values()}
     types |= await loader.load_node_types(session, scope, ends - types.keys())
+    facts = [row.id for row in rows.nodes.values() if rows.evidence.get(row.id)]
+    rows.names = await loader.load_names(session, scope, {*facts, *ends})
     rows.faults += _faults(scope.agent_id, rows, existing, types)
     if conclusions:
         rows.doubts = await doubts.list_doubts(session, [row.id for row in conclusions])
@@ -214,6 +227,12 @@ def _faults(
         for quoted in quotes:
             faults = checks.check_evidence(agent_id, quoted)
             yield from _faults_of(quoted.row.id, Link.EVIDENCE, f"of {name}", faults)
+        about = [element_id] if node else _ends_of(rows.edges[element_id])
+        names = [rows.names.get(node_id, ["?"]) for node_id in about]
+        for evidence_id, fault in checks.check_grounding(
+            names, quotes, rows.claims, is_edge=node is None
+        ):
+            yield from _faults_of(evidence_id, Link.EVIDENCE, f"of {name}", iter([fault]))
     for node in rows.nodes.values():
         faults = checks.check_node(agent_id, node, rows.evidence.get(node.id, ()))
         yield from _faults_of(node.id, link_of(node.type), node.name, faults)
@@ -224,6 +243,10 @@ def _faults(
         ends = {end: types[end] for end in (edge.source_id, edge.target_id) if end in types}
         faults = checks.check_edge(agent_id, edge, rows.evidence.get(edge.id, ()), ends)
         yield from _faults_of(edge.id, Link.EDGE, edge.type, faults)
+
+
+def _ends_of(edge: EdgeRow) -> list[UUID]:
+    return [edge.source_id, edge.target_id]
 
 
 def _faults_of(row_id: UUID, link: Link, name: str, faults: Faults) -> Iterator[ElementFault]:
@@ -272,6 +295,7 @@ class _ReportBuilder:
             id=root,
             agent_id=agent_id,
             holds=root not in self._unproven,
+            checked=chain.counts,
             conclusions=[self._conclusion_link(row) for row in chain.conclusions],
             elements=[self._element_link(row) for row in elements],
             evidence=[

@@ -64,11 +64,26 @@ async def test_verify_prints_the_chain_as_a_tree_down_to_the_page(
     index = lines.index("✓ capital: “Its capital is Accra.”")
     page = "✓ About https://a.example/ghana, https://a.example/ghana, fetched 2026-03-01"
     assert lines[index + 1] == page
-    assert lines[-1].startswith("✓ everything is intact. 3 pages, 7 quotes, 5 nodes, 2 edges")
+    verdict = (
+        "✓ nothing was changed, and each quote is in its page. 3 pages, 7 quotes, 5 nodes, 2 edges"
+    )
+    assert lines[-1].startswith(verdict)
+    assert lines[-2] == (
+        "no claims follow from the quotes by rules, 0 are left to a reader, 9 are quoted and were not checked by rules."
+        " Reasoning is not checked."
+    )
     full_check = await vigil(api, "verify", "--all", "--json")
     (agent,) = json.loads(full_check.stdout)
     assert (full_check.exit_code, agent["holds"], agent["breaks"]) == (0, True, [])
-    assert agent["checked"] == {"sources": 5, "evidence": 7, "nodes": 5, "edges": 2}
+    assert agent["checked"] == {
+        "sources": 5,
+        "evidence": 7,
+        "nodes": 5,
+        "edges": 2,
+        "claims_supported": 0,
+        "claims_unverified": 0,
+        "claims_unchecked": 9,
+    }
 
 
 async def test_faults_are_printed_and_control_sequences_are_escaped(
@@ -102,7 +117,7 @@ async def test_doubts_are_printed_and_are_not_faults(
     (doubt_line,) = {line for line in lines if line.startswith("in doubt since ")}
     assert doubt_line.endswith(f": {page} was retracted ({reason})")
     assert lines.index(doubt_line) == 1
-    assert lines[-2].startswith("✓ everything is intact.")
+    assert lines[-2].startswith("✓ nothing was changed, and each quote is in its page.")
     assert lines[-1] == doubt_line
     report = json.loads((await vigil(api, "verify", evidence_graph.nodes["Wait"], "--json")).stdout)
     assert report["holds"]

@@ -6,6 +6,7 @@ from uuid import UUID, uuid4
 
 from services.api.web.presenters.provenance import LARGE_LINKS, MAX_QUOTES, Branch, build_chain
 from shared.schemas.provenance import (
+    CheckedCounts,
     ConclusionLink,
     ElementLink,
     EvidenceLink,
@@ -88,6 +89,9 @@ def verification(
         id=conclusions[0].id,
         agent_id=uuid4(),
         holds=True,
+        checked=CheckedCounts(
+            sources=1, evidence=len(evidence), nodes=len(conclusions) + len(elements)
+        ),
         conclusions=conclusions,
         elements=elements,
         evidence=evidence,

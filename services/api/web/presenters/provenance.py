@@ -67,17 +67,11 @@ class Chain:
 
 def build_chain(verification: VerificationResponse, hashes: Mapping[UUID, HashesResponse]) -> Chain:
     links = list_links(verification)
-    edges = sum(element.link == "edge" for element in verification.elements)
     return Chain(
         root=_Tree(verification, hashes, is_large=len(links) > LARGE_LINKS).root(),
         holds=verification.holds,
         breaks=sum(len(link.breaks) for link in links),
-        checked=CheckedCounts(
-            sources=len(verification.sources),
-            evidence=len(verification.evidence),
-            nodes=len(verification.conclusions) + len(verification.elements) - edges,
-            edges=edges,
-        ),
+        checked=verification.checked,
         is_small=len(links) <= SMALL_LINKS,
         citations=[
             *map(_conclusion_citations, verification.conclusions),

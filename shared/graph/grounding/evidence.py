@@ -1,0 +1,100 @@
+"""Decides about a node or edge with all its quotes. Pure.
+
+A value is taken from one quote if one bears it out, else from all quotes that claim it together. What a quote is about must
+be named in it, in another quote of the same page, or in the title or heading above it. More quotes never make a claim worse.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from shared.graph.grounding.check import ClaimCheck, Claimed, Finding, Passage, Verdict
+
+RULES: Final = 1
+"""Version of the rules of this package. Evidence is stored with the version that accepted it."""
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """A quote, and the values that it is said to bear out."""
+
+    passage: Passage
+    page: Hashable
+    """Equal for quotes of one page."""
+    claims: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class QuoteFinding:
+    """What the rules say of one quote."""
+
+    element: Finding
+    """Whether it is about the element."""
+    claims: Mapping[str, Finding]
+    """By property, for the quotes that claim it together."""
+    unborne: frozenset[str] = frozenset()
+    """Properties that other quotes bear out better than this one."""
+
+
+def check_quotes(
+    ends: Sequence[Sequence[str]], quotes: Sequence[Quoted], *, is_edge: bool
+) -> list[QuoteFinding]:
+    """A finding for each of `quotes`, which are all of the element. For `ends` see `Claimed`."""
+    return _ElementCheck(ends, quotes, is_edge).findings()
+
+
+class _ElementCheck:
+    def __init__(
+        self, ends: Sequence[Sequence[str]], quotes: Sequence[Quoted], is_edge: bool
+    ) -> None:
+        self._ends = ends
+        self._quotes = quotes
+        self._is_edge = is_edge
+        self._checks = [self._check(quote, [quote.passage]) for quote in quotes]
+
+    def findings(self) -> list[QuoteFinding]:
+        return [
+            QuoteFinding(self._element(quote, check), *self._claims(quote, check))
+            for quote, check in zip(self._quotes, self._checks, strict=True)
+        ]
+
+    def _check(self, quote: Quoted, passages: Sequence[Passage]) -> ClaimCheck:
+        return ClaimCheck(Claimed(self._ends, quote.claims, self._is_edge), passages)
+
+    def _element(self, quote: Quoted, check: ClaimCheck) -> Finding:
+        finding = check.ends()
+        if finding.verdict is not Verdict.REFUSED or len(self._quotes) == 1:
+            return finding
+        of_page = [other.passage for other in self._quotes if other.page == quote.page]
+        return min(finding, self._check(quote, of_page).ends(), key=_verdict)
+
+    def _claims(
+        self, quote: Quoted, check: ClaimCheck
+    ) -> tuple[Mapping[str, Finding], frozenset[str]]:
+        findings = {}
+        unborne = set()
+        for name, value in quote.claims.items():
+            findings[name] = own = check.value(name, value)
+            if own.verdict is Verdict.SUPPORTED:
+                continue
+            others = [
+                (other, other_check)
+                for other, other_check in zip(self._quotes, self._checks, strict=True)
+                if other is not quote and name in other.claims and other.claims[name] == value
+            ]
+            if not others:
+                continue
+            best = min((each.value(name, value) for _, each in others), key=_verdict)
+            if best.verdict < own.verdict:
+                findings[name] = best
+                unborne.add(name)
+                continue
+            if own.verdict is not Verdict.REFUSED:
+                continue
+            together = [quote.passage, *(other.passage for other, _ in others)]
+            findings[name] = min(own, self._check(quote, together).value(name, value), key=_verdict)
+        return findings, frozenset(unborne)
+
+
+def _verdict(finding: Finding) -> Verdict:
+    return finding.verdict

@@ -1,0 +1,125 @@
+"""What code reads in a page when it is stored: its language, headings and sentences. Pure.
+
+Offsets are in bytes of the text in UTF-8, in pairs of start and end. They are stored with the page, so that nothing
+depends on later versions of this module.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from shared.graph.grounding.language import find_decimal_sign, find_language
+from shared.graph.provenance.quotes import Span
+from shared.tools import Json
+
+VERSION: Final = 1
+"""Of the rules of this module."""
+_CACHED_PAGES: Final = 32
+_MAX_HEADING_CHARS: Final = 100
+_MAX_HEADING_WORDS: Final = 12
+_LINE: Final = re.compile(r"[^\n]+")
+_SENTENCE_END: Final = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s)")
+_NO_END: Final = re.compile(
+    # An initial, a number or an abbreviation before the dot: "J. Smith", "am 3. Mai", "Nr. 5", "ca. 5".
+    r"(?:(?<!\w)(?:\w|\d\d?|[Nn]r|[Nn]o|[Aa]rt|[Aa]bs|ca|bzw|usw|[Dd]r|[Pp]rof|[Mm]rs?|[Ss]t|[Ss]ra?|[Mm]me|[Ii]ng|[Ss]ig|vs|etc"
+    r"|approx|est|[Ff]ig|[Pp]p?|[Pp]ág|[Pp]ag|[Vv]ol|[Cc]h|[Ii]nc|[Cc]orp|[Ll]td|[Cc]o|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Okt"
+    r"|Nov|Dec|Dez|janv|févr|avr|juil|déc|ene|abr|ago|dic|gen|mag|giu|lug|set|ott)|\.\w)\.$"
+)
+_FIGURE: Final = re.compile(r":\s+\d")
+"""As in "Airports: 48", which is no heading."""
+_BULLET: Final = re.compile(r"(?:[-*•–]|\d{1,3}[.)])\s+")
+
+
+@dataclass(frozen=True)
+class PageReading:
+    language: str | None
+    decimal_sign: str | None
+    """See `grounding.language.find_decimal_sign`."""
+    headings: tuple[Span, ...]
+    sentences: tuple[Span, ...]
+
+    def heading_above(self, start_byte: int) -> Span | None:
+        """The nearest heading that ends before `start_byte`."""
+        index = bisect_right([span.end_byte for span in self.headings], start_byte)
+        return self.headings[index - 1] if index else None
+
+    def as_json(self) -> Json:
+        return {
+            "version": VERSION,
+            "language": self.language,
+            "decimal_sign": self.decimal_sign,
+            "headings": _flat(self.headings),
+            "sentences": _flat(self.sentences),
+        }
+
+    @classmethod
+    def from_json(cls, value: Json) -> "PageReading":
+        """From `as_json`."""
+        return cls(
+            value["language"],
+            value["decimal_sign"],
+            _spans(value["headings"]),
+            _spans(value["sentences"]),
+        )
+
+
+@lru_cache(maxsize=_CACHED_PAGES)
+def read_page(text: str) -> PageReading:
+    language = find_language(text)
+    headings: list[Span] = []
+    sentences: list[Span] = []
+    offset, place = 0, 0
+    for line in _LINE.finditer(text):
+        line_sentences = list(_sentences(line[0]))
+        for start, end in line_sentences:
+            start_byte = offset + len(text[place : line.start() + start].encode())
+            end_byte = start_byte + len(line[0][start:end].encode())
+            span = Span(start_byte, end_byte)
+            offset, place = end_byte, line.start() + end
+            sentences.append(span)
+        if len(line_sentences) == 1 and _is_heading(line[0]):
+            headings.append(sentences[-1])
+    return PageReading(
+        language, find_decimal_sign(text, language), tuple(headings), tuple(sentences)
+    )
+
+
+def _sentences(line: str) -> Iterator[tuple[int, int]]:
+    """The sentences of a line, without the white space around them, and without the signs of a heading or list."""
+    start = len(line) - len(line.lstrip(" \t#"))
+    if bullet := _BULLET.match(line, start):
+        start = bullet.end()
+    for match in _SENTENCE_END.finditer(line, start):
+        following = line[match.end() :].lstrip()
+        is_end = not following or not following[0].islower()
+        if is_end and not _NO_END.search(line[start : match.end()]):
+            yield start, match.end()
+            start = match.end() + len(line[match.end() :]) - len(following)
+    end = len(line.rstrip())
+    if start < end:
+        yield start, end
+
+
+def _is_heading(line: str) -> bool:
+    """Whether a line is a heading in Markdown, or short and without the end of a sentence."""
+    text = line.strip()
+    if text.startswith("#"):
+        return True
+    return (
+        len(text) <= _MAX_HEADING_CHARS
+        and len(text.split()) <= _MAX_HEADING_WORDS
+        and (text[-1] not in ".!?:;,…" or bool(_NO_END.search(text)))
+        and text[0].isupper()
+        and not _FIGURE.search(text)
+    )
+
+
+def _flat(spans: tuple[Span, ...]) -> list[int]:
+    return [byte for span in spans for byte in (span.start_byte, span.end_byte)]
+
+
+def _spans(flat: list[int]) -> tuple[Span, ...]:
+    return tuple(Span(start, end) for start, end in zip(flat[::2], flat[1::2], strict=True))

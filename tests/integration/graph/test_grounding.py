@@ -1,0 +1,198 @@
+"""Facts follow from their quotes: refused at the write, and found by verification when put in by other means."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+
+from shared.database import ids
+from shared.database.tables import Evidence, GraphNode, Source
+from shared.graph import edges, nodes
+from shared.graph.grounding.evidence import RULES
+from shared.graph.provenance import integrity
+from shared.graph.provenance.evidence import EvidenceInput
+from shared.graph.provenance.quotes import Span
+from shared.graph.upsert import UpsertResult
+from shared.graph.verification.verifier import check_page
+from shared.schemas.provenance import CheckedCounts, ElementFault
+from shared.tools import Json, ToolRefusalError
+from tests.support.graph.agent_graph import AgentGraph
+
+URL = "https://press.example/atlantis"
+TEXT = """\
+Weather on the islands
+
+More rain is expected in Atlantis. Its 1,200 people were told on 3 May 2024.
+
+Lemuria
+
+The port handled 4.5 million tonnes.
+"""
+RAIN = "More rain is expected in Atlantis."
+PEOPLE = "Its 1,200 people were told on 3 May 2024."
+PORT = "The port handled 4.5 million tonnes."
+
+
+@pytest.fixture
+async def islands(agent_graph: AgentGraph) -> AgentGraph:
+    page: Json = {"url": URL, "title": "Weather", "content": TEXT}
+    await agent_graph.store_search_results({"results": [page]})
+    return agent_graph
+
+
+async def add(
+    graph: AgentGraph, name: str, properties: Json, *quotes: str | EvidenceInput
+) -> UpsertResult:
+    evidence = [
+        quote if isinstance(quote, EvidenceInput) else EvidenceInput(URL, quote) for quote in quotes
+    ]
+    async with graph.database.transaction() as session:
+        return await nodes.add_node(
+            session,
+            graph.scope,
+            graph.validators,
+            type_name="Country",
+            name=name,
+            properties={"summary": "rain", **properties},
+            evidence=evidence,
+        )
+
+
+async def claims_of(graph: AgentGraph, element: UpsertResult) -> dict[str, Any]:
+    """What each quote bears out."""
+    async with graph.database.transaction() as session:
+        rows = await session.execute(
+            select(Evidence.first_byte, Evidence.end_byte, Evidence.claims, Evidence.rules).where(
+                Evidence.node_id == element.id
+            )
+        )
+        found = rows.all()
+    assert {rules for *_, rules in found} == {RULES}
+    return {Span(first, end).extract(TEXT).decode(): claims for first, end, claims, _ in found}
+
+
+async def verified(graph: AgentGraph) -> tuple[CheckedCounts, list[ElementFault]]:
+    counts: dict[str, int] = {}
+    faults: list[ElementFault] = []
+    cursor: str | None = None
+    while True:
+        async with graph.database.snapshot() as session:
+            page = await check_page(session, graph.scope, cursor=cursor)
+        faults += page.breaks
+        for name, count in page.checked.model_dump().items():
+            counts[name] = counts.get(name, 0) + count
+        if (cursor := page.next) is None:
+            return CheckedCounts(**counts), faults
+
+
+async def test_a_number_that_no_quote_has_is_refused_and_nothing_is_written(
+    islands: AgentGraph,
+) -> None:
+    with pytest.raises(ToolRefusalError) as refusal:
+        await add(islands, "Atlantis", {"population": 999_000_000}, RAIN)
+    assert str(refusal.value).startswith(
+        "properties.population: 999000000 is not in the quote\nClaim only what the quotes say"
+    )
+    async with islands.database.transaction() as session:
+        assert (await session.scalars(select(GraphNode.id))).all() == []
+
+
+async def test_a_node_that_the_page_does_not_name_there_is_refused(islands: AgentGraph) -> None:
+    with pytest.raises(ToolRefusalError, match=r"evidence\[0\]\.quote: 'Lemuria' is named neither"):
+        await add(islands, "Lemuria", {"population": 1200}, PEOPLE)
+
+
+async def test_a_heading_or_another_quote_of_the_page_names_the_node(islands: AgentGraph) -> None:
+    await add(islands, "Lemuria", {}, PORT)
+    added = await add(islands, "Atlantis", {"population": 1200}, RAIN, PEOPLE)
+    assert await claims_of(islands, added) == {
+        RAIN: {"summary": "rain"},
+        PEOPLE: {"population": 1200},
+    }
+
+
+async def test_a_property_stays_with_the_quote_that_bears_it_out(islands: AgentGraph) -> None:
+    everything = EvidenceInput(URL, RAIN, ("population", "summary"))
+    added = await add(
+        islands,
+        "Atlantis",
+        {"population": 1200},
+        everything,
+        EvidenceInput(URL, PEOPLE, ("population",)),
+    )
+    assert await claims_of(islands, added) == {
+        RAIN: {"summary": "rain"},
+        PEOPLE: {"population": 1200},
+    }
+
+
+async def test_both_ends_of_an_edge_must_be_named(islands: AgentGraph) -> None:
+    atlantis = await add(islands, "Atlantis", {}, RAIN)
+    lemuria = await add(islands, "Lemuria", {}, PORT)
+    await islands.edge_type("borders")
+    async with islands.database.transaction() as session:
+        with pytest.raises(ToolRefusalError, match="'Lemuria' is named neither"):
+            await edges.add_edge(
+                session,
+                islands.scope,
+                islands.validators,
+                type_name="borders",
+                source_id=atlantis.id,
+                target_id=lemuria.id,
+                properties={},
+                evidence=[EvidenceInput(URL, RAIN)],
+            )
+
+
+async def test_verification_says_how_much_follows_by_rules(islands: AgentGraph) -> None:
+    await add(islands, "Atlantis", {"population": 1200}, RAIN, PEOPLE)
+    await add(islands, "Lemuria", {"summary": "a port with 4.5 million tonnes"}, PORT)
+    counts, faults = await verified(islands)
+    assert faults == []
+    claims = (counts.claims_supported, counts.claims_unverified, counts.claims_unchecked)
+    assert claims == (3, 0, 0)
+
+
+async def test_a_claim_that_is_put_in_by_sql_is_found(islands: AgentGraph) -> None:
+    """With a correct id and correct seals, so that the bytes prove it."""
+    added = await add(islands, "Atlantis", {}, RAIN)
+    agent_id, claims = islands.scope.agent_id, {"population": 999_000_000}
+    async with islands.database.transaction() as session:
+        [(source_id, row)] = (
+            await session.execute(select(Source.id, Evidence).join_from(Source, Evidence))
+        ).all()
+        columns: dict[str, Any] = {
+            "agent_id": agent_id,
+            "source_id": source_id,
+            "first_byte": row.first_byte,
+            "end_byte": row.end_byte,
+            "quote_sha256": row.quote_sha256,
+            "claims": claims,
+            "valid_from": None,
+            "valid_to": None,
+            "as_of": row.as_of,
+            "learned_at": row.learned_at,
+            "rules": RULES,
+        }
+        content = integrity.canonical_json([claims, None, None])
+        evidence_id = ids.evidence_id(added.id, source_id, row.first_byte, row.end_byte, content)
+        seal = integrity.evidence_seal(evidence_id=evidence_id, element_id=added.id, **columns)
+        session.add(Evidence(id=evidence_id, node_id=added.id, seal=seal, **columns))
+        properties = {"summary": "rain", **claims}
+        await session.execute(
+            update(GraphNode).values(
+                properties=properties,
+                seal=integrity.node_seal(
+                    node_id=added.id,
+                    agent_id=agent_id,
+                    type_name="Country",
+                    name="Atlantis",
+                    properties=properties,
+                    evidence=[row.id, evidence_id],
+                ),
+            )
+        )
+    _, faults = await verified(islands)
+    assert [(fault.id, fault.broken, fault.message) for fault in faults] == [
+        (evidence_id, "grounding", "its population: 999000000 is not in the quote")
+    ]
