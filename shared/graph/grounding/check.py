@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
 from enum import IntEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from shared.graph.grounding.dates import Date, find_dates, parse_date
@@ -133,7 +133,9 @@ def _read(passage: Passage) -> _Reading:
     )
 
 
+_DIGITS: Final = re.compile(r"\d{1,9}")
 _YEARS: Final = range(1000, 3000)
+_TWO_READINGS: Final = re.compile(r"\d[.,]\d")
 _CODE: Final = re.compile(r"(?<!\w)(?=\w*\d)(?=\w*[^\W\d_])[\w-]{2,}(?!\w)")
 _MAX_NAME_WORDS: Final = 5
 """A text of more words is a sentence, in which a capital letter may be no name."""
@@ -167,10 +169,23 @@ class ClaimCheck:
         self._dates = [each for reading in readings for each in reading.dates]
         self._words = frozenset(word for reading in readings for word in reading.words)
         self._names = [name for names in claimed.ends for name in names]
-        self._numbers = set(_numbers(claimed.properties))
-        self._years = {int(each) for each in self._numbers if _is_year(each)}
-        for text in _texts(claimed.properties):
-            self._years |= {date.year for date in find_dates(text, None) if date.year}
+
+    @cached_property
+    def _numbers(self) -> set[Decimal]:
+        """Claimed numbers, without sign."""
+        return set(_numbers(self._claimed.properties))
+
+    @cached_property
+    def _numbers_of_names(self) -> set[Decimal]:
+        return {Decimal(digits) for name in self._names for digits in _DIGITS.findall(name)}
+
+    @cached_property
+    def _years(self) -> set[int]:
+        """Claimed years."""
+        years = {int(each) for each in self._numbers if _is_year(each)}
+        for text in _texts(self._claimed.properties):
+            years |= {date.year for date in find_dates(text, None) if date.year}
+        return years
 
     @property
     def _is_negated(self) -> bool:
@@ -285,7 +300,7 @@ class ClaimCheck:
             for each in self._quantities
             if each.unit == matched[0].unit
             and not any(each.values == one.values for one in matched)
-            and not self._numbers & {abs(value) for value in each.values}
+            and not (self._numbers | self._numbers_of_names) & {abs(value) for value in each.values}
             and not self._is_year_of_date(each)
         ]
         if others:
@@ -311,10 +326,14 @@ class ClaimCheck:
     def _text(self, text: str) -> Finding:
         if (day := parse_date(text)) is not None:
             return self._date(day, text)
+        if text.count(" ") >= _MAX_NAME_WORDS and _stands_in(text, self._quotes):
+            return _SUPPORTED
         own_language = find_language(text)
         language = own_language or (self._readings[0].passage.language if self._readings else None)
         dates = find_dates(text, language)
-        signs = {reading.passage.decimal_sign for reading in self._readings} | {"."}
+        signs: set[str | None] = {"."}
+        if _TWO_READINGS.search(text):
+            signs |= {reading.passage.decimal_sign for reading in self._readings}
         quantities = [
             quantity
             for sign in sorted(signs, key=str)
