@@ -2,14 +2,19 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any
 
 from sandbox.model.request import Answer, ChatRequest, ToolCall
 from sandbox.search.passages import sentence_weights
 from sandbox.text.english import shorten
-from sandbox.text.sentences import parse_label, sentences
+from sandbox.text.sentences import (
+    numbered_sentences,
+    parse_label,
+    sentences,
+    without_numbers,
+)
 from sandbox.text.tokens import topic_stems
 
 OBJECTIVE = re.compile(r"^Objective:\s*(.+)$", re.MULTILINE)
@@ -61,6 +66,8 @@ class Page:
     text: str
     score: float
     is_complete: bool = False
+    numbers: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """The number of each sentence, by which the document cites it."""
 
 
 def collect_pages(request: ChatRequest) -> list[Page]:
@@ -74,7 +81,12 @@ def collect_pages(request: ChatRequest) -> list[Page]:
                 result_page = pages.get(url) or Page(
                     str(result.get("title") or url), url, "", "", 0.0
                 )
-                pages[url] = replace(result_page, text=text, is_complete=True)
+                pages[url] = replace(
+                    result_page,
+                    text=without_numbers(text),
+                    is_complete=True,
+                    numbers=numbered_sentences(text),
+                )
                 extracted.add(url)
     best = max((page.score for page in pages.values()), default=0.0)
     min_score = best * (MIN_SHARE_IF_CLEAR if best >= CLEAR_SCORE else MIN_SHARE_IF_UNCLEAR)
@@ -104,9 +116,10 @@ def _page(result: Mapping[str, Any]) -> Page:
         title=str(result.get("title") or url),
         url=url,
         published=str(result.get("published_date") or ""),
-        text=text,
+        text=without_numbers(text),
         score=float(result.get("score") or 0.0),
         is_complete=CUT_MARK not in text,
+        numbers=numbered_sentences(text),
     )
 
 
@@ -153,7 +166,10 @@ def _source_part(page: Page, query: Query, min_words: int, *, best: bool) -> str
     if page.published:
         head.append(f"Published: {page.published}")
     relevant = _relevant_sentences(page, usable, topic_stems(query.text))
-    return "\n".join([*head, "", *(f"- {sentence}" for sentence in relevant)])
+    numbers = dict.fromkeys(page.numbers.get(sentence, "") for sentence in relevant)
+    cited = " ".join(f"[{number}]" for number in numbers if number)
+    typed = [f"- {sentence}" for sentence in relevant if sentence not in page.numbers]
+    return "\n".join([*head, "", *([cited] if cited else []), *typed])
 
 
 def _is_relevant(texts: list[str], query: Query, min_words: int, *, best: bool) -> bool:

@@ -20,6 +20,25 @@ def sentences(text: str) -> list[str]:
     return [part for line in text.splitlines() for part in line_sentences(line)]
 
 
+NUMBER = re.compile(r"^\s*\[(\d+\.\d+)\]\s*")
+"""Before a numbered sentence of a page: `[2.3] sentence`."""
+
+
+def numbered_sentences(text: str) -> dict[str, str]:
+    """The number of each sentence of a text whose lines are numbered; lines without a number are left out."""
+    numbers: dict[str, str] = {}
+    for line in text.splitlines():
+        if match := NUMBER.match(line):
+            for sentence in line_sentences(line[match.end() :]):
+                numbers.setdefault(sentence, match[1])
+    return numbers
+
+
+def without_numbers(text: str) -> str:
+    """`text` without the numbers of its sentences."""
+    return "\n".join(NUMBER.sub("", line) for line in text.splitlines())
+
+
 def line_sentences(line: str) -> list[str]:
     """The sentences of one line, without its list or heading mark."""
     line = LIST_MARK.sub("", line).strip()

@@ -14,6 +14,12 @@ from shared.enums import Phase
 from shared.errors import PermanentError
 from shared.events.models import Query
 from shared.graph.provenance.claims import parse_published
+from shared.graph.provenance.numbered_pages import (
+    NumberedPage,
+    fill_in,
+    number_pages,
+    show_numbered,
+)
 from shared.graph.provenance.sources import page_storing
 from shared.graph.scope import GraphScope
 from shared.graph.validation import one_line
@@ -41,7 +47,7 @@ MAX_DOCUMENT_CHARS = 16_000
 
 
 def describe_sources(pages: Sequence[Json]) -> str:
-    """One line per URL, in order of appearance, with title and date if known."""
+    """One line per numbered page, with title and date if they are known of its URL."""
     titles: dict[str, str] = {}
     dates: dict[str, str] = {}
     for page in pages:
@@ -49,7 +55,10 @@ def describe_sources(pages: Sequence[Json]) -> str:
         titles[url] = titles.get(url) or one_line(str(page.get("title") or ""))
         date = parse_published(str(page.get("published_date") or ""))
         dates[url] = dates.get(url) or ("" if date is None else date.date().isoformat())
-    return "\n".join(_line(url, title, dates[url]) for url, title in titles.items())
+    return "\n".join(
+        f"{number}. {_line(page.url, titles[page.url], dates[page.url])}"
+        for number, page in enumerate(number_pages(pages), 1)
+    )
 
 
 def assemble_document(pages: Sequence[Json]) -> str:
@@ -111,7 +120,7 @@ def _text(page: Json) -> str:
 
 def _line(url: str, title: str, date: str) -> str:
     details = ", ".join(part for part in (title[:MAX_TITLE_CHARS], date) if part)
-    return f"- {one_line(url)}" + (f" ({details})" if details else "")
+    return one_line(url) + (f" ({details})" if details else "")
 
 
 MAX_OWN_SEARCHES: Final = 3
@@ -130,6 +139,8 @@ class Acquired:
     """Repairs of the model's calls and document by code."""
     sentences: Sequence[Sentence] = ()
     """Sentences of the pages that bear most on the query."""
+    pages: Sequence[NumberedPage] = ()
+    """The step's pages in the order of `sources`, whose sentences the document and evidence cite by number."""
 
 
 async def acquire(model: Model, search: SearchClient, query_context: QueryContext) -> Acquired:
@@ -152,7 +163,7 @@ async def acquire(model: Model, search: SearchClient, query_context: QueryContex
     store_results = partial(_page_storing, model.database, query_context.scope)
     loop = ToolLoop(
         run,
-        knowledge_acquisition(search, store_results),
+        knowledge_acquisition(search, store_results, show_numbered),
         guard=allow_named_pages,
         must_act=True,
         review=partial(_review_searches, query_context.query),
@@ -166,7 +177,10 @@ async def acquire(model: Model, search: SearchClient, query_context: QueryContex
     if not document.strip():
         raise PermanentError("empty_answer", "knowledge acquisition ended without a document")
     sentences = quotable_sentences(pages, query_context.query.objective)
-    return Acquired(document, describe_sources(pages), run.repair_count, sentences)
+    numbered = number_pages(pages)
+    return Acquired(
+        fill_in(document, numbered), describe_sources(pages), run.repair_count, sentences, numbered
+    )
 
 
 def _review_searches(query: Query, _: str, loop: ToolLoop) -> FollowUp | None:

@@ -45,7 +45,11 @@ class Research:
             # Evidence can only cite pages, so construction could write nothing.
             return StepResult(_result(0, 0, repairs=acquired.repairs))
         tools = graph_construction(
-            query_context.scope, self.validators, self.duplicate_threshold, self.embedding_search
+            query_context.scope,
+            self.validators,
+            self.duplicate_threshold,
+            self.embedding_search,
+            acquired.pages,
         )
         embeddings, written = await construct(self.model, query_context, acquired, tools)
         await embed_nodes(

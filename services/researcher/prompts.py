@@ -16,10 +16,10 @@ research only where many pages must be weighed. Prefer primary and recent source
 figure matters.
 
 Then answer with a Markdown document and nothing else: for each source a heading with its title, a line `Source: URL`, \
-a line `Published: date` where it is known, and below the facts that bear on the objective, figures with unit and date. \
-The URL is exactly that of the page as it was found. Give each fact in the source's own sentences, word for word and \
-uncut: what is written down from your document is looked up there, and refused where it does not stand so. Say what you \
-looked for and did not find. Add nothing from memory.
+a line `Published: date` where it is known, and below the numbers of its sentences that bear on the objective, as [2.4] \
+or [2.4-6], in a line of their own. The URL is exactly that of the page as it was found. Do not type the sentences again: \
+their words are filled in. Cite the sentence that names what a figure is about, too. Say what you looked for and did \
+not find. Add nothing from memory.
 {_DATA_ONLY}"""
 
 _CONSTRUCT = f"""\
@@ -31,11 +31,11 @@ adds to its properties.
 A node is one thing that can be named: an organisation, a place, a product, an event, a measure. Give each the \
 property `summary` (one sentence), and figures as properties of their own. An edge says how two nodes relate, and only \
 what the document says.
-Each node and each edge carries its `evidence`: the address of a page, one of the sources above, and the sentence of \
-that page that says it, word for word as the document gives it. Where properties rest on different sentences, give an \
-entry for each and name the properties it bears out. Say with `validFrom` and `validTo` for which time it holds, where \
-the page says: a value that is true later supersedes an earlier one, and neither is lost. A quote that does not stand \
-in the page is refused: mend it as the answer says, or leave the fact out.
+Each node and each edge carries its `evidence`: the number of a page and the numbers of its sentences that say it; \
+[2.3] is sentence 3 of page 2. Claim numbers, dates, units and names as these sentences give them: what they do not \
+have is refused, as is a node or an end of an edge that neither they nor the page's title name. Mend a refused call as \
+the answer says, or leave the fact out. Say with `validFrom` and `validTo` for which time it holds, where the page says: \
+a value that is true later supersedes an earlier one, and neither is lost.
 Write nothing that the document does not say. Make many calls in one answer where they do not depend on each other. \
 When all is written, answer with one sentence that says what was added.
 {_DATA_ONLY}"""

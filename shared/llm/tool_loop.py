@@ -5,6 +5,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from itertools import takewhile
 from typing import Any, Final, Protocol, TypeGuard
 from uuid import UUID
 
@@ -396,7 +397,21 @@ class ToolLoop:
     def _reply(self, use: _ToolUse) -> Message:
         """The message with the result of a call. The result of a paid call is sent once."""
         is_known = _name_and_arguments(use) in self._paid_for
-        return reply(use.call, _SAME_RESULT if is_known else self._results[use.key])
+        if is_known:
+            return reply(use.call, _SAME_RESULT)
+        result = self._results[use.key]
+        if isinstance(use.tool, PaidTool) and use.tool.show is not None and "error" not in result:
+            result = use.tool.show(result, self._paid_results_before(use.key))
+        return reply(use.call, result)
+
+    def _paid_results_before(self, key: str) -> list[Json]:
+        """The results of paid tools before that call, in call order, without refusals."""
+        return [
+            self._results[earlier]
+            for earlier in takewhile(lambda each: each != key, self._reached)
+            if isinstance(self._tools.get(self._names[earlier]), PaidTool)
+            and "error" not in self._results[earlier]
+        ]
 
     def _parse_uses(
         self, answer_id: UUID, raw_answer: ChatAnswer, answer: ChatAnswer

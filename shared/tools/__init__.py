@@ -22,6 +22,10 @@ INTERPRETATIONS_KEY: Final = "understood"
 """Key in a tool's result: how it interpreted ambiguous arguments, one sentence each."""
 Store = Callable[[Json], Awaitable[Sequence[BoundQuery[None]]]]
 """Returns the queries that store parts of an answer."""
+Show = Callable[[Json, Sequence[Json]], Json]
+"""Returns what the model is shown of a result; the other argument has the results of paid tools before it, in call order,
+without refusals. Pure, so that a resumed run shows the same.
+"""
 
 
 class Arguments(BaseModel):
@@ -80,6 +84,8 @@ class PaidTool(Generic[A]):
     """The key of its price in the price list. If it is not listed, the fallback price applies."""
     store: Store | None = None
     """Its queries run in the transaction that records the answer. It may be called more than once."""
+    show: Show | None = None
+    """How the model sees a result; the result itself is recorded."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, field_validator
 
-from shared.tools import Arguments, Json, OrderedTool, PaidTool, Store, Tool
+from shared.tools import Arguments, Json, OrderedTool, PaidTool, Show, Store, Tool
 from shared.web_search.client import SearchClient
 
 
@@ -98,8 +98,15 @@ _NO_PAGE: Final = (
 )
 
 
-def knowledge_acquisition(client: SearchClient, store: Store | None = None) -> list[Tool]:
-    """Returns the tools of knowledge acquisition, none of which can write. `store` stores the pages of an answer."""
+def knowledge_acquisition(
+    client: SearchClient,
+    store: Store | None = None,
+    show: Show | None = None,
+) -> list[Tool]:
+    """Returns the tools of knowledge acquisition, none of which can write.
+
+    `store` stores the pages of an answer, `show` is how the model sees them.
+    """
 
     async def search(arguments: TavilySearch) -> Json:
         response = await client.search(
@@ -119,19 +126,21 @@ def knowledge_acquisition(client: SearchClient, store: Store | None = None) -> l
     return [
         PaidTool(
             "tavilySearch",
-            "Searches the web. Gives titles, addresses and passages, which can be quoted.",
+            "Searches the web. Gives titles, addresses and passages, whose sentences are numbered.",
             TavilySearch,
             search,
             "search",
             store,
+            show,
         ),
         PaidTool(
             "tavilyExtract",
-            "Reads whole pages, which can be quoted.",
+            "Reads whole pages, whose sentences are numbered.",
             TavilyExtract,
             extract,
             "extract",
             store,
+            show,
         ),
         OrderedTool(
             "tavilyResearch",

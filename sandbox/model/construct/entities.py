@@ -1,12 +1,19 @@
 """The sources of a document, and the names in them that may become nodes."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from sandbox.text.english import singular
 from sandbox.text.names import NameFinder, find_whole_name
-from sandbox.text.sentences import LabelLine, list_items, parse_label, sentences
+from sandbox.text.sentences import (
+    LabelLine,
+    list_items,
+    numbered_sentences,
+    parse_label,
+    sentences,
+    without_numbers,
+)
 from sandbox.text.tokens import fold, word_set
 
 HEADING = re.compile(r"^#{1,6}\s+(.*\S)\s*$", re.MULTILINE)
@@ -29,6 +36,8 @@ class Source:
     url: str
     published: str
     sentences: tuple[str, ...]
+    numbers: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """The number of each sentence, by which evidence cites it."""
 
     @property
     def stated_subject(self) -> str:
@@ -60,7 +69,8 @@ def _parts(document: str) -> list[tuple[str, str]]:
 def _source(title: str, body: str) -> Source:
     address = SOURCE.search(body) or ADDRESS.search(body)
     published = PUBLISHED.search(body)
-    text = PUBLISHED.sub("", SOURCE.sub("", body))
+    numbered = PUBLISHED.sub("", SOURCE.sub("", body))
+    text = without_numbers(numbered)
     sentences_to_keep = tuple(
         sentence for sentence in sentences(text) if not _is_empty_sentence(sentence)
     )
@@ -69,6 +79,7 @@ def _source(title: str, body: str) -> Source:
         address.group(address.lastindex or 0) if address else "",
         published.group(1).strip() if published else "",
         sentences_to_keep,
+        numbered_sentences(numbered),
     )
 
 

@@ -1,5 +1,6 @@
 """The properties of a planned node, and the evidence for each of them."""
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -143,18 +144,22 @@ MAX_QUOTE_CHARS = 1_000
 
 
 def mention_evidence(mention: Mention) -> dict[str, Any]:
-    """The evidence of a mention."""
+    """The evidence of a mention: the number of its sentence, or its words if it has none."""
+    if number := mention.source.numbers.get(mention.sentence):
+        page, sentence = number.split(".")
+        return {"page": int(page), "sentences": [int(sentence)]}
     return {"sourceUrl": mention.source.url, "quote": mention.sentence[:MAX_QUOTE_CHARS].strip()}
 
 
 def property_evidence(values: Mapping[str, PropertyValue]) -> list[dict[str, Any]]:
-    """The evidence of properties: one entry per sentence, with the names of its properties."""
-    entries: dict[tuple[str, str], dict[str, Any]] = {}
+    """The evidence of properties: one entry per sentence, with the names of its properties if there are several."""
+    entries: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
         entry = mention_evidence(value.mention)
-        entries.setdefault((entry["sourceUrl"], entry["quote"]), entry | {"properties": []})[
-            "properties"
-        ].append(name)
+        named = entries.setdefault(json.dumps(entry), entry | {"properties": []})
+        named["properties"].append(name)
+    if len(entries) == 1:
+        return [mention_evidence(value.mention) for value in list(values.values())[:1]]
     return list(entries.values())
 
 

@@ -204,7 +204,7 @@ class ClaimCheck:
             around.append(names[0])
         if self._claimed.is_edge:
             return _unverified("rules do not read how two things are connected")
-        if around and (others := self._other_names()):
+        if around and (others := self.other_names()):
             return _unverified(f"the quote names {_join(others)}, and {around[0]!r} only the page")
         if self._is_negated:
             return _unverified("the quote has a negation")
@@ -445,7 +445,7 @@ class ClaimCheck:
             else:
                 yield _unverified(f"{name.text!r} is not in the quote, and may be a name")
         if names and is_short:
-            if others := self._other_names():
+            if others := self.other_names():
                 yield _unverified(f"the quote has other names: {_join(others)}")
             mentions = (
                 mention
@@ -467,7 +467,7 @@ class ClaimCheck:
     def _is_own(self, name: str) -> bool:
         return any(_is_mentioned(name, [own]) or _is_mentioned(own, [name]) for own in self._names)
 
-    def _other_names(self) -> list[str]:
+    def other_names(self) -> list[str]:
         """Proper names in the quotes that are none of the element's, and no value of its properties."""
         known = {word for name in self._names for word in name_words(name)}
         known |= {

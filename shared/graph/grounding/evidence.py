@@ -66,7 +66,13 @@ class _ElementCheck:
         if finding.verdict is not Verdict.REFUSED or len(self._quotes) == 1:
             return finding
         of_page = [other.passage for other in self._quotes if other.page == quote.page]
-        return min(finding, self._check(quote, of_page).ends(), key=_verdict)
+        together = self._check(quote, of_page)
+        if together.ends().verdict is Verdict.REFUSED:
+            return finding
+        # "Its revenue rose", below a quote that names several, can be about any of them.
+        if together.other_names():
+            return Finding(Verdict.UNVERIFIED, "only another quote names it, beside others")
+        return together.ends()
 
     def _claims(
         self, quote: Quoted, check: ClaimCheck

@@ -19,6 +19,8 @@ from shared.graph.validation import refuse_unstorable
 from shared.tools import Json, ToolRefusalError
 
 MAX_EVIDENCE: Final = 10
+"""Entries, each of which can name several sentences."""
+MAX_QUOTES: Final = 20
 MIN_QUOTE_CHARS, MAX_QUOTE_CHARS = 8, 1_000
 _MAX_URLS_LISTED: Final = 10
 _MAX_URL_CHARS: Final = 300
@@ -41,6 +43,10 @@ class EvidenceInput:
     valid_from: datetime | None = None
     valid_to: datetime | None = None
     """The first moment at which it is no longer true."""
+    start_byte: int | None = None
+    """Where the quote begins in its page, if it is a numbered sentence."""
+    place: str = ""
+    """The argument that it is from, for messages; by default its place among the others."""
 
     def without(self, names: Container[str]) -> "EvidenceInput":
         """The same quote for the other properties alone. One that named no others supports the element's existence."""
@@ -56,6 +62,7 @@ class VerifiedQuote:
     """A quote with its position in a page; `claims` are the values it supports, by property."""
 
     page: Page
+    place: str
     span: Span
     passage: Passage
     quote_sha256: bytes
@@ -96,7 +103,7 @@ async def verify_quotes(
     pages = await sources.find_pages(session, scope, [entry.source_url for entry in evidence])
     quotes = []
     for index, (entry, values) in enumerate(zip(evidence, claims, strict=True)):
-        where, versions = f"evidence[{index}]", pages.get(entry.source_url, [])
+        where, versions = entry.place or f"evidence[{index}]", pages.get(entry.source_url, [])
         if not versions:
             raise await _unknown_page_error(session, scope, entry.source_url, where)
         quotes.append(await _verify_quote(session, entry, values, versions, where))
@@ -155,10 +162,11 @@ async def _verify_quote(
     texts = []
     for page in active:
         text = await sources.load_text(session, page)
-        if (span := find_quote(text, entry.quote)) is not None:
+        if (span := _find(text, entry)) is not None:
             words = span.extract(text)
             return VerifiedQuote(
                 page,
+                where,
                 span,
                 _passage(page, text, span, words.decode()),
                 integrity.sha256(words),
@@ -177,6 +185,15 @@ async def _verify_quote(
         f"{where}.quote: it is not in {entry.source_url[:_MAX_URL_CHARS]}. {hint}: without leaving out, "
         "adding or translating anything; or leave out what the page does not say."
     )
+
+
+def _find(text: str, entry: EvidenceInput) -> Span | None:
+    if entry.start_byte is not None:
+        quote = entry.quote.encode()
+        span = Span(entry.start_byte, entry.start_byte + len(quote))
+        if span.extract(text) == quote:
+            return span
+    return find_quote(text, entry.quote)
 
 
 def _passage(page: Page, text: str, span: Span, words: str) -> Passage:
@@ -205,9 +222,9 @@ def ground_quotes(
         is_edge=is_edge,
     )
     refusals: dict[str, None] = {}
-    for index, finding in enumerate(findings):
+    for quote, finding in zip(quotes, findings, strict=True):
         if finding.element.verdict is Verdict.REFUSED:
-            refusals[f"evidence[{index}].quote: {finding.element.reason}"] = None
+            refusals[f"{quote.place}: {finding.element.reason}"] = None
         for name, claim in finding.claims.items():
             if claim.verdict is Verdict.REFUSED:
                 refusals[f"properties.{name}: {claim.reason}"] = None
@@ -229,15 +246,16 @@ def ground_quotes(
 
 
 def _refuse_invalid(evidence: Sequence[EvidenceInput]) -> None:
-    if not 1 <= len(evidence) <= MAX_EVIDENCE:
+    if not 1 <= len(evidence) <= MAX_QUOTES:
         raise ToolRefusalError(
-            f"evidence: {len(evidence)} entries; give 1 to {MAX_EVIDENCE}, each with the sourceUrl and a quote of a page."
+            f"evidence: {len(evidence)} sentences; give 1 to {MAX_QUOTES}, the ones that say it."
         )
     for index, entry in enumerate(evidence):
-        where = f"evidence[{index}]"
+        where = entry.place or f"evidence[{index}]"
         refuse_unstorable([entry.source_url, entry.quote], where)
         length = len(entry.quote.strip())
-        if not MIN_QUOTE_CHARS <= length <= MAX_QUOTE_CHARS:
+        is_typed = entry.start_byte is None
+        if is_typed and not MIN_QUOTE_CHARS <= length <= MAX_QUOTE_CHARS:
             raise ToolRefusalError(
                 f"{where}.quote: {length} characters; quote {MIN_QUOTE_CHARS} to {MAX_QUOTE_CHARS}, best the sentence "
                 "that says it."

@@ -1,10 +1,12 @@
 """The graph tools that each phase offers to its model, and no others."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
+from shared.graph.provenance.numbered_pages import NumberedPage
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import GraphScope
 from shared.graph.tools.batch import ConclusionBatch, FactBatch
@@ -49,18 +51,22 @@ def graph_construction(
     validators: Validators | None = None,
     duplicate_threshold: float = DUPLICATE_THRESHOLD,
     embedding_search: EmbeddingSearch | None = None,
+    pages: Sequence[NumberedPage] = (),
 ) -> GraphTools:
-    """Tools that write facts: types, nodes and edges. Pass the process's `validators`, so that schemas compile once."""
+    """Tools that write facts: types, nodes and edges. Pass the process's `validators`, so that schemas compile once.
+
+    Evidence can cite sentences of `pages` by number.
+    """
     validators = validators or Validators()
-    batch = FactBatch(scope, duplicate_threshold)
+    batch = FactBatch(scope, duplicate_threshold, tuple(pages))
     return [
         query_graph(scope, embedding_search),
         list_node_types(scope),
         list_edge_types(scope),
         create_node_type(scope, validators),
         create_edge_type(scope, validators),
-        replace(add_graph_node(scope, validators, duplicate_threshold), prepare=batch),
-        replace(add_graph_edge(scope, validators), prepare=batch),
+        replace(add_graph_node(scope, validators, duplicate_threshold, pages), prepare=batch),
+        replace(add_graph_edge(scope, validators, pages), prepare=batch),
     ]
 
 

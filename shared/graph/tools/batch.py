@@ -13,6 +13,7 @@ from shared.graph.conclusions.conclusions import Lookups
 from shared.graph.entity_resolution import aliases
 from shared.graph.entity_resolution.aliases import NameLookup, NameRequest, RequestKeys
 from shared.graph.provenance import sources
+from shared.graph.provenance.numbered_pages import NumberedPage
 from shared.graph.scope import GraphScope
 from shared.graph.tools.conclusion_tools import AddAgentAdviceNode, AddAgentAnalysisNode
 from shared.graph.tools.references import referenced_id
@@ -33,6 +34,8 @@ class FactBatch:
 
     scope: GraphScope
     duplicate_threshold: float
+    pages: tuple[NumberedPage, ...] = ()
+    """Pages whose sentences are cited by number."""
 
     def __call__(self, trip: RoundTrip, arguments: Sequence[Arguments]) -> _HandOver:
         nodes = [each for each in arguments if isinstance(each, AddGraphNode)]
@@ -41,7 +44,8 @@ class FactBatch:
         trip.ask(locks.write_locks(scope.agent_id))
         evidence = [quote for node in nodes for quote in node.evidence]
         evidence += [quote for edge in new_edges for quote in edge.evidence]
-        pages = trip.ask(sources.pages_query(scope, [quote.source_url for quote in evidence]))
+        urls = [url for quote in evidence if (url := quote.url_of(self.pages)) is not None]
+        pages = trip.ask(sources.pages_query(scope, urls))
         schemas = trip.ask(types.node_schemas_query(scope, {node.type for node in nodes}))
         rules = trip.ask(types.edge_rules_query(scope, {edge.type for edge in new_edges}))
         requests: list[RequestKeys] = []

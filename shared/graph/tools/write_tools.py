@@ -1,6 +1,6 @@
 """Tools that write facts: types, nodes and edges."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -19,6 +19,7 @@ from shared.graph.provenance.evidence import (
     MIN_QUOTE_CHARS,
     EvidenceInput,
 )
+from shared.graph.provenance.numbered_pages import NumberedPage
 from shared.graph.scope import GraphScope
 from shared.graph.tools.references import (
     NodeReference,
@@ -34,10 +35,19 @@ _DATE: Final = "YYYY, YYYY-MM, YYYY-MM-DD or a full ISO 8601 time"
 
 
 class EvidenceArgument(Arguments):
-    source_url: str = Field(description="Exact address of the page that the quote stands in.")
-    quote: str = Field(
-        description="What the page says, word for word as it stands there, best one sentence; "
-        f"{MIN_QUOTE_CHARS} to {MAX_QUOTE_CHARS} characters."
+    page: int | None = Field(None, description="Number of the page: 2 of a sentence [2.3].")
+    sentences: list[int] | None = Field(
+        None,
+        max_length=MAX_EVIDENCE,
+        description="Numbers of the sentences of that page that say it: 3 of a sentence [2.3].",
+    )
+    source_url: str | None = Field(
+        None, description="Only for a sentence without a number: exact address of its page."
+    )
+    quote: str | None = Field(
+        None,
+        description="Only for a sentence without a number: what the page says, word for word; "
+        f"{MIN_QUOTE_CHARS} to {MAX_QUOTE_CHARS} characters.",
     )
     properties: list[str] | None = Field(
         None,
@@ -51,6 +61,12 @@ class EvidenceArgument(Arguments):
         None, description="Until when, that year, month or day included, where the page says."
     )
 
+    def url_of(self, pages: Sequence[NumberedPage]) -> str | None:
+        """The address of the page; None if it is not known."""
+        if self.page is not None and 1 <= self.page <= len(pages):
+            return pages[self.page - 1].url
+        return self.source_url
+
 
 EVIDENCE_FIELD: Final[Any] = Field(
     min_length=1,
@@ -59,21 +75,49 @@ EVIDENCE_FIELD: Final[Any] = Field(
 )
 
 
-def _evidence_inputs(evidence: Sequence[EvidenceArgument]) -> list[EvidenceInput]:
-    """Convert the arguments. Raises ToolRefusalError if a date cannot be parsed."""
+def _evidence_inputs(
+    evidence: Sequence[EvidenceArgument], pages: Sequence[NumberedPage]
+) -> list[EvidenceInput]:
+    """Convert the arguments. Raises ToolRefusalError if a date cannot be parsed, or there is no such sentence."""
     return [
         EvidenceInput(
-            entry.source_url,
-            entry.quote,
+            url,
+            quote,
             # Small models write an empty list where they mean all properties.
             tuple(dict.fromkeys(entry.properties)) if entry.properties else None,
             _parse_moment(
                 claims.parse_period_start, entry.valid_from, f"evidence[{index}].validFrom"
             ),
             _parse_moment(claims.parse_period_end, entry.valid_to, f"evidence[{index}].validTo"),
+            start_byte,
+            f"evidence[{index}]",
         )
         for index, entry in enumerate(evidence)
+        for url, quote, start_byte in _quotes(entry, pages, f"evidence[{index}]")
     ]
+
+
+def _quotes(
+    entry: EvidenceArgument, pages: Sequence[NumberedPage], where: str
+) -> Iterator[tuple[str, str, int | None]]:
+    """Address, words and position of what an entry quotes."""
+    if entry.page is None or not entry.sentences:
+        if entry.source_url is None or entry.quote is None:
+            raise ToolRefusalError(
+                f"{where}: give the page and the numbers of its sentences: page 2 and sentences [3] of a sentence [2.3]"
+            )
+        yield entry.source_url, entry.quote, None
+        return
+    if not 1 <= entry.page <= len(pages):
+        known = f"they are 1 to {len(pages)}" if pages else "none was read"
+        raise ToolRefusalError(f"{where}.page: there is no page {entry.page}; {known}")
+    page = pages[entry.page - 1]
+    for number in dict.fromkeys(entry.sentences):
+        if (sentence := page.sentence(number)) is None:
+            raise ToolRefusalError(
+                f"{where}.sentences: page {entry.page} has no sentence {number}; they are 1 to {len(page.sentences)}"
+            )
+        yield page.url, sentence, page.spans[number - 1].start_byte
 
 
 def _parse_moment(
@@ -98,9 +142,10 @@ async def _write_repaired(
     arguments: "AddGraphNode | AddGraphEdge",
     id_key: str,
     interpretations: list[str],
+    pages: Sequence[NumberedPage],
 ) -> Json:
     """The tool's answer, when `write` has succeeded with the arguments, or with what they can be interpreted as."""
-    evidence = _evidence_inputs(arguments.evidence)
+    evidence = _evidence_inputs(arguments.evidence, pages)
 
     async def write_valid(type_name: str) -> UpsertResult:
         return await _write_valid_properties(
@@ -333,9 +378,15 @@ def create_edge_type(scope: GraphScope, validators: Validators) -> StateTool[Cre
 
 
 def add_graph_node(
-    scope: GraphScope, validators: Validators, duplicate_threshold: float = DUPLICATE_THRESHOLD
+    scope: GraphScope,
+    validators: Validators,
+    duplicate_threshold: float = DUPLICATE_THRESHOLD,
+    pages: Sequence[NumberedPage] = (),
 ) -> StateTool[AddGraphNode]:
-    """A node that is at least `duplicate_threshold` similar to another, 0 to 1, must be decided about by the model first."""
+    """A node that is at least `duplicate_threshold` similar to another, 0 to 1, must be decided about by the model first.
+
+    Evidence can cite sentences of `pages` by number.
+    """
 
     async def run(session: InTransaction, arguments: AddGraphNode) -> Json:
         async def add(
@@ -354,7 +405,7 @@ def add_graph_node(
                 duplicate_threshold=duplicate_threshold,
             )
 
-        return await _write_repaired(add, arguments, "nodeId", [])
+        return await _write_repaired(add, arguments, "nodeId", [], pages)
 
     return StateTool(
         "addGraphNode",
@@ -368,7 +419,11 @@ def add_graph_node(
     )
 
 
-def add_graph_edge(scope: GraphScope, validators: Validators) -> StateTool[AddGraphEdge]:
+def add_graph_edge(
+    scope: GraphScope, validators: Validators, pages: Sequence[NumberedPage] = ()
+) -> StateTool[AddGraphEdge]:
+    """See `add_graph_node`."""
+
     async def run(session: InTransaction, arguments: AddGraphEdge) -> Json:
         interpretations: list[str] = []
         source_id, target_id = await arguments.resolve_ends(session, scope, interpretations)
@@ -387,7 +442,7 @@ def add_graph_edge(scope: GraphScope, validators: Validators) -> StateTool[AddGr
                 evidence=evidence,
             )
 
-        return await _write_repaired(add, arguments, "edgeId", interpretations)
+        return await _write_repaired(add, arguments, "edgeId", interpretations, pages)
 
     return StateTool(
         "addGraphEdge",

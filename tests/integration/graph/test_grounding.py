@@ -98,7 +98,7 @@ async def test_a_number_that_no_quote_has_is_refused_and_nothing_is_written(
 
 
 async def test_a_node_that_the_page_does_not_name_there_is_refused(islands: AgentGraph) -> None:
-    with pytest.raises(ToolRefusalError, match=r"evidence\[0\]\.quote: 'Lemuria' is named neither"):
+    with pytest.raises(ToolRefusalError, match=r"evidence\[0\]: 'Lemuria' is named neither"):
         await add(islands, "Lemuria", {"population": 1200}, PEOPLE)
 
 

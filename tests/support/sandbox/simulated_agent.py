@@ -177,7 +177,9 @@ class SimulatedAgent:
         if type not in self.node_types:
             return {"error": f"There is no node type {type}."}
         if properties.keys() - {
-            property_name for entry in evidence for property_name in entry["properties"]
+            property_name
+            for entry in evidence
+            for property_name in entry.get("properties", properties)
         }:
             return {"error": "No evidence for some of it."}
         if not all(self._is_quoted(entry) for entry in evidence):

@@ -1,0 +1,121 @@
+"""Pages with numbered sentences, so that a model cites sentences by number and types none again. Pure.
+
+The pages that a phase has read are numbered in the order of its calls. `[2.3]` is sentence 3 of page 2: pages are shown as
+lines `[2.3] sentence`, a document cites `[2.3]` and gets the words filled in, and evidence cites page 2, sentence 3.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from shared.graph.provenance.page_reading import read_page
+from shared.graph.provenance.quotes import Span
+from shared.tools import Json
+
+_NUMBER: Final = r"\d{1,4}\.\d{1,4}(?:\s*[-–]\s*(?:\d{1,4}\.)?\d{1,4})?"
+_CITED: Final = re.compile(rf"\[({_NUMBER}(?:\s*[,;]\s*{_NUMBER})*)\]")
+_RANGE: Final = re.compile(r"(\d+)\.(\d+)(?:\s*[-–]\s*(?:\d+\.)?(\d+))?")
+_MAX_RANGE: Final = 100
+_LIST_MARK: Final = re.compile(r"^\s*(?:[-*•–]|\d{1,3}[.)])?\s*")
+_OWN_LINE: Final = re.compile(r"^\W*(?:#|source\b|url\b|published\b)", re.IGNORECASE)
+"""A heading or an address, which a sentence can repeat."""
+_MIN_CHARS: Final = 12
+"""Shorter sentences are not looked for in what a model typed."""
+
+
+@dataclass(frozen=True)
+class NumberedPage:
+    """A page as the model has read it."""
+
+    url: str
+    text: str
+
+    @cached_property
+    def spans(self) -> tuple[Span, ...]:
+        """Where the sentences are."""
+        return read_page(self.text).sentences
+
+    @cached_property
+    def sentences(self) -> tuple[str, ...]:
+        text = self.text.encode()
+        return tuple(text[span.start_byte : span.end_byte].decode() for span in self.spans)
+
+    def sentence(self, number: int) -> str | None:
+        """The sentence of that number, which begins with 1; None if there is none."""
+        return self.sentences[number - 1] if 1 <= number <= len(self.sentences) else None
+
+
+def number_pages(pages: Iterable[Json]) -> list[NumberedPage]:
+    """The pages of search and extract results in call order; the same text of the same page counts once."""
+    distinct = dict.fromkeys(map(_page, pages))
+    return list(distinct)
+
+
+def show_numbered(result: Json, earlier: Sequence[Json]) -> Json:
+    """A result with the sentences of its pages numbered; `earlier` are the results before it, in call order."""
+    if "results" not in result:
+        return result
+    known = number_pages(page for other in (*earlier, result) for page in other.get("results", ()))
+    numbers = {page: number for number, page in enumerate(known, 1)}
+    shown = []
+    for page in result["results"]:
+        numbered = _page(page)
+        lines = [
+            f"[{numbers[numbered]}.{number}] {text}"
+            for number, text in enumerate(numbered.sentences, 1)
+        ]
+        shown.append({**page, "content": "\n".join(lines)} if lines else page)
+    return {**result, "results": shown}
+
+
+def fill_in(document: str, pages: Sequence[NumberedPage]) -> str:
+    """`document` with the words of the sentences that it cites, each in a line of its own.
+
+    Numbers that no sentence has are left out. A sentence of a page that was typed gets its number.
+    """
+    known: dict[str, str] = {}
+    for number, page in reversed(list(enumerate(pages, 1))):
+        for place, text in reversed(list(enumerate(page.sentences, 1))):
+            if len(text) >= _MIN_CHARS:
+                known[text] = f"[{number}.{place}]"
+    return "\n".join(line for part in document.splitlines() for line in _filled(part, pages, known))
+
+
+def _page(page: Json) -> NumberedPage:
+    return NumberedPage(str(page["url"]), str(page.get("content") or ""))
+
+
+def _filled(line: str, pages: Sequence[NumberedPage], known: Mapping[str, str]) -> Iterator[str]:
+    cited = [
+        sentence for match in _CITED.finditer(line) for sentence in _sentences(match[1], pages)
+    ]
+    if not cited and _OWN_LINE.match(line):
+        yield line
+        return
+    typed = _CITED.sub("", line)
+    words = _LIST_MARK.sub("", typed).strip()
+    if not cited:
+        typed_sentences = NumberedPage("", words).sentences
+        if any(text in known for text in typed_sentences):
+            for text in typed_sentences:
+                yield f"{known[text]} {text}" if text in known else text
+        else:
+            yield line
+        return
+    if words.strip(" .,;:") and all(words != text for _, text in cited):
+        yield typed.rstrip()
+    for number, text in cited:
+        yield f"[{number}] {text}"
+
+
+def _sentences(numbers: str, pages: Sequence[NumberedPage]) -> Iterator[tuple[str, str]]:
+    """Number and words of the sentences that "2.3", "2.3-5" or "2.3, 2.7" cite."""
+    for page, first, last in _RANGE.findall(numbers):
+        if not 1 <= int(page) <= len(pages):
+            continue
+        end = min(int(last or first), int(first) + _MAX_RANGE)
+        for number in range(int(first), end + 1):
+            if (text := pages[int(page) - 1].sentence(number)) is not None:
+                yield f"{page}.{number}", text
