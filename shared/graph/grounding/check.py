@@ -7,26 +7,37 @@ not there is refused. A claim is supported only if nothing in it is left to inte
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from enum import IntEnum
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from shared.graph.grounding.dates import Date, find_dates, parse_date
 from shared.graph.grounding.language import find_language, is_function_word
-from shared.graph.grounding.lexicon import PER_MILLE, PERCENT, POINTS
+from shared.graph.grounding.lexicon import LANGUAGES, lexicon
+from shared.graph.grounding.matching import (
+    MIN_ROUNDED,
+    Match,
+    is_next,
+    is_same,
+    match_number,
+    to_decimal,
+)
 from shared.graph.grounding.names import (
+    Name,
+    Token,
     find_mentions,
     find_names,
+    is_country,
     is_noun_form,
     is_place,
     name_words,
     tokenize,
     translate_place,
 )
-from shared.graph.grounding.quantities import FRACTION, Quantity, find_quantities
-from shared.graph.grounding.units import SHARE, Hint, convert, hint_of
-from shared.graph.grounding.words import alternatives, fold, fold_in_place, word_pattern, word_set
+from shared.graph.grounding.quantities import Quantity, find_quantities
+from shared.graph.grounding.units import Hint, hint_of
+from shared.graph.grounding.words import fold, fold_in_place, word_pattern, word_set
 
 
 class Verdict(IntEnum):
@@ -135,25 +146,42 @@ def _read(passage: Passage) -> _Reading:
 
 _DIGITS: Final = re.compile(r"\d{1,9}")
 _YEARS: Final = range(1000, 3000)
+_LIKELY_YEARS: Final = range(1900, 2051)
 _TWO_READINGS: Final = re.compile(r"\d[.,]\d")
+_TIME: Final = re.compile(r"(?<![\d:])([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?![\d:])")
 _CODE: Final = re.compile(r"(?<!\w)(?=\w*\d)(?=\w*[^\W\d_])[\w-]{2,}(?!\w)")
+_PERIOD_CODE: Final = re.compile(
+    r"[QTH][1-4]|[1-4][QTH](?:\d\d|\d{4})?|FY(?:\d{2}(?:\d\d)?)?|\d{3}0s|\d{1,3}(?:st|nd|rd|th)",
+    re.IGNORECASE,
+)
+"""A part of a year, a decade or an ordinal, which a quote mostly writes in another way."""
 _MAX_NAME_WORDS: Final = 5
 """A text of more words is a sentence, in which a capital letter may be no name."""
-_JOINTS: Final = re.compile(rf"(?:\s+(?:{alternatives(word_set('joints'))}))*[\s\u00a0€$£-]*$")
-_NEAR_CHARS: Final = 18
-"""Before a number, in which a word belongs to it."""
-_MAX_JOINTS_CHARS: Final = 40
-_AFTER_CHARS: Final = 25
-
-
-class _Match(IntEnum):
-    """How well a quoted number bears out a claimed one."""
-
-    NONE = 0
-    WEAK = 1
-    """The number is there, but nothing tells whether it has the unit."""
-    ROUNDED = 2
-    EXACT = 3
+_MAX_DEPTH: Final = 20
+"""Of a value with values; more is left to a model."""
+_TABLE_SCALE: Final = re.compile(
+    r"(?:(?<!\w)(?:in|en|expressed in|angaben in|amounts in)\s(?:eur |usd |chf |us)?[$€£]?\s?|[$€£(]\s?|(?:eur|usd|chf) )"
+    r"(thousands?|tausend|tsd|teur|miles|milliers|migliaia|millions?|millionen|mio|mln|millones|milioni|billions?"
+    r"|milliarden|mrd)(?!\w)(?!\s(?:of (?!u\.?s|euro|dollar))|\s?\d)"
+)
+"""The scale of a whole table, as in "(in thousands)"."""
+_THOUSANDS: Final = frozenset({"th", "ta", "ts", "te", "miles", "milliers", "migliaia"})
+_BILLIONS: Final = ("billion", "milliard", "mrd")
+_LONGER: Final = re.compile(r"[ -](?:& )?(?!(?:[A-Z]{3}|[IVX]+)\b)[A-ZÀ-Þ][a-zà-ÿ]{2}")
+"""After a mention of a name: a capitalized word, which is no code of a currency."""
+_CONTRACTED_NOT: Final = re.compile(r"n['’]t\b", re.IGNORECASE)
+_NEGATIVE_AFTER: Final = re.compile(r"\s?°?\s?(?:[SWO]\b|BCE?\b|v\. ?Chr|av\. ?J|a\. ?C)")
+"""After a number: a southern or western coordinate, a year before Christ."""
+_LIMIT: Final = re.compile(
+    r"(?:fewer than|less than|under|below|up to|at most|by|weniger als|unter|bis zu|hochstens|moins de|jusqu'a"
+    r"|menos de|hasta|meno di|fino a)\s?[$€£]?$"
+)
+"""Before a number that is a limit."""
+_LIMIT_CHARS: Final = 24
+_RELATIVE: Final = re.compile(
+    r",? (?:which|that|who|whose|die|der|das|deren|dessen|qui|dont|que|che|cui)\b|, founded|, based"
+)
+"""After a name: a clause about it."""
 
 
 class ClaimCheck:
@@ -189,22 +217,50 @@ class ClaimCheck:
 
     @property
     def _is_negated(self) -> bool:
-        return bool(self._words & word_set("negations"))
+        return bool(self._words & word_set("negations")) or any(
+            _CONTRACTED_NOT.search(quote) for quote in self._quotes
+        )
+
+    @cached_property
+    def _table_scale(self) -> int:
+        """The power of ten that the quote or its heading gives for all numbers, as in "(in thousands)"."""
+        for text in [*self._quotes, *self._surroundings]:
+            if found := _TABLE_SCALE.search(fold(text)):
+                word = found[1]
+                if word.startswith(_BILLIONS):
+                    return 9
+                return 3 if word[:2] in _THOUSANDS or word in _THOUSANDS else 6
+        return 0
+
+    @property
+    def _knows_language(self) -> bool:
+        return all(reading.passage.language in LANGUAGES for reading in self._readings)
 
     def ends(self) -> Finding:
         """The finding about the element itself."""
         around = []
+        unclear: list[str] = []
         for names in self._claimed.ends:
-            if any(_is_mentioned(name, self._quotes) for name in names):
+            if any(
+                _is_mentioned(name, self._quotes) or self._is_translated(name) for name in names
+            ):
+                if not any(self._is_meant(name) for name in names):
+                    unclear.append(names[0])
                 continue
             if not any(_is_mentioned(name, self._surroundings) for name in names):
+                if not self._knows_language or any(self._may_be_meant(name) for name in names):
+                    return _unverified(f"the quote may mean {names[0]!r}")
                 return _refused(
                     f"{names[0]!r} is named neither in the quote nor in the title or heading of its page"
                 )
             around.append(names[0])
         if self._claimed.is_edge:
             return _unverified("rules do not read how two things are connected")
-        if around and (others := self.other_names()):
+        if unclear:
+            return _unverified(
+                f"{unclear[0]!r} may be a part of a longer name, or a common word, in the quote"
+            )
+        if around and (others := self.other_names):
             return _unverified(f"the quote names {_join(others)}, and {around[0]!r} only the page")
         if self._is_negated:
             return _unverified("the quote has a negation")
@@ -213,46 +269,100 @@ class ClaimCheck:
     def value(self, name: str, value: Any) -> Finding:
         """The finding about one property."""
         finding = self._value(name, value)
+        if finding.verdict is Verdict.SUPPORTED and value is not None and not self._knows_language:
+            return _unverified("rules do not know the language of the page")
         if finding.verdict is Verdict.SUPPORTED and value is not None and self._is_negated:
             return _unverified("the quote has a negation")
         return finding
 
-    def _value(self, name: str, value: Any) -> Finding:
+    def _value(self, name: str, value: Any, depth: int = 0) -> Finding:
         if value is None:
             return _SUPPORTED
         if isinstance(value, bool):
             return _unverified("rules do not read whether something is so")
         if isinstance(value, int | float | Decimal):
-            return self._number(hint_of(name), Decimal(str(value)))
+            number = to_decimal(value)
+            if number is None:
+                return _unverified("this is no number")
+            return self._number(hint_of(name), number)
         if isinstance(value, str):
-            return self._text(value)
+            finding = self._text(value)
+            # "Automotive", "Chief Executive Officer", "Female", "German".
+            if (
+                finding.verdict is Verdict.REFUSED
+                and hint_of(name).is_kind
+                and not re.search(r"\d", value)
+            ):
+                return _unverified(finding.reason)
+            return finding
+        if depth >= _MAX_DEPTH or not isinstance(value, Mapping | Sequence):
+            return _unverified("rules do not read such a value")
         if isinstance(value, Mapping):
-            return _worst(self._value(f"{name}_{key}", each) for key, each in value.items())
-        return _worst(self._value(name, each) for each in value)
+            return _worst(
+                self._value(f"{name}_{key}", each, depth + 1) for key, each in value.items()
+            )
+        return _worst(self._value(name, each, depth + 1) for each in value)
 
     # ---- Numbers
 
     def _number(self, hint: Hint, value: Decimal) -> Finding:
         scaled = value.scaleb(hint.scale)
-        matches = [(each, _match(hint, scaled, each)) for each in self._quantities]
+        if (
+            self._table_scale
+            and (value % 1 == 0 or hint.scale)
+            and any(
+                not each.scale and abs(scaled) in (abs(one), abs(one).scaleb(self._table_scale))
+                for each in self._quantities
+                for one in each.values
+            )
+        ):
+            return _unverified("the quote or its heading gives a scale for a table")
+        matches = [(each, match_number(hint, scaled, each)) for each in self._quantities]
         if value < 0 and self._says_negative(hint):
-            matches += [(each, _match(hint, -scaled, each)) for each in self._quantities]
-        best = max((match for _, match in matches), default=_Match.NONE)
-        may_be_year = _is_year(value) and not hint.unit and (hint.is_year or best <= _Match.WEAK)
+            matches += [(each, match_number(hint, -scaled, each)) for each in self._quantities]
+        best = max((match for _, match in matches), default=Match.NONE)
+        may_be_year = _is_year(value) and not hint.unit and (hint.is_year or best <= Match.WEAK)
         if may_be_year and (finding := self._year(hint, int(value))):
             return finding
-        if best is _Match.NONE:
+        if best is Match.NONE:
             return self._missing_number(hint, value)
-        if best is _Match.WEAK:
+        if best is Match.WEAK:
             unit = hint.currency or hint.unit or "this unit"
             return _unverified(f"the quote does not say that {value:f} is in {unit}")
         matched = [each for each, match in matches if match == best]
-        return self._sign(hint, value, matched) or self._role(matched)
+        if (
+            not hint.is_year
+            and not hint.unit
+            and _is_year(value)
+            and value in _LIKELY_YEARS
+            and all(self._is_year_of_date(each) for each in matched)
+        ):
+            return _unverified(f"{value:f} may be a year in the quote")
+        if any(
+            _LIMIT.search(reading.folded[max(0, each.start - _LIMIT_CHARS) : each.start])
+            for reading in self._readings
+            for each in reading.quantities
+            if each in matched and each.end
+        ):
+            return _unverified("the quote gives a limit only")
+        if not self._claimed.is_edge and (other := self._nearer_name(matched)):
+            return _unverified(f"the quote may say this of {other!r}")
+        if sign := self._sign(hint, value, matched):
+            return sign
+        # "$" is mostly the dollar of the United States; "kr" and "pesos" can be any.
+        if hint.currency not in ("", "USD") and all(len(each.currencies) > 1 for each in matched):
+            return _unverified(f"the quote does not say that the currency is {hint.currency}")
+        return self._role(matched)
 
     def _year(self, hint: Hint, year: int) -> Finding | None:
         """The finding about a number that may be a year; None if it is none."""
         years = {date.year for date in self._dates if date.year}
         if year not in years:
+            around = find_dates("\n".join(self._surroundings), None)
+            if hint.is_year and any(date.year == year for date in around):
+                return _unverified(f"{year} is only in the title or heading of the page")
+            if not self._knows_language:
+                return _unverified("rules do not know the language of the page")
             shown = _there(sorted(years))
             return _refused(f"the year {year} is not in the quote{shown}") if hint.is_year else None
         if not hint.is_year:
@@ -266,11 +376,60 @@ class ClaimCheck:
             return _unverified(f"in the quote, {value:f} is a part of a name")
         if value == 0 and self._is_negated:
             return _unverified("the quote has a negation and no zero")
+        if value <= 4 and hint.is_rank and self._words & word_set("ranks"):
+            return _unverified("the quote has words that may be this rank")
         if value == 1 and self._words & word_set("ones"):
             return _unverified("the quote has an article, which may count")
+        if not self._knows_language:
+            return _unverified("rules do not know the language of the page")
+        if self._is_scaled_elsewhere(value):
+            return _unverified(f"{value:f} has its scale in another property")
+        if value < 0 and any(
+            abs(value) in each.values and _NEGATIVE_AFTER.match(reading.passage.quote, each.end)
+            for reading in self._readings
+            for each in reading.quantities
+        ):
+            return _unverified("rules do not read south, west and before Christ")
         unit = hint.currency or hint.unit
         written = f"{value:f} ({unit})" if unit else f"{value:f}"
         return _refused(f"{written} is not in the quote{self._numbers_there()}")
+
+    @cached_property
+    def _powers(self) -> set[int]:
+        """The powers of ten of words such as "million" in the texts that are claimed."""
+        return {
+            power
+            for text in _texts(self._claimed.properties)
+            for token in tokenize(text)
+            if (power := lexicon("en").scales.get(token.word)) is not None
+        }
+
+    def _is_scaled_elsewhere(self, value: Decimal) -> bool:
+        """As in {"amount": 5, "unit": "million"}."""
+        return any(
+            value.scaleb(power) in each.values
+            for power in self._powers
+            for each in self._quantities
+        )
+
+    def _nearer_name(self, matched: Sequence[Quantity]) -> str:
+        """Whose the number is by a relative clause, or in a quote without the element; empty if nothing tells."""
+        is_named = any(_is_mentioned(name, self._quotes) for name in self._names)
+        for reading in self._readings:
+            quote = reading.passage.quote
+            is_here = any(_is_mentioned(name, [quote]) for name in self._names)
+            for name in find_names(quote, reading.passage.language):
+                is_uncertain = not name.is_certain and name.start > 0
+                if is_uncertain or self._is_own(name.text) or is_place(quote, name):
+                    continue
+                for each in reading.quantities:
+                    if (
+                        each in matched
+                        and name.end <= each.start
+                        and (_RELATIVE.match(quote, name.end) or (is_named and not is_here))
+                    ):
+                        return name.text
+        return ""
 
     def _says_negative(self, hint: Hint) -> bool:
         """Whether words of the quotes can make a number negative."""
@@ -286,10 +445,7 @@ class ClaimCheck:
         what, table = ("a loss", "losses") if hint.is_result else ("a decrease", "decreases")
         for reading in self._readings:
             sign = word_pattern(table).search(reading.folded)
-            is_only_loss = hint.is_result and not word_pattern("profits").search(reading.folded)
-            if sign and (
-                is_only_loss or any(_is_next(table, reading.folded, each) for each in matched)
-            ):
+            if sign and any(is_next(table, reading.folded, each) for each in matched):
                 return _refused(f"the quote speaks of {what}, so that {value:f} is negative")
         return _unverified(f"the quote speaks of {what}")
 
@@ -325,7 +481,10 @@ class ClaimCheck:
 
     def _text(self, text: str) -> Finding:
         if (day := parse_date(text)) is not None:
-            return self._date(day, text)
+            finding = self._date(day, text)
+            if finding.verdict is Verdict.SUPPORTED and ":" in text:
+                return _unverified("rules do not read times")
+            return finding
         if text.count(" ") >= _MAX_NAME_WORDS and _stands_in(text, self._quotes):
             return _SUPPORTED
         own_language = find_language(text)
@@ -352,7 +511,11 @@ class ClaimCheck:
         findings += self._codes_of(text, quantities)
         findings += self._names_of(text, language)
         worst = _worst(findings)
-        return self._other_words_of(text) if worst.verdict is Verdict.SUPPORTED else worst
+        if worst.verdict is not Verdict.SUPPORTED:
+            return worst
+        spans = [(each.start, each.end) for each in dates]
+        spans += [(each.start, each.end) for each in quantities if each.end]
+        return self._other_words_of(text, spans)
 
     def _date(self, date: Date, written: str) -> Finding:
         if any(date.follows_from(each) for each in self._dates):
@@ -369,13 +532,23 @@ class ClaimCheck:
             completed = [
                 Date(other.year, each.month, each.day)
                 for each in reading.dates
-                for other in around
+                for other in [*around, *reading.dates]
                 if each.year is None and other.year
             ]
             if any(date.follows_from(each) for each in [*around, *completed]):
-                return _unverified(
-                    f"a part of {written} is only in the title or heading of the page"
-                )
+                return _unverified(f"a part of {written} stands elsewhere")
+            # "5/3/2024", "10-12 May 2024".
+            if date.month and any(
+                each.is_ambiguous
+                and each.year in (date.year, None)
+                and each.month in (date.month, None)
+                and {str(date.day), str(date.month) if each.month is None else str(date.day)}
+                <= set(re.findall(r"\d+", _unpadded(reading.passage.quote)))
+                for each in reading.dates
+            ):
+                return _unverified(f"the quote can be read as {written}")
+        if not self._knows_language:
+            return _unverified("rules do not know the language of the page")
         return _refused(f"the date {written} is not in the quote{_there(map(str, self._dates))}")
 
     def _quantities_of(
@@ -385,14 +558,20 @@ class ClaimCheck:
         for quantity in quantities:
             if not any(date.start <= quantity.start < date.end for date in dates):
                 by_place.setdefault(quantity.start, []).append(quantity)
+        times = {
+            place for match in _TIME.finditer(text) for place in (match.start(1), match.start(2))
+        }
         for readings in by_place.values():
-            yield self._quantity(text, readings)
+            finding = self._quantity(text, readings)
+            if finding.verdict is Verdict.REFUSED and readings[0].start in times:
+                finding = _unverified("rules do not read times")
+            yield finding
         units = {quantity.unit for quantity in quantities}
         others = [
             each
             for each in self._quantities
             if each.unit in units
-            and not any(_is_same(one, each) for one in quantities)
+            and not any(is_same(one, each) for one in quantities)
             and abs(each.values[0]) not in self._numbers
             and not self._is_year_of_date(each)
         ]
@@ -403,19 +582,55 @@ class ClaimCheck:
         """The finding about one quantity of a text, which can be read in several ways."""
         first = readings[0]
         written = text[first.start : first.end] or f"{first.values[0]:f}"
-        found = [each for each in self._quantities if any(_is_same(one, each) for one in readings)]
+        found = [each for each in self._quantities if any(is_same(one, each) for one in readings)]
         if found:
-            if any(one.unit == each.unit for one in readings for each in found):
-                return _SUPPORTED
-            return _unverified(f"the quote does not say the unit of {written!r}")
+            return self._found_quantity(text, written, readings, found)
+        if first.is_label and any(first.values[0] in reading.labels for reading in self._readings):
+            return _SUPPORTED
         is_named = first.is_label and self._is_known(written)
         if is_named or (not first.unit and _stands_in(written, self._quotes)):
             return _SUPPORTED
         return _refused(f"{written!r} is not in the quote{self._numbers_there()}")
 
+    def _found_quantity(
+        self, text: str, written: str, readings: Sequence[Quantity], found: Sequence[Quantity]
+    ) -> Finding:
+        """The same for one that has the value of `found`."""
+        first = readings[0]
+        quoted = {abs(value) for each in found for value in each.values}
+        is_exact = any(abs(one.values[0]) in quoted for one in readings)
+        is_bare = not first.unit and not first.scale
+        if not is_exact and is_bare and abs(first.values[0]) < MIN_ROUNDED:
+            return _unverified(f"{written!r} would be rounded")
+        if not any(one.unit == each.unit for one in readings for each in found):
+            return _unverified(f"the quote does not say the unit of {written!r}")
+        sign = text[max(0, first.start - 1) : first.start]
+        is_range = text[max(0, first.start - 2) : first.start - 1].isalnum()
+        if sign in ("+", "-", "−", "–") and first.start and not is_range:
+            speaks_of_fall = any(
+                word_pattern(table).search(reading.folded)
+                for reading in self._readings
+                for table in ("decreases", "losses")
+            )
+            if speaks_of_fall == (sign == "+") and not _stands_in(sign + written, self._quotes):
+                return _unverified("rules do not read signs in texts")
+        elif (first.values[0] < 0) != (found[0].values[0] < 0):
+            return _unverified("the quote has another sign")
+        return _SUPPORTED
+
     def _codes_of(self, text: str, quantities: Sequence[Quantity]) -> Iterator[Finding]:
         measures = [text[each.start : each.end] for each in quantities if each.unit or each.scale]
         for code in _CODE.findall(text):
+            if _PERIOD_CODE.fullmatch(code):
+                if not _stands_in(code, self._quotes) and not re.fullmatch("[QT][1-4]", code):
+                    number = code.lower().removeprefix("fy").rstrip("snrdth")
+                    is_there = any(number[-2:] in each.passage.quote for each in self._readings)
+                    yield (
+                        _unverified(f"{code!r} is written otherwise in the quote")
+                        if is_there or not number.isdigit() or len(number) < 3
+                        else _refused(f"{code!r} is not in the quote")
+                    )
+                continue
             # "67.5bn" is no code.
             is_measure = any(each and (each in code or code in each) for each in measures)
             if not is_measure and not _stands_in(code, self._quotes) and not self._is_known(code):
@@ -435,7 +650,9 @@ class ClaimCheck:
                 continue
             if language == "de" and _has_nouns(name.text, self._quotes):
                 continue
-            if self._is_translated(name.text):
+            if _PERIOD_CODE.fullmatch(name.text):
+                continue
+            if self._is_translated(name.text) or self._may_be_translated(name.text, names):
                 yield _unverified(f"{name.text!r} has another name in the quote")
             elif _is_mentioned(name.text, self._surroundings) or self._is_own(name.text):
                 if is_short:
@@ -445,7 +662,7 @@ class ClaimCheck:
             else:
                 yield _unverified(f"{name.text!r} is not in the quote, and may be a name")
         if names and is_short:
-            if others := self.other_names():
+            if others := self.other_names:
                 yield _unverified(f"the quote has other names: {_join(others)}")
             mentions = (
                 mention
@@ -464,9 +681,47 @@ class ClaimCheck:
             for other in translate_place(name, reading.passage.language)
         )
 
+    def _is_meant(self, name: str) -> bool:
+        """Whether a mention of `name` is no longer name, and no common word such as "us" for "US"."""
+        mentions = [(quote, each) for quote in self._quotes for each in find_mentions(name, quote)]
+        return not mentions or any(
+            not _LONGER.match(quote, each.end)
+            and not (name[:1].isupper() and quote[each.start].islower())
+            for quote, each in mentions
+        )
+
+    def _may_be_meant(self, name: str) -> bool:
+        """Whether a quote may have the acronym of `name`, its translation, "and" for "&", or a person's last name."""
+        words = [word for word in re.findall(r"\w+", name) if word[0].isupper()]
+        acronym = "".join(word[0] for word in words)
+        if len(words) > 2 and any(
+            re.search(rf"\b{re.escape(acronym)}\b", quote) for quote in self._quotes
+        ):
+            return True
+        if "&" in name and _is_mentioned(name.replace("&", "and"), self._quotes):
+            return True
+        plain = fold(name)
+        for one, other in (("ae", "a"), ("oe", "o"), ("ue", "u")):
+            plain = plain.replace(one, other)
+        if plain != fold(name) and _is_mentioned(plain, self._quotes):
+            return True
+        is_foreign = any(reading.passage.language != "en" for reading in self._readings)
+        return is_foreign and any(word in word_set("generic") for word in name_words(name))
+
+    def _may_be_translated(self, name: str, names: Sequence[Name]) -> bool:
+        """Whether a quote in another language may have the name of an institution, or the city of a country."""
+        if is_country(name) and any(
+            _is_mentioned(each.text, self._quotes) or self._is_translated(each.text)
+            for each in names
+        ):
+            return True
+        is_foreign = any(reading.passage.language != "en" for reading in self._readings)
+        return is_foreign and any(word in word_set("generic") for word in name_words(name))
+
     def _is_own(self, name: str) -> bool:
         return any(_is_mentioned(name, [own]) or _is_mentioned(own, [name]) for own in self._names)
 
+    @cached_property
     def other_names(self) -> list[str]:
         """Proper names in the quotes that are none of the element's, and no value of its properties."""
         known = {word for name in self._names for word in name_words(name)}
@@ -484,16 +739,45 @@ class ClaimCheck:
                     others.append(name.text)
         return others
 
-    def _other_words_of(self, text: str) -> Finding:
+    def _other_words_of(self, text: str, read: Sequence[tuple[int, int]]) -> Finding:
         """Supported if each word is in the quotes in some form; else the rules have not read it all."""
         own = {word for name in self._names for word in name_words(name)}
-        for token in tokenize(text):
+        tokens = tokenize(text)
+        is_address = len(text.split()) == 1 and re.search(r"[.@][^\W\d]", text) is not None
+        if not tokens or (is_address and not _stands_in(text, self._quotes)):
+            return _unverified("rules do not read this")
+        for token in tokens:
             word = token.word
-            if word[0].isdigit() or is_function_word(word) or word in own or word in self._words:
+            if word in self._words or (word in own and len(tokens) > 1):
+                continue
+            if word[0].isdigit():
+                if not any(start <= token.start < end for start, end in read):
+                    return _unverified(f"{word!r} is not in the quote")
+                continue
+            if word in word_set("neutral") and not text[token.start].isupper() and len(tokens) > 1:
                 continue
             if not any(is_noun_form(word, each) for each in self._words if each[0] == word[0]):
                 return _unverified(f"{word!r} is not in the quote")
+        if not any(self._is_in_order(tokens, reading) for reading in self._readings):
+            return _unverified("the quote has the words in another order")
         return _SUPPORTED
+
+    def _is_in_order(self, tokens: Sequence[Token], reading: _Reading) -> bool:
+        """Whether those words of `tokens` that the quote has stand in it in their order."""
+        quoted = [token.word for token in tokenize(reading.passage.quote)]
+        place = 0
+        for token in tokens:
+            word = token.word
+            if is_function_word(word):
+                continue
+            places = [
+                at for at, each in enumerate(quoted) if each == word or is_noun_form(word, each)
+            ]
+            following = [at for at in places if at >= place]
+            if places and not following:
+                return False
+            place = following[0] + 1 if following else place
+        return True
 
 
 # ---- Numbers
@@ -507,135 +791,55 @@ def _numbers(properties: Mapping[str, Any]) -> Iterator[Decimal]:
     """The numbers that are claimed, without sign and with the scale of their property."""
     for name, value in properties.items():
         for each in value if isinstance(value, list) else [value]:
-            if isinstance(each, int | float) and not isinstance(each, bool):
-                yield abs(Decimal(str(each)).scaleb(hint_of(name).scale))
-
-
-def _match(hint: Hint, value: Decimal, quantity: Quantity) -> _Match:
-    """How well `quantity` bears out `value`, which has the scale of its property."""
-    unit = quantity.unit
-    if hint.currency:
-        if unit == "currency":
-            return (
-                _compare(value, quantity) if hint.currency in quantity.currencies else _Match.NONE
-            )
-        return _Match.NONE if unit else min(_compare(value, quantity), _Match.WEAK)
-    if hint.unit in (PERCENT, SHARE):
-        is_part_of_one = hint.unit == SHARE and abs(value) <= 1
-        return _match_percentage(value * 100 if is_part_of_one else value, quantity)
-    if hint.unit:
-        if not unit:
-            return min(_compare(value, quantity), _Match.WEAK)
-        converted = [convert(each, unit, hint.unit) for each in quantity.values]
-        return _compare(value, quantity, [each for each in converted if each is not None])
-    if unit in (PERCENT, POINTS, FRACTION, PER_MILLE):
-        best = max(_compare(value, quantity), _match_percentage(value * 100, quantity))
-        return min(best, _Match.WEAK)
-    return _compare(value, quantity)
-
-
-_PERCENT_PER: Final = {PERCENT: Decimal(1), FRACTION: Decimal(100), PER_MILLE: Decimal("0.1")}
-
-
-def _match_percentage(percentage: Decimal, quantity: Quantity) -> _Match:
-    factor = _PERCENT_PER.get(quantity.unit)
-    if factor is not None:
-        # "a third" is 0.3, too.
-        min_digits = 1 if quantity.unit == FRACTION else _MIN_DIGITS
-        return _compare(
-            percentage, quantity, [each * factor for each in quantity.values], min_digits
-        )
-    return _Match.NONE if quantity.unit else min(_compare(percentage, quantity), _Match.WEAK)
-
-
-_MIN_DIGITS: Final = 2
-"""Of a number that was rounded."""
-_MAX_ROUNDING: Final = Decimal("0.01")
-"""Part of the quoted number by which a rounded one may differ; more for a fraction in words."""
-_ROUNDING_MODES: Final = (ROUND_HALF_UP, ROUND_HALF_EVEN, ROUND_HALF_DOWN)
-
-
-def _compare(
-    value: Decimal,
-    quantity: Quantity,
-    values: Sequence[Decimal] | None = None,
-    min_digits: int = _MIN_DIGITS,
-) -> _Match:
-    """Whether `value` is `quantity`, or `quantity` rounded to the digits of `value`. `values` replace its own."""
-    quoted_values = quantity.values if values is None else values
-    matches = [_compare_values(value, quoted, min_digits) for quoted in quoted_values]
-    best = max(matches, default=_Match.NONE)
-    return min(best, _Match.WEAK) if len(quantity.values) > 1 else best
-
-
-def _compare_values(value: Decimal, quoted: Decimal, min_digits: int) -> _Match:
-    if value == quoted:
-        return _Match.EXACT
-    digits = value.normalize().as_tuple()
-    quoted_digits = quoted.normalize().as_tuple().digits
-    if not min_digits <= len(digits.digits) < len(quoted_digits) or not isinstance(
-        digits.exponent, int
-    ):
-        return _Match.NONE
-    tolerance = _MAX_ROUNDING if min_digits == _MIN_DIGITS else _MAX_ROUNDING * 10
-    if abs(value - quoted) > abs(quoted) * tolerance:
-        return _Match.NONE
-    step = Decimal((0, (1,), digits.exponent))
-    is_rounded = any(quoted.quantize(step, mode) == value for mode in _ROUNDING_MODES)
-    return _Match.ROUNDED if is_rounded else _Match.NONE
-
-
-def _is_same(claim: Quantity, quoted: Quantity) -> bool:
-    """Whether a quantity of a claimed text is that of a quote."""
-    if claim.unit == "currency":
-        if quoted.unit != "currency" or not claim.currencies & quoted.currencies:
-            return False
-        # "$" is the dollar of the United States if the quote names one.
-        if len(claim.currencies) > len(quoted.currencies) == 1 and "USD" not in quoted.currencies:
-            return False
-    values: Iterable[Decimal | None] = quoted.values
-    if claim.unit and claim.unit != "currency":
-        values = [convert(each, quoted.unit, claim.unit) for each in quoted.values]
-    return any(
-        _compare_values(abs(one), abs(other), _MIN_DIGITS) > _Match.WEAK
-        for one in claim.values
-        for other in values
-        if other is not None
-    )
-
-
-def _is_next(table: str, folded: str, quantity: Quantity) -> bool:
-    """Whether a word of the table belongs to the number, as in "fell by 5%" and "5% less"."""
-    before = folded[max(0, quantity.start - _MAX_JOINTS_CHARS) : quantity.start]
-    after = folded[quantity.end :][:_AFTER_CHARS].lstrip(" \u00a0.,;:!?")
-    return bool(
-        word_pattern(table).search(_JOINTS.sub("", before)[-_NEAR_CHARS:])
-        or word_pattern("less").match(after)
-    )
+            is_number = isinstance(each, int | float) and not isinstance(each, bool)
+            if is_number and (number := to_decimal(each)) is not None:
+                yield abs(number.scaleb(hint_of(name).scale))
 
 
 # ---- Texts
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts(value: Any, depth: int = 0) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping | list):
+    elif isinstance(value, Mapping | list) and depth <= _MAX_DEPTH:
         for each in value.values() if isinstance(value, Mapping) else value:
-            yield from _texts(each)
+            yield from _texts(each, depth + 1)
 
 
 def _is_mentioned(name: str, texts: Sequence[str]) -> bool:
     if any(True for text in texts for _ in find_mentions(name, text)):
         return True
     # Chinese and other scripts have no blanks between words.
-    return not name.isascii() and any(fold(name) in fold(text) for text in texts)
+    has_no_blanks = any(each >= "\u2e80" or "\u0e00" <= each < "\u1000" for each in name)
+    return has_no_blanks and any(fold(name) in fold(text) for text in texts)
+
+
+def _unpadded(text: str) -> str:
+    return re.sub(r"(?<!\d)0(?=\d)", "", text)
 
 
 def _stands_in(written: str, texts: Sequence[str]) -> bool:
     """Whether `written` stands in one of the texts, and is not a part of a longer word or number there."""
-    pattern = re.compile(rf"(?<!\w)(?<!\d[.,'’]){re.escape(fold(written))}(?!\w)(?![.,'’]\d)")
-    return any(pattern.search(fold(text)) for text in texts)
+    wanted = fold(written)
+    return any(_stands_alone(wanted, _folded(text)) for text in texts)
+
+
+_NUMBER_BEFORE: Final = re.compile(r"(?:\w|\d[.,'’])$")
+_NUMBER_AFTER: Final = re.compile(r"\w|[.,'’]\d")
+_folded: Final = lru_cache(maxsize=256)(fold)
+
+
+def _stands_alone(wanted: str, text: str) -> bool:
+    start = text.find(wanted)
+    while start >= 0:
+        end = start + len(wanted)
+        if not _NUMBER_BEFORE.search(text[max(0, start - 2) : start]) and not _NUMBER_AFTER.match(
+            text, end
+        ):
+            return True
+        start = text.find(wanted, start + 1)
+    return False
 
 
 def _has_nouns(name: str, quotes: Sequence[str]) -> bool:

@@ -23,6 +23,8 @@ class Date:
     quarter: int | None = None
     start: int = 0
     end: int = 0
+    is_ambiguous: bool = False
+    """Whether it may be another day of the same year or month: "5/3/2024", "10-12 May 2024"."""
 
     def __str__(self) -> str:
         if self.quarter:
@@ -57,6 +59,10 @@ _YEAR_RANGE: Final = re.compile(
 _QUARTER_CODE: Final = re.compile(
     r"(?<!\w)(?:[QT](?P<quarter>[1-4])|(?P<before>[1-4])[QT])[\s/-]*(?P<year>[12]\d{3})(?!\w)"
 )
+_FISCAL_YEAR: Final = re.compile(
+    r"(?<!\w)(?:(?:[QT](?P<quarter>[1-4])\s)?FY[\s'’]?|(?P<before>[1-4])[QT])(?P<year>20\d\d|\d\d)(?!\w)"
+)
+"""Such as "FY24", "Q3 FY2024" and "3Q24"."""
 _QUARTER_WORD: Final = r"(?:quarter|quartal|trimestre|kwartaal)"
 _OF: Final = r"(?:\s+(?:of the year|of|des jahres|del|de|di|do)\b)?"
 
@@ -93,8 +99,22 @@ def _all(text: str, words: Lexicon) -> Iterator[Date]:
         year = groups["year"] or groups["year_after"]
         if day or year:
             yield Date(
-                int(year) if year else None, month, int(day) if day else None, None, *match.span()
+                int(year) if year else None,
+                month,
+                int(day) if day else None,
+                None,
+                *match.span(),
+                is_ambiguous=_is_range_of_days(folded, match),
             )
+    for match in _FISCAL_YEAR.finditer(text):
+        year = int(match["year"])
+        quarter = match["quarter"] or match["before"]
+        yield Date(
+            year if year > 99 else 2000 + year,
+            quarter=int(quarter) if quarter else None,
+            start=match.start(),
+            end=match.end(),
+        )
     for match in _QUARTER_CODE.finditer(text):
         yield Date(
             int(match["year"]),
@@ -151,9 +171,21 @@ def _from_numbers(match: re.Match[str], words: Lexicon) -> Iterator[Date]:
         elif first <= 12 and (second > 12 or first == second):
             yield Date(year, first, second, None, *match.span())
         else:
-            yield Date(year, None, None, None, *match.span())
+            yield Date(year, None, None, None, *match.span(), is_ambiguous=True)
     elif 1 <= second <= 12 and 1 <= first <= 31:
         yield Date(year, second, first, None, *match.span())
+
+
+_DAY_BEFORE: Final = re.compile(
+    r"(?<![\w.,])\d{1,2}\.?(?:st|nd|rd|th)?\s*(?:-|to|and|bis|und|au|et|al|y|e|tot|t/m)\s*$"
+)
+_DAY_AFTER: Final = re.compile(r"\s*(?:-|to|and)\s*\d{1,2}(?!\d)")
+
+
+def _is_range_of_days(folded: str, match: re.Match[str]) -> bool:
+    before = folded[max(0, match.start() - 12) : match.start()].replace("–", "-")
+    after = folded[match.end() : match.end() + 8].replace("–", "-")
+    return bool(_DAY_BEFORE.search(before) or _DAY_AFTER.match(after))
 
 
 @cache

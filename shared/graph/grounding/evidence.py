@@ -51,6 +51,8 @@ class _ElementCheck:
         self._quotes = quotes
         self._is_edge = is_edge
         self._checks = [self._check(quote, [quote.passage]) for quote in quotes]
+        self._pooled: dict[tuple[str, frozenset[int]], Finding] = {}
+        self._found: dict[tuple[int, str, int], Finding] = {}
 
     def findings(self) -> list[QuoteFinding]:
         return [
@@ -70,9 +72,16 @@ class _ElementCheck:
         if together.ends().verdict is Verdict.REFUSED:
             return finding
         # "Its revenue rose", below a quote that names several, can be about any of them.
-        if together.other_names():
+        if together.other_names:
             return Finding(Verdict.UNVERIFIED, "only another quote names it, beside others")
         return together.ends()
+
+    def _value(self, check: ClaimCheck, quote: Quoted, name: str) -> Finding:
+        """The finding about what `quote` claims, made once."""
+        key = id(check), name, id(quote)
+        if key not in self._found:
+            self._found[key] = check.value(name, quote.claims[name])
+        return self._found[key]
 
     def _claims(
         self, quote: Quoted, check: ClaimCheck
@@ -80,7 +89,7 @@ class _ElementCheck:
         findings = {}
         unborne = set()
         for name, value in quote.claims.items():
-            findings[name] = own = check.value(name, value)
+            findings[name] = own = self._value(check, quote, name)
             if own.verdict is Verdict.SUPPORTED:
                 continue
             others = [
@@ -90,15 +99,18 @@ class _ElementCheck:
             ]
             if not others:
                 continue
-            best = min((each.value(name, value) for _, each in others), key=_verdict)
+            best = min((self._value(each, other, name) for other, each in others), key=_verdict)
             if best.verdict < own.verdict:
                 findings[name] = best
                 unborne.add(name)
                 continue
             if own.verdict is not Verdict.REFUSED:
                 continue
-            together = [quote.passage, *(other.passage for other, _ in others)]
-            findings[name] = min(own, self._check(quote, together).value(name, value), key=_verdict)
+            key = name, frozenset([id(quote), *(id(other) for other, _ in others)])
+            if key not in self._pooled:
+                together = [quote.passage, *(other.passage for other, _ in others)]
+                self._pooled[key] = self._check(quote, together).value(name, value)
+            findings[name] = min(own, self._pooled[key], key=_verdict)
         return findings, frozenset(unborne)
 
 

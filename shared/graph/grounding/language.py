@@ -25,7 +25,7 @@ _CACHED_TEXTS: Final = 64
 
 _GROUPED_TWICE: Final = re.compile(r"(?<![\w.,])\d{1,3}([.,])\d{3}(?:\1\d{3})+(?!\w|[.,]\d)")
 _BOTH_SIGNS: Final = re.compile(
-    r"(?<![\w.,])\d{1,3}(?:[.,'’ \u00a0\u202f]\d{3})+([.,])\d{1,2}(?!\d|[.,]\d)"
+    r"(?<![\w.,])\d{1,3}(?:[.,'’ \u00a0\u202f]\d{3}){1,6}([.,])\d{1,2}(?!\d|[.,]\d)"
 )
 _SHORT_FRACTION: Final = re.compile(r"(?<![\w.,])\d+([.,])(?:\d{1,2}|\d{4,})(?!\d|[.,]\d)")
 _DEFAULT_VOTES: Final = 3

@@ -79,7 +79,8 @@ def lexicon(language: str | None, *, is_english_first: bool = False) -> Lexicon:
         quarters |= {word: number for number, word in enumerate(table("ordinals")[each].split(), 1)}
     if is_english_first:
         # "miles" is a thousand in Spanish.
-        scales = {word: power for word, power in scales.items() if word not in dict(_units("en"))}
+        english_units = dict(_units("en"))
+        scales = {word: power for word, power in scales.items() if word not in english_units}
     currencies |= {
         fold(word): frozenset(codes.split()) for word, codes in table("currencies").items()
     }

@@ -10,9 +10,11 @@ from babel import Locale
 
 from shared.graph.grounding.language import is_function_word
 from shared.graph.grounding.lexicon import LANGUAGES, Lexicon, lexicon
-from shared.graph.grounding.words import fold, word_set
+from shared.graph.grounding.words import fold, phrases, table, word_set
 
-_INITIALS: Final = re.compile(r"(?<!\w)(?:\w{1,2}\.){2,}(?:\w(?!\w))?")
+_INITIALS: Final = re.compile(
+    r"(?<!\w)(?:\w{1,2}\.){2,}(?:\w(?!\w))?|(?<!\w)(?:[A-Z]\.\s){1,3}[A-Z]\."
+)
 _TOKEN: Final = re.compile(r"[^\W_]+")
 _PLACE: Final = re.compile(r"\b(?:in|aus|nach|bei|zwischen)\s+$", re.IGNORECASE)
 _INFLECTIONS: Final = ("s", "es", "n", "en", "er", "e")
@@ -72,8 +74,11 @@ def _join_initials(text: str) -> str:
 
 
 def _without_dots(match: re.Match[str]) -> str:
-    letters = match[0].replace(".", "")
+    letters = match[0].replace(".", "").replace(" ", "")
     return letters + " " * (len(match[0]) - len(letters))
+
+
+_UNSURE_TITLES: Final = frozenset(("don", "dona", "lord", "ing", "m", "pr"))
 
 
 def name_words(name: str) -> list[str]:
@@ -81,8 +86,9 @@ def name_words(name: str) -> list[str]:
     words = [token.word for token in tokenize(name)]
     kept = [
         word
-        for word in words
-        if word not in word_set("legal_forms") and word not in word_set("titles")
+        for index, word in enumerate(words)
+        if not (index and word in word_set("legal_forms"))
+        and not (word in word_set("titles") and (word not in _UNSURE_TITLES or len(words) > 2))
     ]
     while len(kept) > 1 and kept[0] in word_set("articles"):
         kept.pop(0)
@@ -141,9 +147,17 @@ def is_form_of(word: str, base: str) -> bool:
     """Whether `word` is `base`, or `base` with the ending of a case."""
     if word == base:
         return True
+    if len(base) >= _MIN_INFLECTED and word.startswith(base) and word[len(base) :] in _INFLECTIONS:
+        return True
+    stem = _ADJECTIVE.fullmatch(base)
     return (
-        len(base) >= _MIN_INFLECTED and word.startswith(base) and word[len(base) :] in _INFLECTIONS
+        stem is not None and word.startswith(stem[1]) and word[len(stem[1]) :] in _ADJECTIVE_ENDINGS
     )
+
+
+_ADJECTIVE: Final = re.compile(r"(\w{3,})e[srn]")
+_ADJECTIVE_ENDINGS: Final = frozenset(("e", "es", "er", "en", "em"))
+"""Of German adjectives, as in "Statistisches Bundesamt"."""
 
 
 def is_noun_form(word: str, base: str) -> bool:
@@ -259,6 +273,12 @@ def _may_be_name(token: Token, known: Lexicon) -> bool:
     )
 
 
+def is_country(name: str) -> bool:
+    """Whether one of the languages has a country of this name."""
+    folded = fold(name)
+    return any(len(_codes(language).get(folded, "")) == 2 for language in LANGUAGES)
+
+
 def translate_place(name: str, language: str | None) -> list[str]:
     """What a country or city is called in `language` and in English, if it is known there by another name."""
     folded = fold(name)
@@ -271,7 +291,15 @@ def translate_place(name: str, language: str | None) -> list[str]:
                 for each in languages
                 if (other := _names(each).get(code)) and fold(other) != folded
             ]
+    for group in _synonyms():
+        if folded in group:
+            names += [other for other in group if other != folded]
     return list(dict.fromkeys(names))
+
+
+@cache
+def _synonyms() -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(phrases(listed)) for listed in table("places")["all"])
 
 
 @cache

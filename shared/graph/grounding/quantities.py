@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from itertools import zip_longest
 from typing import Final
 
@@ -55,6 +56,12 @@ _WORDS_AFTER: Final = re.compile(
 )
 _MAX_WORDS: Final = 4
 _CURRENCY_BEFORE: Final = re.compile(r"(?P<word>[^\s\d(]{1,5})[\s\u00a0\u202f]?$")
+_MAX_CURRENCY_CHARS: Final = 12
+_SCALE_BEFORE: Final = re.compile(
+    r"(?<!\w)(?:(?P<thousand>T(?=EUR|CHF|USD|GBP|€))|(?P<million>(?:Mio|mn|million|M)\.?\s?(?=EUR|CHF|USD|GBP|€|\$))|(?:Mrd|bn|billion)\.?\s?(?=EUR|CHF|USD|GBP|€|\$))"
+    r"(?:(?P<code>EUR|CHF|USD|GBP)|(?P<sign>[€$]))\s?$"
+)
+"""Such as "TEUR" and "Mio. EUR"."""
 _BLANKS: Final = r"[\s\u00a0\u202f]*"
 _RANGE: Final = re.compile(
     rf"{_BLANKS}(?:[-–—/]|{alternatives(frozenset(table('ranges')['all'].split()))}){_BLANKS}(?:the )?(?:[$€£¥]|US\$)?"
@@ -66,8 +73,15 @@ _FRACTIONS: Final = {
     for phrase in phrases(listed)
 }
 _FRACTION: Final = re.compile(rf"(?<!\w)(?:{alternatives(_FRACTIONS)})(?!\w)")
+_NO_FRACTION: Final = re.compile(r"(?:first|second|1st|2nd|fiscal|last|this|a|one) $")
+"""Before "half": of a year or a match."""
+_NO_FRACTION_AFTER: Final = re.compile(
+    r" (?:year|with|plant|site|store|office|factory|local|piso|person|party|earlier|later|ago|hour|mile|million"
+    r"|of (?:\d{4}|the (?:year|season|match|game)))\b|-year|-hour"
+)
+_ORDINAL: Final = re.compile(r"(?:st|nd|rd|th|s|er|[eº°ªª]|ème|eme|ª|º)(?!\w)")
 _CLAUSE_END: Final = re.compile(r"[,;:.!?()\"«»“”]\s*")
-_WITH_DIGIT: Final = re.compile(r"\S*\d\S*(?:\s+\w+)?")
+_WITH_DIGIT: Final = re.compile(r"(?<!\S)\S*\d\S*(?:\s+\w+)?|\d\S*(?:\s+\w+)?")
 _SCALES_ALONE: Final = frozenset(Decimal(10) ** power for power in (2, 3, 6, 9, 12))
 """What a word such as "million" alone is read as."""
 
@@ -89,7 +103,33 @@ def find_quantities(
     found = list(_with_ranges(text, list(_numerals(text, words, decimal_sign, known_dates))))
     found += _fractions(text)
     found += _number_words(text, language, words, known_dates)
+    found += _round_words(text, words)
     return found
+
+
+_ONE: Final = (
+    r"(?<!\w)(?:(?P<half>half an?|une? demi|medio|mezzo)|an?|one|eine?r?|un[eoa]?|uma?|een)"
+)
+_DOZENS: Final = frozenset(("dozen", "dutzend", "douzaine", "docena", "dozzina", "duzia", "dozijn"))
+
+
+def _round_words(text: str, words: Lexicon) -> Iterator[Quantity]:
+    """ "a million", "half a million", "a dozen"."""
+    for match in _round_pattern(words.language).finditer(fold_in_place(text)):
+        scale = words.scales.get(match["scale"] or match["alone"])
+        value = Decimal(12) if scale is None else Decimal(10) ** scale
+        found = _with_unit(Quantity((value,), start=match.start(), end=match.end()), text, words)
+        if match["half"]:
+            found = replace(found, values=tuple(each / 2 for each in found.values))
+        yield replace(found, start=0, end=0, is_written_out=True)
+
+
+@cache
+def _round_pattern(language: str) -> re.Pattern[str]:
+    scales = {word for word in lexicon(language).scales if len(word) > 3} | _DOZENS
+    return re.compile(
+        rf"{_ONE}\s(?P<scale>{alternatives(frozenset(scales))})(?!\w)|(?<![\w.,])(?<!\d )(?P<alone>tausend|hundert)(?!\w)"
+    )
 
 
 def _numerals(
@@ -112,10 +152,20 @@ def _numerals(
         ):
             values = tuple(-value for value in values)
         quantity = _with_unit(Quantity(values, start=start, end=end), text, words)
+        if _OPEN.search(text[max(0, start - 6) : start]) and text[end : end + 2].lstrip(
+            "%"
+        ).startswith(")"):
+            # "(1,234)" is negative in an account, and only an addition elsewhere.
+            quantity = replace(
+                quantity, values=tuple(sign * each for each in quantity.values for sign in (1, -1))
+            )
+        if _ORDINAL.match(text, end):
+            quantity = replace(quantity, unit="", is_label=True)
         if (
             not quantity.unit
             and not quantity.scale
             and _LABEL.search(text[max(0, start - 12) : start])
+            and not _SCALE_BEFORE.search(text[max(0, start - 12) : start])
         ):
             quantity = replace(quantity, is_label=True)
         yield quantity
@@ -144,13 +194,17 @@ def read_number(number: str, decimal_sign: str | None) -> tuple[Decimal, ...]:
 
 def _with_unit(quantity: Quantity, text: str, words: Lexicon) -> Quantity:
     """`quantity` with the scale and unit that stand around it."""
-    before = _CURRENCY_BEFORE.search(text[: quantity.start].rstrip("-−–"))
+    near = text[max(0, quantity.start - _MAX_CURRENCY_CHARS) : quantity.start]
+    before = _CURRENCY_BEFORE.search(near.rstrip("-−–"))
     currencies: frozenset[str] = frozenset()
     if before is not None:
         currencies = words.currencies.get(fold(before["word"].lstrip("(\"'«„“")), frozenset())
-        if not currencies and before["word"][-1] in "$€£¥₹":
+        if not currencies and before["word"][-1] in "$€£¥₹" and not before["word"][-2:-1].isalpha():
             currencies = words.currencies.get(before["word"][-1], frozenset())
     position, scale = quantity.end, 0
+    thousands = _SCALE_BEFORE.search(near)
+    if thousands is not None and (code := thousands["code"] or thousands["sign"]):
+        currencies = words.currencies.get(fold(code), frozenset())
     phrase = _phrase(text, position)
     if scale_match := _longest(phrase, words.scales, text, currencies):
         scale, position = scale_match
@@ -159,6 +213,8 @@ def _with_unit(quantity: Quantity, text: str, words: Lexicon) -> Quantity:
         if second := _longest(phrase, words.scales, text, currencies):
             scale, position = scale + second[0], second[1]
             phrase = _phrase(text, position)
+    if thousands is not None and not scale:
+        scale = 3 if thousands["thousand"] else 6 if thousands["million"] else 9
     unit = ""
     for written, end in phrase:
         exact = written.rstrip(".,;:!?)")
@@ -169,6 +225,8 @@ def _with_unit(quantity: Quantity, text: str, words: Lexicon) -> Quantity:
             break
         if currencies:
             break
+        if exact == "s" and text[quantity.end : quantity.end + 1] == "s":
+            continue  # "the 1990s"
         if (
             known := words.symbols.get(exact)
             or words.units.get(fold(exact))
@@ -206,6 +264,9 @@ def _phrase(text: str, position: int) -> list[tuple[str, int]]:
     return phrases
 
 
+_MANY: Final = re.compile(r"\s(?:people|\w+(?:ers|ors|nts|ees|ions|ads|its|ars|ies|ts|ons))\b")
+"""What is counted in millions: "1.2m people", but "100m sprint"."""
+_OPEN: Final = re.compile(r"\((?:[A-Z]{0,3}[$€£]|[A-Z]{3})?\s?$")
 _MONEY_SCALES: Final = {
     "m": 6,
     "M": 6,
@@ -233,6 +294,11 @@ def _longest(
         word = fold(written).rstrip(".,;:!?)")
         if len(word) > 1 and (scale := scales.get(word)) is not None:
             return scale, end
+        start = end - len(written)
+        is_joined = not currencies and start > 0 and text[start - 1].isdigit()
+        # "12k" and "1.2m people", but not "12m high".
+        if is_joined and word in ("k", "m") and (written[0] in "kKM" or _MANY.match(text, end)):
+            return (3 if word == "k" else 6), end
         if match := _SCALED_CURRENCY.match(written):
             return _MONEY_SCALES[match[1]], end - (len(written) - len(match[1]))
         if currencies and (scale := _MONEY_SCALES.get(written.rstrip(".,;:!?)"))) is not None:
@@ -240,30 +306,56 @@ def _longest(
     return None
 
 
+def _is_range(between: str) -> bool:
+    return bool(_RANGE.fullmatch(between) or _RANGE.fullmatch(between.removesuffix("-")))
+
+
 def _with_ranges(text: str, quantities: list[Quantity]) -> Iterator[Quantity]:
     """In "3.1 to 3.3 billion euros", the first number has the scale and unit of the second one too."""
+    previous: Quantity | None = None
     for quantity, following in zip_longest(quantities, quantities[1:]):
         if (
             following is not None
-            and not quantity.unit
             and not quantity.scale
-            and (following.unit or following.scale)
-            and _RANGE.fullmatch(text[quantity.end : following.start].removesuffix("-"))
+            and (
+                (not quantity.unit and (following.unit or following.scale))
+                or (quantity.currencies and following.scale)
+            )
+            and (
+                not quantity.currencies
+                or not following.currencies
+                or quantity.currencies & following.currencies
+            )
+            and _is_range(text[quantity.end : following.start])
         ):
             factor = Decimal(10) ** following.scale
             yield replace(
                 quantity,
                 values=tuple(value * factor for value in quantity.values),
-                unit=following.unit,
-                currencies=following.currencies,
+                unit=following.unit or quantity.unit,
+                currencies=following.currencies or quantity.currencies,
                 scale=following.scale,
             )
+        elif (
+            previous is not None
+            and previous.currencies
+            and not quantity.unit
+            and quantity.scale
+            and _is_range(text[previous.end : quantity.start])
+        ):
+            yield replace(quantity, unit=previous.unit, currencies=previous.currencies)
         else:
             yield quantity
+        previous = quantity
 
 
 def _fractions(text: str) -> Iterator[Quantity]:
-    for match in _FRACTION.finditer(fold_in_place(text)):
+    folded = fold_in_place(text)
+    for match in _FRACTION.finditer(folded):
+        if (
+            match[0] == "half" and _NO_FRACTION.search(folded[: match.start()][-8:])
+        ) or _NO_FRACTION_AFTER.match(folded, match.end()):
+            continue
         fraction = _FRACTIONS[match[0]]
         yield Quantity(
             (Decimal(fraction.numerator) / fraction.denominator,),
@@ -280,6 +372,8 @@ def _number_words(
     """Numbers that stand there in words, such as "four"."""
     if language not in LANGUAGES:
         return
+    # Half a pair of surrogates, which `alpha2digit` cannot encode.
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     for date in dates:
         text = text[: date.start] + "." * (date.end - date.start) + text[date.end :]
     for fraction in _FRACTION.finditer(fold_in_place(text)):
@@ -297,4 +391,6 @@ def _number_words(
                 found = _with_unit(
                     Quantity((value,), start=match.start("number"), end=end), converted, words
                 )
+                if _ORDINAL.match(converted, end):
+                    found = replace(found, unit="", is_label=True)
                 yield replace(found, start=0, end=0, is_written_out=True)

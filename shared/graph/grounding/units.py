@@ -25,6 +25,11 @@ class Hint:
     is_year: bool = False
     is_result: bool = False
     """Whether a loss makes them negative."""
+    is_money: bool = False
+    is_measure: bool = False
+    is_rank: bool = False
+    is_kind: bool = False
+    """Whether its texts say of what kind something is, and are no names even with capitals."""
     is_change: bool = False
     """Whether a decrease makes them negative."""
 
@@ -38,7 +43,9 @@ _SCALES: Final = {
     **dict.fromkeys(("k", "thousand", "thousands"), 3),
     **dict.fromkeys(("mn", "mio", "mln", "million", "millions"), 6),
     **dict.fromkeys(("bn", "mrd", "billion", "billions"), 9),
-    **dict.fromkeys(("trillion", "trillions"), 12),
+    **dict.fromkeys(("trillion", "trillions", "tn"), 12),
+    "lakh": 5,
+    "crore": 7,
 }
 _CURRENCIES: Final = {
     **dict.fromkeys(("dollar", "dollars"), "USD"),
@@ -75,6 +82,11 @@ _UNITS: Final = {
     "l": "volume-liter",
     "kmh": "speed-kilometer-per-hour",
 }
+_SHARES: Final = frozenset({"per", "share"})
+_MONEY_RATES: Final = frozenset(
+    {"price", "exchange", "hourly", "daily", "day", "conversion", "capital", "class"}
+)
+"""Words beside which "rate" and "share" are no part of a whole."""
 _NOT_UNITS: Final = frozenset(
     {"year", "years", "point", "points", "day", "month", "second", "minute"}
 )
@@ -108,10 +120,175 @@ _YEAR_WORDS: Final = frozenset(
     }
     | {"acquired", "elected"}
 )
+_KIND_WORDS: Final = frozenset(
+    {
+        "industry",
+        "sector",
+        "status",
+        "type",
+        "category",
+        "role",
+        "position",
+        "title",
+        "gender",
+        "nationality",
+        "kind",
+    }
+    | {
+        "class",
+        "genre",
+        "legal",
+        "form",
+        "profession",
+        "occupation",
+        "field",
+        "stage",
+        "level",
+        "priority",
+        "sentiment",
+    }
+)
+_MONEY_WORDS: Final = frozenset(
+    {
+        "revenue",
+        "revenues",
+        "sales",
+        "turnover",
+        "price",
+        "prices",
+        "cost",
+        "costs",
+        "budget",
+        "value",
+        "worth",
+        "capital",
+        "debt",
+    }
+    | {
+        "investment",
+        "investments",
+        "funding",
+        "salary",
+        "wage",
+        "wages",
+        "cap",
+        "valuation",
+        "amount",
+        "spending",
+        "fee",
+        "fees",
+    }
+    | {
+        "dividend",
+        "dividends",
+        "earnings",
+        "eps",
+        "ebit",
+        "ebitda",
+        "profit",
+        "income",
+        "loss",
+        "gdp",
+        "assets",
+        "cash",
+        "fine",
+        "exports",
+    }
+    | {
+        "imports",
+        "expenditure",
+        "expenses",
+        "subsidy",
+        "grant",
+        "loan",
+        "bid",
+        "offer",
+        "rate",
+        "rent",
+        "tax",
+        "paid",
+        "raised",
+        "share",
+    }
+)
+_MEASURE_WORDS: Final = frozenset(
+    {
+        "length",
+        "height",
+        "width",
+        "depth",
+        "area",
+        "size",
+        "weight",
+        "mass",
+        "capacity",
+        "power",
+        "output",
+        "production",
+        "distance",
+    }
+    | {
+        "elevation",
+        "altitude",
+        "speed",
+        "volume",
+        "temperature",
+        "duration",
+        "energy",
+        "consumption",
+        "storage",
+        "frequency",
+        "radius",
+    }
+    | {
+        "diameter",
+        "thickness",
+        "load",
+        "payload",
+        "range",
+        "runtime",
+        "age",
+        "term",
+        "latitude",
+        "longitude",
+        "time",
+        "years",
+        "months",
+    }
+    | {"emissions", "generation", "yield", "throughput", "pressure", "voltage", "surface"}
+)
+_UNKNOWN_UNITS: Final = frozenset(
+    {
+        "mph",
+        "lb",
+        "lbs",
+        "oz",
+        "sqft",
+        "g",
+        "mg",
+        "ml",
+        "hp",
+        "h",
+        "hrs",
+        "hours",
+        "min",
+        "gb",
+        "tb",
+        "mb",
+        "hz",
+        "mwp",
+        "kwp",
+        "gwp",
+    }
+    | {"years", "mt", "kt", "ms", "kv", "bar", "psi", "knots", "nm", "db"}
+)
+"""At the end of the name of a property: units that the rules do not read."""
 _RESULT_WORDS: Final = frozenset(
     {"income", "profit", "earnings", "result", "ebit", "ebitda", "surplus"}
 )
-_CHANGE_WORDS: Final = frozenset({"growth", "change", "increase", "rise", "trend"})
+_CHANGE_WORDS: Final = frozenset(
+    {"growth", "change", "increase", "rise", "trend", "yoy", "qoq", "mom", "delta", "variation"}
+)
 _LOSS_WORDS: Final = frozenset({"loss", "losses", "deficit", "decline", "decrease"})
 
 
@@ -124,24 +301,49 @@ def hint_of(name: str) -> Hint:
     return Hint(
         unit,
         currency,
-        max((_SCALES[word] for word in words[1:] if word in _SCALES), default=0),
+        _scale_of(words, currency),
         is_year="per" not in has and bool(has & _YEAR_WORDS),
         is_result=bool(has & _RESULT_WORDS) and not has & (_LOSS_WORDS | _CHANGE_WORDS),
+        is_kind=bool(has & _KIND_WORDS) and not has & {"name", "by", "of"},
+        is_money=bool(has & _MONEY_WORDS),
+        is_measure=bool(has & _MEASURE_WORDS)
+        and not has & {"count", "number"}
+        and words[-1] not in _UNKNOWN_UNITS,
+        is_rank=bool(has & {"rank", "ranking", "position", "place"}),
         is_change=bool(has & _CHANGE_WORDS) and not has & _LOSS_WORDS,
     )
+
+
+def _scale_of(words: list[str], currency: str) -> int:
+    found = [
+        _SCALES[word]
+        for word in words[1:]
+        if word in _SCALES and (word != "k" or word is words[-1])
+    ]
+    if not found and currency and words[-1] in _MONEY_LETTERS:
+        found = [_MONEY_LETTERS[words[-1]]]
+    return max(found, default=0)
+
+
+_MONEY_LETTERS: Final = {"m": 6, "mm": 6, "b": 9}
+"""As in `revenue_usd_m`."""
 
 
 def _unit_of(words: list[str], has: frozenset[str]) -> tuple[str, str]:
     """The unit and the currency."""
     if "percentage points" in " ".join(words) or "pp" in has:
         return POINTS, ""
-    for word in reversed(words[1:]):
+    for word in reversed(words if len(words) > 1 else words[1:]):
         is_code = len(word) == 3 and word not in _NOT_CURRENCIES and is_currency(word.upper())
         if code := _CURRENCIES.get(word, word.upper() if is_code else ""):
             return "currency", code
     if has >= {"barrels", "per", "day"}:
         return "barrels per day", ""
+    if has >= _SHARES or (has & _MONEY_RATES and has & {"rate", "share", "ratio"}):
+        return "", ""
     for word in reversed(words):
+        if len(word) == 1 and word is not words[-1]:
+            continue  # `series_c_amount`
         if word in _UNITS and (len(word) > 2 or len(words) > 1):
             return _UNITS[word], ""
         if len(words) > 1 and word not in _NOT_UNITS and (unit := lexicon(None).units.get(word)):

@@ -8,12 +8,15 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
+_PLAIN_LETTERS: Final = str.maketrans("øłđı", "oldi")
+"""Letters that Unicode does not decompose."""
+
 
 def fold(text: str) -> str:
     """`text` casefolded, without accents, with plain apostrophes."""
     if text.isascii():
         return text.lower()
-    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    decomposed = unicodedata.normalize("NFKD", text.casefold().translate(_PLAIN_LETTERS))
     plain = "".join(each for each in decomposed if not unicodedata.combining(each))
     return plain.replace("’", "'").replace("‘", "'")
 

@@ -146,7 +146,7 @@ async def test_both_ends_of_an_edge_must_be_named(islands: AgentGraph) -> None:
 
 async def test_verification_says_how_much_follows_by_rules(islands: AgentGraph) -> None:
     await add(islands, "Atlantis", {"population": 1200}, RAIN, PEOPLE)
-    await add(islands, "Lemuria", {"summary": "a port with 4.5 million tonnes"}, PORT)
+    await add(islands, "Lemuria", {"summary": "port handled 4.5 million tonnes"}, PORT)
     counts, faults = await verified(islands)
     assert faults == []
     claims = (counts.claims_supported, counts.claims_unverified, counts.claims_unchecked)
