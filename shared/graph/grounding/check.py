@@ -37,7 +37,7 @@ from shared.graph.grounding.names import (
 )
 from shared.graph.grounding.quantities import Quantity, find_quantities
 from shared.graph.grounding.units import Hint, hint_of
-from shared.graph.grounding.words import fold, fold_in_place, word_pattern, word_set
+from shared.graph.grounding.words import fold, fold_in_place, role_stems, word_pattern, word_set
 
 
 class Verdict(IntEnum):
@@ -273,7 +273,15 @@ class ClaimCheck:
             return _unverified("rules do not know the language of the page")
         if finding.verdict is Verdict.SUPPORTED and value is not None and self._is_negated:
             return _unverified("the quote has a negation")
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if finding.verdict is Verdict.SUPPORTED and is_number and not self._is_about(name):
+            return _unverified(f"the quote has no word for {name}")
         return finding
+
+    def _is_about(self, name: str) -> bool:
+        """Whether the quotes have a word for the property."""
+        stems = role_stems(name)
+        return any(word.startswith(stem) for word in self._words for stem in stems)
 
     def _value(self, name: str, value: Any, depth: int = 0) -> Finding:
         if value is None:
@@ -485,10 +493,22 @@ class ClaimCheck:
             if finding.verdict is Verdict.SUPPORTED and ":" in text:
                 return _unverified("rules do not read times")
             return finding
-        if text.count(" ") >= _MAX_NAME_WORDS and _stands_in(text, self._quotes):
+        if text.count(" ") >= _MAX_NAME_WORDS and any(
+            _is_sentence_of(text, quote) for quote in self._quotes
+        ):
             return _SUPPORTED
         own_language = find_language(text)
-        language = own_language or (self._readings[0].passage.language if self._readings else None)
+        if own_language is not None:
+            return self._text_in(own_language, text, is_english_first=False)
+        # A short text can be in the language of any of its quotes.
+        languages = dict.fromkeys(reading.passage.language for reading in self._readings)
+        return min(
+            (self._text_in(each, text, is_english_first=True) for each in languages),
+            key=lambda finding: finding.verdict,
+            default=_SUPPORTED,
+        )
+
+    def _text_in(self, language: str | None, text: str, *, is_english_first: bool) -> Finding:
         dates = find_dates(text, language)
         signs: set[str | None] = {"."}
         if _TWO_READINGS.search(text):
@@ -497,7 +517,7 @@ class ClaimCheck:
             quantity
             for sign in sorted(signs, key=str)
             for quantity in find_quantities(
-                text, language, sign, dates, is_english_first=own_language is None
+                text, language, sign, dates, is_english_first=is_english_first
             )
         ]
         quoted = {value for each in self._quantities for value in each.values}
@@ -813,6 +833,19 @@ def _is_mentioned(name: str, texts: Sequence[str]) -> bool:
     # Chinese and other scripts have no blanks between words.
     has_no_blanks = any(each >= "\u2e80" or "\u0e00" <= each < "\u1000" for each in name)
     return has_no_blanks and any(fold(name) in fold(text) for text in texts)
+
+
+def _is_sentence_of(text: str, quote: str) -> bool:
+    """Whether `text` is one or more whole sentences of `quote`, and not a part of a sentence such as "if …"."""
+    start = quote.find(text)
+    if start < 0:
+        return False
+    before, after = (
+        quote[:start].rstrip(" \"'“”«»([-•"),
+        quote[start + len(text) :].lstrip(" \"'“”«»)]"),
+    )
+    begins = not before or before[-1] in ".!?;\n"
+    return begins and (text.rstrip().endswith((".", "!", "?")) or not after or after[0] in ".!?;\n")
 
 
 def _unpadded(text: str) -> str:

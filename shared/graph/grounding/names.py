@@ -19,7 +19,7 @@ _TOKEN: Final = re.compile(r"[^\W_]+")
 _PLACE: Final = re.compile(r"\b(?:in|aus|nach|bei|zwischen)\s+$", re.IGNORECASE)
 _INFLECTIONS: Final = ("s", "es", "n", "en", "er", "e")
 _MIN_INFLECTED: Final = 4
-_MIN_STEM: Final = 3
+_MIN_STEM: Final = 4
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ def is_noun_form(word: str, base: str) -> bool:
 
 
 _NOUN_ENDINGS: Final = frozenset(
-    {("", ending) for ending in ("s", "es", "n", "en", "e", "er", "ern", "x", "se")}
+    {("", ending) for ending in ("s", "es", "n", "en", "e", "x", "se")}
     | {
         ("y", "ies"),
         ("a", "e"),

@@ -51,6 +51,26 @@ def word_set(name: str) -> frozenset[str]:
     return frozenset(fold(word) for words in table(name).values() for word in words.split())
 
 
+_STEM: Final = 5
+"""Letters by which two words are taken for forms of one."""
+
+
+@cache
+def role_stems(name: str) -> frozenset[str]:
+    """Beginnings of words that a quote has if it is about the property `name`."""
+    words = [
+        word
+        for word in re.split(r"[^a-z]+", fold(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)))
+        if word
+    ]
+    found = {word for word in words if len(word) > _STEM - 2}
+    for listed in table("roles").values():
+        known = listed.split()
+        if set(words) & set(known):
+            found |= set(known)
+    return frozenset(word[:_STEM] for word in found)
+
+
 @cache
 def word_pattern(name: str) -> re.Pattern[str]:
     """Matches one of the words or phrases of a table of lists, in folded text."""

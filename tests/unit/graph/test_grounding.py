@@ -72,7 +72,7 @@ def test_a_false_claim_is_never_supported(judged: list[tuple[EvidenceCase, Groun
 def test_true_claims_are_seldom_refused(judged: list[tuple[EvidenceCase, Grounding]]) -> None:
     verdicts = Counter(grounding.worst for case, grounding in judged if case.fault is None)
     assert verdicts[Verdict.REFUSED] <= MAX_FALSE_REFUSALS * verdicts.total()
-    assert verdicts[Verdict.SUPPORTED] >= 0.45 * verdicts.total()
+    assert verdicts[Verdict.SUPPORTED] >= 0.4 * verdicts.total()
 
 
 def test_a_reason_names_the_value_and_what_the_quote_has() -> None:
