@@ -7,16 +7,18 @@ from sqlalchemy import select, update
 
 from shared.database import ids
 from shared.database.tables import Evidence, GraphNode, Source
-from shared.graph import edges, nodes
+from shared.graph import edges, nodes, tools
 from shared.graph.grounding.evidence import RULES
 from shared.graph.provenance import integrity
 from shared.graph.provenance.evidence import EvidenceInput
+from shared.graph.provenance.numbered_pages import number_pages
 from shared.graph.provenance.quotes import Span
 from shared.graph.upsert import UpsertResult
 from shared.graph.verification.verifier import check_page
 from shared.schemas.provenance import CheckedCounts, ElementFault
 from shared.tools import Json, ToolRefusalError
 from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.tooling import call, find_tool
 
 URL = "https://press.example/atlantis"
 TEXT = """\
@@ -196,3 +198,50 @@ async def test_a_claim_that_is_put_in_by_sql_is_found(islands: AgentGraph) -> No
     assert [(fault.id, fault.broken, fault.message) for fault in faults] == [
         (evidence_id, "grounding", "its population: 999000000 is not in the quote")
     ]
+
+
+async def test_evidence_cites_sentences_by_number(islands: AgentGraph) -> None:
+    pages = number_pages([{"url": URL, "content": TEXT}])
+    add_node = find_tool(
+        tools.graph_construction(islands.scope, islands.validators, pages=pages), "addGraphNode"
+    )
+    arguments: Json = {
+        "type": "Country",
+        "name": "Atlantis",
+        "properties": {"summary": "rain", "population": 1200},
+    }
+    answer = await call(islands, add_node, **arguments, evidence=[{"page": 1, "sentences": [2, 3]}])
+    assert answer["created"]
+    async with islands.database.transaction() as session:
+        rows = await session.execute(
+            select(Evidence.first_byte, Evidence.end_byte, Evidence.claims)
+        )
+        found = {Span(first, end).extract(TEXT).decode(): claims for first, end, claims in rows}
+    assert found == {RAIN: {"summary": "rain"}, PEOPLE: {"population": 1200}}
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ({"page": 2, "sentences": [1]}, r"evidence\[0\].page: there is no page 2; they are 1 to 1"),
+        ({"page": 1, "sentences": [9]}, r"sentences: page 1 has no sentence 9; they are 1 to 5"),
+        ({"page": 1}, r"evidence\[0\]: give the page and the numbers of its sentences"),
+        ({"page": 1, "sentences": [5]}, "'Atlantis' is named neither"),
+    ],
+)
+async def test_a_sentence_that_does_not_exist_is_refused(
+    islands: AgentGraph, entry: Json, reason: str
+) -> None:
+    pages = number_pages([{"url": URL, "content": TEXT}])
+    add_node = find_tool(
+        tools.graph_construction(islands.scope, islands.validators, pages=pages), "addGraphNode"
+    )
+    with pytest.raises(ToolRefusalError, match=reason):
+        await call(
+            islands,
+            add_node,
+            type="Country",
+            name="Atlantis",
+            properties={"summary": "rain"},
+            evidence=[entry],
+        )

@@ -55,7 +55,25 @@ def test_a_reading_is_stored_as_json_and_read_again() -> None:
 
 def test_sentences_of_random_texts_cover_their_words_in_order() -> None:
     rng = random.Random(7)
-    parts = ["Ghana", " ", "\n", ".", "! ", "? ", "é", "5", "5.", "Dr. ", "\t", "#", "- ", "鉄", "…", '"', "\u00a0"]
+    parts = [
+        "Ghana",
+        " ",
+        "\n",
+        ".",
+        "! ",
+        "? ",
+        "é",
+        "5",
+        "5.",
+        "Dr. ",
+        "\t",
+        "#",
+        "- ",
+        "鉄",
+        "…",
+        '"',
+        "\u00a0",
+    ]
     for _ in range(300):
         text = "".join(rng.choices(parts, k=rng.randrange(60)))
         spans = read_page(text).sentences

@@ -62,10 +62,9 @@ def test_nodes_have_verbatim_quotes() -> None:
         for evidence in node["evidence"]:
             assert evidence["quote"] in DOCUMENT
             assert evidence["sourceUrl"] == "https://press.example/ghana"
-            assert (
-                node["properties"].get("quote") == evidence["quote"]
-                or "quote" not in evidence.get("properties", node["properties"])
-            )
+            assert node["properties"].get("quote") == evidence[
+                "quote"
+            ] or "quote" not in evidence.get("properties", node["properties"])
     assert nodes["Ghana"]["properties"]["Exports 2023"] == "$25.365 billion (2023 est.)"
     assert (
         nodes["Ghana"]["properties"]["summary"]
