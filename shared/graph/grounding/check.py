@@ -281,7 +281,7 @@ class ClaimCheck:
     def _is_about(self, name: str) -> bool:
         """Whether the quotes have a word for the property."""
         stems = role_stems(name)
-        return any(word.startswith(stem) for word in self._words for stem in stems)
+        return any(word.startswith(stems) for word in self._words)
 
     def _value(self, name: str, value: Any, depth: int = 0) -> Finding:
         if value is None:

@@ -56,7 +56,7 @@ _STEM: Final = 5
 
 
 @cache
-def role_stems(name: str) -> frozenset[str]:
+def role_stems(name: str) -> tuple[str, ...]:
     """Beginnings of words that a quote has if it is about the property `name`."""
     words = [
         word
@@ -68,7 +68,7 @@ def role_stems(name: str) -> frozenset[str]:
         known = listed.split()
         if set(words) & set(known):
             found |= set(known)
-    return frozenset(word[:_STEM] for word in found)
+    return tuple(sorted({word[:_STEM] for word in found}))
 
 
 @cache
