@@ -5,13 +5,13 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import cycle, pairwise
+from itertools import pairwise
 from typing import Final
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from bench.graph.filling import FilledGraph
+from bench.graph.filling import HUB, FilledGraph
 from shared.database.engine import Database
 from shared.graph import context, edges, nodes
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
@@ -22,19 +22,23 @@ from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
 from shared.tools import Json
 
-_QUOTE: Final = "Of all that was shipped, a third went through this port."
-_PAGE: Final = {
-    "url": "https://bench.example/page",
-    "title": "A page",
-    "content": " ".join([*("Nothing of note happened on this day." for _ in range(400)), _QUOTE]),
-}
-"""A page as long as a long article, with the quote at its end."""
-_EVIDENCE: Final = (EvidenceInput(_PAGE["url"], _QUOTE),)
+_URL: Final = "https://bench.example/page"
+_PAGE_CHARS: Final = 15_000
+"""Length of a long article."""
 
 
-async def store_page(session: AsyncSession, scope: GraphScope) -> None:
-    """Store the page that all evidence quotes."""
-    await store_pages(session, scope, {"results": [_PAGE]})
+def quote_about(name: str, employees: int = 0) -> str:
+    """What the page says of a company."""
+    return f"A third of all that {HUB} shipped went to {name}, which has {employees} employees."
+
+
+async def store_page(session: AsyncSession, scope: GraphScope, quotes: Sequence[str]) -> None:
+    """Store the page that all evidence quotes: a long article, which ends with `quotes`."""
+    ending, filling = " ".join(quotes), "Nothing of note happened on this day. "
+    missing = max(0, _PAGE_CHARS - len(ending))
+    content = filling * (missing // len(filling)) + ending
+    page = {"url": _URL, "title": "A page", "content": content}
+    await store_pages(session, scope, {"results": [page]})
 
 
 async def write_node(
@@ -45,6 +49,7 @@ async def write_node(
     type_name: str,
     name: str,
     properties: Json,
+    quote: str,
 ) -> UUID:
     result = await nodes.add_node(
         session,
@@ -53,7 +58,7 @@ async def write_node(
         type_name=type_name,
         name=name,
         properties=properties,
-        evidence=_EVIDENCE,
+        evidence=[EvidenceInput(_URL, quote)],
         duplicate_threshold=DUPLICATE_THRESHOLD,
     )
     return result.id
@@ -67,6 +72,7 @@ async def write_edge(
     type_name: str,
     source_id: UUID,
     target_id: UUID,
+    quote: str,
 ) -> None:
     await edges.add_edge(
         session,
@@ -76,12 +82,14 @@ async def write_edge(
         source_id=source_id,
         target_id=target_id,
         properties={"share": "a third"},
-        evidence=_EVIDENCE,
+        evidence=[EvidenceInput(_URL, quote)],
     )
 
 
 WARM_UP_RUNS: Final = 10
 """Runs before the measurement, for connections, caches and statements."""
+_RUN: Final = time.time_ns()
+"""Part of the names that are written, so that they are new."""
 
 Operation = Callable[[AsyncSession, int], Awaitable[object]]
 
@@ -107,10 +115,17 @@ async def measure(url: str, filled: FilledGraph, times: int) -> list[Timing]:
     database = Database(url, name="bench")
     try:
         async with database.transaction() as session:
-            await store_page(session, filled.scope)
+            companies = [_company(filled, number) for number in range(WARM_UP_RUNS + times)]
+            quotes = [quote_about(*company) for company in companies]
+            await store_page(session, filled.scope, quotes)
         return [await _time(database, timed, times) for timed in _measures(filled)]
     finally:
         await database.close()
+
+
+def _company(filled: FilledGraph, number: int) -> tuple[str, int]:
+    """Its name and how many employees it has."""
+    return f"{filled.names[number % len(filled.names)]} {_RUN} {number}", number
 
 
 async def _time(database: Database, measure: _Measure, times: int) -> Timing:
@@ -158,17 +173,18 @@ def _lookups(filled: FilledGraph) -> Iterator[_Measure]:
 
 
 def _writes(filled: FilledGraph) -> Iterator[_Measure]:
-    validators, targets = Validators(), cycle(filled.ids)
-    run = time.time_ns()
+    validators = Validators()
 
     async def add_node(session: AsyncSession, number: int) -> None:
+        name, employees = _company(filled, number)
         await write_node(
             session,
             filled.scope,
             validators,
             type_name="Type1",
-            name=f"{filled.names[number % len(filled.names)]} {run} {number}",
-            properties={"summary": "What was found out just now.", "employees": number},
+            name=name,
+            properties={"summary": "What was found out just now.", "employees": employees},
+            quote=quote_about(name, employees),
         )
 
     async def add_edge(session: AsyncSession, number: int) -> None:
@@ -178,7 +194,8 @@ def _writes(filled: FilledGraph) -> Iterator[_Measure]:
             validators,
             type_name=f"type_{number % 5}",
             source_id=filled.hub,
-            target_id=next(targets),
+            target_id=filled.ids[number % len(filled.ids)],
+            quote=quote_about(*_company(filled, number)),
         )
 
     yield _Measure("add a node", 0.005, add_node)

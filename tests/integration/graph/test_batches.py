@@ -33,7 +33,7 @@ NAMES: Final = (
 )
 SIMILAR: Final = ("Republic of Ghana", "Togoland", "Northern Territories", "N.T.", "Ivory Coast")
 """Names of which some may be duplicates of others."""
-QUOTES: Final = (PAGE["content"], PAGE["content"][:40])
+QUOTES: Final = (PAGE["content"], PAGE["content"][40:])
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ import asyncio
 import os
 import random
 from collections.abc import Sequence
+from uuid import uuid4
 
 import pytest
 from sqlalchemy import func, select
@@ -15,7 +16,8 @@ from shared.database.engine import Database
 from shared.database.tables import GraphName, GraphNode
 from shared.graph import nodes
 from shared.graph.entity_resolution.aliases import NameRequest
-from tests.support.graph.agent_graph import COUNTRY, EVIDENCE_INPUTS, AgentGraph
+from shared.graph.provenance.evidence import EvidenceInput
+from tests.support.graph.agent_graph import COUNTRY, PAGE, AgentGraph
 from tests.support.graph.concurrent_writes import resolve_and_reserve, retried
 
 WRITERS = 16
@@ -75,8 +77,10 @@ def _batches(share: Sequence[int], chance: random.Random, largest: int) -> list[
 
 
 @retried
-async def _write(agent_graph: AgentGraph, database: Database, batch: Sequence[NameRequest]) -> int:
-    """Write the companies and return how many are new."""
+async def _write(
+    agent_graph: AgentGraph, database: Database, batch: Sequence[NameRequest], url: str
+) -> int:
+    """Write the companies, which the page at `url` names, and return how many are new."""
     async with database.transaction() as session:
         resolved = await resolve_and_reserve(session, agent_graph.scope, batch)
         by_id = {node.node_id: node for node in resolved}
@@ -89,7 +93,7 @@ async def _write(agent_graph: AgentGraph, database: Database, batch: Sequence[Na
                 type_name="Company",
                 name=by_id[node_id].name,
                 properties=COUNTRY,
-                evidence=EVIDENCE_INPUTS,
+                evidence=[EvidenceInput(url, PAGE["content"])],
             )
             assert result.id == node_id
             created += result.created
@@ -101,7 +105,13 @@ async def _write_all(
 ) -> int:
     database = Database(url, name="writer", pool_size=1)
     try:
-        return sum([await _write(agent_graph, database, batch) for batch in batches])
+        created = 0
+        for batch in batches:
+            title = ", ".join(request.name for request in batch)
+            page = {**PAGE, "url": f"https://firms.example/{uuid4()}", "title": title}
+            await agent_graph.store_search_results({"results": [page]})
+            created += await _write(agent_graph, database, batch, page["url"])
+        return created
     finally:
         await database.close()
 

@@ -155,8 +155,8 @@ async def test_only_the_last_iterations_are_listed(agent_graph: AgentGraph) -> N
 async def test_relevant_nodes_come_with_edges_and_neighbours(
     agent_graph: AgentGraph, stranger: AgentGraph
 ) -> None:
-    ghana = await agent_graph.node("Ghana", capital="A" * 500)
-    togo, benin = await agent_graph.node("Togo"), await agent_graph.node("Benin", capital="B" * 500)
+    ghana = await agent_graph.node("Ghana", capital="a" * 500)
+    togo, benin = await agent_graph.node("Togo"), await agent_graph.node("Benin", capital="b" * 500)
     near, far = await agent_graph.edge(ghana, togo), await agent_graph.edge(togo, benin)
     foreign_node = await stranger.node("Mali")
     async with agent_graph.database.transaction() as session:
@@ -165,10 +165,10 @@ async def test_relevant_nodes_come_with_edges_and_neighbours(
         )
     assert text.splitlines() == [
         f'- [node:{togo}] Country "Togo" {{"summary": "A state."}}',
-        f'- [node:{ghana}] Country "Ghana" {{"capital": "{"A" * 500}", "summary": "A state."}}',
+        f'- [node:{ghana}] Country "Ghana" {{"capital": "{"a" * 500}", "summary": "A state."}}',
         f'- [edge:{far}] "Togo" -borders-> "Benin" {{}}',
         f'- [edge:{near}] "Ghana" -borders-> "Togo" {{}}',
-        f'- [node:{benin}] Country "Benin" {{"summary": "A state.", "capital": "{"B" * 239}…"}}',
+        f'- [node:{benin}] Country "Benin" {{"summary": "A state.", "capital": "{"b" * 239}…"}}',
     ]
 
 

@@ -23,17 +23,28 @@ URL = "https://press.example/ghana"
 TEXT = (
     "Ghana – “Gold Coast” – has 33 million people.\n"
     "Its capital is Accra; the cedi is its money.\n\n"
+    "Its border with Togo is 1,098 km long.\n"
     "Cocoa output fell to 530,000 tonnes in 2024."
 )
 CAPITAL = "Its capital is Accra"
 PEOPLE = 'Ghana - "Gold Coast" - has 33 million people.'
+BORDER = "Its border with Togo is 1,098 km long."
 
 
 @pytest.fixture
 async def ghana(agent_graph: AgentGraph) -> AgentGraph:
     """An agent whose graph has a stored page about Ghana."""
     await agent_graph.store_search_results(
-        {"results": [{"url": URL, "content": TEXT, "published_date": "2024-05-01"}]}
+        {
+            "results": [
+                {
+                    "url": URL,
+                    "title": "Ghana, and Togo",
+                    "content": TEXT,
+                    "published_date": "2024-05-01",
+                }
+            ]
+        }
     )
     return agent_graph
 
@@ -78,14 +89,14 @@ async def test_a_quote_is_stored_as_its_byte_span(ghana: AgentGraph) -> None:
         ghana,
         EvidenceInput(URL, PEOPLE, ("summary", "population")),
         EvidenceInput(URL, f"  {CAPITAL}; the\ncedi", ("capital",)),
-        population=33,
+        population=33_000_000,
         capital="Accra",
     )
     people, capital = await load_evidence(ghana, result)
     page = TEXT.encode()
     assert page[people.first_byte : people.end_byte].decode() == TEXT.splitlines()[0]
     assert page[capital.first_byte : capital.end_byte] == b"Its capital is Accra; the cedi"
-    assert people.claims == {**COUNTRY, "population": 33}
+    assert people.claims == {**COUNTRY, "population": 33_000_000}
     assert capital.claims == {"capital": "Accra"}
     assert capital.quote_sha256 == integrity.sha256("Its capital is Accra; the cedi")
     assert {people.as_of, capital.as_of} == {datetime(2024, 5, 1, tzinfo=UTC)}
@@ -119,7 +130,7 @@ async def test_written_rows_are_sealed(ghana: AgentGraph) -> None:
                 column: getattr(row, column)
                 for column in (
                     *("agent_id", "source_id", "first_byte", "end_byte", "quote_sha256"),
-                    *("claims", "valid_from", "valid_to", "as_of", "learned_at"),
+                    *("claims", "valid_from", "valid_to", "as_of", "learned_at", "rules"),
                 )
             },
         )
@@ -134,10 +145,10 @@ async def test_evidence_without_property_names_covers_the_remaining_properties(
         EvidenceInput(URL, PEOPLE),
         EvidenceInput(URL, "Cocoa output fell", ()),
         capital="Accra",
-        population=33,
+        population=33_000_000,
     )
     people, capital, cocoa = await load_evidence(ghana, result)
-    assert people.claims == {**COUNTRY, "population": 33}
+    assert people.claims == {**COUNTRY, "population": 33_000_000}
     assert (capital.claims, cocoa.claims) == ({"capital": "Accra"}, {})
 
 
@@ -293,9 +304,9 @@ async def test_an_edge_needs_evidence_too(ghana: AgentGraph) -> None:
     with pytest.raises(ToolRefusalError, match="No evidence for length_km"):
         await connect(ghana, *ends, evidence=[EvidenceInput(URL, CAPITAL, ())], length_km=1098)
     bare = await connect(ghana, *ends, evidence=[EvidenceInput(URL, CAPITAL)])
-    more = await connect(ghana, *ends, evidence=[EvidenceInput(URL, PEOPLE)], length_km=1098)
-    people, capital = await load_evidence(ghana, bare)
-    assert (bare.id, capital.claims, people.claims) == (more.id, {}, {"length_km": 1098})
+    more = await connect(ghana, *ends, evidence=[EvidenceInput(URL, BORDER)], length_km=1098)
+    capital, border = await load_evidence(ghana, bare)
+    assert (bare.id, capital.claims, border.claims) == (more.id, {}, {"length_km": 1098})
     async with ghana.database.transaction() as session:
         edge = await session.get_one(GraphEdge, bare.id)
     assert edge.properties == {"length_km": 1098}
@@ -306,5 +317,5 @@ async def test_an_edge_needs_evidence_too(ghana: AgentGraph) -> None:
         source_id=ends[0],
         target_id=ends[1],
         properties=edge.properties,
-        evidence=[people.id, capital.id],
+        evidence=[capital.id, border.id],
     )

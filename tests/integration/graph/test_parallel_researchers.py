@@ -50,7 +50,7 @@ def page(researcher: int) -> Json:
     """Each researcher reads a page of another date, so that it is certain which value is the latest."""
     return {
         "url": f"https://news.example/{researcher}",
-        "title": f"News {researcher}",
+        "title": f"News of {', '.join([*NAMES, *SIMILAR])}",
         "content": f"What is known about these companies, as edition {researcher} tells it.",
         "published_date": f"2025-0{researcher + 1}-01",
     }

@@ -45,6 +45,7 @@ async def test_a_page_is_stored_unchanged_and_sealed(agent_graph: AgentGraph) ->
         published=source.published,
         fetched_at=source.fetched_at,
         text_sha256=source.sha256,
+        reading=source.reading,
     )
 
 

@@ -10,7 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from bench.graph.filling import FilledGraph, fill
-from bench.graph.measuring import store_page, write_edge, write_node
+from bench.graph.measuring import quote_about, store_page, write_edge, write_node
 from shared.database.engine import Database
 from shared.graph.validation import Validators
 from tests.conftest import cloned
@@ -20,6 +20,8 @@ from tests.support.sql_capture import captured_statements, explain
 NODES: Final = 20_000
 TIMES: Final = 12
 """More executions than PostgreSQL needs before it uses a generic plan."""
+FARTHEST: Final = 100
+"""Number of the last node to which an edge is written."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class LargeGraph:
             type_name="Type1",
             name=name,
             properties={"summary": "What was found out just now."},
+            quote=quote_about(name),
         )
 
     async def edge(self, session: AsyncSession, number: int, type_name: str) -> None:
@@ -47,6 +50,7 @@ class LargeGraph:
             type_name=type_name,
             source_id=target_id,
             target_id=source_id,
+            quote=quote_about(self.filled.names[number]),
         )
 
 
@@ -61,7 +65,10 @@ async def full(filled_database: tuple[str, FilledGraph]) -> AsyncIterator[LargeG
     url, filled = filled_database
     database = Database(url, name="test", pool_size=1)
     async with database.transaction() as session:
-        await store_page(session, filled.scope)
+        added = [f"{name} {8000 + number}" for number, name in enumerate(filled.names[:TIMES])]
+        added += [f"{filled.names[0]} {number}" for number in (7001, 7100, 7101, 9001)]
+        names = [*filled.names[: FARTHEST + 1], *added]
+        await store_page(session, filled.scope, [quote_about(name) for name in names])
     yield LargeGraph(url, database, filled)
     await database.close()
 
@@ -119,7 +126,7 @@ async def test_no_write_uses_a_sequential_scan(full: LargeGraph) -> None:
     async with full.database.transaction() as session:
         with captured_statements() as statements:
             await full.node(session, f"{full.filled.names[0]} 9001")
-            await full.edge(session, 100, "type_12")
+            await full.edge(session, FARTHEST, "type_12")
     with psycopg.connect(full.url) as connection:
         connection.execute("set plan_cache_mode = force_generic_plan")
         for statement, values in statements:

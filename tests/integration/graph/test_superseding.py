@@ -26,7 +26,7 @@ def url(year: int) -> str:
 
 
 def evidence_input(year: int, valid_from: datetime | None = None) -> EvidenceInput:
-    quote = f"In {year} there were {year - 2000} million."
+    quote = f"In {year} there were {year - 2000} people in Ghana."
     return EvidenceInput(url(year), quote, valid_from=valid_from)
 
 
@@ -113,7 +113,7 @@ async def test_a_forecast_is_superseded_by_later_evidence(
 ) -> None:
     forecast = await write_population(census, 2022, valid_from=datetime(2999, 1, 1, tzinfo=UTC))
     assert (await load_node(census, forecast)).properties["population"] == 22
-    page = {"url": url(2999), "content": "In 2999 there were 999 million."}
+    page = {"url": url(2999), "content": evidence_input(2999).quote}
     await census.store_search_results({"results": [page]})
     newer = await write_population(census, 2999, valid_from=datetime.now(UTC) + timedelta(days=9))
     assert (await load_node(census, newer)).properties["population"] == 999

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 from uuid import UUID, uuid4
 
 from sqlalchemy import update
@@ -33,12 +33,40 @@ COUNTRY_SCHEMA = {
     "additionalProperties": False,
 }
 COUNTRY = {"summary": "A state."}
-PAGE: Json = {
+NAMES: Final = (
+    "Ghana, Togo, Benin, Mali, Niger, Nigeria, Chad, Tchad, Peru, Oman, Fiji, Cuba, Iran, Laos, Côte d’Ivoire, "
+    "Cote dIvoire, Ivory Coast, Gold Coast, North Ghana, South Ghana, Republic of Ghana, Northern Territory, "
+    "Northern Territories, N.T., The Interior, Togoland, Aland, Borland, Corland, Volta, River town, Accra, Tema, "
+    'Centre, Old rule, To"go, Bank of Ghana, Ghanaian Railways, Assini Port, Assini Cocoa, Assini Cocoa Holdings, '
+    "Guayas Cocoa, Volkswagen, Volta Trucks, Toyota, Electra, Electrified Vehicles, Electrified Rail, "
+    "Meta Platforms, Facebook, Another, Alphabet, Google, Nobody, Nvidia (NASDAQ: NVDA), NVIDIA (NVDA), Model 3, "
+    "Model Y, Halden Cells, Orran Metals, Taiwan Semiconductor Manufacturing, Taiwan Semiconductor Manufacturer, "
+    "Results of Q1 2025, Results of Q2 2025, Regulation 2019/1, Regulation 2019/2, Report of January, Report of June, "
+    "Halden Batteriing, Halden Batterier, Halden Batterie, Halden Batteries, Halden Batteriery, Halden Batterii, "
+    "A, B, C, D, E, One, Other, Third, Hub, Link, Far, Far too, Nearest, Gone, Rate up, Rate 100% up"
+)
+NUMBERED_NAMES: Final = (
+    *(
+        f"{name} {number}"
+        for name in ("Near", "Far", "Far too", "Node", "Leaf")
+        for number in range(30)
+    ),
+    *(f"Land {number}, Country {number:02}" for number in range(30)),
+    *(f"Country {number}" for number in range(60)),
+    *(f"Spoke {number}" for number in range(220)),
+)
+PAGE: Final[Json] = {
     "url": "https://atlas.example/states",
-    "title": "An atlas of states",
-    "content": "All that is written here of states, rivers and borders is so.",
+    "title": f"An atlas of states: {NAMES}, {', '.join(NUMBERED_NAMES)}",
+    "content": (
+        "All that is written here of states, rivers and borders is so. Their people number "
+        f"{', '.join(map(str, range(34)))} or 33,475,870, and the capitals are Abidjan, Accra, Bamako, Niamey and "
+        "Cocoa of Assini. Their shares add up to 101 percent. "
+        "One border is 1,098 km long, another one 1 km or 2 km, since 1914 or 1 January 2023."
+    ),
     "published_date": "2024-05-01",
 }
+"""Its title has the names that tests write, its text the values."""
 EVIDENCE_INPUTS = (EvidenceInput(PAGE["url"], PAGE["content"]),)
 """For tests that do not depend on the evidence."""
 

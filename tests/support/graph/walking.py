@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
 from random import Random
 from typing import Any, Final
 from uuid import UUID
@@ -23,9 +24,17 @@ from tests.support.graph.agent_graph import AgentGraph
 
 NAMES: Final = ("Ghana", "Gana", "Mali", "Tchad", "Chad", "Benin")
 PAGES: Final = [f"https://page-{number}.example" for number in range(6)]
+CAPITALS: Final = ("Accra", "Bamako")
+POPULATIONS: Final = (1, 2, 3_000_000_000, 10**24)
+LENGTHS: Final = (1, 2.0, 3e23)
+VALUES: Final = (
+    f"capitals such as {' and '.join(CAPITALS)}, populations of {', '.join(map(str, POPULATIONS))},"
+    f" and borders of {', '.join(f'{Decimal(str(length)):f} km' for length in LENGTHS)}"
+)
 SENTENCES: Final = [
-    f"{name} has {number} people, and some borders." for name in NAMES for number in range(3)
+    f"{name} has {number} people. There are {VALUES}." for name in NAMES for number in range(3)
 ]
+"""Each has all values that are written; the titles of the pages have the names."""
 
 
 @dataclass
@@ -40,7 +49,7 @@ class Walk:
 
     async def begin(self) -> None:
         for number, url in enumerate(PAGES):
-            page = {"url": url, "title": url, "content": "\n".join(SENTENCES)}
+            page = {"url": url, "title": ", ".join(NAMES), "content": "\n".join(SENTENCES)}
             if number % 2:
                 page["published_date"] = f"2024-0{number + 1}-01"
             await self.agent_graph.store_search_results({"results": [page]})
@@ -97,7 +106,7 @@ class Walk:
                 type_name="borders",
                 source_id=one.id,
                 target_id=other.id,
-                properties=self.chance.choice([{}, {"km": self.chance.choice([1, 2.0, 3e23])}]),
+                properties=self.chance.choice([{}, {"km": self.chance.choice(LENGTHS)}]),
                 evidence=[self._evidence_input()],
             )
 
@@ -198,8 +207,8 @@ class Walk:
     def _properties(self) -> dict[str, Any]:
         values = {
             "summary": self.chance.choice(["A state.", "A republic."]),
-            "capital": self.chance.choice(["Accra", "Bamako"]),
-            "population": self.chance.choice([1, 2, 3_000_000_000, 10**24]),
+            "capital": self.chance.choice(CAPITALS),
+            "population": self.chance.choice(POPULATIONS),
         }
         return {"summary": values["summary"]} | {
             name: value for name, value in values.items() if self.chance.random() < 0.5
