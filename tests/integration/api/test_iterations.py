@@ -144,7 +144,7 @@ async def _run_iteration(database: Database, agent: Agent, *, tonnes: int, year:
         database, await get_agent(database, agent.name)
     )
     scope = GraphScope(agent.owner_id, agent.id, started.iteration.id, started.observe.id)
-    url, text = f"https://press.example/{year}", f"Halden bought {tonnes} tonnes."
+    url, text = f"https://press.example/{year}", f"Halden Cells bought {tonnes} tonnes."
     page = {"url": url, "content": text, "published_date": f"{year}-01-01"}
     async with database.transaction() as session:
         await store_pages(session, scope, {"results": [page]})

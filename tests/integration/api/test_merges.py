@@ -8,6 +8,7 @@ import pytest
 from shared.database.engine import Database
 from shared.graph import nodes
 from shared.graph.provenance.evidence import EvidenceInput
+from shared.graph.provenance.sources import store_pages
 from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
 from tests.support.api.clients import assert_problem
@@ -15,6 +16,7 @@ from tests.support.api.full_agent import AGENT, FullAgent, create_full_agent
 from tests.support.api.rows import get_agent
 
 PATH = f"/agents/{AGENT}"
+TEXT = "They bought 2024 tonnes."
 
 
 @pytest.fixture
@@ -26,6 +28,9 @@ async def full(api: httpx.AsyncClient, database: Database) -> FullAgent:
 async def _add_nodes(database: Database, *names: str) -> list[UUID]:
     agent = await get_agent(database, AGENT)
     scope, validators = GraphScope(agent.owner_id, agent.id), Validators()
+    page = {"url": "https://press.example/makers", "title": ", ".join(names), "content": TEXT}
+    async with database.transaction() as session:
+        await store_pages(session, scope, {"results": [page]})
     node_ids = []
     for name in names:
         async with database.transaction() as session:
@@ -36,7 +41,7 @@ async def _add_nodes(database: Database, *names: str) -> list[UUID]:
                 type_name="Thing",
                 name=name,
                 properties={},
-                evidence=[EvidenceInput("https://press.example/2024", "Halden bought 2024 tonnes")],
+                evidence=[EvidenceInput(page["url"], TEXT)],
             )
         node_ids.append(node.id)
     return node_ids

@@ -51,7 +51,9 @@ from tests.support.sandbox_control import Sandbox
 from tests.support.surveys import EMPTY_SURVEY
 
 SENTENCE = "Ghana signed a lithium lease with Atlantic Lithium in October 2023."
-PAGE = HostilePage("found", "en", "none", "Ewoyaa", SENTENCE, ())
+TITLE = f"Ewoyaa: Mine of Ghana Lithium, {', '.join(f'Togo {n}' for n in range(MAX_TOOL_ROUNDS))}"
+"""It has the names that are written."""
+PAGE = HostilePage("found", "en", "none", TITLE, SENTENCE, ())
 ACQUIRED = Acquired(SENTENCE, f"- {PAGE.url}", sentences=[Sentence(PAGE.url, SENTENCE)])
 QUERY = Query(
     objective="Who digs lithium in Ghana",

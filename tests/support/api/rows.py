@@ -114,6 +114,7 @@ async def add_evidence(database: Database, agent: Agent) -> UUID:
     pages = [
         {
             "url": f"https://press.example/{year}",
+            "title": "Lithium of Halden Cells",
             "content": f"Halden bought {year} tonnes – ½ of all.",
         }
         for year in (2024, 2025)

@@ -48,7 +48,7 @@ NAMES: Final = (
 NUMBERED_NAMES: Final = (
     *(
         f"{name} {number}"
-        for name in ("Near", "Far", "Far too", "Node", "Leaf")
+        for name in ("Near", "Far", "Far too", "Node", "Leaf", "Plant")
         for number in range(30)
     ),
     *(f"Land {number}, Country {number:02}" for number in range(30)),
