@@ -16,14 +16,16 @@ DEAD_END = "what nobody has written down"
 _QUOTES = {
     "Orran": (
         "https://corpus.local/orran.txt",
-        "Orran Mining extracts lithium in Western Australia.",
+        "Orran Mining extracts lithium in Western Australia. Orran Mining shipped 92,000 tonnes of spodumene in 2025.",
     ),
     "Halden": (
         "https://corpus.local/halden.html",
-        "Halden Energy depends on Orran Mining for lithium hydroxide.",
+        "Halden Energy depends on Orran Mining for lithium hydroxide. Revenue fell 4% to $1.1 billion in 2025.",
     ),
 }
 """Source URL and quote by maker."""
+_FIGURES = {"Orran": ("shipped_tonnes", 92_000), "Halden": ("revenue_usd", 1_100_000_000)}
+"""A property and its value by maker, from the quotes."""
 _PROPERTIES = {
     "type": "object",
     "properties": {"summary": {"type": "string"}},
@@ -87,6 +89,7 @@ class Mission:
     def _research(self, maker: str) -> list[dict[str, Any]]:
         """A search, then a node, a node shared by all makers, and an edge between them."""
         objective = f"Objective: {self._topic_text(maker)}"
+        figure, value = _FIGURES[maker]
         search = _call("tavilySearch", query=f"lithium {self._topic_text(maker)}")
         types = [
             _call(
@@ -117,7 +120,7 @@ class Mission:
                 "addGraphNode",
                 type="Metal",
                 name="Lithium",
-                properties={"summary": "A metal.", f"bought_by_{maker.lower()}_tonnes": len(maker)},
+                properties={"summary": "A metal.", f"{maker.lower()}_{figure}": value},
                 evidence=_evidence(maker),
             ),
         ]
@@ -126,7 +129,7 @@ class Mission:
             type="buys",
             sourceId=str(self._node("Maker", maker)),
             targetId=str(self._node("Metal", "Lithium")),
-            properties={"tonnes": len(maker)},
+            properties={figure: value},
             evidence=_evidence(maker),
         )
         return [
