@@ -105,19 +105,30 @@ class Mention:
 
 
 def find_mentions(name: str, text: str) -> Iterator[Mention]:
-    """The mentions of `name` in `text`: its words in order, in any case, possibly declined."""
+    """The mentions of `name` in `text`: its words in order, in any case, possibly declined, with legal forms between them."""
     words = name_words(name)
     if not words:
         return
     tokens = tokenize(text)
-    for first in range(len(tokens) - len(words) + 1):
-        if not is_form_of(tokens[first].word, words[0]):
-            continue
-        last = first + len(words) - 1
-        if all(is_form_of(tokens[first + index].word, word) for index, word in enumerate(words)):
-            yield Mention(
-                tokens[first].start, tokens[last].end, _is_longer(text, tokens, first, last)
-            )
+    for first, token in enumerate(tokens):
+        if is_form_of(token.word, words[0]) and (last := _last_word(tokens, first, words)) >= 0:
+            yield Mention(token.start, tokens[last].end, _is_longer(text, tokens, first, last))
+
+
+def _is_legal_form(token: Token) -> bool:
+    return token.word in word_set("legal_forms")
+
+
+def _last_word(tokens: Sequence[Token], first: int, words: Sequence[str]) -> int:
+    """The place of the last of `words`, which begin at `first`; -1 if they do not follow each other."""
+    place = first
+    for word in words[1:]:
+        place += 1
+        while place < len(tokens) and _is_legal_form(tokens[place]) and tokens[place].word != word:
+            place += 1
+        if place >= len(tokens) or not is_form_of(tokens[place].word, word):
+            return -1
+    return place
 
 
 def _is_longer(text: str, tokens: Sequence[Token], first: int, last: int) -> bool:

@@ -246,7 +246,12 @@ def ground_quotes(
 
 
 def _refuse_invalid(evidence: Sequence[EvidenceInput]) -> None:
-    if not 1 <= len(evidence) <= MAX_QUOTES:
+    typed = [entry for entry in evidence if entry.start_byte is None]
+    if not evidence or len(typed) > MAX_EVIDENCE:
+        raise ToolRefusalError(
+            f"evidence: {len(evidence)} entries; give 1 to {MAX_EVIDENCE}, each with a page and the numbers of its sentences."
+        )
+    if len(evidence) > MAX_QUOTES:
         raise ToolRefusalError(
             f"evidence: {len(evidence)} sentences; give 1 to {MAX_QUOTES}, the ones that say it."
         )
