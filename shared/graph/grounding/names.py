@@ -105,7 +105,7 @@ class Mention:
 
 
 def find_mentions(name: str, text: str) -> Iterator[Mention]:
-    """The mentions of `name` in `text`: its words in order, in any case, possibly declined, with legal forms between them."""
+    """The mentions of `name` in `text`: its words in order, in any case, declined, with legal forms between them."""
     words = name_words(name)
     if not words:
         return

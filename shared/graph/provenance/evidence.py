@@ -249,7 +249,7 @@ def _refuse_invalid(evidence: Sequence[EvidenceInput]) -> None:
     typed = [entry for entry in evidence if entry.start_byte is None]
     if not evidence or len(typed) > MAX_EVIDENCE:
         raise ToolRefusalError(
-            f"evidence: {len(evidence)} entries; give 1 to {MAX_EVIDENCE}, each with a page and the numbers of its sentences."
+            f"evidence: {len(evidence)} entries; give 1 to {MAX_EVIDENCE}, each with a page and its sentences."
         )
     if len(evidence) > MAX_QUOTES:
         raise ToolRefusalError(
