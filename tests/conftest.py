@@ -1,7 +1,9 @@
 """Real engines, embedded as in the product or in containers; a separate database for each test."""
 
 import gc
+import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -24,8 +26,10 @@ from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from tests.support import engines
+from tests.support.chaos.mission import PAGE
 from tests.support.databases import TEMPLATE, DatabasePool
 from tests.support.engines import Nats, Postgres
+from tests.support.paths import CORPUS
 from tests.support.running_services import running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.sandbox_prices import SANDBOX_PRICES
@@ -149,7 +153,9 @@ async def bus(nats_url: str) -> AsyncIterator[Bus]:
 def sandbox_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The sandbox in its own process, with a small corpus and its control API."""
     home = tmp_path_factory.mktemp("sandbox")
-    corpus = Path(__file__).parent / "corpus"
+    corpus = home / "corpus"
+    shutil.copytree(CORPUS, corpus)
+    (corpus / "supplies.json").write_text(json.dumps(PAGE))
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "sandbox", "--port", str(port), "--control"]

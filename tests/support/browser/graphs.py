@@ -32,6 +32,7 @@ OLD_URL, NEW_URL, HOSTILE_URL = (
     "https://press.example/2025",
     "javascript:document.title=1",
 )
+HOSTILE_QUOTE: Final = "</mark><script>document.title=1</script>"
 OLD_QUOTE: Final = "Halden Cells bought 40 tonnes – ½ of all lithium."
 PAGES: Final[list[Json]] = [
     {
@@ -49,7 +50,9 @@ PAGES: Final[list[Json]] = [
     {
         "url": HOSTILE_URL,
         "title": None,
-        "content": 'He said: "<svg onload=document.title=1>" and </mark><script>document.title=1</script> too.',
+        # The heading names what the quote below it is about.
+        "content": f"Halden Cells and {HOSTILE}\n\n"
+        f'He said: "<svg onload=document.title=1>" and {HOSTILE_QUOTE} too.',
     },
 ]
 SCHEMA: Final[Json] = {
@@ -117,11 +120,9 @@ async def _create_graph(database: Database, name: str) -> GraphIds:
         await graph.node("Halden Cells", NEW_URL, "Halden Cells bought 90 tonnes", tonnes=90)
         duplicate = await graph.node("Halden Cell", NEW_URL, "Halden Cell is how some spell it.")
         lithium = await graph.node("Lithium", OLD_URL, "tonnes – ½ of all lithium. Nothing")
-        hostile = await graph.node(
-            HOSTILE, HOSTILE_URL, "</mark><script>document.title=1</script>", motto=HOSTILE
-        )
+        hostile = await graph.node(HOSTILE, HOSTILE_URL, HOSTILE_QUOTE, motto=HOSTILE)
         edge = await graph.edge(maker, lithium, OLD_URL, OLD_QUOTE)
-        await graph.edge(maker, hostile, OLD_URL, OLD_QUOTE)
+        await graph.edge(maker, hostile, HOSTILE_URL, HOSTILE_QUOTE)
     async with database.transaction() as session:
         analysis = await conclusions.add_analysis(
             session,

@@ -26,13 +26,16 @@ EDGE_TYPE: Final = "supplies"
 HUB: Final = "Hub"
 """The node that every researcher writes; their order must not matter."""
 
-EVIDENCE: Final = [
-    {
-        "sourceUrl": "https://corpus.local/halden.html",
-        "quote": "Halden Energy depends on Orran Mining for lithium hydroxide.",
-    }
-]
-"""Evidence that every search for lithium returns."""
+MAKERS: Final = [[f"Maker {number}{letter}" for letter in "ab"] for number in range(QUERIES + 1)]
+"""Those of each query; the last one is that of a feedback round."""
+PAGE: Final = {
+    "title": f"Lithium: {', '.join(name for names in MAKERS for name in names)}",
+    "text": f"Each of the makers of lithium supplies the {HUB}.",
+    "url": "https://supplies.example/lithium",
+    "date": "2026-03-01",
+}
+"""A page that every search for lithium returns."""
+EVIDENCE: Final = [{"sourceUrl": PAGE["url"], "quote": PAGE["text"]}]
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,7 @@ class Mission:
         ]
 
     def _construction(self, number: int) -> list[dict[str, Any]]:
-        makers = [f"Maker {number}{letter}" for letter in "ab"]
+        makers = MAKERS[number]
         return [
             call(
                 "createNodeType",
