@@ -80,6 +80,8 @@ NO_ITEM = word_set("different mixed none other others several unknown unspecifie
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 REMARK = re.compile(r"\s*\([^()]*\)")
 ITEM_FIGURE = re.compile(r"^(?P<name>.*?)\s+(?P<figure>[-−]?[$€£]?\d[\d.,]*\s*(?:%|km|[a-z]+)?)$")
+LIST_SIGN = re.compile(r";|,(?!\d{3}\b)")
+"""What separates the entries of a list; the comma in "1,468" does not."""
 MAX_LABEL_WORDS = 14
 MAX_ITEM_WORDS = 4
 
@@ -130,7 +132,7 @@ def list_items(line: LabelLine) -> list[ListItem]:
     value = REMARK.sub("", line.value)
     if line.has_figure or line.is_note:
         return []
-    items = [_item(part) for part in re.split(r"[;,]", value) if part.strip()]
+    items = [_item(part) for part in LIST_SIGN.split(value) if part.strip()]
     if "," in value and ";" in value and not all(_is_short(item) for item in items):
         items = [_item(part) for part in value.split(";") if part.strip()]
     return [item for item in items if _is_name(item)] if all(map(_is_short, items)) else []

@@ -146,14 +146,14 @@ def _duplicate_questions(request: ChatRequest) -> Iterator[Exchange]:
 
 
 def _decision(question: Exchange) -> dict[str, object]:
-    """A candidate is the same if its name has the same words, in any order."""
+    """A candidate is the same if its name has the same words, in any order. The page's spelling becomes an alias."""
     candidates = [
         (node_id, str(json.loads(name))) for node_id, name in CANDIDATE.findall(question.error)
     ]
-    name_stems = _stems(str(question.arguments.get("name")))
+    spelling = str(question.arguments.get("name"))
     for _, name in candidates:
-        if _stems(name) == name_stems:
-            return {"name": name}
+        if _stems(name) == _stems(spelling):
+            return {"name": name, "aliases": [spelling]}
     return {"distinctFrom": [node_id for node_id, _ in candidates]}
 
 

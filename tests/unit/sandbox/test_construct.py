@@ -175,11 +175,14 @@ def test_a_possible_duplicate_is_reused_or_marked_as_distinct() -> None:
     ]
     second_request = next_request(request_body, reply, results)
     second_reply = answer(second_request)
-    distinct_from = {
-        params["name"]: params.get("distinctFrom")
+    decisions = {
+        params["name"]: (params.get("aliases"), params.get("distinctFrom"))
         for params in arguments(second_reply, "addGraphNode")
     }
-    assert distinct_from == {"Banks of England": None, "Switzerland": [other]}
+    assert decisions == {
+        "Banks of England": (["Bank of England"], None),
+        "Switzerland": (None, [other]),
+    }
     results = [
         {"nodeId": f"id of {params['name']}", "created": True}
         for params in arguments(second_reply, "addGraphNode")

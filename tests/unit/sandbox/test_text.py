@@ -122,6 +122,12 @@ def test_labelled_lists() -> None:
     assert line is not None
     assert (line.subject, line.key) == ("Ghana", "Exports - partners")
     assert list_items(line) == [ListItem("Switzerland", "24%"), ListItem("UAE", "18%")]
+
+
+def test_the_comma_in_a_number_separates_no_entries() -> None:
+    line = parse_label("Peru — Land boundaries, border countries: Chile 168 km; Brazil 2,659 km")
+    assert line is not None
+    assert list_items(line) == [ListItem("Chile", "168 km"), ListItem("Brazil", "2,659 km")]
     assert parse_label("The minister said: we will not wait for them.") is None
 
 
