@@ -254,6 +254,9 @@ async def test_a_cancelled_write_is_whole_or_absent(pool: Database) -> None:
 
     async def write_and_cancel(name: str) -> None:
         writing = asyncio.create_task(write(name))
+        if chance.random() < 0.1:
+            # However busy the machine is, some writes come to their end.
+            await writing
         for _ in range(chance.randrange(60)):
             await asyncio.sleep(0)
         writing.cancel()

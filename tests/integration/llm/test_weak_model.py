@@ -446,7 +446,7 @@ async def test_calls_that_are_written_as_text_are_made(case: ModelCase) -> None:
     situation = await case.situation()
     acquired = await acquire(case.model, case.search, situation)
     assert case.web.searched == ["lithium"]
-    assert acquired.document == SENTENCE
+    assert acquired.document == f"[1.1] {SENTENCE}"
     assert ("tavilySearch", "The call was written as text.") in await case.repairs(
         Phase.KNOWLEDGE_ACQUISITION
     )
