@@ -34,11 +34,12 @@ OLD_URL, NEW_URL, HOSTILE_URL = (
 )
 HOSTILE_QUOTE: Final = "</mark><script>document.title=1</script>"
 OLD_QUOTE: Final = "Halden Cells bought 40 tonnes – ½ of all lithium."
+# Headings name what the quotes below them are about.
 PAGES: Final[list[Json]] = [
     {
         "url": OLD_URL,
         "title": "What was bought in 2024",
-        "content": f"Über allem: {OLD_QUOTE} Nothing else was said.",
+        "content": f"Deals with {HOSTILE}\n\nÜber allem: {OLD_QUOTE} Nothing else was said.",
         "published_date": "2024-05-01",
     },
     {
@@ -50,8 +51,7 @@ PAGES: Final[list[Json]] = [
     {
         "url": HOSTILE_URL,
         "title": None,
-        # The heading names what the quote below it is about.
-        "content": f"Halden Cells and {HOSTILE}\n\n"
+        "content": f"Words of {HOSTILE}\n\n"
         f'He said: "<svg onload=document.title=1>" and {HOSTILE_QUOTE} too.',
     },
 ]
@@ -122,7 +122,7 @@ async def _create_graph(database: Database, name: str) -> GraphIds:
         lithium = await graph.node("Lithium", OLD_URL, "tonnes – ½ of all lithium. Nothing")
         hostile = await graph.node(HOSTILE, HOSTILE_URL, HOSTILE_QUOTE, motto=HOSTILE)
         edge = await graph.edge(maker, lithium, OLD_URL, OLD_QUOTE)
-        await graph.edge(maker, hostile, HOSTILE_URL, HOSTILE_QUOTE)
+        await graph.edge(maker, hostile, OLD_URL, OLD_QUOTE)
     async with database.transaction() as session:
         analysis = await conclusions.add_analysis(
             session,
