@@ -29,8 +29,8 @@ HUB: Final = "Hub"
 MAKERS: Final = [[f"Maker {number}{letter}" for letter in "ab"] for number in range(QUERIES + 1)]
 """Those of each query; the last one is that of a feedback round."""
 PAGE: Final = {
-    "title": f"Lithium: {', '.join(name for names in MAKERS for name in names)}",
-    "text": f"Each of the makers of lithium supplies the {HUB}.",
+    "title": f"Who supplies the {HUB} with lithium",
+    "text": f"The {HUB} gets lithium from {', '.join(name for names in MAKERS for name in names)}.",
     "url": "https://supplies.example/lithium",
     "date": "2026-03-01",
 }
