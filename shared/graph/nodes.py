@@ -13,7 +13,9 @@ from shared.database.statements import (
     uuid_array,
 )
 from shared.graph import types
+from shared.graph.entity_resolution import normalization
 from shared.graph.entity_resolution.aliases import NameRequest, resolve_name
+from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD, similarity
 from shared.graph.entity_resolution.known_names import ground
 from shared.graph.projection import NODES
 from shared.graph.provenance import evidence as evidence_rules
@@ -63,12 +65,23 @@ async def add_node(
     request = NameRequest(type_name, name, aliases, distinct_from, duplicate_threshold)
     resolution = await resolve_name(session, scope, request)
     resolved = resolution.node
-    known = [name, resolved.name]
+    known = [name, resolved.name, *_spellings(aliases, resolved.name, type_name)]
     quotes = await ground(session, scope, quotes, [(resolved.node_id, known, resolved.is_there)])
     identity = {"type": type_name, "name": resolved.name}
     node = Element(NODES, scope, resolved.node_id, identity, resolution.missing_rows)
     check = partial(validators.check, schema, type_name=type_name)
     return await upsert_element(session, node, quotes, check, is_there=resolved.is_there)
+
+
+def _spellings(aliases: Sequence[str], name: str, type_name: str) -> list[str]:
+    """Those of the aliases that are other spellings of the name. A page may use any other name only once it is known."""
+    key = normalization.normalize(name, type_name).key
+    return [
+        alias
+        for alias in aliases
+        if similarity(normalization.normalize(normalize_name(alias, "aliases"), type_name).key, key)
+        >= DUPLICATE_THRESHOLD
+    ]
 
 
 def _refuse_conclusions(type_name: str) -> None:

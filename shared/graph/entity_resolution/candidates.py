@@ -123,7 +123,8 @@ def refuse_undecided_duplicates(
     )
     ids = ", ".join(f'"{candidate.node_id}"' for candidate in candidates)
     raise ToolRefusalError(
-        f"There is {listing}, which may be the same thing. If one of them is, add it under that name; "
+        f"There is {listing}, which may be the same thing. If one of them is, add it under that name, with the page's "
+        "spelling in aliases; "
         f"if none is, call again with distinctFrom: [{ids}]."
     )
 

@@ -576,6 +576,8 @@ class ClaimCheck:
     ) -> Iterator[Finding]:
         by_place: dict[int, list[Quantity]] = {}
         for quantity in quantities:
+            if not quantity.unit and self._numbers_of_names.intersection(quantity.values):
+                continue
             if not any(date.start <= quantity.start < date.end for date in dates):
                 by_place.setdefault(quantity.start, []).append(quantity)
         times = {

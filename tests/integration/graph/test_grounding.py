@@ -104,6 +104,27 @@ async def test_a_node_that_the_page_does_not_name_there_is_refused(islands: Agen
         await add(islands, "Lemuria", {"population": 1200}, PEOPLE)
 
 
+async def test_a_new_alias_names_the_node_only_if_it_is_another_spelling(
+    islands: AgentGraph,
+) -> None:
+    async def add_alias(name: str, alias: str) -> UpsertResult:
+        async with islands.database.transaction() as session:
+            return await nodes.add_node(
+                session,
+                islands.scope,
+                islands.validators,
+                type_name="Country",
+                name=name,
+                properties={"summary": "rain"},
+                evidence=[EvidenceInput(URL, RAIN)],
+                aliases=[alias],
+            )
+
+    with pytest.raises(ToolRefusalError, match="'Eldorado' is named neither"):
+        await add_alias("Eldorado", "Atlantis")
+    assert (await add_alias("Atlantiss", "Atlantis")).created
+
+
 async def test_a_heading_or_another_quote_of_the_page_names_the_node(islands: AgentGraph) -> None:
     await add(islands, "Lemuria", {}, PORT)
     added = await add(islands, "Atlantis", {"population": 1200}, RAIN, PEOPLE)
