@@ -16,7 +16,7 @@ from shared.graph import types
 from shared.graph.entity_resolution import normalization
 from shared.graph.entity_resolution.aliases import NameRequest, resolve_name
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD, similarity
-from shared.graph.entity_resolution.known_names import ground
+from shared.graph.entity_resolution.known_names import ground, refuse_unquoted_aliases
 from shared.graph.projection import NODES
 from shared.graph.provenance import evidence as evidence_rules
 from shared.graph.provenance.claims import PropertyChange
@@ -65,8 +65,12 @@ async def add_node(
     request = NameRequest(type_name, name, aliases, distinct_from, duplicate_threshold)
     resolution = await resolve_name(session, scope, request)
     resolved = resolution.node
-    known = [name, resolved.name, *_spellings(aliases, resolved.name, type_name)]
+    spellings = _spellings(aliases, resolved.name, type_name)
+    known = [name, resolved.name, *spellings]
     quotes = await ground(session, scope, quotes, [(resolved.node_id, known, resolved.is_there)])
+    new_names = {row["name"] for row in resolution.missing_rows}
+    new_aliases = [alias for alias in aliases if alias in new_names and alias not in spellings]
+    refuse_unquoted_aliases(quotes, new_aliases, [name, resolved.name])
     identity = {"type": type_name, "name": resolved.name}
     node = Element(NODES, scope, resolved.node_id, identity, resolution.missing_rows)
     check = partial(validators.check, schema, type_name=type_name)

@@ -123,6 +123,8 @@ async def test_a_new_alias_names_the_node_only_if_it_is_another_spelling(
     with pytest.raises(ToolRefusalError, match="'Eldorado' is named neither"):
         await add_alias("Eldorado", "Atlantis")
     assert (await add_alias("Atlantiss", "Atlantis")).created
+    with pytest.raises(ToolRefusalError, match="aliases: 'Ghana' is not in the quotes"):
+        await add_alias("Atlantis", "Ghana")
 
 
 async def test_a_heading_or_another_quote_of_the_page_names_the_node(islands: AgentGraph) -> None:

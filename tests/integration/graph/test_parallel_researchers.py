@@ -48,9 +48,10 @@ def spelled(name: str, chance: random.Random) -> str:
 
 def page(researcher: int) -> Json:
     """Each researcher reads a page of another date, so that it is certain which value is the latest."""
+    tickers = [f"Ticker{number}" for number in range(len(NAMES))]
     return {
         "url": f"https://news.example/{researcher}",
-        "title": f"News of {', '.join([*NAMES, *SIMILAR])}",
+        "title": f"News of {', '.join([*NAMES, *SIMILAR, *tickers])}",
         "content": f"What is known about these companies, as edition {researcher} tells it.",
         "published_date": f"2025-0{researcher + 1}-01",
     }
