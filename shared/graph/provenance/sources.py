@@ -38,7 +38,9 @@ _MAX_PUBLISHED_AHEAD: Final = timedelta(days=1)
 
 
 _PAGE_COLUMNS: Final = (
-    "id, url, title, reading, published, fetched_at, retracted_at, retraction_reason, step_id,"
+    # A page has hundreds of sentences, which a write does not need.
+    "id, url, title, case jsonb_typeof(reading) when 'object' then reading - 'sentences' end,"
+    " published, fetched_at, retracted_at, retraction_reason, step_id,"
     " statement_timestamp()"
 )
 _NEWEST_FIRST: Final = f"order by fetched_at desc, id limit {_MAX_RECENT_PAGES}"
@@ -85,7 +87,7 @@ class Page:
     url: str
     title: str | None
     stored_reading: Json | None
-    """None for a page of an earlier release."""
+    """See `page_reading`, without the sentences; None for a page of an earlier release."""
     published: datetime | None
     fetched_at: datetime
     retracted_at: datetime | None
@@ -221,10 +223,10 @@ async def load_text(session: InTransaction, page: Page) -> str:
 
 
 def page_reading(page: Page, text: str) -> PageReading:
-    """What code read in the page, whose text is `text`."""
+    """What code read in the page, whose text is `text`, without its sentences."""
     if page.stored_reading is None:
         return read_page(text)
-    return PageReading.from_json(page.stored_reading)
+    return PageReading.from_json({**page.stored_reading, "sentences": []})
 
 
 def normalize_url(url: str) -> str:
