@@ -52,7 +52,7 @@ def refuse_unquoted_aliases(
     texts = [text for each in quotes for text in (each.passage.quote, *each.passage.surroundings)]
     initials = {_initials(name) for name in known}
     for alias in aliases:
-        is_quoted = any(True for text in texts for _ in find_mentions(alias, text))
+        is_quoted = any(find_mentions(alias, text) for text in texts)
         if not is_quoted and alias not in initials:
             raise ToolRefusalError(
                 f"aliases: {alias[:_MAX_SHOWN_CHARS]!r} is not in the quotes; cite a sentence that has it, or leave it out."

@@ -830,7 +830,7 @@ def _texts(value: Any, depth: int = 0) -> Iterator[str]:
 
 
 def _is_mentioned(name: str, texts: Sequence[str]) -> bool:
-    if any(True for text in texts for _ in find_mentions(name, text)):
+    if any(find_mentions(name, text) for text in texts):
         return True
     # Chinese and other scripts have no blanks between words.
     has_no_blanks = any(each >= "\u2e80" or "\u0e00" <= each < "\u1000" for each in name)

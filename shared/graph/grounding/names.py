@@ -1,7 +1,7 @@
 """Names in a text: where a known name is mentioned, which names a text has, translated names of places. Pure."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final
@@ -104,15 +104,16 @@ class Mention:
     is_longer: bool
 
 
-def find_mentions(name: str, text: str) -> Iterator[Mention]:
+@lru_cache(maxsize=1024)
+def find_mentions(name: str, text: str) -> tuple[Mention, ...]:
     """The mentions of `name` in `text`: its words in order, in any case, declined, with legal forms between them."""
     words = name_words(name)
-    if not words:
-        return
-    tokens = tokenize(text)
-    for first, token in enumerate(tokens):
-        if is_form_of(token.word, words[0]) and (last := _last_word(tokens, first, words)) >= 0:
-            yield Mention(token.start, tokens[last].end, _is_longer(text, tokens, first, last))
+    tokens = tokenize(text) if words else ()
+    return tuple(
+        Mention(token.start, tokens[last].end, _is_longer(text, tokens, first, last))
+        for first, token in enumerate(tokens)
+        if is_form_of(token.word, words[0]) and (last := _last_word(tokens, first, words)) >= 0
+    )
 
 
 def _is_legal_form(token: Token) -> bool:
