@@ -10,7 +10,6 @@ from shared.graph.grounding.lexicon import Lexicon, lexicon
 from shared.graph.grounding.words import alternatives, fold_in_place
 
 _MONTHS_IN_QUARTER: Final = 3
-_MIN_YEAR, _MAX_YEAR = 1000, 2999
 
 
 @dataclass(frozen=True)

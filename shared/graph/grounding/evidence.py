@@ -1,6 +1,6 @@
 """Decides about a node or edge with all its quotes. Pure.
 
-A value is taken from one quote if one bears it out, else from all quotes that claim it together. What a quote is about must
+A value is taken from one quote if one supports it, else from all quotes that claim it together. What a quote is about must
 be named in it, in another quote of the same page, or in the title or heading above it. More quotes never make a claim worse.
 """
 
@@ -8,15 +8,17 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from shared.graph.grounding.check import ClaimCheck, Claimed, Finding, Passage, Verdict
+from shared.graph.grounding.check import ClaimCheck
+from shared.graph.grounding.cited import Claimed, Passage
+from shared.graph.grounding.findings import Finding, Verdict
 
-RULES: Final = 1
+RULES: Final = 2
 """Version of the rules of this package. Evidence is stored with the version that accepted it."""
 
 
 @dataclass(frozen=True)
 class Quoted:
-    """A quote, and the values that it is said to bear out."""
+    """A quote, and the values that it is said to support."""
 
     passage: Passage
     page: Hashable
@@ -32,8 +34,8 @@ class QuoteFinding:
     """Whether it is about the element."""
     claims: Mapping[str, Finding]
     """By property, for the quotes that claim it together."""
-    unborne: frozenset[str] = frozenset()
-    """Properties that other quotes bear out better than this one."""
+    supported_elsewhere: frozenset[str] = frozenset()
+    """Properties that other quotes support better than this one."""
 
 
 def check_quotes(
@@ -87,7 +89,7 @@ class _ElementCheck:
         self, quote: Quoted, check: ClaimCheck
     ) -> tuple[Mapping[str, Finding], frozenset[str]]:
         findings = {}
-        unborne = set()
+        elsewhere = set()
         for name, value in quote.claims.items():
             findings[name] = own = self._value(check, quote, name)
             if own.verdict is Verdict.SUPPORTED:
@@ -102,7 +104,7 @@ class _ElementCheck:
             best = min((self._value(each, other, name) for other, each in others), key=_verdict)
             if best.verdict < own.verdict:
                 findings[name] = best
-                unborne.add(name)
+                elsewhere.add(name)
                 continue
             if own.verdict is not Verdict.REFUSED:
                 continue
@@ -111,7 +113,7 @@ class _ElementCheck:
                 together = [quote.passage, *(other.passage for other, _ in others)]
                 self._pooled[key] = self._check(quote, together).value(name, value)
             findings[name] = min(own, self._pooled[key], key=_verdict)
-        return findings, frozenset(unborne)
+        return findings, frozenset(elsewhere)
 
 
 def _verdict(finding: Finding) -> Verdict:

@@ -60,7 +60,7 @@ class Lexicon:
 
 @cache
 def lexicon(language: str | None, *, is_english_first: bool = False) -> Lexicon:
-    """The words of `language`, one of `LANGUAGES`, and of English; English alone for None.
+    """The words of `language` and of English; English, and the scales of more languages, if it is none of `LANGUAGES`.
 
     A word that means something in both, such as "billion", has the meaning of `language`, unless `is_english_first`.
     """
@@ -77,6 +77,8 @@ def lexicon(language: str | None, *, is_english_first: bool = False) -> Lexicon:
         currencies |= dict(_currencies(each))
         months |= dict(_months(each))
         quarters |= {word: number for number, word in enumerate(table("ordinals")[each].split(), 1)}
+    if language != known:
+        scales |= table("scales")["other"]
     if is_english_first:
         # "miles" is a thousand in Spanish.
         english_units = dict(_units("en"))

@@ -19,7 +19,7 @@ _AFTER_CHARS: Final = 25
 
 
 class Match(IntEnum):
-    """How well a quoted number bears out a claimed one."""
+    """How well a quoted number supports a claimed one."""
 
     NONE = 0
     WEAK = 1
@@ -40,7 +40,7 @@ def to_decimal(value: float | Decimal) -> Decimal | None:
 
 
 def match_number(hint: Hint, value: Decimal, quantity: Quantity) -> Match:
-    """How well `quantity` bears out `value`, which has the scale of its property."""
+    """How well `quantity` supports `value`, which has the scale of its property."""
     unit = quantity.unit
     if hint.currency:
         if unit == "currency":

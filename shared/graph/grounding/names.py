@@ -97,7 +97,7 @@ def name_words(name: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Mention:
-    """Where a name stands in a text; `is_longer` if it is a part of a longer name there."""
+    """A place of a name in a text; `is_longer` if it is a part of a longer name there."""
 
     start: int
     end: int
@@ -191,27 +191,9 @@ def is_noun_form(word: str, base: str) -> bool:
 
 
 _NOUN_ENDINGS: Final = frozenset(
-    {("", ending) for ending in ("s", "es", "n", "en", "e", "x", "se")}
-    | {
-        ("y", "ies"),
-        ("a", "e"),
-        ("o", "i"),
-        ("e", "i"),
-        ("a", "as"),
-        ("z", "ces"),
-        ("um", "en"),
-        ("io", "i"),
-    }
-    | {
-        ("al", "aux"),
-        ("l", "ux"),
-        ("ca", "che"),
-        ("ga", "ghe"),
-        ("co", "chi"),
-        ("go", "ghi"),
-        ("f", "ves"),
-    }
-    | {("fe", "ves"), ("a", "en"), ("e", "en")}
+    (singular, plural)
+    for singular, plurals in table("noun_endings").items()
+    for plural in plurals.split()
 )
 """Of the singular and the plural, in any of the languages."""
 
@@ -283,12 +265,6 @@ def _may_be_name(token: Token, known: Lexicon) -> bool:
         and token.word not in known.units
         and token.word not in known.currencies
     )
-
-
-def is_country(name: str) -> bool:
-    """Whether one of the languages has a country of this name."""
-    folded = fold(name)
-    return any(len(_codes(language).get(folded, "")) == 2 for language in LANGUAGES)
 
 
 def translate_place(name: str, language: str | None) -> list[str]:

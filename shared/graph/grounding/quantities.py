@@ -114,7 +114,7 @@ _DOZENS: Final = frozenset(("dozen", "dutzend", "douzaine", "docena", "dozzina",
 
 
 def _round_words(text: str, words: Lexicon) -> Iterator[Quantity]:
-    """ "a million", "half a million", "a dozen"."""
+    """Numbers such as "a million", "half a million" and "a dozen"."""
     for match in _round_pattern(words.language).finditer(fold_in_place(text)):
         scale = words.scales.get(match["scale"] or match["alone"])
         value = Decimal(12) if scale is None else Decimal(10) ** scale
@@ -372,8 +372,6 @@ def _number_words(
     """Numbers that stand there in words, such as "four"."""
     if language not in LANGUAGES:
         return
-    # Half a pair of surrogates, which `alpha2digit` cannot encode.
-    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     for date in dates:
         text = text[: date.start] + "." * (date.end - date.start) + text[date.end :]
     for fraction in _FRACTION.finditer(fold_in_place(text)):

@@ -3,12 +3,13 @@
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 from babel.numbers import is_currency
 
 from shared.graph.grounding.lexicon import PERCENT, POINTS, lexicon
+from shared.graph.grounding.words import table
 
 SHARE: Final = "share"
 
@@ -26,8 +27,11 @@ class Hint:
     is_result: bool = False
     """Whether a loss makes them negative."""
     is_money: bool = False
+    """Whether they are amounts in some currency."""
     is_measure: bool = False
+    """Whether they have some unit of measurement."""
     is_rank: bool = False
+    """Whether they are ordinals, such as 3 for "third largest"."""
     is_kind: bool = False
     """Whether its texts say of what kind something is, and are no names even with capitals."""
     is_change: bool = False
@@ -35,10 +39,14 @@ class Hint:
 
 
 _PART: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_NOT_CURRENCIES: Final = frozenset(
-    {"all", "top", "try", "mad", "cup", "gel", "mop", "ron", "sos", "bam", "bob", "cop"}
-)
-"""Codes of currencies that are words as well."""
+
+
+@cache
+def _words(key: str) -> frozenset[str]:
+    """A list of `[properties]` in `words.toml`."""
+    return frozenset(table("properties")[key].split())
+
+
 _SCALES: Final = {
     **dict.fromkeys(("k", "thousand", "thousands"), 3),
     **dict.fromkeys(("mn", "mio", "mln", "million", "millions"), 6),
@@ -83,213 +91,6 @@ _UNITS: Final = {
     "kmh": "speed-kilometer-per-hour",
 }
 _SHARES: Final = frozenset({"per", "share"})
-_MONEY_RATES: Final = frozenset(
-    {"price", "exchange", "hourly", "daily", "day", "conversion", "capital", "class"}
-)
-"""Words beside which "rate" and "share" are no part of a whole."""
-_NOT_UNITS: Final = frozenset(
-    {"year", "years", "point", "points", "day", "month", "second", "minute"}
-)
-"""Words of the lexicon that mostly are no unit in the name of a property."""
-_YEAR_WORDS: Final = frozenset(
-    {
-        "year",
-        "date",
-        "since",
-        "until",
-        "from",
-        "founded",
-        "established",
-        "opened",
-        "closed",
-        "born",
-        "died",
-        "created",
-    }
-    | {
-        "built",
-        "completed",
-        "inaugurated",
-        "listed",
-        "joined",
-        "appointed",
-        "started",
-        "ended",
-        "launched",
-        "moved",
-    }
-    | {"acquired", "elected"}
-)
-_KIND_WORDS: Final = frozenset(
-    {
-        "industry",
-        "sector",
-        "status",
-        "type",
-        "category",
-        "role",
-        "position",
-        "title",
-        "gender",
-        "nationality",
-        "kind",
-    }
-    | {
-        "class",
-        "genre",
-        "legal",
-        "form",
-        "profession",
-        "occupation",
-        "field",
-        "stage",
-        "level",
-        "priority",
-        "sentiment",
-    }
-)
-_MONEY_WORDS: Final = frozenset(
-    {
-        "revenue",
-        "revenues",
-        "sales",
-        "turnover",
-        "price",
-        "prices",
-        "cost",
-        "costs",
-        "budget",
-        "value",
-        "worth",
-        "capital",
-        "debt",
-    }
-    | {
-        "investment",
-        "investments",
-        "funding",
-        "salary",
-        "wage",
-        "wages",
-        "cap",
-        "valuation",
-        "amount",
-        "spending",
-        "fee",
-        "fees",
-    }
-    | {
-        "dividend",
-        "dividends",
-        "earnings",
-        "eps",
-        "ebit",
-        "ebitda",
-        "profit",
-        "income",
-        "loss",
-        "gdp",
-        "assets",
-        "cash",
-        "fine",
-        "exports",
-    }
-    | {
-        "imports",
-        "expenditure",
-        "expenses",
-        "subsidy",
-        "grant",
-        "loan",
-        "bid",
-        "offer",
-        "rate",
-        "rent",
-        "tax",
-        "paid",
-        "raised",
-        "share",
-    }
-)
-_MEASURE_WORDS: Final = frozenset(
-    {
-        "length",
-        "height",
-        "width",
-        "depth",
-        "area",
-        "size",
-        "weight",
-        "mass",
-        "capacity",
-        "power",
-        "output",
-        "production",
-        "distance",
-    }
-    | {
-        "elevation",
-        "altitude",
-        "speed",
-        "volume",
-        "temperature",
-        "duration",
-        "energy",
-        "consumption",
-        "storage",
-        "frequency",
-        "radius",
-    }
-    | {
-        "diameter",
-        "thickness",
-        "load",
-        "payload",
-        "range",
-        "runtime",
-        "age",
-        "term",
-        "latitude",
-        "longitude",
-        "time",
-        "years",
-        "months",
-    }
-    | {"emissions", "generation", "yield", "throughput", "pressure", "voltage", "surface"}
-)
-_UNKNOWN_UNITS: Final = frozenset(
-    {
-        "mph",
-        "lb",
-        "lbs",
-        "oz",
-        "sqft",
-        "g",
-        "mg",
-        "ml",
-        "hp",
-        "h",
-        "hrs",
-        "hours",
-        "min",
-        "gb",
-        "tb",
-        "mb",
-        "hz",
-        "mwp",
-        "kwp",
-        "gwp",
-    }
-    | {"years", "mt", "kt", "ms", "kv", "bar", "psi", "knots", "nm", "db"}
-)
-"""At the end of the name of a property: units that the rules do not read."""
-_RESULT_WORDS: Final = frozenset(
-    {"income", "profit", "earnings", "result", "ebit", "ebitda", "surplus"}
-)
-_CHANGE_WORDS: Final = frozenset(
-    {"growth", "change", "increase", "rise", "trend", "yoy", "qoq", "mom", "delta", "variation"}
-)
-_LOSS_WORDS: Final = frozenset({"loss", "losses", "deficit", "decline", "decrease"})
 
 
 @lru_cache(maxsize=4096)
@@ -302,15 +103,15 @@ def hint_of(name: str) -> Hint:
         unit,
         currency,
         _scale_of(words, currency),
-        is_year="per" not in has and bool(has & _YEAR_WORDS),
-        is_result=bool(has & _RESULT_WORDS) and not has & (_LOSS_WORDS | _CHANGE_WORDS),
-        is_kind=bool(has & _KIND_WORDS) and not has & {"name", "by", "of"},
-        is_money=bool(has & _MONEY_WORDS),
-        is_measure=bool(has & _MEASURE_WORDS)
+        is_year="per" not in has and bool(has & _words("year")),
+        is_result=bool(has & _words("result")) and not has & (_words("loss") | _words("change")),
+        is_kind=bool(has & _words("kind")) and not has & {"name", "by", "of"},
+        is_money=bool(has & _words("money")),
+        is_measure=bool(has & _words("measure"))
         and not has & {"count", "number"}
-        and words[-1] not in _UNKNOWN_UNITS,
+        and words[-1] not in _words("unknown_unit"),
         is_rank=bool(has & {"rank", "ranking", "position", "place"}),
-        is_change=bool(has & _CHANGE_WORDS) and not has & _LOSS_WORDS,
+        is_change=bool(has & _words("change")) and not has & _words("loss"),
     )
 
 
@@ -334,19 +135,23 @@ def _unit_of(words: list[str], has: frozenset[str]) -> tuple[str, str]:
     if "percentage points" in " ".join(words) or "pp" in has:
         return POINTS, ""
     for word in reversed(words if len(words) > 1 else words[1:]):
-        is_code = len(word) == 3 and word not in _NOT_CURRENCIES and is_currency(word.upper())
+        is_code = len(word) == 3 and word not in _words("no_currency") and is_currency(word.upper())
         if code := _CURRENCIES.get(word, word.upper() if is_code else ""):
             return "currency", code
     if has >= {"barrels", "per", "day"}:
         return "barrels per day", ""
-    if has >= _SHARES or (has & _MONEY_RATES and has & {"rate", "share", "ratio"}):
+    if has >= _SHARES or (has & _words("no_share") and has & {"rate", "share", "ratio"}):
         return "", ""
     for word in reversed(words):
         if len(word) == 1 and word is not words[-1]:
             continue  # `series_c_amount`
         if word in _UNITS and (len(word) > 2 or len(words) > 1):
             return _UNITS[word], ""
-        if len(words) > 1 and word not in _NOT_UNITS and (unit := lexicon(None).units.get(word)):
+        if (
+            len(words) > 1
+            and word not in _words("no_unit")
+            and (unit := lexicon(None).units.get(word))
+        ):
             return unit, ""
     return "", ""
 

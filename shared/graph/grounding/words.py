@@ -72,6 +72,21 @@ def role_stems(name: str) -> tuple[str, ...]:
 
 
 @cache
+def _table_scale_pattern() -> re.Pattern[str]:
+    currency = r"(?:eur |usd |chf |us)?[$€£]?"
+    before = rf"(?<!\w)(?:in|en|expressed in|angaben in|amounts in)\s{currency}\s?|[$€£(]\s?|(?:eur|usd|chf) "
+    scales = alternatives(table("table_scales"))
+    # "in millions of dollars", but "in thousands of homes".
+    return re.compile(rf"(?:{before})({scales})(?!\w)(?!\sof (?!u\.?s|euro|dollar)|\s?\d)")
+
+
+def table_scale(text: str) -> int:
+    """The power of ten that `text` gives for the numbers of a table, as in "(in thousands)"; 0 if it gives none."""
+    found = _table_scale_pattern().search(fold(text))
+    return table("table_scales")[found[1]] if found else 0
+
+
+@cache
 def word_pattern(name: str) -> re.Pattern[str]:
     """Matches one of the words or phrases of a table of lists, in folded text."""
     return re.compile(rf"(?<!\w)(?:{alternatives(word_set(name))})(?!\w)")

@@ -8,8 +8,9 @@ from uuid import UUID
 
 from shared.database import ids
 from shared.database.statements import InTransaction
-from shared.graph.grounding.check import Passage, Verdict
+from shared.graph.grounding.cited import Passage
 from shared.graph.grounding.evidence import Quoted, check_quotes
+from shared.graph.grounding.findings import Verdict
 from shared.graph.provenance import integrity, sources
 from shared.graph.provenance.claims import Claim
 from shared.graph.provenance.quotes import Span, find_quote, nearest_sentence
@@ -211,9 +212,9 @@ def _passage(page: Page, text: str, span: Span, words: str) -> Passage:
 def ground_quotes(
     quotes: Sequence[VerifiedQuote], ends: Sequence[Sequence[str]], *, is_edge: bool
 ) -> list[VerifiedQuote]:
-    """The quotes with what each bears out. Raises ToolRefusalError if a claim does not follow from what it cites.
+    """The quotes with what each supports. Raises ToolRefusalError if a claim does not follow from what it cites.
 
-    `ends` are the known names of the node, or of both ends of the edge. A property stays with the quotes that bear it out;
+    `ends` are the known names of the node, or of both ends of the edge. A property stays with the quotes that support it;
     one that needs several of them stays with each.
     """
     findings = check_quotes(
@@ -238,7 +239,9 @@ def ground_quotes(
         replace(
             quote,
             claims={
-                name: value for name, value in quote.claims.items() if name not in finding.unborne
+                name: value
+                for name, value in quote.claims.items()
+                if name not in finding.supported_elsewhere
             },
         )
         for quote, finding in zip(quotes, findings, strict=True)

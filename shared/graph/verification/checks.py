@@ -16,8 +16,9 @@ from shared.graph.conclusions.citations import (
     ParsedCitations,
     parse_citations,
 )
-from shared.graph.grounding.check import Passage, Verdict
+from shared.graph.grounding.cited import Passage
 from shared.graph.grounding.evidence import RULES, Quoted, check_quotes
+from shared.graph.grounding.findings import Verdict
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import Claim, current_claims
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, SourceRow, ThingRow

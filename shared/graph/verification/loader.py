@@ -22,7 +22,7 @@ from shared.database.tables import (
 )
 from shared.graph.conclusions.citations import CitedElements, Kind
 from shared.graph.entity_resolution import redirects
-from shared.graph.grounding.check import Passage
+from shared.graph.grounding.cited import Passage
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, Row, SourceRow
 from shared.graph.provenance.page_reading import PageReading
 from shared.graph.provenance.quotes import Span

@@ -5,13 +5,15 @@ from decimal import Decimal
 
 import pytest
 
-from shared.graph.grounding.check import Claimed, Grounding, Passage, Verdict, check_element
+from shared.graph.grounding.check import Grounding, check_element
+from shared.graph.grounding.cited import Claimed, Passage
 from shared.graph.grounding.dates import find_dates
+from shared.graph.grounding.findings import Verdict
 from shared.graph.grounding.language import find_decimal_sign, find_language
 from shared.graph.grounding.names import find_names, translate_place
 from shared.graph.grounding.quantities import find_quantities, read_number
 from shared.graph.grounding.units import convert, hint_of
-from tests.support.evidence_cases import EvidenceCase, first
+from tests.support.evidence_cases import EvidenceCase, adversarial, first
 
 REFUSABLE = {
     "number",
@@ -28,6 +30,17 @@ REFUSABLE = {
 ROLE = "other role"
 """A value that the quote has, for something else."""
 MAX_FALSE_REFUSALS = 0.03
+MISLEADING = [
+    "count as year",
+    "US date with hyphens",
+    "plan",
+    "name as a word",
+    "state code that is a function word",
+    "year of another company",
+    "of a rival",
+    "other role",
+]
+"""False claims of the adversarial cases that the rules support, of 267."""
 
 
 def ground(case: EvidenceCase) -> Grounding:
@@ -57,7 +70,7 @@ def test_false_numbers_dates_and_subjects_are_refused(
         and ROLE not in case.note
         and grounding.worst is not Verdict.REFUSED
     ]
-    # The year of the report stands in the quote as well, and is claimed for something else.
+    # The year of the report is in the quote as well, and is claimed for something else.
     assert accepted == ["en-text-6"]
 
 
@@ -204,8 +217,101 @@ def test_names() -> None:
     assert translate_place("Vienna", "de") == ["Wien"]
 
 
-def test_hostile_texts_are_read() -> None:
-    for text in ("", "\x00", "9" * 5000, "1," * 2000, "%" * 500, "A " * 2000, "٣٤"):
-        passage = Passage(text, "de", ",", text, text)
-        claimed = Claimed([["A"]], {"x": 1, "y": text, "z": [1e308, float("5e-324"), {"a": None}]})
-        assert check_element(claimed, [passage]).worst >= Verdict.SUPPORTED
+def grounding_of(page: str, names: list[str], properties: dict[str, object]) -> Grounding:
+    """Of a claim that cites the whole page."""
+    language = find_language(page)
+    passage = Passage(page, language, find_decimal_sign(page, language))
+    return check_element(Claimed([names], properties), [passage])
+
+
+@pytest.mark.parametrize(
+    ("page", "properties"),
+    [
+        # A table has no words by which its language is recognized.
+        ("Atlantis: 1,200. Area 30 km².", {"population": 999_000_000}),
+        ("Atlantis: 1,200. Area 30 km².", {"population": 1_200_000}),
+        ("Atlantis: 1,200. Area 30 km².", {"founded": 1850}),
+        ("Atlantis: 1,200. Area 30 km².", {"independence": "1990-05-05"}),
+        ("Atlantis: 1,200. Area 30 km².", {"capital": "Paris"}),
+        ("Atlantis má 5 tisíc obyvatel.", {"population": 5_000_000}),
+        ("Atlantis 亚特兰蒂斯有1.2万人。", {"population": 999_000_000}),
+        ("Атлантида независима с 13 мая 1990 года.", {"independence": "1991-05-13"}),
+        ("Die Atlantis AG hat in Ulm eine Bank.", {"bank": "Bank of Lemuria"}),
+        ("Die Atlantis AG hat ihren Sitz in Ulm.", {"headquarters": "Ulm, France"}),
+    ],
+)
+def test_what_is_not_there_is_refused_in_any_language(
+    page: str, properties: dict[str, object]
+) -> None:
+    names = ["Atlantis", "Атлантида"]
+    assert grounding_of(page, names, properties).worst is Verdict.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "properties"),
+    [
+        ("亚特兰蒂斯有1.2万人。", "Atlantis", {"population": 12_000}),
+        ("アトランティスの人口は1万2000人です。", "Atlantis", {"population": 12_000}),
+        ("Атлантида независима с 13 мая 1990 года.", "Atlantis", {"independence": "1990-05-13"}),
+        ("Atlantis má 5 tisíc obyvatel.", "Atlantis", {"population": 5_000}),
+    ],
+)
+def test_a_language_that_rules_do_not_know_is_left_to_a_reader(
+    page: str, name: str, properties: dict[str, object]
+) -> None:
+    assert grounding_of(page, [name], properties).worst is Verdict.UNVERIFIED
+
+
+@pytest.mark.parametrize(
+    ("page", "name", "verdict"),
+    [
+        ("Die Bank von Spanien ist in Madrid.", "Bank of Spain", Verdict.UNVERIFIED),
+        ("Die Europäische Zentralbank ist hier.", "European Central Bank", Verdict.UNVERIFIED),
+        ("Die Norvex AG hat in Ulm eine Bank.", "Atlantis Bank", Verdict.REFUSED),
+        ("Die Norvex AG hat in Ulm eine Bank.", "Atlantis", Verdict.REFUSED),
+        ("Norvex, Ulm. 1,200.", "Atlantis", Verdict.REFUSED),
+        ("亚特兰蒂斯有1.2万人。", "诺维科技", Verdict.REFUSED),
+    ],
+)
+def test_only_names_of_institutions_may_be_translated(
+    page: str, name: str, verdict: Verdict
+) -> None:
+    assert grounding_of(page, [name], {}).element.verdict is verdict
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\x00", "9" * 5000, "1," * 2000, "%" * 500, "A " * 2000, "٣٤"]
+)
+def test_hostile_texts_are_read(text: str) -> None:
+    passage = Passage(text, "de", ",", text, text)
+    values = {"number": 123456789, "extremes": [1e308, float("5e-324")], "text": text}
+    findings = check_element(Claimed([["Atlantis"]], values), [passage])
+
+    assert findings.element.verdict is Verdict.REFUSED
+    assert findings.properties["number"].verdict is Verdict.REFUSED
+    assert findings.properties["extremes"].verdict is Verdict.REFUSED
+
+
+def test_deep_values_are_left_to_a_reader() -> None:
+    value: object = 5
+    for _ in range(100):
+        value = {"a": value}
+    assert grounding_of("It has 5.", ["Atlantis"], {"x": value}).properties["x"].verdict is (
+        Verdict.UNVERIFIED
+    )
+
+
+def test_cases_made_to_mislead() -> None:
+    """Figures to keep or improve; decision 0040 has them."""
+    worst = [(case, expected, ground(case).worst) for case, expected in adversarial.cases()]
+    counts = Counter((expected, verdict) for _, expected, verdict in worst)
+
+    supported = [
+        case.note
+        for case, expected, verdict in worst
+        if expected != "true" and verdict is Verdict.SUPPORTED
+    ]
+    assert supported == MISLEADING
+    assert counts["refused", Verdict.REFUSED] >= 53
+    assert counts["true", Verdict.REFUSED] <= 42
+    assert counts["true", Verdict.SUPPORTED] >= 121
