@@ -180,11 +180,11 @@ def show_breaks(console: Console, report: "AgentVerified") -> None:
 def claims_in_words(checked: CheckedCounts) -> str:
     """How much is proved: by rules, or by nothing but the quote."""
     text = (
-        f"{counted(checked.claims_supported, 'claim')} follow from the quotes by rules, "
-        f"{checked.claims_unverified:,} are left to a reader"
+        f"Claims: {checked.claims_supported:,} supported by rules, "
+        f"{checked.claims_unverified:,} left to a reader"
     )
     if checked.claims_unchecked:
-        text += f", {checked.claims_unchecked:,} are quoted and were not checked by rules"
+        text += f", {checked.claims_unchecked:,} quoted and not checked by rules"
     return f"{text}. Reasoning is not checked."
 
 

@@ -33,7 +33,7 @@ property `summary` (one sentence), and figures as properties of their own. An ed
 what the document says.
 Each node and each edge carries its `evidence`: the number of a page and the numbers of its sentences that say it; \
 [2.3] is sentence 3 of page 2. Claim numbers, dates, units and names as these sentences give them: what they do not \
-have is refused, as is a node or an end of an edge that neither they nor the page's title name. Mend a refused call as \
+have is refused, as is a node or an end of an edge that neither they nor the page's title name. Correct a refused call as \
 the answer says, or leave the fact out. Say with `validFrom` and `validTo` for which time it holds, where the page says: \
 a value that is true later supersedes an earlier one, and neither is lost.
 Write nothing that the document does not say. Make many calls in one answer where they do not depend on each other. \

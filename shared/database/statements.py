@@ -18,15 +18,9 @@ import orjson
 import psycopg
 from psycopg import AsyncConnection
 from sqlalchemy import (
-    ARRAY,
     BindParameter,
     ClauseElement,
     Dialect,
-    Text,
-    Uuid,
-    any_,
-    bindparam,
-    cast,
     text,
 )
 from sqlalchemy.dialects.postgresql.psycopg import PGDialectAsync_psycopg
@@ -436,10 +430,6 @@ def expand_values(
 @lru_cache(maxsize=_CACHED_STATEMENTS)
 def _expanded_statement(sql: str, names: tuple[str, ...]) -> CompiledStatement:
     return CompiledStatement(sql.format(values=", ".join(f":{name}" for name in names) or "null"))
-
-
-ANY_OF_IDS: Final = any_(cast(bindparam("ids", type_=Text), ARRAY(Uuid)))
-"""Right side of `id = …` for statements that are run with the parameter `ids`, made by `uuid_array`."""
 
 
 def uuid_array(ids: Iterable[UUID]) -> str:

@@ -26,8 +26,8 @@ NodeReference = Annotated[
 _ID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 _MAX_CANDIDATES: Final = 5
 _ADD_FIRST: Final = (
-    "If it is not in the graph, this call cannot succeed: first call addGraphNode with its type, its name, and evidence, "
-    "which is a sourceUrl and a quote of that page, word for word."
+    "If it is not in the graph, this call cannot succeed: first call addGraphNode with its type, its name, and evidence: "
+    "the page and its sentences."
 )
 _MAX_REFERENCE_CHARS: Final = 300
 # Joined by type, the first column of the index: an agent has a few dozen types, but may have a million names.

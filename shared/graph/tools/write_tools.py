@@ -51,7 +51,7 @@ class EvidenceArgument(Arguments):
     )
     properties: list[str] | None = Field(
         None,
-        description="Names of the properties that this quote bears out; without it, all that no other entry names.",
+        description="Names of the properties that this quote supports; without it, all that no other entry names.",
     )
     valid_from: str | None = Field(
         None,
@@ -71,7 +71,7 @@ class EvidenceArgument(Arguments):
 EVIDENCE_FIELD: Final[Any] = Field(
     min_length=1,
     max_length=MAX_EVIDENCE,
-    description="What it rests on. Every property must be borne out by an entry.",
+    description="The sentences that say it. Every property must be supported by an entry.",
 )
 
 
@@ -409,10 +409,10 @@ def add_graph_node(
 
     return StateTool(
         "addGraphNode",
-        "Adds a node, or to the one of this type that is known by this name. Refused unless every property rests on a "
-        "quote that stands in a page. Of a property that several pages tell differently, the value that is true latest "
-        "holds: the answer says what was `superseded` by yours, and where a newer one is `kept` instead of it. Where one "
-        "of this type is called alike, you are asked whether it is the same thing before another is made.",
+        "Adds a node, or adds to the one of this type with this name. Refused unless the cited sentences support each "
+        "property. If pages give different values for a property, the one that is true latest holds: the answer says what "
+        "was `superseded` by yours, and where a newer one is `kept` instead. If another node of this type has a similar "
+        "name, you are asked whether it is the same thing.",
         AddGraphNode,
         run,
         needs_savepoint=False,
@@ -446,8 +446,8 @@ def add_graph_edge(
 
     return StateTool(
         "addGraphEdge",
-        "Connects two existing nodes by an existing edge type, or adds to the edge that does. Refused unless the edge "
-        "itself and every property rests on a quote that stands in a page; values that differ are as in addGraphNode.",
+        "Connects two existing nodes by an existing edge type, or adds to the edge that does. Refused unless the cited "
+        "sentences support the edge and each property; for different values see addGraphNode.",
         AddGraphEdge,
         run,
         needs_savepoint=False,

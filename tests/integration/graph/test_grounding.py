@@ -1,5 +1,6 @@
 """Facts follow from their quotes: refused at the write, and found by verification when put in by other means."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -24,14 +25,14 @@ URL = "https://press.example/atlantis"
 TEXT = """\
 Weather on the islands
 
-More rain is expected in Atlantis. Its 1,200 people were told on 3 May 2024.
+More rain is expected in Atlantis. Its 1,200 people voted on 3 May 2024.
 
 Lemuria
 
 The port handled 4.5 million tonnes.
 """
 RAIN = "More rain is expected in Atlantis."
-PEOPLE = "Its 1,200 people were told on 3 May 2024."
+PEOPLE = "Its 1,200 people voted on 3 May 2024."
 PORT = "The port handled 4.5 million tonnes."
 
 
@@ -43,7 +44,11 @@ async def islands(agent_graph: AgentGraph) -> AgentGraph:
 
 
 async def add(
-    graph: AgentGraph, name: str, properties: Json, *quotes: str | EvidenceInput
+    graph: AgentGraph,
+    name: str,
+    properties: Json,
+    *quotes: str | EvidenceInput,
+    aliases: Sequence[str] = (),
 ) -> UpsertResult:
     evidence = [
         quote if isinstance(quote, EvidenceInput) else EvidenceInput(URL, quote) for quote in quotes
@@ -57,11 +62,12 @@ async def add(
             name=name,
             properties={"summary": "rain", **properties},
             evidence=evidence,
+            aliases=aliases,
         )
 
 
 async def claims_of(graph: AgentGraph, element: UpsertResult) -> dict[str, Any]:
-    """What each quote bears out."""
+    """What each quote supports."""
     async with graph.database.transaction() as session:
         rows = await session.execute(
             select(Evidence.first_byte, Evidence.end_byte, Evidence.claims, Evidence.rules).where(
@@ -107,24 +113,11 @@ async def test_a_node_that_the_page_does_not_name_there_is_refused(islands: Agen
 async def test_a_new_alias_names_the_node_only_if_it_is_another_spelling(
     islands: AgentGraph,
 ) -> None:
-    async def add_alias(name: str, alias: str) -> UpsertResult:
-        async with islands.database.transaction() as session:
-            return await nodes.add_node(
-                session,
-                islands.scope,
-                islands.validators,
-                type_name="Country",
-                name=name,
-                properties={"summary": "rain"},
-                evidence=[EvidenceInput(URL, RAIN)],
-                aliases=[alias],
-            )
-
     with pytest.raises(ToolRefusalError, match="'Eldorado' is named neither"):
-        await add_alias("Eldorado", "Atlantis")
-    assert (await add_alias("Atlantiss", "Atlantis")).created
+        await add(islands, "Eldorado", {}, RAIN, aliases=["Atlantis"])
+    assert (await add(islands, "Atlantiss", {}, RAIN, aliases=["Atlantis"])).created
     with pytest.raises(ToolRefusalError, match="aliases: 'Ghana' is not in the quotes"):
-        await add_alias("Atlantis", "Ghana")
+        await add(islands, "Atlantis", {}, RAIN, aliases=["Ghana"])
 
 
 async def test_a_heading_or_another_quote_of_the_page_names_the_node(islands: AgentGraph) -> None:

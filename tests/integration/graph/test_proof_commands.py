@@ -69,7 +69,7 @@ async def test_verify_prints_the_chain_as_a_tree_down_to_the_page(
     )
     assert lines[-1].startswith(verdict)
     assert lines[-2] == (
-        "no claims follow from the quotes by rules, 0 are left to a reader, 9 are quoted and were not checked by rules."
+        "Claims: 0 supported by rules, 0 left to a reader, 9 quoted and not checked by rules."
         " Reasoning is not checked."
     )
     full_check = await vigil(api, "verify", "--all", "--json")
