@@ -9,8 +9,10 @@ from uuid import UUID
 
 from shared.database import ids
 from shared.enums import ANALYSIS_TYPE
+from shared.graph.grounding.evidence import RULES
 from shared.graph.provenance import integrity
 from shared.graph.provenance.integrity import EvidenceRow, SourceRow
+from shared.graph.provenance.page_reading import read_page
 from shared.graph.transfer.exporter import (
     END,
     AgentLine,
@@ -122,6 +124,7 @@ def _page(first: int, nodes: int) -> SourceLine:
         published=None,
         fetched_at=_TIME,
         sha256=sha256,
+        reading=read_page(text).as_json(),
         seal=b"",
         retracted_at=None,
         retraction_reason=None,
@@ -146,6 +149,7 @@ def _evidence(element_id: UUID, number: int, nodes: int, quote: str, claims: Any
         valid_to=None,
         as_of=_TIME,
         learned_at=_TIME,
+        rules=RULES,
         seal=b"",
     )
     return row.model_copy(update={"seal": row.sealed(_AGENT_ID)})

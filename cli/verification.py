@@ -33,19 +33,25 @@ class AgentVerified(ResponseModel):
     in_doubt: int
     """Number of conclusions in doubt; `doubts` gives the reasons of the first. A doubt is not a break."""
     doubts: list[ElementDoubt]
+    root: str | None = None
+    """The newest root of its history, for `--since` of a later check."""
+    since: str | None = None
+    """The root since which its history was checked, and nothing else; None if everything was."""
 
 
-def verify_agent(client: Client, agent: AgentResponse) -> AgentVerified:
-    """Checks everything the agent knows, with progress on stderr."""
+def verify_agent(client: Client, agent: AgentResponse, since: str | None = None) -> AgentVerified:
+    """Checks everything the agent knows, or its history since a root, with progress on stderr."""
     checked, breaks, broken = Counter[str](), list[ElementFault](), 0
     doubts, in_doubt = list[ElementDoubt](), 0
+    root: str | None = None
     with _progress() as report:
-        for page in client.verification_pages(str(agent.id), PAGE_ROWS):
+        for page in client.verification_pages(str(agent.id), PAGE_ROWS, since):
             checked.update(page.checked.model_dump())
             broken += len(page.breaks)
             breaks += page.breaks[: MAX_LISTED - len(breaks)]
             in_doubt += len({doubt.id for doubt in page.doubts})
             doubts += page.doubts[: MAX_LISTED - len(doubts)]
+            root = page.root or root
             report(CheckedCounts(**checked))
     return AgentVerified(
         agent_id=agent.id,
@@ -56,6 +62,8 @@ def verify_agent(client: Client, agent: AgentResponse) -> AgentVerified:
         breaks=breaks,
         in_doubt=in_doubt,
         doubts=doubts,
+        root=root,
+        since=since,
     )
 
 

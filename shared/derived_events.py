@@ -5,7 +5,7 @@ Services publish them after a commit and again after a redelivery. The reconcile
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -19,9 +19,19 @@ from shared.events.envelope import Event
 from shared.workflow import steps as step_store
 from shared.workflow.iterations import IterationRow, StepRow
 
-_COST: Final = CompiledStatement(
-    "select sum(cost_usd) as usd from calls where iteration_id = :of_iteration"
-)
+_TOTALS: Final = CompiledStatement("""
+select (select sum(cost_usd) from calls where iteration_id = :of_iteration) as cost_usd,
+  (select graph_root from iterations where id = :of_iteration) as graph_root
+""")
+
+
+class IterationTotals(NamedTuple):
+    """What the event of an iteration's end says, and neither its row as the join sees it nor its steps have."""
+
+    cost_usd: Decimal | None
+    """The known cost of its calls in dollars; None if no cost is known."""
+    graph_root: bytes | None
+    """The newest hash of the graph's journal when it ended; None if the graph was never written."""
 
 
 async def step_requested_event(session: Executor, step: Step | StepRow) -> Event:
@@ -140,27 +150,28 @@ async def iteration_ended_event(
     session: Executor, iteration: Iteration | IterationRow, steps: Sequence[Step | StepRow]
 ) -> Event:
     """Returns the event of `iteration`'s end, with the counts of its `steps` and the known cost of its calls."""
-    return iteration_ended_at_cost(
-        iteration, steps, await iteration_cost(iteration.id).answer(session)
+    return iteration_ended_with(
+        iteration, steps, await iteration_totals(iteration.id).answer(session)
     )
 
 
-def iteration_cost(iteration_id: UUID) -> BoundQuery[Decimal | None]:
-    """The known cost of the iteration's calls in dollars; None if no cost is known."""
-    return BoundQuery(_COST, {"of_iteration": iteration_id}, lambda rows: rows[0].usd)
+def iteration_totals(iteration_id: UUID) -> BoundQuery[IterationTotals]:
+    return BoundQuery(
+        _TOTALS, {"of_iteration": iteration_id}, lambda rows: IterationTotals(*rows[0])
+    )
 
 
-def iteration_ended_at_cost(
-    iteration: Iteration | IterationRow, steps: Sequence[Step | StepRow], cost_usd: Decimal | None
+def iteration_ended_with(
+    iteration: Iteration | IterationRow, steps: Sequence[Step | StepRow], totals: IterationTotals
 ) -> Event:
-    """Does the same with a known cost."""
+    """Does the same with known totals."""
     fields: dict[str, Any] = {
         "agent_id": iteration.agent_id,
         "iteration_id": iteration.id,
         "occurred_at": iteration.ended_at,
         "number": iteration.number,
         "errors": iteration.errors,
-        "cost_usd": cost_usd,
+        "cost_usd": totals.cost_usd,
     }
     if iteration.status == IterationStatus.FAILED:
         return events.IterationFailed.of(**fields)
@@ -170,6 +181,7 @@ def iteration_ended_at_cost(
         insights=sum(step.kind == StepKind.INSIGHT for step in steps),
         analyses=sum(len((step.result or {}).get("analyses", [])) for step in steps),
         advice=sum(len((step.result or {}).get("advice", [])) for step in steps),
+        graph_root=None if totals.graph_root is None else totals.graph_root.hex(),
     )
 
 

@@ -379,11 +379,14 @@ class Proof(Connection):
     def verification(self, conclusion_id: UUID) -> VerificationResponse:
         return self._ask(VerificationResponse, "GET", f"/conclusions/{conclusion_id}/verification")
 
-    def verification_pages(self, agent: str, rows: int) -> Iterator[VerificationPage]:
-        """The check of everything the agent knows, `rows` rows a page."""
+    def verification_pages(
+        self, agent: str, rows: int, since: str | None = None
+    ) -> Iterator[VerificationPage]:
+        """The check of everything the agent knows, `rows` rows a page; or of its history since a root."""
         cursor: str | None = None
         while True:
             params = {"limit": str(rows)} | ({"cursor": cursor} if cursor else {})
+            params |= {"since": since} if since else {}
             path = f"{agent_path(agent)}/verification"
             page = self._ask(VerificationPage, "GET", path, params=params)
             yield page

@@ -1,5 +1,6 @@
 """`vigil source …` and `vigil verify`: the pages an agent has read, retractions, and checks of its provenance."""
 
+import re
 import time
 from collections.abc import Callable
 from typing import Annotated, Final
@@ -131,6 +132,14 @@ def verify(
         str | None,
         typer.Option(metavar="AGENT", help="With --all: only this agent, by name or id."),
     ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ROOT",
+            help="With --agent: only its history since this root, which an earlier check, an event iteration.completed or an"
+            " export shows. Quotes are not read again.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Follow advice or an analysis to its sources, and check every hash and link. No model is called.
@@ -142,10 +151,14 @@ def verify(
         raise BadInputError("name one advice or analysis by its id, or say --all")
     if agent is not None and not everything:
         raise BadInputError("--agent needs --all: the id of a conclusion already names its agent")
+    if since is not None and agent is None:
+        raise BadInputError("--since needs --all and --agent: a root is that of one agent's graph")
+    if since is not None and re.fullmatch("[0-9a-fA-F]{64}", since) is None:
+        raise BadInputError("--since is no root: that is 64 hexadecimal digits")
     if conclusion is not None:
         intact = _verify_conclusion(client, conclusion, as_json=as_json)
     else:
-        intact = _verify_agents(client, agent, as_json=as_json)
+        intact = _verify_agents(client, agent, since and since.lower(), as_json=as_json)
     if not intact:
         raise typer.Exit(1)
 
@@ -204,12 +217,12 @@ def _verify_conclusion(client: Client, conclusion_id: UUID, *, as_json: bool) ->
     return verification.holds
 
 
-def _verify_agents(client: Client, agent: str | None, *, as_json: bool) -> bool:
+def _verify_agents(client: Client, agent: str | None, since: str | None, *, as_json: bool) -> bool:
     """Checks one agent or all, printing each as it is done; returns whether everything is intact."""
     agents = list(client.agents()) if agent is None else [client.agent(agent)]
     verified: list[AgentVerified] = []
     for details in agents:
-        verified.append(verify_agent(client, details))
+        verified.append(verify_agent(client, details, since))
         if not as_json:
             show_breaks(out(), verified[-1])
     if as_json:

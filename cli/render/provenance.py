@@ -168,13 +168,32 @@ def show_breaks(console: Console, report: "AgentVerified") -> None:
     for doubt in report.doubts:
         where = f"{doubt.link} {_data(doubt.name)} [quiet]{doubt.id}[/]"
         console.print(f"{where}: {_doubt(doubt)}", soft_wrap=True)
-    console.print(f"[quiet]{claims_in_words(report.checked)}[/]", soft_wrap=True)
+    if report.since is None:
+        console.print(f"[quiet]{claims_in_words(report.checked)}[/]", soft_wrap=True)
+    console.print(f"[quiet]{_history_in_words(report)}[/]", soft_wrap=True)
     doubted = f", [warn]{report.in_doubt:,} in doubt[/]" if report.in_doubt else ""
+    if report.since is not None and not report.broken:
+        console.print(
+            f"{GOOD} [agent]{_data(report.name)}[/]: only Vigil has changed it since that root."
+            " [quiet]Quotes were not read again.[/]",
+            soft_wrap=True,
+        )
+        return
     console.print(
         f"{_verdict(report.broken)} [agent]{_data(report.name)}[/]: "
         f"[quiet]{counted_in_words(report.checked)} checked[/]{doubted}",
         soft_wrap=True,
     )
+
+
+def _history_in_words(report: "AgentVerified") -> str:
+    checked = report.checked
+    signed = f"{checked.entries_signed:,} signed" if checked.entries_signed else "not signed"
+    text = (
+        f"History: {counted(checked.entries, 'entry')}, {signed}; {counted(checked.rows, 'row')}"
+        " compared with it"
+    )
+    return f"{text}; root {report.root}" if report.root else text
 
 
 def claims_in_words(checked: CheckedCounts) -> str:

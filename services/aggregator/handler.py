@@ -1,7 +1,6 @@
 """Maps events to ticks, and the new state to the events that follow."""
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 from functools import partial
 from typing import Final
 from uuid import UUID
@@ -17,6 +16,7 @@ from services.aggregator.transitions import (
 from shared import derived_events
 from shared.database.engine import Database
 from shared.database.statements import PendingResult, RoundTrip
+from shared.derived_events import IterationTotals
 from shared.enums import Stage, StepKind
 from shared.errors import TransientError
 from shared.events import models as events
@@ -63,11 +63,11 @@ class Aggregate:
             if was_moved and (event is None or transition.is_written is None):
                 # It makes progress. The events are published by the handler that has moved it.
                 return []
-            cost = PendingResult[Decimal | None]()
+            totals = PendingResult[IterationTotals]()
             if _is_ended(transition.rows):
-                cost = trip.ask(derived_events.iteration_cost(iteration_id))
+                totals = trip.ask(derived_events.iteration_totals(iteration_id))
             if await self._write(trip, transition):
-                return _implied_events(transition.rows, event, cost)
+                return _implied_events(transition.rows, event, totals)
             was_moved = True
         return []
 
@@ -116,14 +116,14 @@ def _is_after_end(event: Event, iteration: IterationRow) -> bool:
 
 
 def _implied_events(
-    rows: IterationRows, event: Event | None, cost: PendingResult[Decimal | None]
+    rows: IterationRows, event: Event | None, totals: PendingResult[IterationTotals]
 ) -> Sequence[Event]:
     """The events that the state implies after `event`. For a redelivered event they are the same."""
     if not _is_ended(rows):
         return [] if event is None else _requests_after(rows, event)
     if event is not None and _is_after_end(event, rows.iteration):
         return []
-    return [derived_events.iteration_ended_at_cost(rows.iteration, rows.steps, cost.value)]
+    return [derived_events.iteration_ended_with(rows.iteration, rows.steps, totals.value)]
 
 
 def _requests_after(rows: IterationRows, event: Event) -> Sequence[Event]:

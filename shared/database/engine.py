@@ -5,7 +5,7 @@ import select
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
 import psycopg
@@ -22,11 +22,16 @@ from shared.database.pipelined import PipelinedConnection
 from shared.database.statements import (
     ROLLED_BACK,
     BoundQuery,
+    CompiledStatement,
+    Executor,
     RoundTrip,
     Transaction,
     commit_together,
 )
 from shared.errors import RetrySoonError
+
+if TYPE_CHECKING:
+    from shared.database.signing import JournalSigner
 
 T = TypeVar("T")
 
@@ -104,6 +109,14 @@ _STALE_PLAN: Final = "cached plan"
 """In the error of a prepared statement whose table was migrated. The connection has forgotten it then."""
 
 
+_CLOSE_JOURNAL: Final = CompiledStatement(
+    "select of_agent, of_seq, of_hash from close_graph_journal()"
+)
+_SIGN_JOURNAL: Final = CompiledStatement(
+    "select sign_graph_journal(cast(:agent as uuid), cast(:seq as bigint), cast(:signature as bytea))"
+)
+
+
 class UndoneError(Exception):
     """A statement has forbidden to commit. Nothing was written; with its result at hand, it may be."""
 
@@ -111,11 +124,20 @@ class UndoneError(Exception):
 class Database:
     """A pool of connections. Create one per process and close it at the end."""
 
-    def __init__(self, url: str, *, name: str, pool_size: int = 5) -> None:
-        """`url` is any PostgreSQL URL; `name` is shown in pg_stat_activity.
+    def __init__(
+        self,
+        url: str,
+        *,
+        name: str,
+        pool_size: int = 5,
+        signer: "JournalSigner | None" = None,
+    ) -> None:
+        """`url` is any PostgreSQL URL; `name` is shown in pg_stat_activity, and in the journals of graphs.
 
-        There are at most `pool_size` connections without SQLAlchemy, and as many with it, in a rush twice as many.
+        There are at most `pool_size` connections without SQLAlchemy, and as many with it, in a rush twice as many. With a
+        `signer`, what a transaction adds to the journals of graphs is signed before the commit, in two more round trips.
         """
+        self.signer: Final = signer
         options = {
             "connect_timeout": CONNECT_TIMEOUT_SECONDS,
             **KEEPALIVE_OPTIONS,
@@ -152,6 +174,13 @@ class Database:
         Raises RetrySoonError, which uses up no attempt, if PostgreSQL is unavailable or asks for a retry, and
         CancelledError if the task was cancelled meanwhile.
         """
+        async with self._session() as session:
+            yield session
+            await session.flush()
+            await self.sign(session)
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncIterator[AsyncSession]:
         cancellations = _pending_cancellations()
         try:
             async with self._sessions.begin() as session:
@@ -171,7 +200,7 @@ class Database:
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[AsyncSession]:
         """Like `transaction`, but read-only and with a consistent snapshot (REPEATABLE READ)."""
-        async with self.transaction() as session:
+        async with self._session() as session:
             await session.connection(
                 execution_options={
                     "isolation_level": "REPEATABLE READ",
@@ -288,7 +317,19 @@ class Database:
         """The same on its bare connection, committed when the block ends."""
         async with self.direct_transaction(trip) as transaction:
             yield transaction.connection
+            await self.sign(transaction.connection)
             await transaction.connection.execute("commit")
+
+    async def sign(self, transaction: Executor) -> None:
+        """Sign what the transaction adds to the journals of graphs, if there is a signer. Right before the commit."""
+        if self.signer is None:
+            return
+        for entry in await _CLOSE_JOURNAL.rows(transaction):
+            signature = self.signer.sign(entry.of_agent, entry.of_seq, entry.of_hash)
+            await _SIGN_JOURNAL.run(
+                transaction,
+                {"agent": entry.of_agent, "seq": entry.of_seq, "signature": signature},
+            )
 
     async def ping(self) -> None:
         """Raises RetrySoonError unless PostgreSQL answers."""

@@ -377,8 +377,17 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "investigation_requests": READ_ALL,
         "iterations": Grant(
             ALL,
-            update=("stage", "stage_changed_at", "deadline_at", "status", "errors", "ended_at"),
+            update=(
+                "stage",
+                "stage_changed_at",
+                "deadline_at",
+                "status",
+                "errors",
+                "ended_at",
+                "graph_root",
+            ),
         ),
+        "graph_head": READ_ALL,
         "steps": Grant(
             ALL,
             insert=ALL,

@@ -105,7 +105,9 @@ def _try_upgrade(connection: Connection, scripts: Path) -> OperationalError | No
 @contextmanager
 def _migration_lock(url: str) -> Iterator[Connection]:
     options = f"-c lock_timeout={LOCK_TIMEOUT_SECONDS * 1000:.0f}ms"
-    engine = create_engine(driver_url(url), poolclass=NullPool, connect_args={"options": options})
+    # The journal of a graph names who has changed it by this name.
+    arguments = {"options": options, "application_name": "vigil-migrate"}
+    engine = create_engine(driver_url(url), poolclass=NullPool, connect_args=arguments)
     with engine.connect() as connection:
         # Polled instead of waited for: CREATE INDEX CONCURRENTLY waits for every earlier statement,
         # and would wait for a blocked lock statement too.

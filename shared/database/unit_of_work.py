@@ -319,7 +319,8 @@ class UnitOfWork:
         """Writes what is deferred, and commits."""
         connection = transaction.connection
         trip, followups = self._trip(changes, transaction)
-        if all(isinstance(followup, Note) for followup in followups):
+        is_signed = self._database.signer is not None
+        if not is_signed and all(isinstance(followup, Note) for followup in followups):
             with suppress(UndoneError):
                 try:
                     await trip.make(connection, commits=True)
@@ -332,6 +333,7 @@ class UnitOfWork:
             trip, followups = self._trip(changes, transaction)
         await trip.make(connection)
         await _follow_up(followups, connection)
+        await self._database.sign(connection)
         await connection.execute("commit")
 
     def _trip(

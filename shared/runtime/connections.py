@@ -13,4 +13,11 @@ def create_bus(settings: Settings, name: str) -> Bus:
 def create_database(settings: Settings, name: str, *, pool_size: int = 5) -> Database:
     # `vigil top` counts replicas by the process names of their connections.
     process = f"{name}@{settings.worker_name}"
-    return Database(build_database_url(settings, name), name=process, pool_size=pool_size)
+    signer = None
+    if settings.signing_key_file is not None:
+        from shared.database.signing import JournalSigner
+
+        signer = JournalSigner.load(settings.signing_key_file)
+    return Database(
+        build_database_url(settings, name), name=process, pool_size=pool_size, signer=signer
+    )

@@ -79,6 +79,11 @@ class Settings(BaseSettings):
     keys_dir: Path | None = None
     """Directory written by `vigil keys`; if set, provisioning creates a PostgreSQL role per service."""
 
+    signing_key_file: Path | None = None
+    """An Ed25519 private key in PEM. If set, each service signs what it adds to the journal of a graph, and verification
+    checks the signatures: who can write rows, and has no key, can then change none unnoticed.
+    """
+
     openai_api_key: SecretStr | None = Field(
         None, validation_alias=AliasChoices("OPENAI_API_KEY", "VIGIL_OPENAI_API_KEY")
     )

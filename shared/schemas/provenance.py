@@ -195,6 +195,12 @@ class CheckedCounts(ResponseModel):
     """Claims that rules leave to a reader. Each number, date and name in them is in the quote."""
     claims_unchecked: int = 0
     """Claims from before there were rules: nothing but quoted."""
+    entries: int = 0
+    """Entries of the graph's journal."""
+    entries_signed: int = 0
+    """Those with a signature."""
+    rows: int = 0
+    """Rows of all tables that are as the journal says."""
 
 
 class VerificationResponse(ResponseModel):
@@ -216,7 +222,9 @@ class ElementFault(LinkFault):
     """A broken link and its element."""
 
     link: str
-    """`source`, `evidence`, `node`, `edge`, `analysis` or `advice`."""
+    """`source`, `evidence`, `node`, `edge`, `analysis` or `advice`; or what changes the meaning of these: `journal`, `type`,
+    `name`, `merge`, `retraction`, `citation` or `doubt`.
+    """
     id: UUID
     name: str
 
@@ -236,4 +244,6 @@ class VerificationPage(ResponseModel):
     checked: CheckedCounts
     breaks: list[ElementFault]
     doubts: list[ElementDoubt]
+    root: str | None = None
+    """In the page that ends the history: its newest root, in hexadecimal."""
     next: str | None

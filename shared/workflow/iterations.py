@@ -97,7 +97,9 @@ _MOVE: Final = CompiledStatement(f"""
 with moved as (
   update iterations
   set stage = :stage, stage_changed_at = :now, status = :status, errors = cast(:errors as jsonb),
-    ended_at = :ended_at
+    ended_at = :ended_at,
+    graph_root = case when cast(:ended_at as timestamptz) is not null
+      then (select hash from graph_head where graph_head.agent_id = iterations.agent_id) end
   where id = :of_iteration and stage = :seen_stage and stage_changed_at = :seen_at
   returning id, agent_id, stage_changed_at as now
 ),

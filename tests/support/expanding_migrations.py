@@ -33,11 +33,14 @@ UNNOTICED: Final = re.compile(
 )
 """Statements that older services need not know, and that lock only for a moment."""
 ADDS_WRITES: Final = re.compile(
-    r"create function \w+\(\) returns trigger\b.*"
-    r"|create (?:constraint )?trigger \w+ after (?:insert|update|delete) on \w+\b.*",
+    r"create function \w+\([\w ,]*\) returns \w+\b.*"
+    r"|create or replace function \w+\(\) returns trigger\b.*"
+    r"|create (?:or replace )?(?:constraint )?trigger \w+ after (?:insert|update|delete) on \w+\b.*"
+    r"|drop function note_\w+\(\)"
+    r"|with leaves as \(.*\binsert into graph_changes\b.*|select close_graph_journal\(\)",
     re.IGNORECASE | re.DOTALL,
 )
-"""Triggers that run after a statement: they add to what older services write, and change none of it."""
+"""Functions, and triggers that run after a statement: they add to what older services write, and change none of it."""
 BESIDE_WRITERS: Final = re.compile(
     r'(?:re)?set lock_timeout|drop index concurrently if exists "(?P<index>\w+)"', re.IGNORECASE
 )

@@ -1,7 +1,7 @@
 """Provenance: sources and retractions, conclusions and their verification, investigation requests."""
 
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Body, Query, Request
@@ -20,6 +20,7 @@ from services.api.http.etags import UNCHANGED, etag_response
 from services.api.http.idempotency import Idempotent
 from services.api.http.problem_details import NotFoundError, problems
 from services.api.queries import conclusions, provenance
+from shared.database.engine import Database
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions import queries as conclusion_queries
 from shared.graph.verification import verifier
@@ -33,6 +34,8 @@ from shared.schemas.provenance import (
     VerificationPage,
     VerificationResponse,
 )
+
+ROOT_PATTERN: Final = "^[0-9a-f]{64}$"
 
 sources_router = APIRouter(prefix="/agents/{agent}", tags=["sources"])
 verification_router = APIRouter(tags=["verification"])
@@ -138,18 +141,36 @@ async def verify_conclusion(access: OwnedSnapshot, conclusion_id: UUID) -> Verif
 @verification_router.get("/agents/{agent}/verification")
 async def verify_all(
     access: OwnedAgentSnapshot,
+    request: Request,
     limit: Annotated[
         int, Query(ge=1, le=MAX_PAGE_ROWS, description="Rows to look at in this page")
     ] = PAGE_ROWS,
     cursor: Annotated[
         str | None, Query(description="`next` of the page before; without it, from the beginning")
     ] = None,
+    since: Annotated[
+        str | None,
+        Query(
+            pattern=ROOT_PATTERN,
+            description="A root of this graph, as `iteration.completed` and exports carry it: its history is checked from"
+            " there, and rows only against it. Repeat it with each page",
+        ),
+    ] = None,
 ) -> VerificationPage:
-    """Verifies an agent's graph in pages of sources, nodes and edges, with all their evidence; returns the faults.
+    """Verifies an agent's graph in pages: its history, all rows against it, then sources, nodes and edges with all their
+    evidence. Returns the faults.
 
     Request pages until `next` is null.
     """
-    return await check_page(access.session, access.scope, cursor=cursor, rows=limit)
+    database: Database = request.app.state.database
+    return await check_page(
+        access.session,
+        access.scope,
+        cursor=cursor,
+        rows=limit,
+        since=None if since is None else bytes.fromhex(since),
+        signer=database.signer,
+    )
 
 
 @conclusions_router.get("/analyses")

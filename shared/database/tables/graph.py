@@ -161,11 +161,18 @@ class GraphHead(Base):
     """That of the newest entry of the journal."""
 
 
+_LEAVES: Final = ARRAY(LargeBinary(), dimensions=1)
+
+
 class GraphJournal(Base):
     """What a transaction has changed in a graph: one row for each, in the order in which they were committed.
 
     Written by triggers when the transaction is committed, so that no writer can leave it out and none needs the right to
     write it. An entry that is visible is preceded by all with a smaller `seq`, without a gap.
+
+    The hash of a row, a leaf, is the number of its table and 31 bytes of SHA-256 (`graph_leaf`). What was added less what
+    was removed is what the tables hold; `shared.graph.verification.journal` compares them. Only Vigil's own connections,
+    whose application name begins with `vigil-`, note leaves.
     """
 
     __tablename__ = "graph_journal"
@@ -186,6 +193,18 @@ class GraphJournal(Base):
     hash: Mapped[bytes]
     """SHA-256 of the entry with the hash of the one before: equal hashes mean the same history."""
     written_at: Mapped[datetime]
+    added: Mapped[list[bytes] | None] = mapped_column(_LEAVES)
+    """Leaves of rows that were inserted, or as they are after a change. None, as all below, in entries of before 0.3."""
+    removed: Mapped[list[bytes] | None] = mapped_column(_LEAVES)
+    """Leaves of rows that were deleted, or as they were before a change."""
+    root: Mapped[bytes | None]
+    """SHA-256 over `added` and `removed`, which `hash` covers."""
+    writer: Mapped[str | None]
+    """The application name of the connection."""
+    cited_root: Mapped[bytes | None]
+    """In the first entry of an imported graph: the newest hash of the exported one, if the file has it."""
+    signature: Mapped[bytes | None]
+    """Of agent, position and hash, by `shared.graph.verification.signing`; None without a key."""
 
 
 GRAPH_CHANGES: Final = Table(
@@ -198,6 +217,8 @@ GRAPH_CHANGES: Final = Table(
     Column("changed", _UUIDS, server_default="{}", nullable=False),
     Column("deleted", _UUIDS, server_default="{}", nullable=False),
     Column("types", _TEXTS, server_default="{}", nullable=False),
+    Column("added", _LEAVES, server_default="{}", nullable=False),
+    Column("removed", _LEAVES, server_default="{}", nullable=False),
     Index("graph_changes_transaction_idx", "transaction_id"),
     prefixes=["UNLOGGED"],
 )

@@ -3,7 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ForeignKey, Index, UniqueConstraint, text
+from sqlalchemy import ForeignKey, Index, LargeBinary, UniqueConstraint, text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -50,6 +50,8 @@ class Iteration(Base):
     """The iteration is not failed for lack of progress before this time; progress postpones it."""
     stage_changed_at: Mapped[Created]
     ended_at: Mapped[datetime | None]
+    graph_root: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """The newest hash of the graph's journal when it ended."""
     end_published_at: Mapped[datetime | None]
     """When the scheduler received the event of its end; None if it may have been lost."""
     end_republish_count: Mapped[int] = mapped_column(server_default="0")

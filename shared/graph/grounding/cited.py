@@ -55,29 +55,40 @@ class Claimed:
 
 @dataclass(frozen=True)
 class Reading:
-    """A passage, and what the rules read in its quote."""
+    """A passage, and what the rules read in its quote when they need it: an edge has no numbers."""
 
     passage: Passage
-    dates: Sequence[Date]
-    quantities: Sequence[Quantity]
-    labels: frozenset[Decimal]
-    """Numbers that only name something, as in "ISO 9001"."""
-    words: frozenset[str]
-    folded: str
+
+    @cached_property
+    def dates(self) -> Sequence[Date]:
+        return find_dates(self.passage.quote, self.passage.language)
+
+    @cached_property
+    def _quantities(self) -> Sequence[Quantity]:
+        passage = self.passage
+        return find_quantities(passage.quote, passage.language, passage.decimal_sign, self.dates)
+
+    @cached_property
+    def quantities(self) -> Sequence[Quantity]:
+        return [each for each in self._quantities if not each.is_label]
+
+    @cached_property
+    def labels(self) -> frozenset[Decimal]:
+        """Numbers that only name something, as in "ISO 9001"."""
+        return frozenset(
+            value for each in self._quantities if each.is_label for value in each.values
+        )
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(token.word for token in tokenize(self.passage.quote))
+
+    @cached_property
+    def folded(self) -> str:
+        return fold_in_place(self.passage.quote)
 
 
-@lru_cache(maxsize=256)
-def read_passage(passage: Passage) -> Reading:
-    dates = find_dates(passage.quote, passage.language)
-    quantities = find_quantities(passage.quote, passage.language, passage.decimal_sign, dates)
-    return Reading(
-        passage,
-        dates,
-        [each for each in quantities if not each.is_label],
-        frozenset(value for each in quantities if each.is_label for value in each.values),
-        frozenset(token.word for token in tokenize(passage.quote)),
-        fold_in_place(passage.quote),
-    )
+_read: Final = lru_cache(maxsize=256)(Reading)
 
 
 _YEARS: Final = range(1000, 3000)
@@ -95,12 +106,9 @@ class CitedPassages:
 
     def __init__(self, claimed: Claimed, passages: Sequence[Passage]) -> None:
         self.claimed = claimed
-        self.readings = [read_passage(passage) for passage in passages]
+        self.readings = [_read(passage) for passage in passages]
         self.quotes = [passage.quote for passage in passages]
         self.surroundings = [text for passage in passages for text in passage.surroundings]
-        self.quantities = [each for reading in self.readings for each in reading.quantities]
-        self.dates = [each for reading in self.readings for each in reading.dates]
-        self.words = frozenset(word for reading in self.readings for word in reading.words)
         self.names = [name for names in claimed.ends for name in names]
 
     # ---- What is claimed
@@ -133,6 +141,18 @@ class CitedPassages:
         return {Decimal(digits) for name in self.names for digits in _DIGITS.findall(name)}
 
     # ---- What is quoted
+
+    @cached_property
+    def quantities(self) -> list[Quantity]:
+        return [each for reading in self.readings for each in reading.quantities]
+
+    @cached_property
+    def dates(self) -> list[Date]:
+        return [each for reading in self.readings for each in reading.dates]
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(word for reading in self.readings for word in reading.words)
 
     @property
     def is_negated(self) -> bool:

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import agents, configuration
 from shared.database.pagination import Keyset, iterate_batches
-from shared.database.tables import Agent, Doubt, Source, Step
+from shared.database.tables import Agent, Doubt, GraphJournal, Source, Step
 from shared.graph.conclusions.citations import Kind
 from shared.graph.entity_resolution import aliases as node_aliases
 from shared.graph.entity_resolution import redirects
@@ -56,11 +56,21 @@ class AgentLine(_Line):
     prompts: dict[str, str]
 
 
+class HistoryLine(_Line):
+    """The newest entry of the graph's journal: `vigil verify --since` finds it where the graph was exported."""
+
+    seq: int
+    root: str = Field(pattern="^[0-9a-f]{64}$")
+    signature: str | None = Field(None, pattern="^[0-9a-f]{128}$")
+
+
 class Head(_Line):
     format: Literal["vigil-graph"] = FORMAT
     version: Literal[1] = VERSION
     exported_at: datetime
     agent: AgentLine
+    history: HistoryLine | None = None
+    """None if the graph was never written."""
 
 
 class NodeTypeLine(_Line):
@@ -171,6 +181,17 @@ class GraphContent:
     async def agent(self) -> Agent:
         """Raises TransientError if the agent was deleted."""
         return await agents.get_agent(self._session, self._scope.agent_id)
+
+    async def history(self) -> HistoryLine | None:
+        statement = (
+            select(GraphJournal.seq, GraphJournal.hash, GraphJournal.signature)
+            .where(GraphJournal.agent_id == self._scope.owned_agent_id())
+            .order_by(GraphJournal.seq.desc())
+            .limit(1)
+        )
+        for seq, root, signature in await self._session.execute(statement):
+            return HistoryLine(seq=seq, root=root.hex(), signature=signature and signature.hex())
+        return None
 
     async def types(self) -> tuple[list[NodeType], list[EdgeType]]:
         return (
@@ -298,6 +319,7 @@ async def _head(content: GraphContent) -> Head:
             models=agent.models,
             prompts={phase.value: prompt for phase, prompt in prompts.items()},
         ),
+        history=await content.history(),
     )
 
 

@@ -335,6 +335,12 @@ async def import_graph(
     """
     head = exported.head()
     try:
+        if head.history is not None:
+            # The first entry of the new journal names it.
+            await session.execute(
+                text("select set_config('vigil.cited_root', :root, true)"),
+                {"root": head.history.root},
+            )
         agent = await _create_agent(session, owner_id, head, name)
         scope = GraphScope(owner_id, agent.id)
         await GraphImport(session, scope, head.agent.id).run(exported.contents())

@@ -48,6 +48,14 @@ class Link(StrEnum):
     EDGE = "edge"
     EVIDENCE = "evidence"
     SOURCE = "source"
+    # What is no link itself, but changes what links mean.
+    JOURNAL = "journal"
+    TYPE = "type"
+    NAME = "name"
+    MERGE = "merge"
+    RETRACTION = "retraction"
+    CITATION = "citation"
+    DOUBT = "doubt"
 
 
 class FaultKind(StrEnum):
@@ -75,6 +83,10 @@ class FaultKind(StrEnum):
     """A cited element does not exist, is of the wrong kind, or the citation is malformed."""
     RETRACTED = "retracted"
     """A cited element rests only on retracted sources."""
+    JOURNAL = "journal"
+    """An entry of the journal was changed, is missing, is not signed, or is not Vigil's."""
+    CHANGED = "changed"
+    """A row is not what the journal says."""
 
 
 @dataclass(frozen=True)

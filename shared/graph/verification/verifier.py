@@ -7,7 +7,7 @@ any size.
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
 from sqlalchemy import select
@@ -22,9 +22,11 @@ from shared.graph.provenance.claims import current_claims
 from shared.graph.provenance.integrity import EdgeRow, NodeRow, Row, ThingRow
 from shared.graph.retraction import doubts
 from shared.graph.scope import GraphScope
-from shared.graph.verification import checks, loader
+from shared.graph.verification import checks, journal, loader
 from shared.graph.verification.checks import (
     CheckedClaims,
+    Fault,
+    FaultKind,
     Faults,
     Link,
     QuotedEvidence,
@@ -48,24 +50,46 @@ from shared.schemas.provenance import (
     VerificationResponse,
 )
 
+if TYPE_CHECKING:
+    from shared.database.signing import JournalSigner
+
 PAGE_ROWS: Final = 500
 MAX_PAGE_ROWS: Final = 1000
 
 _CURSOR: Final = "verification"
-_STAGES: Final = ("sources", "nodes", "edges")
+_STAGES: Final = ("journal", "tables", "sources", "nodes", "edges")
+_STAGES_OF_HISTORY: Final = 2
 R = TypeVar("R", bound=Row)
 
 
 async def check_page(
-    session: AsyncSession, scope: GraphScope, *, cursor: str | None = None, rows: int = PAGE_ROWS
+    session: AsyncSession,
+    scope: GraphScope,
+    *,
+    cursor: str | None = None,
+    rows: int = PAGE_ROWS,
+    since: bytes | None = None,
+    signer: "JournalSigner | None" = None,
 ) -> VerificationPage:
-    """Check one page of at most `rows` rows with all their evidence; the first page, or the one after `cursor`.
+    """Check one page: `rows` entries of the journal, a table that it covers, or `rows` rows with all their evidence. The
+    first page, or the one after `cursor`.
 
-    Run it in a repeatable read transaction: otherwise concurrent writes look like faults. Raises InvalidCursorError.
+    `since` is the hash of an entry that is known from elsewhere: the journal is checked from there, and rows only against
+    the journal; give it for each page. With a `signer`, signatures are checked. Run it in a repeatable read transaction:
+    otherwise concurrent writes look like faults. Raises InvalidCursorError.
     """
     stage, after = _parse_cursor(cursor)
+    stages = len(_STAGES) if since is None else _STAGES_OF_HISTORY
     page = CheckedRows()
+    key: str | None = None
     match _STAGES[stage]:
+        case "journal":
+            first = int(after or 0)
+            if after is None and since is not None:
+                first = await _find_root(session, scope, page, since)
+            key = await _check_journal(session, scope, page, first, rows, signer)
+        case "tables":
+            key = await _check_table(session, scope, page, int(after or 0))
         case "sources":
             page.sources, key = await _load_page(session, scope, loader.SOURCES, after, rows)
         case "nodes":
@@ -82,8 +106,56 @@ async def check_page(
             for row in page.conclusions
             for doubt in page.doubts.get(row.id, ())
         ],
-        next=_next_cursor(stage, key),
+        root=page.root,
+        next=_next_cursor(stage, key, stages),
     )
+
+
+async def _find_root(
+    session: AsyncSession, scope: GraphScope, page: "CheckedRows", root: bytes
+) -> int:
+    """The position after which the journal is checked: that of `root`, or its beginning if it has no such entry."""
+    position = await journal.find_entry(session, scope, root)
+    if position is not None:
+        return position
+    fault = Fault(
+        FaultKind.JOURNAL,
+        f"no entry has the root {root.hex()}: it is that of another graph, or the history was replaced",
+    )
+    page.faults += _faults_of(scope.agent_id, Link.JOURNAL, "journal", iter([fault]))
+    return 0
+
+
+async def _check_journal(
+    session: AsyncSession,
+    scope: GraphScope,
+    page: "CheckedRows",
+    after: int,
+    limit: int,
+    signer: "JournalSigner | None",
+) -> str | None:
+    """Check a page of the journal; returns where it continues."""
+    entries = await journal.load_entries(session, scope, after, limit)
+    faults = [fault for entry in entries for fault in entry.faults()]
+    if signer is not None:
+        faults += journal.check_signatures(scope, entries, signer)
+    is_last = len(entries) < limit
+    if is_last:
+        faults += await journal.check_head(session, scope)
+        root = await journal.newest_root(session, scope)
+        page.root = None if root is None else root.hex()
+    page.entries = len(entries)
+    page.signed = sum(entry.signature is not None for entry in entries)
+    page.faults += _faults_of(scope.agent_id, Link.JOURNAL, "journal", iter(faults))
+    return None if is_last else str(entries[-1].seq)
+
+
+async def _check_table(
+    session: AsyncSession, scope: GraphScope, page: "CheckedRows", index: int
+) -> str | None:
+    page.rows, faults = await journal.check_table(session, scope, journal.TABLES[index])
+    page.faults += faults
+    return str(index + 1) if index + 1 < len(journal.TABLES) else None
 
 
 async def _load_page(
@@ -106,10 +178,10 @@ def _parse_cursor(cursor: str | None) -> tuple[int, str | None]:
     return stage, str(after) or None
 
 
-def _next_cursor(stage: int, key: str | None) -> str | None:
+def _next_cursor(stage: int, key: str | None, stages: int) -> str | None:
     if key is not None:
         return pagination.encode_cursor(_CURSOR, (stage, key))
-    return None if stage + 1 == len(_STAGES) else pagination.encode_cursor(_CURSOR, (stage + 1, ""))
+    return None if stage + 1 == stages else pagination.encode_cursor(_CURSOR, (stage + 1, ""))
 
 
 @dataclass
@@ -126,6 +198,14 @@ class CheckedRows:
     names: Mapping[UUID, Sequence[str]] = field(default_factory=dict)
     """The names by which pages may call each node, and each end of an edge."""
     claims: CheckedClaims = field(default_factory=CheckedClaims)
+    entries: int = 0
+    """Entries of the journal."""
+    signed: int = 0
+    """Those with a signature."""
+    rows: int = 0
+    """Rows that were compared with the journal."""
+    root: str | None = None
+    """The newest root of the journal, if its end was checked."""
     faults: list[ElementFault] = field(default_factory=list)
     doubts: Mapping[UUID, list[DoubtResponse]] = field(default_factory=dict)
     """By conclusion."""
@@ -140,6 +220,9 @@ class CheckedRows:
             claims_supported=self.claims.supported,
             claims_unverified=self.claims.unverified,
             claims_unchecked=self.claims.unchecked,
+            entries=self.entries,
+            entries_signed=self.signed,
+            rows=self.rows,
         )
 
     @property
@@ -169,7 +252,24 @@ async def walk_chain(session: AsyncSession, scope: GraphScope, root: UUID) -> Ch
     source_ids = {quoted.row.source_id for quotes in chain.evidence.values() for quoted in quotes}
     chain.sources = await loader.SOURCES.load(session, scope, source_ids)
     await _check(session, scope, chain)
+    await _compare_with_journal(session, scope, chain)
     return chain
+
+
+async def _compare_with_journal(
+    session: AsyncSession, scope: GraphScope, chain: CheckedRows
+) -> None:
+    links = {row.id: (link_of(row.type), row.name) for row in chain.nodes.values()}
+    links |= {row.id: (Link.EDGE, row.type) for row in chain.edges.values()}
+    links |= {row.id: (Link.SOURCE, row.url) for row in chain.sources.values()}
+    links |= {
+        quoted.row.id: (Link.EVIDENCE, "")
+        for quotes in chain.evidence.values()
+        for quoted in quotes
+    }
+    for row_id, fault in (await journal.check_chain(session, scope, links)).items():
+        chain.faults += _faults_of(row_id, *links[row_id], iter([fault]))
+    chain.rows = len(links)
 
 
 async def _follow(session: AsyncSession, scope: GraphScope, chain: CheckedRows, root: UUID) -> None:

@@ -2,16 +2,24 @@
 
 from collections import Counter
 from collections.abc import Collection
+from contextlib import suppress
 from datetime import timedelta
 from random import Random
 from typing import Final
 from uuid import UUID
 
 import pytest
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, func, select, update
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.tables import Evidence, Source
-from shared.graph.verification.verifier import verify_conclusion, walk_chain
+from shared.graph.scope import GraphScope
+from shared.graph.verification.verifier import (
+    MAX_PAGE_ROWS,
+    check_page,
+    verify_conclusion,
+    walk_chain,
+)
 from tests.support.graph.agent_graph import PAGE, AgentGraph
 from tests.support.graph.duplicates import merge_nodes
 from tests.support.graph.graph_with_evidence import FETCHED, EvidenceGraph, prove
@@ -19,11 +27,16 @@ from tests.support.graph.mutations import MUTATIONS, Mutation, name_of
 from tests.support.graph.page_evidence import said
 from tests.support.graph.random_rows import Chance
 from tests.support.graph.retraction_graph import RetractionGraph
+from tests.support.graph.row_mutations import COVERED, JOURNAL, NoRowError, mutate, row_mutations
+from tests.support.graph.transfer import exported, imported
 from tests.support.graph.verification import COUNTRIES, breaks, grow
+from tests.support.graph.walking import Walk
 from tests.support.seeds import repeatable
 
 ROUNDS: Final = [3, pytest.param(12, marks=pytest.mark.slow)]
-"""Rounds of one mutation of each kind; `make test-mutations` makes more than a thousand mutations."""
+"""Rounds of one mutation of each kind; `make test-mutations` makes more than six thousand mutations."""
+LEAST_STEPS: Final = 40
+MOST_STEPS: Final = 400
 
 
 async def load_chain(evidence_graph: EvidenceGraph, conclusion: str) -> set[UUID]:
@@ -84,6 +97,66 @@ async def test_every_mutation_is_detected_and_nothing_else(
         }
         assert not undetected
         print(f"{detected.total()} of {applied.total()} mutations found, of {len(applied)} kinds")
+
+
+async def walk_until_all_tables_have_rows(agent_graph: AgentGraph, random: Random) -> None:
+    walk = Walk(agent_graph, random)
+    await walk.begin()
+    for step in range(MOST_STEPS):
+        await walk.step()
+        if step >= LEAST_STEPS and await has_rows_everywhere(agent_graph):
+            return
+    raise AssertionError("the walk leaves a table empty")
+
+
+async def has_rows_everywhere(agent_graph: AgentGraph) -> bool:
+    async with agent_graph.database.snapshot() as session:
+        counts = [
+            await session.scalar(select(func.count()).select_from(table)) for table in COVERED
+        ]
+        counts.append(await session.scalar(select(func.count(Evidence.edge_id))))
+    return all(counts)
+
+
+async def has_faults(session: AsyncSession, scope: GraphScope) -> bool:
+    """Whether there is a fault other than that a conclusion rests on retracted pages only."""
+    cursor: str | None = None
+    while True:
+        page = await check_page(session, scope, cursor=cursor, rows=MAX_PAGE_ROWS)
+        if any(fault.broken != "retracted" for fault in page.breaks):
+            return True
+        cursor = page.next
+        if cursor is None:
+            return False
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.slow)])
+async def test_every_change_of_any_row_is_detected(
+    agent_graph: AgentGraph, seed: int, seeds_wanted: int | None, rounds: int
+) -> None:
+    """Of every column of every table of a graph, and of its journal; rows that are added, and rows that are deleted."""
+    random = Random(seed)
+    with repeatable(seed):
+        await walk_until_all_tables_have_rows(agent_graph, random)
+        evidence_graph = EvidenceGraph(agent_graph)
+        copy = await imported(evidence_graph, await exported(evidence_graph))
+        mutations = row_mutations([*COVERED, *JOURNAL])
+        applied, undetected = Counter[str](), Counter[str]()
+        for number in range(seeds_wanted or rounds):
+            scope = copy if number % 3 == 2 else agent_graph.scope
+            async with agent_graph.database.transaction() as session:
+                assert not await has_faults(session, scope), f"intact, after {number} rounds"
+                for mutation in mutations:
+                    savepoint = await session.begin_nested()
+                    with suppress(NoRowError):
+                        await mutate(session, random, scope.agent_id, mutation)
+                        session.expunge_all()
+                        applied[str(mutation)] += 1
+                        undetected[str(mutation)] += not await has_faults(session, scope)
+                    await savepoint.rollback()
+        assert not +undetected, f"of {applied.total()}"
+        assert applied.keys() == set(map(str, mutations))
+        print(f"all of {applied.total()} changes of rows found, of {len(applied)} kinds")
 
 
 async def test_legitimate_changes_cause_no_faults(agent_graph: AgentGraph, seed: int) -> None:

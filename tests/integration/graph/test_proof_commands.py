@@ -83,6 +83,9 @@ async def test_verify_prints_the_chain_as_a_tree_down_to_the_page(
         "claims_supported": 0,
         "claims_unverified": 0,
         "claims_unchecked": 9,
+        "entries": 22,
+        "entries_signed": 0,
+        "rows": 31,
     }
 
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -9,6 +10,7 @@ from sqlalchemy import func, select
 
 from shared.billing import resumable_call
 from shared.database.engine import Database
+from shared.database.signing import JournalSigner
 from shared.database.tables import (
     Agent,
     Call,
@@ -19,12 +21,19 @@ from shared.database.tables import (
     Step,
 )
 from shared.enums import ANALYSIS_TYPE, CallKind, IterationStatus, Phase, StepKind, StepStatus
+from shared.events.codec import decode
+from shared.events.models import IterationCompleted
 from shared.graph.conclusions.citations import parse_citations
+from shared.graph.scope import GraphScope
+from shared.graph.verification.journal import check_signatures, load_entries
+from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.workflow import iterations
 from tests.support.factories import make_agent
 from tests.support.graph.history import read_journal
 from tests.support.running_services import ended_iteration, running_services
+from tests.support.signing import new_signing_key
+from tests.support.stored_dead_letters import stream_payloads
 
 
 async def request_run(database: Database, agent: Agent) -> None:
@@ -99,6 +108,8 @@ async def test_two_iterations_learn_and_conclude(
     assert (unanswered, unfinished) == (0, 0)
     assert_contexts_are_shared(steps, runs)
     assert_journal_names_steps(journal, [*nodes, *edges])
+    roots = [entry.hash for entry in journal]
+    assert [first.graph_root in roots, second.graph_root] == [True, roots[-1]]
     assert {reference is not None for reference in references} == {model_api == "background"}
     assert edges
     ids = {node.id for node in nodes} | {edge.id for edge in edges}
@@ -108,3 +119,27 @@ async def test_two_iterations_learn_and_conclude(
         citations = parse_citations(analysis.properties["content"])
         assert citations.ids()
         assert set(citations.ids()) <= ids
+
+
+async def test_services_with_a_key_sign_what_they_write(
+    sandbox_settings: Settings, database: Database, bus: Bus, tmp_path: Path
+) -> None:
+    path = tmp_path / "key.pem"
+    path.write_bytes(new_signing_key())
+    agent = await make_agent(database)
+    settings = sandbox_settings.model_copy(update={"signing_key_file": path})
+    async with running_services(settings):
+        ended = await ended_iteration(database, agent, 1)
+    async with database.snapshot() as session:
+        scope = GraphScope(agent.owner_id, agent.id)
+        entries = await load_entries(session, scope, 0, 1000)
+    faults = check_signatures(scope, entries, JournalSigner.load(path))
+    # The agent was made by this test, which has no key.
+    unsigned = [entry.seq for entry in entries if entry.signature is None]
+    assert (faults, unsigned) == ([], list(range(1, len(unsigned) + 1)))
+    assert len(entries) > len(unsigned) + 3
+    [payload] = await stream_payloads(bus, "iteration.completed")
+    completed = decode(payload)
+    assert isinstance(completed, IterationCompleted)
+    assert ended.graph_root is not None
+    assert completed.graph_root == ended.graph_root.hex()

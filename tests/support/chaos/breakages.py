@@ -5,7 +5,6 @@ They are applied in a service's process before it starts; the product does not k
 
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from decimal import Decimal
 from typing import Any, Final
 from uuid import uuid4
 
@@ -65,10 +64,10 @@ def _publish_before_commit() -> None:
 
     async def write(self: handler.Aggregate, trip: RoundTrip, transition: Transition) -> bool:
         iteration_id = transition.rows.iteration.id
-        cost = PendingResult[Decimal | None]()
+        totals = PendingResult[derived_events.IterationTotals]()
         async with self._database.connection() as connection:
-            cost.value = await derived_events.iteration_cost(iteration_id).answer(connection)
-        events = handler._implied_events(transition.rows, event_in_progress.get(), cost)
+            totals.value = await derived_events.iteration_totals(iteration_id).answer(connection)
+        events = handler._implied_events(transition.rows, event_in_progress.get(), totals)
         await consumers[0].bus.publish_all(events)
         if events:
             failpoint(Failpoint.TOOL_APPLIED)  # not reached by this service otherwise

@@ -61,6 +61,7 @@ def samples() -> Iterator[Event]:
         advice=1,
         errors=["query: no answer"],
         cost_usd=0.0125,
+        graph_root="5a" * 32,
     )
     yield events.IterationFailed.of(**ABOUT, number=7, errors=["observe: the key is wrong"])
     yield events.ConfigurationRequested.of(**ORDER)

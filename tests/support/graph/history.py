@@ -9,6 +9,8 @@ from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.tables import GraphHead, GraphJournal
+from shared.graph.scope import GraphScope
+from shared.graph.verification.journal import load_entries
 
 _ROWS: Final = text("""
 select id::text as key, to_jsonb(nodes) as content from graph_nodes as nodes where agent_id = :agent
@@ -17,17 +19,6 @@ union all select name, jsonb_agg(to_jsonb(types)) from (
   select name, to_jsonb(graph_node_types) as content from graph_node_types where agent_id = :agent
   union all select name, to_jsonb(graph_edge_types) from graph_edge_types where agent_id = :agent
 ) as types group by name
-""")
-_BROKEN_HASHES: Final = text("""
-select seq from (
-  select *, lag(hash, 1, '') over (partition by agent_id order by seq) as previous
-  from graph_journal where agent_id = :agent
-) as entry
-where hash <> sha256(
-  previous || int8send(seq) || int8send((extract(epoch from written_at) * 1000000)::bigint)
-  || coalesce(uuid_send(step_id), '') || array_send(changed) || array_send(deleted)
-  || array_send(types)
-)
 """)
 
 
@@ -58,8 +49,9 @@ async def read_journal(session: AsyncSession, agent_id: UUID) -> Sequence[GraphJ
         )
     )
     assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
-    wrong = list(await session.scalars(_BROKEN_HASHES, {"agent": agent_id}))
-    assert not wrong, f"the journal has wrong hashes at {wrong}"
+    scope = GraphScope(agent_id, agent_id)
+    checked = await load_entries(session, scope, 0, len(entries) + 1)
+    assert [fault for entry in checked for fault in entry.faults()] == []
     head = await session.get(GraphHead, agent_id, populate_existing=True)
     if entries:
         assert head is not None

@@ -165,16 +165,24 @@ def upgrade() -> None:
         prefixes=["UNLOGGED"],
     )
     op.create_index("graph_changes_transaction_idx", "graph_changes", ["transaction_id"])
+    create_functions()
+    op.execute(
+        "create constraint trigger write_graph_journal after insert on graph_changes deferrable"
+        " initially deferred for each row when (new.is_first) execute function write_graph_journal()"
+    )
+    create_note_triggers()
+
+
+def create_functions() -> None:
     for function in (
         _note_sql("note_graph_elements", "changed", "deleted", "id"),
         _note_sql("note_graph_types", "types", "types", "name"),
         WRITE_JOURNAL,
     ):
-        op.execute(function.strip())
-    op.execute(
-        "create constraint trigger write_graph_journal after insert on graph_changes deferrable"
-        " initially deferred for each row when (new.is_first) execute function write_graph_journal()"
-    )
+        op.execute(function.strip().replace("create function", "create or replace function", 1))
+
+
+def create_note_triggers() -> None:
     for table, function in NOTERS.items():
         for event, rows in ROWS.items():
             op.execute(
