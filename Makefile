@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help setup bench demo up cluster cluster-down tail test test-all test-fast test-attacks test-browser test-browser-short test-chaos test-chaos-short test-cluster \
-	test-cluster-short test-mutations test-simulation bench-makespan bench-api bench-events bench-window bench-graph bench-round-trip bench-soak check format lock asyncapi clean
+	test-cluster-short test-mutations test-walks test-simulation bench-makespan bench-api bench-events bench-window bench-graph bench-round-trip bench-soak check format lock asyncapi clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,8 +71,11 @@ test-chaos: $(VENV)/.installed-dev  ## kill services at every failpoint and at r
 	@$(BIN)/python -m tests.support.chaos.guarantees build/figures.json docs/guarantees.md
 	@cat docs/guarantees.md
 
-test-mutations: $(VENV)/.installed-dev  ## change a finished graph in over 1,000 ways: `vigil verify` must find each change and nothing else (1 minute)
+test-mutations: $(VENV)/.installed-dev  ## change finished graphs in over 7,000 ways: `vigil verify` must find each change and nothing else (10 minutes)
 	@VIGIL_TEST_SEEDS=41 $(BIN)/python -m pytest -s tests/integration/graph/test_mutations.py $(ARGS)
+
+test-walks: $(VENV)/.installed-dev  ## 200 random walks of 200 operations on a graph: `vigil verify` must hold after each step (1 hour)
+	@VIGIL_TEST_SEEDS=200 $(BIN)/python -m pytest -n 2 -m slow tests/integration/graph/test_random_walk.py $(ARGS)
 
 test-simulation: $(VENV)/.installed-dev  ## simulate a million joins of the loop's protocol with crashes, lost commits and messages (20 minutes)
 	@$(BIN)/python -m tests.support.simulation --joins 1000000 --steps 100000000 $(ARGS)

@@ -12,22 +12,23 @@ from tests.support.graph.graph_with_evidence import EvidenceGraph
 from tests.support.graph.transfer import exported, imported
 from tests.support.graph.verification import breaks
 from tests.support.graph.walking import Walk
-from tests.support.seeds import repeatable
+from tests.support.seeds import repeatable, seed_count
 
-WALKS: Final = 3
-STEPS: Final = 40
+WALKS: Final = seed_count() or 3
+STEPS: Final = [40, pytest.param(200, marks=pytest.mark.slow)]
 BETWEEN_EXPORTS: Final = 10
 
 
+@pytest.mark.parametrize("steps", STEPS)
 @pytest.mark.parametrize("number", range(WALKS))
 async def test_every_step_leaves_an_intact_graph(
-    agent_graph: AgentGraph, seed: int, number: int
+    agent_graph: AgentGraph, seed: int, number: int, steps: int
 ) -> None:
     with repeatable(seed):
         walk = Walk(agent_graph, Random(seed + number))
         await walk.begin()
         actions: list[str] = []
-        for step in range(STEPS):
+        for step in range(steps):
             actions.append(await walk.step())
             await assert_intact(agent_graph, agent_graph.scope, actions)
             if step % BETWEEN_EXPORTS == 0:
