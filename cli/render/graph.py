@@ -174,6 +174,10 @@ def show_edge(console: Console, edge: EdgeDetails) -> None:
         f"  [quiet]{edge.id}[/]",
         soft_wrap=True,
     )
+    if edge.source_id == edge.target_id:
+        console.print(
+            "[quiet]It was between nodes that were merged, and is kept for what cites it.[/]"
+        )
     _property_lines(console, edge.properties)
     console.print("\n[title]Evidence[/]")
     show_evidence(console, edge.evidence.items, is_all=edge.evidence.next is None)

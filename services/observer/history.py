@@ -23,7 +23,13 @@ from shared.graph.conclusions import citations
 from shared.graph.conclusions.citations import Kind
 from shared.graph.conclusions.conclusions import forecast_fields
 from shared.graph.context.history import has_written
-from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID, OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.scope import (
+    IS_OWNED_SQL,
+    JOINS_TWO_NODES_SQL,
+    OWNED_AGENT_ID,
+    OWNED_AGENT_ID_SQL,
+    GraphScope,
+)
 from shared.workflow import investigations
 from shared.workflow.iterations import IterationRow
 
@@ -69,6 +75,7 @@ from graph_edges as edge
 join graph_nodes as source on source.id = edge.source_id
 join graph_nodes as target on target.id = edge.target_id
 where (edge.agent_id = {OWNED_AGENT_ID_SQL}) is true and edge.id = any(cast(:ids as uuid[]))
+  and {JOINS_TWO_NODES_SQL}
 """)
 _UPDATED_AT: Final = CompiledStatement(
     f"select id, updated_at from graph_nodes where {IS_OWNED_SQL} and id = any(cast(:ids as uuid[]))"

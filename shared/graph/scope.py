@@ -8,7 +8,7 @@ from sqlalchemy import ScalarSelect, bindparam, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.statements import BoundQuery, CompiledStatement
-from shared.database.tables import Agent
+from shared.database.tables import Agent, GraphEdge
 
 # "is true" hides the owner from PostgreSQL, which would otherwise, while there are few agents, read all of the owner.
 OWNED_AGENT_ID: Final = (
@@ -56,6 +56,13 @@ class GraphScope:
 
 IS_SUPPORTED_SQL: Final = "unsupported_since is null"
 """SQL condition: the node or edge rests on at least one source that is not retracted, or on no source at all."""
+JOINS_TWO_NODES_SQL: Final = "source_id <> target_id"
+"""SQL condition: the edge is part of the current graph.
+
+An edge of a node with itself was between nodes that were merged since. It is kept for what cites it.
+"""
+JOINS_TWO_NODES: Final = GraphEdge.source_id != GraphEdge.target_id
+"""The same for statements of SQLAlchemy."""
 _LOCK_KEY_SQL: Final = "hashtextextended('retractions ' || cast(:of_agent as text), 0)"
 _SHARED_LOCK: Final = CompiledStatement(f"select pg_advisory_xact_lock_shared({_LOCK_KEY_SQL})")
 _EXCLUSIVE_LOCK: Final = CompiledStatement(f"select pg_advisory_xact_lock({_LOCK_KEY_SQL})")

@@ -109,7 +109,7 @@ class MergeResponse(ResponseModel):
     evidence: int
     edges: int
     dropped_edges: int
-    """Edges between the two, which would connect the node to itself."""
+    """Edges between the two that were removed, by a merge of an earlier version. Now they are kept as history."""
     made_at: datetime
     undone_at: datetime | None
 

@@ -35,7 +35,13 @@ from shared.graph.entity_resolution import aliases
 from shared.graph.retrieval import node_search, traversal
 from shared.graph.retrieval.node_search import SearchCriteria, all_words_query
 from shared.graph.retrieval.traversal import edges_between, incident_edges
-from shared.graph.scope import IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.scope import (
+    IS_SUPPORTED_SQL,
+    JOINS_TWO_NODES,
+    JOINS_TWO_NODES_SQL,
+    OWNED_AGENT_ID_SQL,
+    GraphScope,
+)
 from shared.graph.types import EdgeType, NodeType
 from shared.schemas.base import EdgeResponse, NodeResponse, Page, PageRequest
 from shared.schemas.graph import (
@@ -106,6 +112,7 @@ async def list_edges(
 
 def _conditions(edge_filter: EdgeFilter) -> Iterator[ColumnElement[bool]]:
     """Returns all conditions except the one for `node_id`."""
+    yield JOINS_TWO_NODES
     if edge_filter.type_name is not None:
         yield GraphEdge.type == edge_filter.type_name
     if edge_filter.updated_since is not None:
@@ -280,16 +287,16 @@ async def _count_by_type(
     return {row[0]: row[1] for row in rows}
 
 
-def _count_statement(types: str, elements: str) -> CompiledStatement:
+def _count_statement(types: str, elements: str, condition: str = "true") -> CompiledStatement:
     return CompiledStatement(
         f"select name, (select count(*) from (select from {elements}"
-        f" where agent_id = {types}.agent_id and type = {types}.name limit :most) counted) as count"
+        f" where agent_id = {types}.agent_id and type = {types}.name and {condition} limit :most) counted) as count"
         f" from {types} where agent_id = {OWNED_AGENT_ID_SQL} order by name"
     )
 
 
 _NODE_COUNTS: Final = _count_statement("graph_node_types", "graph_nodes")
-_EDGE_COUNTS: Final = _count_statement("graph_edge_types", "graph_edges")
+_EDGE_COUNTS: Final = _count_statement("graph_edge_types", "graph_edges", JOINS_TWO_NODES_SQL)
 
 
 MAX_LIMIT = 1_000
@@ -355,6 +362,7 @@ async def newest_edges(
     """Returns the most recently updated edges, at most MAX_LIMIT."""
     rows = await session.execute(
         select_edges(scope)
+        .where(JOINS_TWO_NODES)
         .order_by(GraphEdge.updated_at.desc(), GraphEdge.id.desc())
         .limit(_bounded_limit(limit))
         .execution_options(populate_existing=True)
@@ -547,7 +555,7 @@ def _newest_at(end: str, other_end: str) -> str:
     # A range of one, for the reason given in `shared.graph.retrieval.traversal`.
     newest = (
         "select id, type, source_id, target_id, updated_at, agent_id, unsupported_since"
-        f" from graph_edges where {end}_id >= given.id and {end}_id <= given.id"
+        f" from graph_edges where {end}_id >= given.id and {end}_id <= given.id and {JOINS_TWO_NODES_SQL}"
         f" order by {end}_id desc, updated_at desc limit :share"
     )
     return (

@@ -34,7 +34,7 @@ from shared.database.tables import (
 )
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, IterationStatus, StepKind
 from shared.graph import labels
-from shared.graph.scope import GraphScope
+from shared.graph.scope import JOINS_TWO_NODES, GraphScope
 from shared.schemas.base import IterationDetails, IterationSummary, Page, PageRequest, StepResponse
 from shared.schemas.iterations import (
     IterationOutline,
@@ -226,7 +226,7 @@ def _edges(iteration_id: UUID) -> Select[*tuple[Any, ...]]:
         )
         .join(source, source.id == GraphEdge.source_id)
         .join(target, target.id == GraphEdge.target_id)
-        .where(GraphEdge.iteration_id == iteration_id)
+        .where(GraphEdge.iteration_id == iteration_id, JOINS_TWO_NODES)
         .order_by(GraphEdge.type, source.name, target.name)
     )
 

@@ -9,6 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.tables import Call, GraphEdge, GraphNode, Step
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, CallKind, StepKind, StepStatus
+from shared.graph.scope import JOINS_TWO_NODES
 from shared.schemas.iterations import CallUsage, Gained, IterationSums
 
 SPENT: Final = (
@@ -84,7 +85,7 @@ def _nodes(iteration_ids: Sequence[UUID]) -> Select[*tuple[Any, ...]]:
 def _edges(iteration_ids: Sequence[UUID]) -> Select[*tuple[Any, ...]]:
     return (
         select(GraphEdge.iteration_id, func.count().label("edges"))
-        .where(GraphEdge.iteration_id.in_(iteration_ids))
+        .where(GraphEdge.iteration_id.in_(iteration_ids), JOINS_TWO_NODES)
         .group_by(GraphEdge.iteration_id)
     )
 

@@ -10,7 +10,13 @@ from typing import Final
 from uuid import UUID
 
 from shared.database.statements import BoundQuery, CompiledStatement, Row, uuid_array
-from shared.graph.scope import IS_OWNED_SQL, IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.scope import (
+    IS_OWNED_SQL,
+    IS_SUPPORTED_SQL,
+    JOINS_TWO_NODES_SQL,
+    OWNED_AGENT_ID_SQL,
+    GraphScope,
+)
 from shared.graph.types import RESERVED_TYPES
 from shared.tools import Json
 
@@ -97,7 +103,8 @@ def _edges_statement(where: str) -> CompiledStatement:
 
 
 _NEWEST_EDGES: Final = _edges_statement(
-    f"agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} order by updated_at desc limit :most"
+    f"agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} and {JOINS_TWO_NODES_SQL}"
+    " order by updated_at desc limit :most"
 )
 _EDGES_BY_IDS: Final = _edges_statement(
     f"{IS_OWNED_SQL} and {IS_SUPPORTED_SQL} and id = any(cast(:ids as uuid[]))"

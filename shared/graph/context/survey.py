@@ -28,7 +28,12 @@ from shared.graph.prompt_format import (
     shorten_properties,
     truncate_text,
 )
-from shared.graph.scope import IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.scope import (
+    IS_SUPPORTED_SQL,
+    JOINS_TWO_NODES_SQL,
+    OWNED_AGENT_ID_SQL,
+    GraphScope,
+)
 from shared.graph.types import MAX_TYPES, RESERVED_TYPES
 from shared.workflow import investigations
 from shared.workflow.iterations import CLOCK
@@ -81,16 +86,19 @@ _NODE_TYPES: Final = CompiledStatement(f"""
 _EDGE_TYPES: Final = CompiledStatement(f"""
     select kind.name, kind.description,
       (select count(*) from (
-        select from graph_edges where agent_id = kind.agent_id and type = kind.name limit {COUNT_LIMIT}
+        select from graph_edges
+        where agent_id = kind.agent_id and type = kind.name and {JOINS_TWO_NODES_SQL} limit {COUNT_LIMIT}
       ) as counted) as edges
     from graph_edge_types as kind
     where kind.agent_id = {OWNED_AGENT_ID_SQL}
     order by kind.name limit {MAX_TYPES}
     """)
+# An edge of the node with itself (see JOINS_TWO_NODES_SQL) is counted and taken off. A condition that leaves it out would
+# be checked in the table, for each edge of a hub, because no index of the edges that end at a node has their source.
 _NODES_BY_DEGREE: Final = CompiledStatement(f"""
     with recent as (
         select source_id, target_id from graph_edges
-        where agent_id = {OWNED_AGENT_ID_SQL}
+        where agent_id = {OWNED_AGENT_ID_SQL} and {JOINS_TWO_NODES_SQL}
         order by updated_at desc limit {_EDGES_SAMPLED}
     ), busiest as (
         select node_id
@@ -99,12 +107,16 @@ _NODES_BY_DEGREE: Final = CompiledStatement(f"""
     )
     select node.id, node.type, node.name,
       (select count(*) from (
-        select from graph_edges where source_id = node.id limit {DEGREE_LIMIT}
+        select from graph_edges where source_id = node.id limit {DEGREE_LIMIT} + history.edges
       ) as starting)
       + (select count(*) from (
-        select from graph_edges where target_id = node.id limit {DEGREE_LIMIT}
-      ) as ending) as degree
+        select from graph_edges where target_id = node.id limit {DEGREE_LIMIT} + history.edges
+      ) as ending)
+      - 2 * history.edges as degree
     from graph_nodes as node join busiest on busiest.node_id = node.id
+    cross join lateral (
+        select count(*) as edges from graph_edges where source_id = node.id and target_id = node.id
+    ) as history
     where {IS_SUPPORTED_SQL}
     order by degree desc, node.id
     """)

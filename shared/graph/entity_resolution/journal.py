@@ -38,7 +38,7 @@ class PreviousState(BaseModel):
 class MovedEdge(BaseModel):
     row: Json
     to: UUID | None
-    """Its new id; None if it would have joined a node with itself."""
+    """Its new id; None for an edge between the two nodes, which merges of earlier versions removed."""
     before: PreviousState | None = None
     """State of the edge that existed there; None if there was none."""
     added: Json = {}

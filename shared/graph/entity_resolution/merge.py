@@ -228,12 +228,11 @@ async def _move_edge(
     merged_id: UUID,
     kept_id: UUID,
 ) -> MovedEdge:
-    """Move an edge from the node `merged_id` to the node `kept_id`; drop it if it would join a node with itself."""
+    """Move an edge from the node `merged_id` to the node `kept_id`.
+
+    One between the two becomes an edge of the kept node with itself: see JOINS_TWO_NODES_SQL.
+    """
     ends = [kept_id if edge[end] == merged_id else edge[end] for end in ("source_id", "target_id")]
-    if ends[0] == ends[1]:
-        await session.execute(delete(EDGES).where(EDGES.c.id == edge["id"]))
-        entries = [MovedEvidence(row=as_json(e), to=e["id"], was_there=False) for e in evidence]
-        return MovedEdge(row=as_json(edge), to=None, evidence=entries)
     new_id = ids.edge_id(scope.agent_id, edge["type"], *ends)
     existing = await _select_rows(session, EDGES, EDGES.c.id == new_id)
     moved = MovedEdge(row=as_json(edge), to=new_id, evidence=[])
@@ -323,7 +322,7 @@ async def merge_nodes(
     await session.flush()
     new_ids = {merged_id: kept_id} | merge_journal.edge_redirects
     await _store_redirects(session, graph_merge, new_ids)
-    await doubts.transfer_doubts(session, new_ids)
+    await doubts.transfer_doubts(session, {old_id: [new_id] for old_id, new_id in new_ids.items()})
     await session.refresh(graph_merge)
     return graph_merge
 

@@ -1,5 +1,6 @@
 """Undo of a merge. What was learned since stays with the node that was kept."""
 
+from collections import defaultdict
 from uuid import UUID
 
 from sqlalchemy import delete, func, or_, select, update
@@ -93,7 +94,8 @@ async def _restore_edges(
     session: AsyncSession, scope: GraphScope, merge: GraphMerge, merge_journal: MergeJournal
 ) -> None:
     """Redirect an edge that this removes to the one that holds its evidence now: a conclusion may have cited it."""
-    for edge in merge_journal.edges:
+    # In reverse, because several can have become one: each was moved to what those before it had left.
+    for edge in reversed(merge_journal.edges):
         if not await move_edge_back(session, scope, edge):
             assert edge.to is not None
             session.add(
@@ -114,7 +116,10 @@ async def _restore_doubts(
     node_ids = await lock_elements(session, NODES, [merge.merged_id, merge.kept_id])
     edge_ids = await lock_elements(session, EDGES, [*edges, *edges.values()])
     await doubts.reopen_doubts(session, [merge.merged_id, *edges], merge.made_at)
-    removed = {new_id: old_id for old_id, new_id in edges.items() if new_id not in edge_ids}
+    remaining, removed = set(edge_ids), defaultdict[UUID, list[UUID]](list)
+    for old_id, new_id in edges.items():
+        if new_id not in remaining:
+            removed[new_id].append(old_id)
     await doubts.transfer_doubts(session, removed)
     claims = await load_claims(session, NODES, node_ids)
     claims |= await load_claims(session, EDGES, edge_ids)

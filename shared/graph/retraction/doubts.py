@@ -132,18 +132,19 @@ async def reevaluate_doubts(
         await session.execute(_OPEN, {"rows": json_text(rows), "because_of": because_of})
 
 
-async def transfer_doubts(session: AsyncSession, new_ids: Mapping[UUID, UUID]) -> None:
+async def transfer_doubts(session: AsyncSession, new_ids: Mapping[UUID, Collection[UUID]]) -> None:
     """Move doubts to the elements that replace the old ones, with their original date.
 
-    `new_ids` maps old to new element ids.
+    `new_ids` has the new ids by old id. If there are several, a doubt moves to those that its conclusion cites.
     """
     open_doubts = await lock_open_doubts(session, Doubt.element_id == any_(uuid_array(new_ids)))
+    several = {new_id for each in new_ids.values() if len(each) > 1 for new_id in each}
+    citing = set(await _citing_conclusions(session, several))
     rows = [
-        {
-            **_doubt_row(doubt.conclusion_id, new_ids[doubt.element_id], doubt.source_id),
-            "since": doubt.since,
-        }
+        {**_doubt_row(doubt.conclusion_id, new_id, doubt.source_id), "since": doubt.since}
         for doubt in open_doubts
+        for new_id in new_ids[doubt.element_id]
+        if new_id not in several or (new_id, doubt.conclusion_id) in citing
     ]
     if rows:
         await session.execute(_TRANSFER, {"rows": json_text(rows)})
@@ -266,7 +267,7 @@ _TRANSFER: Final = text("""
     select distinct on (input.id) input.*
     from jsonb_to_recordset(cast(:rows as jsonb)) as input (
       id uuid, conclusion_id uuid, element_id uuid, source_id uuid, since timestamptz)
-    order by input.id
+    order by input.id, input.since
     on conflict (id) do update set since = excluded.since, resolved_at = null, evaluated_at = null
     where doubts.resolved_at is not null
 """)

@@ -15,7 +15,12 @@ from shared.database.statements import (
     InTransaction,
     uuid_array,
 )
-from shared.graph.scope import IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.scope import (
+    IS_SUPPORTED_SQL,
+    JOINS_TWO_NODES_SQL,
+    OWNED_AGENT_ID_SQL,
+    GraphScope,
+)
 
 MIN_EDGES_PER_NODE: Final = 5
 """Edges per direction that are followed from each of many nodes, at least."""
@@ -75,7 +80,7 @@ def _newest_at_end_sql(end: str) -> str:
     return (
         f"select touching.* from unnest(cast(:ids as uuid[])) given (id) cross join lateral"
         f" (select {_COLUMNS}, agent_id, unsupported_since from graph_edges"
-        f"  where {end}_id >= given.id and {end}_id <= given.id"
+        f"  where {end}_id >= given.id and {end}_id <= given.id and {JOINS_TWO_NODES_SQL}"
         f"  order by {end}_id desc, updated_at desc limit :share) touching"
     )
 
@@ -84,6 +89,7 @@ def _from_to_sql(some: str, others: str) -> str:
     return (
         f"select {_COLUMNS}, agent_id, unsupported_since from graph_edges"
         f" where source_id = any(cast(:{some} as uuid[])) and target_id = any(cast(:{others} as uuid[]))"
+        f" and {JOINS_TWO_NODES_SQL}"
     )
 
 

@@ -1,7 +1,7 @@
 """Export as GraphML: nodes and edges with typed attributes and the number of their evidence.
 
 Properties that a type declares as number, boolean or string become attributes; all others are JSON in the attribute
-`properties`.
+`properties`. Edges between nodes that were merged are left out.
 """
 
 import json
@@ -63,6 +63,8 @@ async def export_graphml(content: GraphContent) -> AsyncIterator[bytes]:
         _write_element(writer, "node", node.line, declared["node"])
         yield writer.take_bytes()
     async for edge in content.edges():
+        if edge.line.source_id == edge.line.target_id:
+            continue
         _write_element(writer, "edge", edge.line, declared["edge"])
         yield writer.take_bytes()
     writer.xml.endElement("graph")

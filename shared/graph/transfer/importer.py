@@ -163,7 +163,7 @@ async def store_doubts(
 ) -> None:
     """Store doubts by the new id of the conclusion.
 
-    Those about edges that a merge removed have no element and are skipped.
+    Those about edges that merges of earlier versions removed have no element and are skipped.
     """
     old_ids = {old_id for _, line in doubts for old_id in (line.element_id, line.source_id)}
     new_ids = await id_map.new_ids(old_ids)

@@ -15,6 +15,7 @@ from tests.support.api.clients import assert_problem
 from tests.support.api.full_agent import AGENT, FullAgent, create_full_agent
 from tests.support.api.rows import get_agent
 
+ROOT = "http://127.0.0.1"
 PATH = f"/agents/{AGENT}"
 TEXT = "They bought 2024 tonnes."
 
@@ -87,6 +88,46 @@ async def test_duplicates_are_listed_merged_and_unmerged(
     assert (await api.get(f"{PATH}/merges/{merge['id']}")).json() == undone
     node = (await api.get(f"{PATH}/nodes/{merged}")).json()
     assert (node["id"], node["names"]) == (str(merged), [])
+
+
+async def test_an_edge_between_merged_nodes_is_found_by_its_id_only(
+    api: httpx.AsyncClient, full: FullAgent
+) -> None:
+    path = f"{PATH}/edges/{full.edge_id}"
+    before = (await api.get(path)).raise_for_status().json()
+    quotes = (await api.get(f"{path}/evidence")).raise_for_status().json()["items"]
+    kept, merged = before["source_id"], before["target_id"]
+    body = {"kept": kept, "merged": merged, "reason": "One thing."}
+    merge = (await api.post(f"{PATH}/merges", json=body)).raise_for_status().json()
+    assert merge["dropped_edges"] == 0
+
+    history = (await api.get(path)).raise_for_status().json()
+    assert (history["source_id"], history["target_id"]) == (kept, kept)
+    assert history["properties"] == before["properties"]
+    assert [each["quote"] for each in history["evidence"]["items"]] == [
+        each["quote"] for each in quotes
+    ]
+    graph = (await api.get(f"{PATH}/graph")).raise_for_status().json()
+    for listed in (
+        graph["edges"],
+        (await api.get(f"{PATH}/edges")).json()["items"],
+        (await api.get(f"{PATH}/edges", params={"source_id": kept})).json()["items"],
+        (await api.get(f"{PATH}/nodes/{kept}/edges")).json()["items"],
+        (await api.get(f"{PATH}/nodes/{kept}/neighbourhood")).json()["edges"],
+        (await api.get(f"{PATH}/nodes/{kept}")).json()["edges"]["items"],
+    ):
+        assert all(edge["source_id"] != edge["target_id"] for edge in listed)
+    assert graph["counts"]["edges"] == len(graph["edges"])
+    page = await api.get(
+        f"{ROOT}/agents/{full.agent_id}/edges/{full.edge_id}",
+        headers={"accept": "text/html"},
+        follow_redirects=True,
+    )
+    assert page.url.path.endswith(history["id"])
+    assert "between nodes that were merged" in page.text
+
+    (await api.post(f"{PATH}/merges/{merge['id']}/undo")).raise_for_status()
+    assert (await api.get(path)).json() == before
 
 
 async def test_an_invalid_merge_is_rejected_with_a_reason(

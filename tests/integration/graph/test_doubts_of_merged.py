@@ -119,3 +119,36 @@ async def test_undoing_a_merge_reopens_the_doubts_that_it_resolved(
     assert await retraction_graph.state() == before
     await retraction_graph.resolve_doubts()
     assert await retraction_graph.state() == before
+
+
+async def test_doubts_of_edges_that_became_one_return_to_the_cited_one(
+    retraction_graph: RetractionGraph,
+) -> None:
+    kept_id = await retraction_graph.node("Ghana", {OTHER: {"population": 3}})
+    merged_id = await retraction_graph.node("The Ghana", {NEW: {"population": 3}})
+    edges = [
+        await retraction_graph.edge(merged_id, kept_id, OLD),
+        await retraction_graph.edge(kept_id, merged_id, OLD),
+    ]
+    early = [
+        await retraction_graph.analysis(f"On {number}", f"[edge:{edge}]")
+        for number, edge in enumerate(edges)
+    ]
+    merge = await merge_nodes(retraction_graph.agent_graph, kept_id, merged_id)
+    await retraction_graph.ask_retract(OLD)
+    late = [
+        await retraction_graph.analysis(f"On {number} again", f"[edge:{edge}]")
+        for number, edge in enumerate(edges)
+    ]
+    await retraction_graph.work_off()
+    merged = await retraction_graph.state()
+    assert len({element for _, element, _ in merged.doubted}) == 1
+    assert await retraction_graph.doubted() == {*early, *late}
+    await undo_merge(retraction_graph.agent_graph, merge.id)
+    undone = await retraction_graph.state()
+    assert {(conclusion, element) for conclusion, element, _ in undone.doubted} == {
+        *zip(early, edges, strict=True),
+        *zip(late, edges, strict=True),
+    }
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.state() == undone

@@ -49,6 +49,7 @@ async def test_the_kept_node_has_the_content_of_both(
         (duplicates.kept_id, duplicates.ghana): {"km": 720},
         (duplicates.kept_id, duplicates.mali): {"km": 599, "since": 1960},
         (duplicates.mali, duplicates.kept_id): {},
+        (duplicates.kept_id, duplicates.kept_id): {"km": 1},
     }
     kept_evidence = [row for row in evidence_rows if row["node_id"] == duplicates.kept_id]
     assert len(kept_evidence) == 2 + 3, (
@@ -81,6 +82,7 @@ async def test_citations_of_merged_ids_are_resolved(
     citations = [
         Citation(Kind.NODE, duplicates.merged_id),
         Citation(Kind.EDGE, duplicates.to_ghana),
+        Citation(Kind.EDGE, duplicates.between),
     ]
     async with agent_graph.database.transaction() as session:
         redirects = await current_ids(
@@ -96,6 +98,7 @@ async def test_citations_of_merged_ids_are_resolved(
         assert [labels[citation].name for citation in citations] == [
             "Ivory Coast",
             "Ivory Coast → Ghana",
+            "Ivory Coast → Ivory Coast",
         ]
         analysis = await conclusions.add_analysis(
             session,
@@ -124,6 +127,7 @@ async def test_citations_of_merged_ids_are_resolved(
         assert [labels[citation].name for citation in citations] == [
             "Côte d’Ivoire",
             "Côte d’Ivoire → Ghana",
+            "Côte d’Ivoire → Ivory Coast",
         ]
         assert (await session.scalar(select(NODES.c.id).where(NODES.c.id == analysis))) == analysis
 

@@ -1,12 +1,15 @@
 """Undoing a merge restores the previous state, and evidence added since stays with the kept node."""
 
 from datetime import UTC, datetime
+from uuid import UUID
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import delete, update
 
 from shared.database import ids
+from shared.database.tables import GraphMerge, GraphMove
 from shared.graph.entity_resolution import MergeRefusedError
+from shared.graph.entity_resolution.journal import MergeJournal
 from shared.graph.entity_resolution.merge import EDGES
 from shared.graph.entity_resolution.redirects import current_ids
 from tests.support.graph.agent_graph import AgentGraph
@@ -33,6 +36,42 @@ async def test_an_immediate_undo_restores_the_previous_state(
     assert repeated.undone_at == undone_merge.undone_at
     second = await merge_nodes(agent_graph, duplicates.kept_id, duplicates.merged_id)
     await undo_merge(agent_graph, second.id)
+    assert await load_rows(agent_graph) == before
+
+
+async def test_edges_that_became_one_are_separate_again(
+    agent_graph: AgentGraph, duplicates: Duplicates
+) -> None:
+    """Both claim the same property, and quote one sentence alike."""
+    back = await agent_graph.edge(duplicates.kept_id, duplicates.merged_id)
+    await said(agent_graph, "https://g", "One and the other.", edge=back, km=1)
+    await said(agent_graph, "https://h", "The other and the one.", edge=back, km=2, since=1960)
+    before = await load_rows(agent_graph)
+    merge = await merge_nodes(agent_graph, duplicates.kept_id, duplicates.merged_id)
+    await assert_sealed(agent_graph)
+    await undo_merge(agent_graph, merge.id)
+    assert await load_rows(agent_graph) == before
+
+
+async def test_a_merge_of_an_earlier_version_can_be_undone(
+    agent_graph: AgentGraph, duplicates: Duplicates
+) -> None:
+    """It removed the edge between the two nodes."""
+    before = await load_rows(agent_graph)
+    merge = await merge_nodes(agent_graph, duplicates.kept_id, duplicates.merged_id)
+    between = ids.edge_id(
+        agent_graph.scope.agent_id, "borders", duplicates.kept_id, duplicates.kept_id
+    )
+    journal = MergeJournal.model_validate(merge.journal)
+    [edge] = [each for each in journal.edges if each.to == between]
+    edge.to = edge.touched_at = None
+    for evidence in edge.evidence:
+        evidence.to = UUID(evidence.row["id"])
+    async with agent_graph.database.transaction() as session:
+        await session.execute(delete(EDGES).where(EDGES.c.id == between))
+        await session.execute(delete(GraphMove).where(GraphMove.kept_id == between))
+        await session.execute(update(GraphMerge).values(journal=journal.model_dump(mode="json")))
+    await undo_merge(agent_graph, merge.id)
     assert await load_rows(agent_graph) == before
 
 

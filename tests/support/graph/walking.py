@@ -112,9 +112,6 @@ class Walk:
 
     async def merge(self) -> None:
         one, other = await self._some(GraphNode, 2, GraphNode.type == "Country")
-        both = (one.id, other.id)
-        # The merge would remove an edge between them, and break its citations.
-        await self._none(GraphEdge, GraphEdge.source_id.in_(both), GraphEdge.target_id.in_(both))
         async with self.agent_graph.database.transaction() as session:
             merge = await entity_resolution.merge_nodes(
                 session,
@@ -213,10 +210,6 @@ class Walk:
         return {"summary": values["summary"]} | {
             name: value for name, value in values.items() if self.chance.random() < 0.5
         }
-
-    async def _none(self, table: type[Base], *where: Any) -> None:
-        if await self._all(table, *where):
-            raise ToolRefusalError(f"there are some of {table.__tablename__}")
 
     async def _some(self, table: type[Base], count: int, *where: Any) -> list[Any]:
         rows = await self._all(table, *where)

@@ -9,8 +9,9 @@ from uuid import UUID
 from rich.console import Console
 
 from cli.render.console import THEME
-from cli.render.graph import show_duplicates, show_merge, show_merges, show_unmerge
-from shared.schemas.graph import DuplicatePair, MergeResponse, NodeRef
+from cli.render.graph import show_duplicates, show_edge, show_merge, show_merges, show_unmerge
+from shared.schemas.base import Page
+from shared.schemas.graph import DuplicatePair, EdgeDetails, MergeResponse, NodeRef
 
 ID = UUID("a1b2c3d4-0000-4000-8000-000000000001")
 OTHER = UUID("a1b2c3d4-0000-4000-8000-000000000002")
@@ -71,3 +72,26 @@ def test_duplicates_are_listed_with_their_ids() -> None:
     assert output.startswith("0.60  Nvidia")
     assert all(text in output for text in ("Nvidea [x]", str(ID), str(OTHER), "Company"))
     assert render(show_duplicates, []) == "No two nodes have similar names.\n"
+
+
+def make_edge(source_id: UUID, target_id: UUID) -> EdgeDetails:
+    return EdgeDetails(
+        id=ID,
+        type="owns",
+        source_id=source_id,
+        source_name="Nvidia [bold]",
+        target_id=target_id,
+        target_name="Nvidia [bold]",
+        properties={},
+        created_at=WHEN,
+        updated_at=WHEN,
+        iteration_id=None,
+        step_id=None,
+        cited_by=[],
+        evidence=Page(items=[], next=None),
+    )
+
+
+def test_an_edge_between_merged_nodes_is_shown_as_such() -> None:
+    assert "It was between nodes that were merged" in render(show_edge, make_edge(ID, ID))
+    assert "merged" not in render(show_edge, make_edge(ID, OTHER))

@@ -1,0 +1,367 @@
+"""An edge between nodes that are merged is history: it is kept for what cites it, and is not part of the current graph."""
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+import pytest
+from sqlalchemy import select
+
+from services.api.queries import graph, iterations, provenance, usage
+from services.api.queries.graph import DrawingFilter, EdgeFilter
+from services.observer.history import ask_history
+from shared.database.statements import RoundTrip
+from shared.database.tables import GraphEdge, GraphNode, Iteration
+from shared.enums import ANALYSIS_TYPE
+from shared.graph import context, edges
+from shared.graph.conclusions import citation_index
+from shared.graph.conclusions.citations import Citation, Kind
+from shared.graph.context import survey
+from shared.graph.entity_resolution.merge import EDGES
+from shared.graph.entity_resolution.redirects import current_ids
+from shared.graph.provenance.evidence import EvidenceInput
+from shared.graph.retrieval import query, traversal
+from shared.graph.transfer.graphml import NAMESPACE, export_graphml
+from shared.graph.transfer.prov import export_prov
+from shared.graph.verification.verifier import verify_conclusion
+from shared.schemas.base import PageRequest
+from shared.schemas.provenance import ElementFault
+from shared.tools import ToolRefusalError
+from shared.workflow.iterations import IterationRow
+from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.descriptions import describe_nodes
+from tests.support.graph.duplicates import assert_sealed, load_rows, merge_nodes, undo_merge
+from tests.support.graph.graph_with_evidence import EvidenceGraph
+from tests.support.graph.retraction_graph import RetractionGraph
+from tests.support.graph.transfer import exported, imported
+from tests.support.graph.verification import breaks
+
+KEPT, MERGED = "Ivory Coast", "Côte d’Ivoire"
+TO_KEPT, FROM_KEPT = (MERGED, KEPT), (KEPT, MERGED)
+DIRECTIONS: Final = [[TO_KEPT], [FROM_KEPT], [TO_KEPT, FROM_KEPT]]
+
+directions = pytest.mark.parametrize("ends", DIRECTIONS, ids=["to", "from", "both"])
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Two nodes with edges between them, each with a page of its own, and an analysis that cites the edges."""
+
+    agent_graph: AgentGraph
+    nodes: dict[str, UUID]
+    urls: Sequence[str]
+    edges: Sequence[UUID]
+    analysis_id: UUID
+
+    @property
+    def kept_id(self) -> UUID:
+        return self.nodes[KEPT]
+
+    @property
+    def merged_id(self) -> UUID:
+        return self.nodes[MERGED]
+
+    async def merge(self) -> UUID:
+        return (await merge_nodes(self.agent_graph, self.kept_id, self.merged_id)).id
+
+    async def current_edge(self) -> UUID:
+        """The edge that all of them have become."""
+        async with self.agent_graph.database.transaction() as session:
+            current = await current_ids(session, self.agent_graph.scope, self.edges)
+        [edge_id] = {current[old_id] for old_id in self.edges}
+        return edge_id
+
+    async def assert_proven(self) -> None:
+        """Nothing is broken, and the analysis holds down to the pages of the edges."""
+        database, scope = self.agent_graph.database, self.agent_graph.scope
+        await assert_sealed(self.agent_graph)
+        async with database.snapshot() as session:
+            assert await breaks(session, scope) == []
+            report = await verify_conclusion(session, scope.owner_id, self.analysis_id)
+        assert report is not None
+        assert report.holds
+        assert {source.url for source in report.sources} >= set(self.urls)
+
+
+async def make_neighbours(agent_graph: AgentGraph, ends: Sequence[tuple[str, str]]) -> Neighbours:
+    node_ids = {name: await agent_graph.node(name) for name in (KEPT, MERGED)}
+    urls, edge_ids = [], []
+    for number, (source, target) in enumerate(ends, 1):
+        url, quote = f"https://{number}.example", f"{source} borders on {target}: {number} km."
+        await agent_graph.store_search_results({"results": [{"url": url, "content": quote}]})
+        async with agent_graph.database.transaction() as session:
+            edge = await edges.add_edge(
+                session,
+                agent_graph.scope,
+                agent_graph.validators,
+                type_name="borders",
+                source_id=node_ids[source],
+                target_id=node_ids[target],
+                properties={"km": number},
+                evidence=[EvidenceInput(url, quote)],
+            )
+        urls.append(url)
+        edge_ids.append(edge.id)
+    cited = [f"[edge:{edge_id}]" for edge_id in edge_ids]
+    analysis_id = await RetractionGraph(agent_graph).analysis("Neighbours", *cited)
+    return Neighbours(agent_graph, node_ids, urls, edge_ids, analysis_id)
+
+
+@directions
+async def test_its_citations_hold(agent_graph: AgentGraph, ends: list[tuple[str, str]]) -> None:
+    neighbours = await make_neighbours(agent_graph, ends)
+    await neighbours.assert_proven()
+    before = await load_rows(agent_graph)
+    merge_id = await neighbours.merge()
+    await neighbours.assert_proven()
+    [edge] = (await load_rows(agent_graph, EDGES))[0]
+    assert (edge["id"], edge["source_id"], edge["target_id"], edge["properties"]) == (
+        await neighbours.current_edge(),
+        neighbours.kept_id,
+        neighbours.kept_id,
+        {"km": len(ends)},
+    )
+    citations = [Citation(Kind.EDGE, edge_id) for edge_id in neighbours.edges]
+    async with agent_graph.database.transaction() as session:
+        labels = await citation_index.load_cited_labels(session, agent_graph.scope, citations)
+    assert labels.keys() == set(citations)
+    await undo_merge(agent_graph, merge_id)
+    await neighbours.assert_proven()
+    assert await load_rows(agent_graph) == before
+
+
+@directions
+async def test_its_citations_hold_in_an_imported_graph(
+    agent_graph: AgentGraph, ends: list[tuple[str, str]]
+) -> None:
+    neighbours = await make_neighbours(agent_graph, ends)
+    await neighbours.merge()
+    graph_with_evidence = EvidenceGraph(agent_graph)
+    scope = await imported(graph_with_evidence, await exported(graph_with_evidence))
+    is_analysis = (GraphNode.agent_id == scope.agent_id, GraphNode.type == ANALYSIS_TYPE)
+    async with agent_graph.database.snapshot() as session:
+        analysis_id = (await session.scalars(select(GraphNode.id).where(*is_analysis))).one()
+        is_own = GraphEdge.agent_id == scope.agent_id
+        edge = (await session.scalars(select(GraphEdge).where(is_own))).one()
+        assert edge.source_id == edge.target_id
+    copy = replace(neighbours, agent_graph=replace(agent_graph, scope=scope))
+    await replace(copy, analysis_id=analysis_id).assert_proven()
+
+
+async def _faults(agent_graph: AgentGraph) -> list[ElementFault]:
+    async with agent_graph.database.snapshot() as session:
+        return await breaks(session, agent_graph.scope)
+
+
+@directions
+async def test_a_retraction_of_its_pages_doubts_what_cites_it(
+    agent_graph: AgentGraph, ends: list[tuple[str, str]]
+) -> None:
+    neighbours, pages = await make_neighbours(agent_graph, ends), RetractionGraph(agent_graph)
+    before = await pages.state()
+    merge_id = await neighbours.merge()
+    merged = await pages.state()
+    retractions = [await pages.retract(url) for url in neighbours.urls]
+    retracted = await pages.state()
+    current = await neighbours.current_edge()
+    assert {doubt[:2] for doubt in retracted.doubted} == {(neighbours.analysis_id, current)}
+    assert retracted.unsupported == {current}
+    assert {(fault.id, fault.broken) for fault in await _faults(agent_graph)} == {
+        (neighbours.analysis_id, "retracted")
+    }
+    for retraction in retractions:
+        await pages.restore(retraction)
+    assert await pages.state() == merged
+    await neighbours.assert_proven()
+
+    # Undone while they are retracted.
+    retractions = [await pages.retract(url) for url in neighbours.urls]
+    await undo_merge(agent_graph, merge_id)
+    undone = await pages.state()
+    assert {doubt[:2] for doubt in undone.doubted} == {
+        (neighbours.analysis_id, edge_id) for edge_id in neighbours.edges
+    }
+    assert undone.unsupported == set(neighbours.edges)
+    for retraction in retractions:
+        await pages.restore(retraction)
+    assert await pages.state() == before
+
+
+async def test_a_citation_of_the_kept_edge_holds_after_the_undo(agent_graph: AgentGraph) -> None:
+    neighbours = await make_neighbours(agent_graph, [TO_KEPT, FROM_KEPT])
+    merge_id = await neighbours.merge()
+    current = await neighbours.current_edge()
+    await RetractionGraph(agent_graph).analysis("Once two", f"[edge:{current}]")
+    await neighbours.assert_proven()
+    await undo_merge(agent_graph, merge_id)
+    await neighbours.assert_proven()
+    async with agent_graph.database.transaction() as session:
+        [redirect] = (await current_ids(session, agent_graph.scope, [current])).values()
+    assert redirect in neighbours.edges
+
+
+async def test_it_follows_the_kept_node_into_another(agent_graph: AgentGraph) -> None:
+    neighbours = await make_neighbours(agent_graph, [TO_KEPT])
+    other_id = await agent_graph.node("Gold Coast")
+    await agent_graph.edge(neighbours.merged_id, other_id)
+    before = await load_rows(agent_graph)
+    first = await neighbours.merge()
+    second = await merge_nodes(agent_graph, other_id, neighbours.kept_id)
+    await neighbours.assert_proven()
+    [edge] = (await load_rows(agent_graph, EDGES))[0]
+    assert edge["id"] == await neighbours.current_edge()
+    assert edge["source_id"] == edge["target_id"] == other_id
+    await undo_merge(agent_graph, second.id)
+    await neighbours.assert_proven()
+    await undo_merge(agent_graph, first)
+    assert await load_rows(agent_graph) == before
+
+
+async def test_writers_add_none(agent_graph: AgentGraph) -> None:
+    neighbours = await make_neighbours(agent_graph, [TO_KEPT])
+    await neighbours.merge()
+    for source_id in (neighbours.kept_id, neighbours.merged_id):
+        with pytest.raises(ToolRefusalError, match="an edge joins two different nodes"):
+            await agent_graph.edge(source_id, neighbours.kept_id)
+
+
+async def _merged_among_others(agent_graph: AgentGraph) -> tuple[Neighbours, UUID, UUID]:
+    """The merged nodes, Ghana, and the edge to it; all were written by one iteration."""
+    by_iteration = replace(agent_graph, scope=replace(agent_graph.scope, iteration_id=uuid4()))
+    neighbours = await make_neighbours(by_iteration, [TO_KEPT, FROM_KEPT])
+    ghana = await by_iteration.node("Ghana")
+    to_ghana = await by_iteration.edge(neighbours.kept_id, ghana)
+    await neighbours.merge()
+    return neighbours, ghana, to_ghana
+
+
+async def test_prompts_and_tools_do_not_show_it(agent_graph: AgentGraph) -> None:
+    neighbours, ghana, to_ghana = await _merged_among_others(agent_graph)
+    scope, kept_id = agent_graph.scope, neighbours.kept_id
+    history = await neighbours.current_edge()
+    async with agent_graph.database.transaction() as session:
+        texts = [
+            await context.build_survey(session, scope),
+            await describe_nodes(session, scope, [kept_id]),
+        ]
+        [busiest, _] = await survey.best_connected(scope, 2).answer(session)
+        shown = [
+            await traversal.incident_edges(session, scope, [kept_id], 9),
+            await traversal.edges_between(session, scope, [kept_id, ghana], [kept_id, ghana], 9),
+        ]
+        answers = [
+            await query.query_graph(session, scope, ids=[kept_id, ghana]),
+            await query.query_graph(session, scope, ids=[kept_id], neighbours=2),
+            await query.query_graph(session, scope, between=[kept_id, ghana]),
+        ]
+    for text in texts:
+        assert str(to_ghana) in text
+        assert str(history) not in text
+        assert f"{KEPT} → {KEPT}" not in text
+    assert " 1 edges," in texts[0]
+    assert "(1 edges)" in texts[0]
+    assert (busiest.edges, [[edge.id for edge in links] for links in shown]) == (
+        1,
+        [[to_ghana]] * 2,
+    )
+    assert [[edge["id"] for edge in answer["edges"]] for answer in answers] == [[str(to_ghana)]] * 3
+
+
+async def test_a_node_without_other_edges_is_not_connected(agent_graph: AgentGraph) -> None:
+    neighbours = await make_neighbours(agent_graph, [TO_KEPT])
+    await neighbours.merge()
+    async with agent_graph.database.transaction() as session:
+        assert await survey.best_connected(agent_graph.scope, 9).answer(session) == []
+
+
+async def test_lists_counts_and_pictures_do_not_show_it(agent_graph: AgentGraph) -> None:
+    neighbours, ghana, to_ghana = await _merged_among_others(agent_graph)
+    scope, kept_id = agent_graph.scope, neighbours.kept_id
+    iteration_id = neighbours.agent_graph.scope.iteration_id
+    assert iteration_id is not None
+    filters = [
+        EdgeFilter(),
+        EdgeFilter("borders"),
+        EdgeFilter(source_id=kept_id),
+        EdgeFilter(target_id=ghana),
+        EdgeFilter(node_id=kept_id),
+    ]
+    async with agent_graph.database.transaction() as session:
+        listed: list[Sequence[Any]] = [
+            (await graph.list_edges(session, scope, PageRequest(), each)).items for each in filters
+        ]
+        at_kept = EdgeFilter(target_id=kept_id)
+        into = (await graph.list_edges(session, scope, PageRequest(), at_kept)).items
+        node = await graph.find_node(session, scope, kept_id)
+        around = await graph.neighbourhood(session, scope, kept_id, depth=2, limit=9)
+        assert node is not None
+        assert around is not None
+        listed += [
+            node.edges.items,
+            around.edges,
+            await graph.newest_edges(session, scope),
+            [
+                each
+                for each in await iterations.written_in_iteration(session, iteration_id)
+                if each.kind == "edge"
+            ],
+        ]
+        counts = await graph.count_by_type(session, scope)
+        sums = await usage.sum_iterations(session, [iteration_id])
+        everything = DrawingFilter()
+        pictures = [
+            await graph.draw_newest(session, scope, everything, 9),
+            await graph.draw_best_connected(session, scope, everything, 9),
+            await graph.draw_search(session, scope, KEPT, everything),
+            await graph.draw_neighbourhood(session, scope, kept_id, depth=1, limit=9),
+        ]
+    assert [[edge.id for edge in each] for each in listed] == [[to_ghana]] * len(listed)
+    assert into == []
+    assert (counts.edges["borders"], sums[iteration_id].gained.edges) == (1, 1)
+    drawn = [
+        (edge.source_id, edge.target_id)
+        for picture in pictures
+        if picture is not None
+        for edge in picture.edges
+    ]
+    assert set(drawn) == {(kept_id, ghana)}
+
+
+async def test_it_is_found_by_its_id_and_exported_as_provenance(agent_graph: AgentGraph) -> None:
+    neighbours, _, to_ghana = await _merged_among_others(agent_graph)
+    scope, history = agent_graph.scope, await neighbours.current_edge()
+    async with agent_graph.database.transaction() as session:
+        edge = await graph.find_edge(session, scope, history)
+        evidence = await provenance.list_evidence_of_edge(session, scope, history, PageRequest())
+    assert edge is not None
+    assert [each.id for each in edge.cited_by] == [neighbours.analysis_id]
+    assert {each.url for each in evidence.items} == set(neighbours.urls)
+    evidence_graph = EvidenceGraph(agent_graph)
+    picture = ET.fromstring(await exported(evidence_graph, export_graphml))
+    drawn = {each.get("id") for each in picture.iter(f"{{{NAMESPACE}}}edge")}
+    assert drawn == {str(to_ghana)}
+    document = json.loads(await exported(evidence_graph, export_prov))
+    described = {each["@id"] for each in document["@graph"] if "vigil:edge" in each["@type"]}
+    assert described == {f"urn:uuid:{to_ghana}", f"urn:uuid:{history}"}
+
+
+async def test_an_analysis_of_it_covers_no_node(agent_graph: AgentGraph) -> None:
+    """Otherwise a plan could not ask about the kept node."""
+    neighbours, _, to_ghana = await _merged_among_others(agent_graph)
+    pages = RetractionGraph(agent_graph)
+    await pages.analysis("Once two", f"[edge:{await neighbours.current_edge()}]")
+    await pages.analysis("Borders", f"[edge:{to_ghana}]")
+    await agent_graph.iteration(1, queries=[])
+    async with agent_graph.database.transaction() as session:
+        iteration = (await session.scalars(select(Iteration))).one()
+        scope = replace(agent_graph.scope, iteration_id=iteration.id)
+        row = IterationRow(*(getattr(iteration, name) for name in IterationRow._fields))
+        trip = RoundTrip()
+        load = ask_history(trip, scope)
+        await trip.make(session)
+        covered = {each.name: each.cited for each in (await load(session, row)).analyses}
+    assert covered["Once two"] == frozenset()
+    assert neighbours.kept_id in covered["Borders"]
