@@ -1,6 +1,6 @@
 """A graph in a terminal: overview, nodes, edges, merges, transfers."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from rich.console import Console
 from rich.markup import escape
@@ -20,6 +20,7 @@ from shared.schemas.graph import (
     TypeDetails,
 )
 from shared.schemas.operations import ImportedAgent
+from shared.schemas.provenance import AgreementResponse
 
 
 def show_graph(console: Console, agent: AgentDetails, graph: GraphResponse) -> None:
@@ -160,7 +161,7 @@ def _limit_note(count: int, total: int) -> str:
 
 def show_node(console: Console, node: NodeDetails) -> None:
     console.print(f"[agent]{escape(node.name)}[/]  [quiet]{escape(node.type)} {node.id}[/]")
-    _property_lines(console, node.properties)
+    _property_lines(console, node.properties, node.agreement)
     console.print("\n[title]Evidence[/]")
     show_evidence(console, node.evidence.items, is_all=node.evidence.next is None)
     if node.edges.items:
@@ -178,14 +179,25 @@ def show_edge(console: Console, edge: EdgeDetails) -> None:
         console.print(
             "[quiet]It was between nodes that were merged, and is kept for what cites it.[/]"
         )
-    _property_lines(console, edge.properties)
+    _property_lines(console, edge.properties, edge.agreement)
     console.print("\n[title]Evidence[/]")
     show_evidence(console, edge.evidence.items, is_all=edge.evidence.next is None)
 
 
-def _property_lines(console: Console, properties: Json) -> None:
+def _property_lines(
+    console: Console, properties: Json, agreement: Mapping[str, AgreementResponse]
+) -> None:
     for name, value in properties.items():
-        console.print(f"  {escape(name)}: {escape(str(value))}", soft_wrap=True)
+        sites = agreement[name].sites if name in agreement else []
+        says = f"only {escape(sites[0])}" if len(sites) == 1 else counted(len(sites), "site")
+        support = f"  [quiet]({says})[/]" if sites else ""
+        console.print(f"  {escape(name)}: {escape(str(value))}{support}", soft_wrap=True)
+        for other in agreement[name].others if name in agreement else ():
+            console.print(
+                f"    [warn]{escape(', '.join(other.sites))}: {escape(str(other.value))}[/]"
+                f" [quiet]as of {other.as_of:%Y-%m-%d}[/]",
+                soft_wrap=True,
+            )
 
 
 def show_merge(console: Console, agent: str, merge: MergeResponse) -> None:

@@ -153,6 +153,12 @@ def show_summary(console: Console, verification: VerificationResponse) -> None:
     counts = counted_in_words(verification.checked)
     console.print(f"\n[quiet]{claims_in_words(verification.checked)}[/]", soft_wrap=True)
     console.print(f"{_verdict(broken)} [quiet]{counts} checked[/]", soft_wrap=True)
+    if len(verification.sites) == 1:
+        console.print(
+            f"[warn]Everything rests on one site, {escape(verification.sites[0])}:[/]"
+            " no other confirms it.",
+            soft_wrap=True,
+        )
     root = next((link for link in verification.conclusions if link.id == verification.id), None)
     for doubt in root.doubts if root else ():
         console.print(_doubt(doubt), soft_wrap=True)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from shared.schemas.base import EdgeResponse, Json, NodeResponse, Page, ResponseModel
-from shared.schemas.provenance import CitingConclusion, EvidenceResponse
+from shared.schemas.provenance import AgreementResponse, CitingConclusion, EvidenceResponse
 
 
 class NodeDetails(NodeResponse):
@@ -20,6 +20,8 @@ class NodeDetails(NodeResponse):
     edges: Page[EdgeResponse]
     evidence: Page[EvidenceResponse]
     """Newest `as_of` first; empty for conclusions, which cite instead."""
+    agreement: dict[str, AgreementResponse]
+    """By property, over all evidence."""
 
 
 class EdgeDetails(EdgeResponse):
@@ -28,6 +30,8 @@ class EdgeDetails(EdgeResponse):
     cited_by: list[CitingConclusion]
     """The newest conclusions that cite it."""
     evidence: Page[EvidenceResponse]
+    agreement: dict[str, AgreementResponse]
+    """By property, over all evidence."""
 
 
 class NeighbourhoodResponse(ResponseModel):

@@ -62,6 +62,23 @@ class EvidenceResponse(ResponseModel):
     learned_at: datetime
 
 
+class OtherValueResponse(ResponseModel):
+    """What other sites say of a property."""
+
+    value: Any
+    sites: list[str]
+    as_of: datetime
+    """The newest of these claims."""
+
+
+class AgreementResponse(ResponseModel):
+    """Which sites support the current value of a property. A site is a registrable domain."""
+
+    sites: list[str]
+    others: list[OtherValueResponse]
+    """Values that are the newest of other sites, the newest first."""
+
+
 class QuoteHighlight(ResponseModel):
     """A quote in a source, and the node or edge that it supports."""
 
@@ -216,6 +233,8 @@ class VerificationResponse(ResponseModel):
     elements: list[ElementLink]
     evidence: list[EvidenceLink]
     sources: list[SourceLink]
+    sites: list[str]
+    """The sites of the pages that it rests on, without retracted ones: one site can be wrong, or planted."""
 
 
 class ElementFault(LinkFault):

@@ -32,6 +32,7 @@ from shared.graph import types as graph_types
 from shared.graph.conclusions import citation_index
 from shared.graph.context import survey
 from shared.graph.entity_resolution import aliases
+from shared.graph.projection import EDGES, NODES
 from shared.graph.retrieval import node_search, traversal
 from shared.graph.retrieval.node_search import SearchCriteria, all_words_query
 from shared.graph.retrieval.traversal import edges_between, incident_edges
@@ -185,6 +186,7 @@ async def find_node(session: AsyncSession, scope: GraphScope, node_id: UUID) -> 
         cited_by=await citation_index.list_citing_conclusions(session, scope, node_id),
         edges=edges_page,
         evidence=await provenance.list_evidence_of_node(session, scope, node_id, PageRequest()),
+        agreement=await provenance.load_agreement(session, scope, NODES, node_id),
     )
 
 
@@ -199,6 +201,7 @@ async def find_edge(session: AsyncSession, scope: GraphScope, edge_id: UUID) -> 
         step_id=row[0].step_id,
         cited_by=await citation_index.list_citing_conclusions(session, scope, edge_id),
         evidence=await provenance.list_evidence_of_edge(session, scope, edge_id, PageRequest()),
+        agreement=await provenance.load_agreement(session, scope, EDGES, edge_id),
     )
 
 

@@ -31,11 +31,13 @@ from shared.database.tables import (
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
 from shared.graph.projection import EDGES, NODES, ElementKind, load_claims
+from shared.graph.provenance.agreement import agreements, site_of
 from shared.graph.provenance.claims import Claim, current_claims
 from shared.graph.retraction.retractions import FIRST_CURSOR
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.schemas.base import Page, PageRequest, ResponseModel
 from shared.schemas.provenance import (
+    AgreementResponse,
     ClaimResponse,
     EvidenceResponse,
     QuoteHighlight,
@@ -77,6 +79,29 @@ async def list_evidence_of_edge(
 ) -> Page[EvidenceResponse]:
     """Like `list_evidence_of_node`, for an edge."""
     return await _evidence(session, scope, EDGES, edge_id, page_request)
+
+
+async def load_agreement(
+    session: AsyncSession, scope: GraphScope, kind: ElementKind, element_id: UUID
+) -> dict[str, AgreementResponse]:
+    """Which sites support each property of a node or edge, and what others say."""
+    rows = await session.execute(
+        select(
+            Evidence.id,
+            Evidence.claims,
+            Evidence.as_of,
+            Evidence.learned_at,
+            Source.retracted_at.is_not(None),
+            Source.url,
+        )
+        .join(Source, Source.id == Evidence.source_id)
+        .where(Evidence.agent_id == scope.owned_agent_id(), kind.evidence_column == element_id)
+    )
+    found = agreements(
+        (Claim(evidence_id, values, as_of, learned_at, is_retracted), site_of(url))
+        for evidence_id, values, as_of, learned_at, is_retracted, url in rows
+    )
+    return {name: AgreementResponse.model_validate(each) for name, each in found.items()}
 
 
 async def list_sources(

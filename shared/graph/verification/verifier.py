@@ -18,6 +18,7 @@ from shared.database.pagination import InvalidCursorError, fetch_slice
 from shared.database.tables import Agent, GraphNode
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions.citations import CitedElements, Kind
+from shared.graph.provenance.agreement import site_of
 from shared.graph.provenance.claims import current_claims
 from shared.graph.provenance.integrity import EdgeRow, NodeRow, Row, ThingRow
 from shared.graph.retraction import doubts
@@ -404,6 +405,9 @@ class _ReportBuilder:
             sources=[
                 SourceLink.model_validate(self._fields(row)) for row in chain.sources.values()
             ],
+            sites=sorted(
+                {site_of(row.url) for row in chain.sources.values() if row.retracted_at is None}
+            ),
         )
 
     def _fields(self, row: Row) -> dict[str, Any]:

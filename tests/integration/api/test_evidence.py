@@ -38,6 +38,7 @@ async def test_an_element_is_shown_with_its_evidence(
         assert newer["claims"] == [{"property": "tonnes", "value": 2025, "holds": True}]
         assert older["claims"] == [{"property": "tonnes", "value": 2024, "holds": False}]
         assert element["properties"] == {"tonnes": 2025}
+        assert element["agreement"] == {"tonnes": {"sites": ["press.example"], "others": []}}
         assert (older["retracted_at"], older["valid_from"]) == (None, None)
         page = (await api.get(f"{path}/evidence", params={"limit": 1})).json()
         rest = await api.get(f"{path}/evidence", params={"cursor": page["next"]})
@@ -64,6 +65,19 @@ async def test_no_claim_of_a_retracted_page_holds(
         newer, older = (await api.get(f"{path}/evidence")).json()["items"]
         assert newer["retracted_at"] is not None
         assert (newer["claims"][0]["holds"], older["claims"][0]["holds"]) == (False, True)
+
+
+async def test_what_another_site_says_is_shown_beside_the_value(
+    api: httpx.AsyncClient, database: Database, element_paths: list[str]
+) -> None:
+    async with database.transaction() as session:
+        moved = update(Source).where(Source.url == OLDER)
+        await session.execute(moved.values(url="https://other.example/2024"))
+    for path in element_paths:
+        element = (await api.get(path)).json()
+        [other] = element["agreement"]["tonnes"]["others"]
+        assert element["agreement"]["tonnes"]["sites"] == ["press.example"]
+        assert (other["value"], other["sites"]) == (2024, ["other.example"])
 
 
 async def test_the_text_of_a_page_is_shown_but_not_listed(

@@ -12,6 +12,7 @@ from cli.render.console import THEME
 from cli.render.graph import show_duplicates, show_edge, show_merge, show_merges, show_unmerge
 from shared.schemas.base import Page
 from shared.schemas.graph import DuplicatePair, EdgeDetails, MergeResponse, NodeRef
+from shared.schemas.provenance import AgreementResponse, OtherValueResponse
 
 ID = UUID("a1b2c3d4-0000-4000-8000-000000000001")
 OTHER = UUID("a1b2c3d4-0000-4000-8000-000000000002")
@@ -74,7 +75,9 @@ def test_duplicates_are_listed_with_their_ids() -> None:
     assert render(show_duplicates, []) == "No two nodes have similar names.\n"
 
 
-def make_edge(source_id: UUID, target_id: UUID) -> EdgeDetails:
+def make_edge(
+    source_id: UUID, target_id: UUID, agreement: dict[str, AgreementResponse] | None = None
+) -> EdgeDetails:
     return EdgeDetails(
         id=ID,
         type="owns",
@@ -82,16 +85,29 @@ def make_edge(source_id: UUID, target_id: UUID) -> EdgeDetails:
         source_name="Nvidia [bold]",
         target_id=target_id,
         target_name="Nvidia [bold]",
-        properties={},
+        properties={"share": 40, "since": 2020},
         created_at=WHEN,
         updated_at=WHEN,
         iteration_id=None,
         step_id=None,
         cited_by=[],
         evidence=Page(items=[], next=None),
+        agreement=agreement or {},
     )
 
 
 def test_an_edge_between_merged_nodes_is_shown_as_such() -> None:
     assert "It was between nodes that were merged" in render(show_edge, make_edge(ID, ID))
     assert "merged" not in render(show_edge, make_edge(ID, OTHER))
+
+
+def test_each_property_says_how_many_sites_support_it_and_what_others_say() -> None:
+    other = OtherValueResponse(value=35, sites=["c.example", "d.example"], as_of=WHEN)
+    agreement = {
+        "share": AgreementResponse(sites=["a.example"], others=[other]),
+        "since": AgreementResponse(sites=["a.example", "b.example"], others=[]),
+    }
+    output = render(show_edge, make_edge(ID, OTHER, agreement))
+    assert "share: 40  (only a.example)\n" in output
+    assert f"c.example, d.example: 35 as of {WHEN:%Y-%m-%d}\n" in output
+    assert "since: 2020  (2 sites)\n" in output

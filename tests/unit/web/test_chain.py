@@ -96,6 +96,7 @@ def verification(
         elements=elements,
         evidence=evidence,
         sources=[source],
+        sites=["a.example"],
     )
 
 

@@ -60,6 +60,8 @@ class Chain:
     holds: bool
     breaks: int
     checked: CheckedCounts
+    sites: Sequence[str]
+    """Of the pages that it rests on."""
     is_small: bool
     citations: Sequence[CitationResponse]
     """The elements of the chain, for texts that cite them by id."""
@@ -72,6 +74,7 @@ def build_chain(verification: VerificationResponse, hashes: Mapping[UUID, Hashes
         holds=verification.holds,
         breaks=sum(len(link.breaks) for link in links),
         checked=verification.checked,
+        sites=verification.sites,
         is_small=len(links) <= SMALL_LINKS,
         citations=[
             *map(_conclusion_citations, verification.conclusions),

@@ -1,0 +1,88 @@
+"""How many sites support a value, and what others say. Pure.
+
+A site is a registrable domain of the Public Suffix List: pages of one owner count once, however many there are.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache, lru_cache
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from publicsuffixlist import PublicSuffixList
+
+from shared.graph.provenance.claims import Claim, current_claims
+from shared.graph.provenance.integrity import canonical_json
+
+_CACHED_URLS: Final = 4096
+
+
+@lru_cache(maxsize=_CACHED_URLS)
+def site_of(url: str) -> str:
+    """The site of a page; its host, if that is a name without a public suffix or an address.
+
+    Hosts below a suffix that a company rents out, such as "github.io", are one site: anybody can have several of them.
+    """
+    try:
+        host = (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        host = ""
+    if not host:
+        return url
+    if host.replace(".", "").isdigit() or ":" in host:
+        return host
+    return _suffixes().privatesuffix(host) or host
+
+
+@cache
+def _suffixes() -> PublicSuffixList:
+    return PublicSuffixList(only_icann=True)
+
+
+@dataclass(frozen=True)
+class OtherValue:
+    """A value that is the newest of some sites, and is not the current one."""
+
+    value: Any
+    sites: Sequence[str]
+    as_of: datetime
+    """The newest of these claims."""
+
+
+@dataclass(frozen=True)
+class Agreement:
+    sites: Sequence[str]
+    """Those whose newest claim is the current value."""
+    others: Sequence[OtherValue] = ()
+    """The newest first."""
+
+
+def agreements(claims: Iterable[tuple[Claim, str]]) -> Mapping[str, Agreement]:
+    """By property, of all claims about one element with their sites. Retracted claims do not count."""
+    by_site: defaultdict[str, list[Claim]] = defaultdict(list)
+    for claim, site in claims:
+        if not claim.is_retracted:
+            by_site[site].append(claim)
+    newest_of = {site: current_claims(its_claims) for site, its_claims in by_site.items()}
+    current = current_claims(claim for its_claims in by_site.values() for claim in its_claims)
+    return {name: _agreement(name, winner, newest_of) for name, winner in current.items()}
+
+
+def _agreement(name: str, winner: Claim, newest_of: Mapping[str, Mapping[str, Claim]]) -> Agreement:
+    by_value: defaultdict[str, dict[str, Claim]] = defaultdict(dict)
+    for site, newest in sorted(newest_of.items()):
+        if name in newest:
+            by_value[canonical_json(newest[name].values[name])][site] = newest[name]
+    supporting = by_value.pop(canonical_json(winner.values[name]))
+    others = [
+        OtherValue(
+            next(iter(claims.values())).values[name],
+            tuple(claims),
+            max(claim.as_of for claim in claims.values()),
+        )
+        for claims in by_value.values()
+    ]
+    others.sort(key=lambda other: other.as_of, reverse=True)
+    return Agreement(tuple(supporting), tuple(others))

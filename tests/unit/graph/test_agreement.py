@@ -1,0 +1,75 @@
+"""How many sites support a value, and what others say."""
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from shared.graph.provenance.agreement import Agreement, OtherValue, agreements, site_of
+from shared.graph.provenance.claims import Claim
+
+
+@pytest.mark.parametrize(
+    ("url", "site"),
+    [
+        ("https://www.bbc.co.uk/news/1", "bbc.co.uk"),
+        ("https://News.BBC.co.uk./", "bbc.co.uk"),
+        ("https://user:pass@a.b.example:8080/x", "b.example"),
+        ("https://one.github.io/x", "github.io"),
+        ("https://two.github.io/x", "github.io"),
+        ("http://192.0.2.7/x", "192.0.2.7"),
+        ("http://[2001:db8::1]/x", "2001:db8::1"),
+        ("http://localhost:8080/x", "localhost"),
+        ("https://co.uk/x", "co.uk"),
+        ("file:///corpus/ghana.txt", "file:///corpus/ghana.txt"),
+        ("http://[bad/x", "http://[bad/x"),
+    ],
+)
+def test_a_site_is_a_registrable_domain(url: str, site: str) -> None:
+    assert site_of(url) == site
+
+
+def year(number: int) -> datetime:
+    return datetime(number, 1, 1, tzinfo=UTC)
+
+
+def said(site: str, number: int, *, is_retracted: bool = False, **values: Any) -> tuple[Claim, str]:
+    return Claim(uuid4(), values, year(number), year(2026), is_retracted), site
+
+
+def test_pages_of_one_site_count_once() -> None:
+    found = agreements([said("a", 2024, people=3), said("a", 2025, people=3)])
+    assert found == {"people": Agreement(("a",))}
+
+
+def test_sites_that_say_the_same_agree_whatever_their_dates() -> None:
+    found = agreements([said("b", 2020, people=3), said("a", 2025, people=3.0)])
+    assert found == {"people": Agreement(("a", "b"))}
+
+
+def test_only_the_newest_claim_of_a_site_counts() -> None:
+    found = agreements(
+        [said("a", 2020, people=2), said("a", 2025, people=3), said("b", 2024, people=3)]
+    )
+    assert found == {"people": Agreement(("a", "b"))}
+
+
+def test_what_other_sites_say_stands_beside_the_current_value() -> None:
+    found = agreements(
+        [
+            said("a", 2025, people=3, capital="Accra"),
+            said("b", 2024, people=4),
+            said("c", 2023, people=4),
+            said("d", 2024, people=5),
+            said("d", 2022, capital="Accra"),
+        ]
+    )
+    others = (OtherValue(4, ("b", "c"), year(2024)), OtherValue(5, ("d",), year(2024)))
+    assert found == {"people": Agreement(("a",), others), "capital": Agreement(("a", "d"))}
+
+
+def test_retracted_claims_do_not_count() -> None:
+    found = agreements([said("a", 2025, people=3, is_retracted=True), said("b", 2020, people=2)])
+    assert found == {"people": Agreement(("b",))}
+    assert agreements([said("a", 2025, people=3, is_retracted=True)]) == {}
