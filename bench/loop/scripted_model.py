@@ -175,15 +175,17 @@ def write_calls(reference: Reference, query: Query) -> list[Json]:
 def conclusion_calls(reference: Reference, key: str) -> list[Json]:
     """The calls of an Analyzer."""
     first, second = reference.anchors
-    name = f"What moves {node_name(key, 0)}"
+    # In small letters, since the cited nodes have no such names.
+    theme = node_name(key, 0).lower()
+    name = f"What moves {theme}"
     analysis_id = ids.node_id(reference.agent_id, ANALYSIS_TYPE, name)
     return [
         _call(
             "addAgentAnalysisNode",
             name=name,
             type="pattern",
-            summary=f"The makers move together, as of {key}.",
-            content=f"One of them [node:{first}] follows the other [node:{second}], as of {key}.",
+            summary=f"The makers move together, as far as {theme} goes.",
+            content=f"One of them [node:{first}] follows the other [node:{second}], as far as {theme} goes.",
             confidence=0.7,
         ),
         *(

@@ -88,6 +88,7 @@ class Agents(Connection):
         interval_seconds: int | None = None,
         models: dict[str, str] | None = None,
         feedback_rounds: int | None = None,
+        advice_from_one_analysis: bool | None = None,
     ) -> AgentDetails:
         body = {
             "mission": mission,
@@ -95,6 +96,7 @@ class Agents(Connection):
             "interval_seconds": interval_seconds,
             "models": models,
             "feedback_rounds": feedback_rounds,
+            "advice_from_one_analysis": advice_from_one_analysis,
         }
         body = {key: value for key, value in body.items() if value is not None}
         return self._ask(AgentDetails, "POST", "/agents", json=body)

@@ -24,6 +24,14 @@ agent_commands = command_group(
     "agent", "Create agents, show, change, pause, resume and delete them."
 )
 
+AdviceFromOneAnalysis = Annotated[
+    bool | None,
+    typer.Option(
+        "--advice-from-one-analysis/--advice-from-two-analyses",
+        help="Whether advice may cite a single analysis.",
+        show_default="two",
+    ),
+]
 FeedbackRounds = Annotated[
     int | None,
     typer.Option(
@@ -76,6 +84,7 @@ def create_agent(
         typer.Option(metavar="PHASE=NAME", help="A model for one phase; may be repeated."),
     ] = None,
     feedback_rounds: FeedbackRounds = None,
+    advice_from_one_analysis: AdviceFromOneAnalysis = None,
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
@@ -87,6 +96,7 @@ def create_agent(
         interval_seconds=seconds,
         models=models,
         feedback_rounds=feedback_rounds,
+        advice_from_one_analysis=advice_from_one_analysis,
     )
     report_configuration(client, agent, wait=wait, as_json=as_json)
 
@@ -120,10 +130,15 @@ def edit_agent(
         ),
     ] = None,
     feedback_rounds: FeedbackRounds = None,
+    advice_from_one_analysis: AdviceFromOneAnalysis = None,
 ) -> Result:
-    """Change an agent: its name, interval, models or feedback rounds. Options you leave out change nothing."""
-    if name is None and interval is None and feedback_rounds is None and not model:
-        raise BadInputError("say what to change: --name, --interval, --model or --feedback-rounds")
+    """Change an agent: its name, interval, models, feedback rounds or advice. Options you leave out change nothing."""
+    if not model and all(
+        each is None for each in (name, interval, feedback_rounds, advice_from_one_analysis)
+    ):
+        raise BadInputError(
+            "say what to change: --name, --interval, --model, --feedback-rounds or --advice-from-one-analysis"
+        )
     seconds = parse_seconds(interval) if interval is not None else None
     models = _parse_models(model or [], may_be_empty=True)
 
@@ -134,6 +149,7 @@ def edit_agent(
             "interval_seconds": seconds,
             "models": merged if models else None,
             "feedback_rounds": feedback_rounds,
+            "advice_from_one_analysis": advice_from_one_analysis,
         }
         return {key: value for key, value in changes.items() if value is not None}
 

@@ -62,6 +62,8 @@ def show_agent(
         table.add_row(
             "  Feedback", f"up to {rounds} an iteration, for data its analyses were missing"
         )
+    if agent.advice_from_one_analysis:
+        table.add_row("  Advice", "may cite a single analysis")
     for phase, model in agent.models.items():
         table.add_row("  Model", f"{escape(model)} for {phase}")
     table.add_row("  Budget", _budget(agent))

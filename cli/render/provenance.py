@@ -210,6 +210,14 @@ def claims_in_words(checked: CheckedCounts) -> str:
     )
     if checked.claims_unchecked:
         text += f", {checked.claims_unchecked:,} quoted and not checked by rules"
+    if checked.values_supported or checked.values_unverified or checked.conclusions_unchecked:
+        text += (
+            f". Numbers and names of conclusions: {checked.values_supported:,} follow by rules, "
+            f"{checked.values_unverified:,} left to a reader"
+        )
+    if checked.conclusions_unchecked:
+        noun = "conclusion" if checked.conclusions_unchecked == 1 else "conclusions"
+        text += f", {checked.conclusions_unchecked:,} {noun} not checked by rules"
     return f"{text}. Reasoning is not checked."
 
 

@@ -100,8 +100,8 @@ def _common_name(analyses: tuple[ViewNode, ...]) -> str:
 def _advice_call(agreement: Agreement) -> ToolCall:
     rising, falling = agreement.directions.count(1), agreement.directions.count(-1)
     summary = (
-        f"{agreement.action} {agreement.subject}: of {len(agreement.analyses)} analyses that cite it, {rising} tell of "
-        f"rising and {falling} of falling figures."
+        f"{agreement.action} {agreement.subject}: of {len(agreement.analyses)} analyses that cite it, "
+        f"{rising or 'none'} tell of rising and {falling or 'none'} of falling figures."
     )
     grounds = [f"- {node.name} [node:{node.id}]" for node in agreement.analyses]
     return ToolCall.of(

@@ -214,7 +214,12 @@ def _trend_line(figure: NodeFigure) -> str:
 def _ratio_sentence(highest: NodeFigure, lowest: NodeFigure) -> str:
     if lowest.amount.number <= 0 or highest.amount.number / lowest.amount.number < 1.05:
         return ""
-    return f" That is {highest.amount.number / lowest.amount.number:.3g} times as much."
+    return f" That is {_three_digits(highest.amount.number / lowest.amount.number)} times as much."
+
+
+def _three_digits(ratio: float) -> str:
+    """The ratio rounded to three digits, without an exponent."""
+    return f"{float(f'{ratio:.3g}'):,.12g}"
 
 
 def _label_in_sentence(key: str) -> str:

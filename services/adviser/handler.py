@@ -33,7 +33,12 @@ class Advise:
         survey = context.ask_survey(trip, scope, token_budget=self.context_tokens)
         await self.model.database.look_up(trip)
         agent = loaded_agent.value
-        message = user_message(agent.mission, analyses.value, survey.value)
+        message = user_message(
+            agent.mission,
+            analyses.value,
+            survey.value,
+            from_one_analysis=agent.advice_from_one_analysis,
+        )
         run = PhaseRun(
             self.model, lease, agent, Phase.ADVICE_GENERATION, message, context=survey.value
         )

@@ -19,7 +19,7 @@ from shared.errors import DeletedError
 from shared.workflow.iterations import DueAgent
 
 _SELECT: Final = CompiledStatement("""
-select mission, models, conversation_system_prompt, observer_system_prompt,
+select mission, models, advice_from_one_analysis, conversation_system_prompt, observer_system_prompt,
   knowledge_acquisition_system_prompt, graph_construction_system_prompt,
   analysis_generation_system_prompt, advice_generation_system_prompt
 from agents where id = :of_agent
@@ -43,6 +43,7 @@ class AgentRow(NamedTuple):
 
     mission: str
     models: Mapping[str, str]
+    advice_from_one_analysis: bool
     conversation_system_prompt: str
     observer_system_prompt: str
     knowledge_acquisition_system_prompt: str

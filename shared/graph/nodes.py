@@ -112,8 +112,10 @@ async def _verify_evidence(
     return quotes, await types.get_node_schema(session, scope, type_name)
 
 
-def new_columns(scope: GraphScope, *, type_name: str, name: str, properties: Json) -> Json:
-    """The columns of a new node without evidence, sealed. `name` must be normalized."""
+def new_columns(
+    scope: GraphScope, *, type_name: str, name: str, properties: Json, rules: Json
+) -> Json:
+    """The columns of a new conclusion, sealed. `name` must be normalized; `rules` are those that accepted it."""
     node_id = ids.node_id(scope.agent_id, type_name, name)
-    node = Element(NODES, scope, node_id, {"type": type_name, "name": name})
+    node = Element(NODES, scope, node_id, {"type": type_name, "name": name}, rules=rules)
     return node.columns(PropertyChange(properties))

@@ -247,15 +247,19 @@ class Element:
     """The columns of `kind.identity`."""
     names: Rows = ()
     """Rows of the names to reserve together with a node."""
+    rules: Json | None = None
+    """By which a conclusion was accepted."""
     broken_seal: bytes | None = None
     """A stored seal that does not match the content, and is kept: a new one would hide a change made outside Vigil."""
 
     def columns(self, change: PropertyChange) -> dict[str, Any]:
+        rules = {} if self.rules is None else {"rules": self.rules}
         return {
             **self.scope.sql_params,
             "id": self.id,
             **self.identity,
             "properties": change.properties,
+            **rules,
             "seal": self.compute_seal(change),
             "iteration_id": self.scope.iteration_id,
             "step_id": self.scope.step_id,
@@ -271,6 +275,7 @@ class Element:
             identity=identity,
             properties=change.properties,
             evidence=change.evidence,
+            rules=self.rules,
         )
 
     async def lock_row(self, session: InTransaction) -> "LockedElement | None":

@@ -93,6 +93,8 @@ class AgentResponse(ResponseModel):
     interval_seconds: int
     feedback_rounds: int = 0
     """How many further rounds an iteration may run for data that Analyzers lacked."""
+    advice_from_one_analysis: bool = False
+    """Whether advice may cite a single analysis."""
     active: bool
     models: dict[str, str]
     """Phase to model, for phases that do not use the default of the installation."""

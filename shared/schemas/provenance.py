@@ -218,6 +218,12 @@ class CheckedCounts(ResponseModel):
     """Those with a signature."""
     rows: int = 0
     """Rows of all tables that are as the journal says."""
+    values_supported: int = 0
+    """Numbers, dates and names of conclusions that follow by rules from what they cite."""
+    values_unverified: int = 0
+    """Those that rules leave to a reader."""
+    conclusions_unchecked: int = 0
+    """Conclusions from before there were rules for them: nothing but cited."""
 
 
 class VerificationResponse(ResponseModel):

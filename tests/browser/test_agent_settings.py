@@ -32,10 +32,12 @@ def test_name_interval_models_and_budget_are_saved(window: BrowserWindow, agent_
     general = page.locator("#general")
     general.get_by_label("Name").fill("Zinc desk")
     general.get_by_label("Every").fill("7200")
+    general.get_by_label("Advice may cite a single analysis").check()
     general.get_by_role("button", name="Save").click()
     expect(general.get_by_role("status")).to_have_text("Saved.")
     expect(page.locator("#agent-name")).to_have_text("Zinc desk")
     expect(general.get_by_label("Every")).to_have_value("7200")
+    expect(general.get_by_label("Advice may cite a single analysis")).to_be_checked()
 
     models = page.locator("#models")
     models.get_by_label("Observer").fill("sandbox-other")

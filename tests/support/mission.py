@@ -158,13 +158,15 @@ class Mission:
         ]
 
     def _advice(self) -> list[dict[str, Any]]:
+        analyses = [self._node(ANALYSIS_TYPE, f"{maker} buys") for maker in MAKERS]
+        cited = " ".join(f"[node:{analysis}]" for analysis in analyses)
         advice = [
             _call(
                 "addAgentAdviceNode",
                 name=f"{action} {maker}",
                 action=action,
                 summary="Now.",
-                content=f"It buys [node:{self._node(ANALYSIS_TYPE, f'{maker} buys')}].",
+                content=f"It buys {cited}.",
                 **ADVICE_TERMS,
             )
             for action, maker in (("BUY", "Orran"), ("SELL", "Halden"))

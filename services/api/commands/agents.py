@@ -110,6 +110,8 @@ class NewAgent(BaseModel):
     interval_seconds: Interval = 300
     feedback_rounds: FeedbackRounds = 0
     """How often an iteration may research data that its Analyzers lacked and then run them again."""
+    advice_from_one_analysis: bool = False
+    """Whether advice may cite a single analysis; else it must cite two."""
     models: Models = {}
     """Phase to model. Phases without an entry use the installation's model."""
 
@@ -126,6 +128,7 @@ class ChangedAgent(BaseModel):
     name: Name = Field(default_factory=str)
     interval_seconds: Interval = Field(default_factory=int)
     feedback_rounds: FeedbackRounds = Field(default_factory=int)
+    advice_from_one_analysis: bool = Field(default_factory=bool)
     models: Models = Field(default_factory=dict)
     """The complete mapping: phases without an entry use the installation's model from then on."""
     active: bool = Field(default_factory=bool)
@@ -170,6 +173,7 @@ async def create_agent(
     except IntegrityError as error:
         raise _name_taken_error(name) from error
     agent.feedback_rounds = new_agent.feedback_rounds
+    agent.advice_from_one_analysis = new_agent.advice_from_one_analysis
     agent.models = {phase.value: model for phase, model in new_agent.models.items()}
     agent.budget_usd_per_day, agent.budget_calls_per_day = caps.usd_per_day, caps.calls_per_day
     provisional = None if new_agent.name else name

@@ -326,6 +326,7 @@ def _view(agent: Agent, iteration: Iteration | None, trouble: list[Trouble]) -> 
         fault=agent.fault,
         interval_seconds=agent.interval_seconds,
         feedback_rounds=agent.feedback_rounds,
+        advice_from_one_analysis=agent.advice_from_one_analysis,
         active=agent.active,
         models=agent.models,
         next_run_at=agent.next_run_at,

@@ -35,6 +35,8 @@ class GeneralForm(Form):
     name: Name
     interval_seconds: Interval
     feedback_rounds: FeedbackRounds
+    advice_from_one_analysis: bool = False
+    """A box that is not checked is not sent."""
 
 
 class ModelsForm(Form):

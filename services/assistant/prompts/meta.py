@@ -76,7 +76,8 @@ ANALYSIS_GENERATION: Final = MetaPrompt(
             (
                 "Query the graph for what supports and what contradicts the pattern.",
                 "Every claim cites what it rests on as [node:uuid] or [edge:uuid], and an `about` edge ties the "
-                "analysis to what it is about.",
+                "analysis to what it is about. Each number, date and name is in what is cited, or calculated from numbers "
+                "that stand beside it: else the call is refused.",
                 "The confidence is always given, and follows from how strong, how many, how independent and how "
                 "recent the sources are; a horizon, where it can be said until when the conclusion holds.",
             ),
@@ -135,6 +136,7 @@ ADVICE_GENERATION: Final = MetaPrompt(
             (
                 f"Advice cites {ANALYSIS_TYPE} nodes as [node:uuid], several of them, and nothing else: no other "
                 "kind of node, no edge, no page.",
+                "Each number, date and name is in these analyses, or in what they cite.",
                 "A claim without such a citation does not belong in it. Other nodes are data; only an analysis is "
                 "understanding.",
             ),

@@ -74,6 +74,8 @@ class Agent(Base):
     interval_seconds: Mapped[int]
     feedback_rounds: Mapped[int] = mapped_column(server_default="0")
     """How many further rounds an iteration may run for data that Analyzers lacked."""
+    advice_from_one_analysis: Mapped[bool] = mapped_column(server_default=text("false"))
+    """Whether advice may cite a single analysis."""
     active: Mapped[bool] = mapped_column(server_default=text("true"))
     next_run_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
     run_requested_at: Mapped[datetime | None]

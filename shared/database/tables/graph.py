@@ -102,6 +102,10 @@ class GraphNode(Base):
     type: Mapped[str]
     name: Mapped[str]
     properties: Mapped[Json]
+    rules: Mapped[Json | None] = mapped_column(JSONB(none_as_null=True))
+    """By which a conclusion was accepted, see `shared.graph.conclusions.rules`; None for facts, and for conclusions of
+    earlier releases.
+    """
     seal: Mapped[bytes | None] = mapped_column(LargeBinary)
     """Integrity hash, see `shared.graph.provenance.integrity`; None for rows without evidence."""
     unsupported_since: Mapped[datetime | None]

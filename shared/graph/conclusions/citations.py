@@ -9,11 +9,15 @@ from uuid import UUID
 from shared.enums import ANALYSIS_TYPE
 
 _MAX_LISTED = 5
+MIN_ANALYSES = 2
+"""Of an advice, unless the agent's owner allows one."""
 # Anything that looks like a citation, so that a malformed one is reported instead of ignored.
 _ATTEMPT = re.compile(r"\[\s*(?:node|edge)\s*:[^\]\n]{0,200}\]?", re.IGNORECASE)
 _CITATION = re.compile(
     r"\[(node|edge):([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\]", re.IGNORECASE
 )
+CITATION_SQL = r"\[(?:node|edge):([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\]"
+"""The same for PostgreSQL, in any case; its group is the id."""
 
 
 class Kind(StrEnum):
@@ -62,6 +66,7 @@ class RefusalCode(StrEnum):
     DOES_NOT_EXIST = "does_not_exist"
     NOT_AN_ANALYSIS = "not_an_analysis"
     RETRACTED = "retracted"
+    TOO_FEW = "too_few"
 
 
 @dataclass(frozen=True)
@@ -103,13 +108,30 @@ def refuse_analysis(content: str, summary: str, cited: CitedElements) -> Refusal
     ) or _refuse_citations(content, summary, cited, only_analyses=False)
 
 
-def refuse_advice(content: str, summary: str, cited: CitedElements) -> Refusal | None:
-    """None if the content cites at least one AgentAnalysis, and content and summary cite nothing else."""
-    return _refuse_uncited(
-        content,
-        f"content cites nothing. Advice stands on analyses: cite each {ANALYSIS_TYPE} it rests on as "
-        "[node:uuid].",
-    ) or _refuse_citations(content, summary, cited, only_analyses=True)
+def refuse_advice(
+    content: str, summary: str, cited: CitedElements, min_analyses: int = MIN_ANALYSES
+) -> Refusal | None:
+    """None if the content cites at least `min_analyses` of AgentAnalysis, and content and summary cite nothing else."""
+    return (
+        _refuse_uncited(
+            content,
+            f"content cites nothing. Advice stands on analyses: cite each {ANALYSIS_TYPE} it rests on as "
+            "[node:uuid].",
+        )
+        or _refuse_citations(content, summary, cited, only_analyses=True)
+        or _refuse_few(content, min_analyses)
+    )
+
+
+def _refuse_few(content: str, min_analyses: int) -> Refusal | None:
+    count = len(set(parse_citations(content).ids()))
+    if count >= min_analyses:
+        return None
+    return Refusal(
+        RefusalCode.TOO_FEW,
+        f"content cites {count} {ANALYSIS_TYPE}, but advice needs {min_analyses} that differ. Cite another that "
+        "supports it; if there is none, give no advice.",
+    )
 
 
 def _refuse_uncited(content: str, reason: str) -> Refusal | None:

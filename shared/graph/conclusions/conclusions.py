@@ -1,6 +1,6 @@
-"""Writing conclusions: an analysis or advice must cite what it rests on."""
+"""Writing conclusions: an analysis or advice must cite what it rests on, and follow from it by rules."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
@@ -15,14 +15,13 @@ from shared.database.statements import (
     InTransaction,
     PendingResult,
     RoundTrip,
-    uuid_array,
 )
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Role
 from shared.graph import nodes, upsert
-from shared.graph.conclusions import citation_index
+from shared.graph.conclusions import citation_index, rules
+from shared.graph.conclusions.basis import Basis, basis_query
 from shared.graph.conclusions.citations import (
-    CitedElements,
-    Refusal,
+    MIN_ANALYSES,
     parse_citations,
     refuse_advice,
     refuse_analysis,
@@ -32,10 +31,9 @@ from shared.graph.conclusions.commitments import (
     validate_confidence,
     validate_invalidation,
 )
-from shared.graph.entity_resolution.redirects import current_ids, has_redirect
+from shared.graph.grounding.known import CitedElement
 from shared.graph.prompt_format import format_utc
-from shared.graph.retraction.doubts import IS_DOUBTED_SQL
-from shared.graph.scope import IS_OWNED_SQL, IS_SUPPORTED_SQL, GraphScope, shared_retraction_lock
+from shared.graph.scope import GraphScope, shared_retraction_lock
 from shared.graph.validation import normalize_name, one_line, refuse_large, refuse_unstorable
 from shared.schemas.base import ForecastTerms
 from shared.tools import Json, ToolRefusalError
@@ -44,15 +42,9 @@ from shared.workflow.iterations import CLOCK, database_time
 AnalysisKind = Literal["observation", "pattern"]
 Action = Literal["BUY", "SELL", "HOLD"]
 
-_CITED_NODES: Final = CompiledStatement(f"""
-    select id, type, {IS_SUPPORTED_SQL} and not {IS_DOUBTED_SQL} as is_valid
-    from graph_nodes where {IS_OWNED_SQL} and id = any(cast(:ids as uuid[]))
+_SETTINGS: Final = CompiledStatement("""
+    select mission, advice_from_one_analysis from agents where id = :of_agent
     """)
-_CITED_EDGES: Final = CompiledStatement(f"""
-    select id, {IS_SUPPORTED_SQL} as is_valid
-    from graph_edges where {IS_OWNED_SQL} and id = any(cast(:ids as uuid[]))
-    """)
-_Rule = Callable[[str, str, CitedElements], Refusal | None]
 
 
 @dataclass(frozen=True)
@@ -60,8 +52,9 @@ class Lookups:
     """What conclusions look up; see `ask_lookups`."""
 
     now: datetime
-    cited: CitedElements | None
-    """None if a merge has moved one of them: then they are looked up in another way."""
+    basis: Basis
+    mission: str
+    allows_one_analysis: bool
     existing: Set[UUID]
     """Those of the conclusions that exist."""
 
@@ -80,14 +73,12 @@ async def add_analysis(
     """Add an AgentAnalysis and return its id.
 
     `confidence` is 0 to 1, `horizon` a date or a duration from today. Raises ToolRefusalError if an argument or a
-    citation is invalid, or the name is taken.
+    citation is invalid, the name is taken, or a number or name does not follow from what is cited.
     """
     properties: Json = {"type": kind, "summary": one_line(summary), "content": content.strip()}
     lookups = await _look_up(session, scope, ANALYSIS_TYPE, name, properties)
     properties |= _forecast_terms(confidence, horizon, lookups.now)
-    return await _add_conclusion(
-        session, scope, ANALYSIS_TYPE, name, properties, refuse_analysis, lookups
-    )
+    return await _add_conclusion(session, scope, ANALYSIS_TYPE, name, properties, lookups)
 
 
 async def add_advice(
@@ -105,15 +96,14 @@ async def add_advice(
     """Add an AgentAdvice, put it into the owner's inbox and the agent's conversation, and return its id.
 
     `confidence` is 0 to 1, `horizon` a date or a duration from today, `invalidation` what would prove it wrong.
-    Raises ToolRefusalError if an argument or a citation is invalid, or the name is taken.
+    Raises ToolRefusalError if an argument or a citation is invalid, the name is taken, a number or name does not follow
+    from what is cited, or a single analysis is cited and the agent's owner does not allow that.
     """
     properties: Json = {"action": action, "summary": one_line(summary), "content": content.strip()}
     lookups = await _look_up(session, scope, ADVICE_TYPE, name, properties)
     properties |= _forecast_terms(confidence, horizon, lookups.now)
     properties["invalidation"] = validate_invalidation(invalidation)
-    advice_id = await _add_conclusion(
-        session, scope, ADVICE_TYPE, name, properties, refuse_advice, lookups
-    )
+    advice_id = await _add_conclusion(session, scope, ADVICE_TYPE, name, properties, lookups)
     title = f"{action}: {normalize_name(name)}"
     await _notify_owner(session, scope, advice_id, title, properties)
     return advice_id
@@ -132,7 +122,6 @@ async def _add_conclusion(
     type_name: str,
     name: str,
     properties: Json,
-    rule: _Rule,
     lookups: Lookups,
 ) -> UUID:
     name = normalize_name(name)
@@ -141,11 +130,23 @@ async def _add_conclusion(
     if not properties["summary"]:
         raise ToolRefusalError("summary: it is empty; say the conclusion in one sentence.")
     cited_ids = citation_index.cited_ids(properties)
-    cited = await _load_cited(session, scope, cited_ids, lookups)
-    if refusal := rule(properties["content"], properties["summary"], cited):
+    basis = await _load_basis(session, scope, cited_ids, lookups)
+    min_analyses = 1 if lookups.allows_one_analysis else MIN_ANALYSES
+    content, summary = properties["content"], properties["summary"]
+    if refusal := (
+        refuse_advice(content, summary, basis.cited, min_analyses)
+        if type_name == ADVICE_TYPE
+        else refuse_analysis(content, summary, basis.cited)
+    ):
         raise ToolRefusalError(refusal.reason)
     properties = {**properties, "generated_at": format_utc(lookups.now)}
-    node = nodes.new_columns(scope, type_name=type_name, name=name, properties=properties)
+    owner_names = _check_grounding(
+        type_name, name, properties, basis.elements(cited_ids), lookups.mission
+    )
+    accepted_by = rules.accepted_by(owner_names, min_analyses if type_name == ADVICE_TYPE else None)
+    node = nodes.new_columns(
+        scope, type_name=type_name, name=name, properties=properties, rules=accepted_by
+    )
     node_id: UUID = node["id"]
     async with upsert.buffering(session, scope) as buffer:
         if node_id in lookups.existing or node_id in buffer.written_nodes:
@@ -155,6 +156,16 @@ async def _add_conclusion(
             )
         buffer.add_conclusion(node, sorted(set(cited_ids)))
     return node_id
+
+
+def _check_grounding(
+    type_name: str, name: str, properties: Json, cited: Sequence[CitedElement], mission: str
+) -> list[str]:
+    """The names that the conclusion takes from the mission. Raises ToolRefusalError if something follows from nothing."""
+    if reason := rules.refusal(type_name, rules.check(name, properties, cited, [mission])):
+        raise ToolRefusalError(reason)
+    # What is refused without the mission.
+    return [each.written for each in rules.refused(rules.check(name, properties, cited, []))]
 
 
 def ask_lookups(
@@ -170,11 +181,17 @@ def ask_lookups(
             named.add(ids.node_id(scope.agent_id, type_name, normalize_name(name)))
     trip.ask(shared_retraction_lock(scope.agent_id))
     now = trip.ask(CLOCK)
-    is_moved = trip.ask(has_redirect(scope, cited_ids))
-    cited = _ask_cited(trip, scope, cited_ids, {})
+    settings = trip.ask(BoundQuery(_SETTINGS, scope.sql_params, lambda rows: rows[0]))
+    basis = trip.ask(basis_query(scope, cited_ids))
     existing = trip.ask(nodes.existing_ids(scope, named))
     return trip.then(
-        lambda: Lookups(now.value, None if is_moved.value else cited.value, existing.value)
+        lambda: Lookups(
+            now.value,
+            basis.value,
+            settings.value.mission,
+            settings.value.advice_from_one_analysis,
+            existing.value,
+        )
     )
 
 
@@ -193,44 +210,13 @@ async def _look_up(
     return pending.value
 
 
-async def _load_cited(
+async def _load_basis(
     session: InTransaction, scope: GraphScope, cited_ids: Sequence[UUID], lookups: Lookups
-) -> CitedElements:
+) -> Basis:
     buffer = upsert.element_buffer(session)
-    if lookups.cited is not None and (
-        buffer is None or buffer.written_nodes.keys().isdisjoint(cited_ids)
-    ):
-        return lookups.cited
-    current, trip = await current_ids(session, scope, cited_ids), RoundTrip()
-    cited = _ask_cited(trip, scope, cited_ids, current)
-    await trip.make(session)
-    return cited.value
-
-
-def _ask_cited(
-    trip: RoundTrip, scope: GraphScope, cited_ids: Iterable[UUID], current: Mapping[UUID, UUID]
-) -> PendingResult[CitedElements]:
-    """Asks for the cited elements. `current` has the new ids of those that were merged, which may be cited by either id."""
-    element_ids = uuid_array({current.get(cited_id, cited_id) for cited_id in cited_ids})
-    params = {**scope.sql_params, "ids": element_ids}
-    node_rows = trip.ask(BoundQuery(_CITED_NODES, params, list))
-    edge_rows = trip.ask(BoundQuery(_CITED_EDGES, params, list))
-
-    def read() -> CitedElements:
-        types = {row.id: row.type for row in node_rows.value}
-        is_valid = {row.id: row.is_valid for row in (*node_rows.value, *edge_rows.value)}
-        for old_id, new_id in current.items():
-            if new_id in types:
-                types[old_id] = types[new_id]
-            if new_id in is_valid:
-                is_valid[old_id] = is_valid[new_id]
-        return CitedElements(
-            types,
-            is_valid.keys() - types.keys(),
-            frozenset(element_id for element_id, is_usable in is_valid.items() if not is_usable),
-        )
-
-    return trip.then(read)
+    if buffer is None or buffer.written_nodes.keys().isdisjoint(cited_ids):
+        return lookups.basis
+    return await basis_query(scope, cited_ids).answer(session)
 
 
 _NOTIFY: Final = CompiledStatement("""

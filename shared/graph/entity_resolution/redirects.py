@@ -15,17 +15,18 @@ MAX_CHAIN_LENGTH: Final = 64
 
 
 # An element with that id can have been written again since the merge.
-_IS_MERGED_AWAY_SQL: Final = (
+IS_MERGED_AWAY_SQL: Final = (
     "not (exists (select from graph_nodes where id = move.merged_id)"
     " or exists (select from graph_edges where id = move.merged_id))"
 )
+"""SQL condition on a redirect `move`."""
 _CURRENT_IDS: Final = CompiledStatement(f"""
     with recursive chain (original_id, kept_id, length) as (
         select merged_id, kept_id, 1 from graph_redirects as move
-        where agent_id = {OWNED_AGENT_ID_SQL} and merged_id = any(cast(:ids as uuid[])) and {_IS_MERGED_AWAY_SQL}
+        where agent_id = {OWNED_AGENT_ID_SQL} and merged_id = any(cast(:ids as uuid[])) and {IS_MERGED_AWAY_SQL}
         union all
         select original_id, move.kept_id, length + 1 from graph_redirects as move, chain
-        where agent_id = {OWNED_AGENT_ID_SQL} and merged_id = chain.kept_id and {_IS_MERGED_AWAY_SQL}
+        where agent_id = {OWNED_AGENT_ID_SQL} and merged_id = chain.kept_id and {IS_MERGED_AWAY_SQL}
           and length < {MAX_CHAIN_LENGTH}
     )
     select distinct on (original_id) original_id, kept_id from chain order by original_id, length desc
@@ -33,10 +34,10 @@ _CURRENT_IDS: Final = CompiledStatement(f"""
 _EARLIER_IDS: Final = CompiledStatement(f"""
     with recursive chain (original_id, merged_id, length) as (
         select kept_id, merged_id, 1 from graph_redirects as move
-        where kept_id = any(cast(:ids as uuid[])) and {_IS_MERGED_AWAY_SQL}
+        where kept_id = any(cast(:ids as uuid[])) and {IS_MERGED_AWAY_SQL}
         union all
         select original_id, move.merged_id, length + 1 from graph_redirects as move, chain
-        where kept_id = chain.merged_id and {_IS_MERGED_AWAY_SQL} and length < {MAX_CHAIN_LENGTH}
+        where kept_id = chain.merged_id and {IS_MERGED_AWAY_SQL} and length < {MAX_CHAIN_LENGTH}
     )
     select original_id, merged_id from chain order by merged_id
     """)

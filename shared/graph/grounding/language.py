@@ -35,17 +35,27 @@ _DEFAULT_VOTES: Final = 3
 @lru_cache(maxsize=_CACHED_TEXTS)
 def find_language(text: str) -> str | None:
     """The language of `text` by its function words, such as "de"; None if they do not tell."""
+    ranked = _scores(text).most_common(2)
+    if not ranked:
+        return None
+    lead = ranked[0][1] - (ranked[1][1] if len(ranked) > 1 else 0)
+    return ranked[0][0] if lead >= 60 * _MIN_LEAD else None
+
+
+def likely_languages(text: str) -> list[str]:
+    """The languages that a text can be in, if it is too short for `find_language`."""
+    scores = _scores(text)
+    return [language for language, score in scores.items() if score == max(scores.values())]
+
+
+def _scores(text: str) -> Counter[str]:
     scores: Counter[str] = Counter()
     for word, count in Counter(_WORD.findall(text[:_MAX_CHARS].lower())).items():
         languages = _BY_WORD.get(word, ())
         for language in languages:
             # In sixtieths, of which each number of languages has a whole part.
             scores[language] += 60 * min(count, _MAX_COUNT) // len(languages)
-    ranked = scores.most_common(2)
-    if not ranked:
-        return None
-    lead = ranked[0][1] - (ranked[1][1] if len(ranked) > 1 else 0)
-    return ranked[0][0] if lead >= 60 * _MIN_LEAD else None
+    return scores
 
 
 def is_function_word(word: str) -> bool:

@@ -285,6 +285,20 @@ def translate_place(name: str, language: str | None) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def is_place_name(name: str, language: str | None) -> bool:
+    """Whether it is a country, a large city, or an adjective of one, in `language` or in English.
+
+    "Island" is a country in German only.
+    """
+    folded = fold(name)
+    known = {"en", language if language in LANGUAGES else "en"}
+    is_known = any(_codes(each).get(folded, _NO_PLACE) != _NO_PLACE for each in known)
+    return is_known or any(folded in group for group in _synonyms())
+
+
+_NO_PLACE: Final = "Etc/Unknown"
+
+
 @cache
 def _synonyms() -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(phrases(listed)) for listed in table("places")["all"])

@@ -84,6 +84,7 @@ def node_seal(
     name: str,
     properties: Mapping[str, Any],
     evidence: Iterable[UUID],
+    rules: Mapping[str, Any] | None = None,
 ) -> bytes:
     """Seal of a node.
 
@@ -96,6 +97,7 @@ def node_seal(
         identity=(type_name, name),
         properties=properties,
         evidence=evidence,
+        rules=rules,
     )
 
 
@@ -128,9 +130,12 @@ def element_seal(
     identity: Iterable[Any],
     properties: Mapping[str, Any],
     evidence: Iterable[UUID],
+    rules: Mapping[str, Any] | None = None,
 ) -> bytes:
     """Seal of a node or an edge: see `node_seal` and `edge_seal`, which name what identifies it."""
-    return _seal(kind, element_id, agent_id, *identity, properties, sorted(evidence))
+    # Facts, and conclusions of earlier releases, have no rules.
+    added = () if rules is None else (rules,)
+    return _seal(kind, element_id, agent_id, *identity, properties, sorted(evidence), *added)
 
 
 def canonical_json(value: Any) -> str:
@@ -259,6 +264,7 @@ class NodeRow(Row):
     type: str
     name: str
     properties: Json
+    rules: Json | None = None
     seal: bytes | None
     created_at: datetime
     updated_at: datetime
@@ -271,6 +277,7 @@ class NodeRow(Row):
             name=self.name,
             properties=self.properties,
             evidence=evidence,
+            rules=self.rules,
         )
 
 

@@ -6,12 +6,12 @@ depends on later versions of this module.
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from shared.graph.grounding.language import find_decimal_sign, find_language
+from shared.graph.grounding.sentences import NO_SENTENCE_END, find_sentences
 from shared.graph.provenance.quotes import Span
 from shared.tools import Json
 
@@ -21,16 +21,8 @@ _CACHED_PAGES: Final = 32
 _MAX_HEADING_CHARS: Final = 100
 _MAX_HEADING_WORDS: Final = 12
 _LINE: Final = re.compile(r"[^\n]+")
-_SENTENCE_END: Final = re.compile(r"[.!?…]+[\"'”’»)\]]*(?=\s)")
-_NO_END: Final = re.compile(
-    # An initial, a number or an abbreviation before the dot: "J. Smith", "am 3. Mai", "Nr. 5", "ca. 5".
-    r"(?:(?<!\w)(?:\w|\d\d?|[Nn]r|[Nn]o|[Aa]rt|[Aa]bs|ca|bzw|usw|[Dd]r|[Pp]rof|[Mm]rs?|[Ss]t|[Ss]ra?|[Mm]me|[Ii]ng|[Ss]ig|vs|etc"
-    r"|approx|est|[Ff]ig|[Pp]p?|[Pp]ág|[Pp]ag|[Vv]ol|[Cc]h|[Ii]nc|[Cc]orp|[Ll]td|[Cc]o|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Okt"
-    r"|Nov|Dec|Dez|janv|févr|avr|juil|déc|ene|abr|ago|dic|gen|mag|giu|lug|set|ott)|\.\w)\.$"
-)
 _FIGURE: Final = re.compile(r":\s+\d")
 """As in "Airports: 48", which is no heading."""
-_BULLET: Final = re.compile(r"(?:[-*•–]|\d{1,3}[.)])\s+")
 
 
 @dataclass(frozen=True)
@@ -73,7 +65,7 @@ def read_page(text: str) -> PageReading:
     sentences: list[Span] = []
     offset, place = 0, 0
     for line in _LINE.finditer(text):
-        line_sentences = list(_sentences(line[0]))
+        line_sentences = list(find_sentences(line[0]))
         for start, end in line_sentences:
             start_byte = offset + len(text[place : line.start() + start].encode())
             end_byte = start_byte + len(line[0][start:end].encode())
@@ -87,22 +79,6 @@ def read_page(text: str) -> PageReading:
     )
 
 
-def _sentences(line: str) -> Iterator[tuple[int, int]]:
-    """The sentences of a line, without the white space around them, and without the signs of a heading or list."""
-    start = len(line) - len(line.lstrip(" \t#"))
-    if bullet := _BULLET.match(line, start):
-        start = bullet.end()
-    for match in _SENTENCE_END.finditer(line, start):
-        following = line[match.end() :].lstrip()
-        is_end = not following or not following[0].islower()
-        if is_end and not _NO_END.search(line[start : match.end()]):
-            yield start, match.end()
-            start = match.end() + len(line[match.end() :]) - len(following)
-    end = len(line.rstrip())
-    if start < end:
-        yield start, end
-
-
 def _is_heading(line: str) -> bool:
     """Whether a line is a heading in Markdown, or short and without the end of a sentence."""
     text = line.strip()
@@ -111,7 +87,7 @@ def _is_heading(line: str) -> bool:
     return (
         len(text) <= _MAX_HEADING_CHARS
         and len(text.split()) <= _MAX_HEADING_WORDS
-        and (text[-1] not in ".!?:;,…" or bool(_NO_END.search(text)))
+        and (text[-1] not in ".!?:;,…" or bool(NO_SENTENCE_END.search(text)))
         and text[0].isupper()
         and not _FIGURE.search(text)
     )

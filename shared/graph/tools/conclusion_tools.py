@@ -22,7 +22,8 @@ class AddAgentAnalysisNode(Arguments):
     summary: str = Field(description="The conclusion in one sentence.")
     content: str = Field(
         description="The reasoning in Markdown. Behind each statement, cite the existing node or edge it rests on: "
-        "[node:uuid] or [edge:uuid], one id to a pair of brackets."
+        "[node:uuid] or [edge:uuid], one id to a pair of brackets. What you calculate, write with its operands in the same "
+        "paragraph: 'it rose from 40 to 50 million, by 25 %'."
     )
     confidence: float = Field(ge=0, le=1, description=_CONFIDENCE)
     horizon: str | None = Field(
@@ -35,13 +36,14 @@ class AddAgentAdviceNode(Arguments):
     action: Action = Field(description="What the owner should do.")
     summary: str = Field(description="The advice in one sentence, for the owner's inbox.")
     content: str = Field(
-        description="The reasoning in Markdown. Cite each AgentAnalysis it rests on as [node:uuid]; cite nothing else."
+        description="The reasoning in Markdown. Cite each AgentAnalysis it rests on as [node:uuid], at least two; cite "
+        "nothing else."
     )
     confidence: float = Field(ge=0, le=1, description=_CONFIDENCE)
     horizon: str = Field(description=f"Until when the advice holds: {_HORIZON}")
     invalidation: str = Field(
         description="What could be seen that would prove the advice wrong, of whom and by how much; 20 to 600 "
-        "characters."
+        "characters. Its numbers are yours to set."
     )
 
 
@@ -62,7 +64,8 @@ def add_agent_analysis_node(scope: GraphScope) -> StateTool[AddAgentAnalysisNode
     return StateTool(
         "addAgentAnalysisNode",
         "Records a conclusion that the graph supports. Refused unless its content cites at least one node or edge, "
-        "and only such as exist. Where the data does not support a conclusion, record none.",
+        "and only such as exist, and unless each number, date and name in it is in what it cites, or is calculated from "
+        "such numbers. Where the data does not support a conclusion, record none.",
         AddAgentAnalysisNode,
         run,
         needs_savepoint=False,
@@ -86,8 +89,9 @@ def add_agent_advice_node(scope: GraphScope) -> StateTool[AddAgentAdviceNode]:
 
     return StateTool(
         "addAgentAdviceNode",
-        "Advises the owner, who is told at once. Refused unless its content cites at least one AgentAnalysis and "
-        "nothing else. Mostly there is nothing to advise: then do not call it.",
+        "Advises the owner, who is told at once. Refused unless its content cites at least two AgentAnalysis nodes (one "
+        "if your instructions allow it) and nothing else, and unless each number, date and name in it is in these, or in "
+        "what they cite, or is calculated from such numbers. Mostly there is nothing to advise: then do not call it.",
         AddAgentAdviceNode,
         run,
         needs_savepoint=False,

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from shared.database import ids
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.graph.conclusions import rules
 from shared.graph.conclusions.citations import (
     Citation,
     CitedElements,
@@ -19,6 +20,7 @@ from shared.graph.conclusions.citations import (
 from shared.graph.grounding.cited import Passage
 from shared.graph.grounding.evidence import RULES, Quoted, check_quotes
 from shared.graph.grounding.findings import Verdict
+from shared.graph.grounding.known import CitedElement
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import Claim, current_claims
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, SourceRow, ThingRow
@@ -78,7 +80,7 @@ class FaultKind(StrEnum):
     END = "end"
     """An end of an edge does not exist."""
     GROUNDING = "grounding"
-    """A claim does not follow from the quotes that it cites."""
+    """A claim does not follow from the quotes that it cites, or a conclusion from the elements that it cites."""
     CITATION = "citation"
     """A cited element does not exist, is of the wrong kind, or the citation is malformed."""
     RETRACTED = "retracted"
@@ -173,13 +175,16 @@ def _check_span(quoted: QuotedEvidence) -> Faults:
 
 @dataclass
 class CheckedClaims:
-    """How many claims were checked by rules. Evidence without a claim counts as one: that the element exists."""
+    """How many claims were checked by rules. Evidence without a claim counts as one: that the element exists.
+
+    The same of conclusions counts their numbers, dates and names; of those that were not checked, the conclusions.
+    """
 
     supported: int = 0
     unverified: int = 0
     """Rules leave them to a reader."""
     unchecked: int = 0
-    """Written before there were rules: nothing but quoted."""
+    """Written before there were rules: nothing but quoted or cited."""
 
 
 def check_grounding(
@@ -270,6 +275,22 @@ def check_conclusion(row: NodeRow, existing: CitedElements) -> Faults:
             yield Fault(FaultKind.CITATION, f"it cites {citation}, which is not an analysis")
         if citation.id in existing.unsupported:
             yield Fault(FaultKind.RETRACTED, f"{citation} rests only on retracted pages")
+
+
+def check_values(row: NodeRow, cited: Sequence[CitedElement], counts: CheckedClaims) -> Faults:
+    """Whether a conclusion follows by rules from the elements that it cites, with all values that they ever had."""
+    assert row.rules is not None, "those of earlier releases are only counted"
+    findings = rules.check(row.name, row.properties, cited, rules.owner_names(row.rules))
+    refused = rules.refused(findings)
+    supported = sum(each.finding.verdict is Verdict.SUPPORTED for each in findings)
+    counts.supported += supported
+    counts.unverified += len(findings) - supported
+    if rules.is_current(row.rules):
+        for each in refused:
+            yield Fault(FaultKind.GROUNDING, f"its {each.text}: {each.finding.reason}")
+    analyses = set(parse_citations(_text_property(row, "content")).ids())
+    if row.type == ADVICE_TYPE and len(analyses) < rules.min_analyses(row.rules):
+        yield Fault(FaultKind.CITATION, f"it cites {len(analyses)} analysis only")
 
 
 def cited_by(row: NodeRow) -> ParsedCitations:

@@ -17,6 +17,7 @@ from shared.database import pagination
 from shared.database.pagination import InvalidCursorError, fetch_slice
 from shared.database.tables import Agent, GraphNode
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.graph.conclusions.basis import basis_query
 from shared.graph.conclusions.citations import CitedElements, Kind
 from shared.graph.provenance.agreement import site_of
 from shared.graph.provenance.claims import current_claims
@@ -60,6 +61,7 @@ MAX_PAGE_ROWS: Final = 1000
 _CURSOR: Final = "verification"
 _STAGES: Final = ("journal", "tables", "sources", "nodes", "edges")
 _STAGES_OF_HISTORY: Final = 2
+_CONCLUSIONS_PER_STATEMENT: Final = 50
 R = TypeVar("R", bound=Row)
 
 
@@ -207,6 +209,8 @@ class CheckedRows:
     """Rows that were compared with the journal."""
     root: str | None = None
     """The newest root of the journal, if its end was checked."""
+    values: CheckedClaims = field(default_factory=CheckedClaims)
+    """Of conclusions."""
     faults: list[ElementFault] = field(default_factory=list)
     doubts: Mapping[UUID, list[DoubtResponse]] = field(default_factory=dict)
     """By conclusion."""
@@ -224,6 +228,9 @@ class CheckedRows:
             entries=self.entries,
             entries_signed=self.signed,
             rows=self.rows,
+            values_supported=self.values.supported,
+            values_unverified=self.values.unverified,
+            conclusions_unchecked=self.values.unchecked,
         )
 
     @property
@@ -312,7 +319,31 @@ async def _check(session: AsyncSession, scope: GraphScope, rows: CheckedRows) ->
     rows.names = await loader.load_names(session, scope, {*facts, *ends})
     rows.faults += _faults(scope.agent_id, rows, existing, types)
     if conclusions:
+        rows.faults += await _check_values(session, scope, rows)
         rows.doubts = await doubts.list_doubts(session, [row.id for row in conclusions])
+
+
+async def _check_values(
+    session: AsyncSession, scope: GraphScope, rows: CheckedRows
+) -> list[ElementFault]:
+    """The faults of conclusions that do not follow from what they cite."""
+    faults: list[ElementFault] = []
+    checked = [row for row in rows.conclusions if row.rules is not None]
+    rows.values.unchecked += len(rows.conclusions) - len(checked)
+    for batch in _batches(checked):
+        cited_ids = {cited_id for row in batch for cited_id in cited_by(row).ids()}
+        basis = await basis_query(scope, cited_ids).answer(session)
+        for row in batch:
+            elements = basis.elements(cited_by(row).ids())
+            found = checks.check_values(row, elements, rows.values)
+            faults += _faults_of(row.id, link_of(row.type), row.name, found)
+    return faults
+
+
+def _batches(conclusions: Sequence[NodeRow]) -> Iterator[Sequence[NodeRow]]:
+    """Few at a time: what they cite comes with all its values."""
+    for first in range(0, len(conclusions), _CONCLUSIONS_PER_STATEMENT):
+        yield conclusions[first : first + _CONCLUSIONS_PER_STATEMENT]
 
 
 def _faults(

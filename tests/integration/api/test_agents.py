@@ -106,3 +106,16 @@ async def test_feedback_rounds_range_from_zero_to_two(api: httpx.AsyncClient) ->
         "/agents", json={"mission": "Watch lithium mines", "feedback_rounds": 1}
     )
     assert response.json()["feedback_rounds"] == 1
+
+
+async def test_the_owner_allows_advice_from_one_analysis(api: httpx.AsyncClient) -> None:
+    agent = await create_agent(api, name="Lithium")
+    assert agent["advice_from_one_analysis"] is False
+    path = f"/agents/{agent['id']}"
+    changed = await api.patch(path, json={"advice_from_one_analysis": True})
+    assert changed.json()["advice_from_one_analysis"] is True
+    assert_problem(await api.patch(path, json={"advice_from_one_analysis": None}), 422)
+    response = await api.post(
+        "/agents", json={"mission": "Watch lithium mines", "advice_from_one_analysis": True}
+    )
+    assert response.json()["advice_from_one_analysis"] is True

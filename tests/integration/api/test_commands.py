@@ -54,7 +54,7 @@ def vigil(database_url: str) -> Iterator[Vigil]:
 
 def test_the_graph_is_shown_in_every_view(vigil: Vigil) -> None:
     assert "Halden Cells —buys→ Lithium" in vigil("graph", AGENT)
-    assert vigil.json("graph", AGENT)["counts"]["nodes"] == 6
+    assert vigil.json("graph", AGENT)["counts"]["nodes"] == 8
     assert [node["name"] for node in vigil.json("graph", AGENT, "nodes", "--type", "Thing")] == [
         "Lithium",
         "Halden Cells",
@@ -116,7 +116,7 @@ def test_iterations_are_listed_and_one_is_shown(vigil: Vigil) -> None:
 
 
 def test_conclusions_are_shown_in_full(vigil: Vigil) -> None:
-    assert len(vigil.json("analyses", AGENT)) == 2
+    assert len(vigil.json("analyses", AGENT)) == 4
     output = vigil("advice", AGENT, "--limit", "1")
     assert all(words in output for words in ("Buy of Halden", "BUY, confidence 0.50", "newest 1"))
     assert "[Halden grows]" in output
@@ -162,6 +162,11 @@ def test_an_agent_is_changed(vigil: Vigil) -> None:
     edited = vigil.json("agent", "edit", "other", "--feedback-rounds", "2")
     assert edited["feedback_rounds"] == 2
     assert "2 rounds an iteration" in vigil("agent", "show", "other")
+    edited = vigil.json("agent", "edit", "other", "--advice-from-one-analysis")
+    assert edited["advice_from_one_analysis"] is True
+    assert "may cite a single analysis" in vigil("agent", "show", "other")
+    edited = vigil.json("agent", "edit", "other", "--advice-from-two-analyses")
+    assert edited["advice_from_one_analysis"] is False
     reset = vigil.json("agent", "edit", "other", "--model", "observer=")
     assert reset["models"] == {"conversation": "n"}
     assert [agent["name"] for agent in vigil.json("agent", "list", "--search", "oth")] == ["Other"]

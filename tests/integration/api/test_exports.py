@@ -39,7 +39,7 @@ async def test_elements_without_evidence_are_reported_as_unproven(
             break
         params = {"limit": 3, "cursor": report["next"]}
     assert sum(page["sources"] for page in pages) == 0
-    assert [sum(page[kind] > 0 for page in pages) for kind in ("nodes", "edges")] == [2, 1]
+    assert [sum(page[kind] > 0 for page in pages) for kind in ("nodes", "edges")] == [3, 1]
     assert sum(page["rows"] > 0 for page in pages) <= len(journal.TABLES)
     assert {fault["broken"] for fault in breaks} >= {"unproven"}
     chain = (await api.get(f"/conclusions/{full.advice_id}/verification")).json()

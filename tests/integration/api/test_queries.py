@@ -108,8 +108,9 @@ async def test_advice_is_added_to_the_inbox_and_marked_as_read_once(
     assert_problem(await api.post(f"/inbox/{uuid4()}/read"), 404)
     (advice,) = (await api.get(f"/agents/{agent['id']}/advice")).json()["items"]
     assert advice["word"] == "HOLD"
-    assert [citation["type"] for citation in advice["citations"]] == ["AgentAnalysis"]
-    (analysis,) = (await api.get(f"/agents/{agent['id']}/analyses")).json()["items"]
+    assert [citation["type"] for citation in advice["citations"]] == ["AgentAnalysis"] * 2
+    second, analysis = (await api.get(f"/agents/{agent['id']}/analyses")).json()["items"]
+    assert [citation["name"] for citation in second["citations"]] == ["Lithium"]
     assert {(citation["kind"], citation["name"]) for citation in analysis["citations"]} == {
         ("node", "Halden Cells"),
         ("edge", "Halden Cells → Lithium"),

@@ -189,7 +189,8 @@ class RandomAnalyses:
         known = [*self.analyses, *added]
         if known and self._is(0.5):
             return self._link(known, faults)
-        name = f"Growth {self.chance.randint(0, 5 if self._is(faults) else 10**6)}"
+        letters = self.chance.choices("abcdefgh", k=1 if self._is(faults) else 7)
+        name = f"Growth {''.join(letters)}"
         added += [name, str(ids.node_id(self.graph.scope.agent_id, "AgentAnalysis", name))]
         return "addAgentAnalysisNode", {
             "name": name,

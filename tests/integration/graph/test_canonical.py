@@ -25,6 +25,7 @@ from shared.graph.types import RESERVED_TYPES
 from tests.support.canonical_graph import canonical, graph_fingerprint
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.agent_graph import EVIDENCE_INPUTS, PAGE, AgentGraph
+from tests.support.second_analysis import add_second_analysis
 
 LATER = datetime(2031, 1, 31, tzinfo=UTC)
 
@@ -63,13 +64,14 @@ async def learn(agent_graph: AgentGraph, *, backwards: bool = False) -> None:
             content=f"Ghana [node:{ids['Ghana']}] touches Togo [node:{ids['Togo']}] [edge:{border}].",
             confidence=0.5,
         )
+        second = await add_second_analysis(session, agent_graph.scope, ids["Ghana"])
         await conclusions.add_advice(
             session,
             agent_graph.scope,
             name="Wait",
             action="HOLD",
             summary="Wait.",
-            content=f"Nothing moves [node:{analysis}].",
+            content=f"Nothing moves [node:{analysis}] [node:{second}].",
             **ADVICE_TERMS,
         )
 
@@ -110,7 +112,7 @@ async def test_the_form_names_cited_elements_and_omits_ids_and_times(
             ],
         }
     ]
-    advice, analysis, first, second = form["nodes"]
+    advice, _, analysis, first, second = form["nodes"]
     assert (first["name"], second["name"]) == ("Ghana", "Togo")
     assert analysis == {
         "type": ANALYSIS_TYPE,
@@ -125,7 +127,9 @@ async def test_the_form_names_cited_elements_and_omits_ids_and_times(
         "evidence": [],
     }
     assert advice["type"] == ADVICE_TYPE
-    assert advice["properties"]["content"] == 'Nothing moves [node:["AgentAnalysis","Neighbours"]].'
+    assert advice["properties"]["content"] == (
+        'Nothing moves [node:["AgentAnalysis","Neighbours"]] [node:["AgentAnalysis","And so it is"]].'
+    )
 
 
 KNOWLEDGE: dict[type[Row], tuple[str, ...]] = {

@@ -44,6 +44,13 @@ async def _advice(agent_graph: AgentGraph, content: str, name: str = "Wait") -> 
         )
 
 
+async def _two_analyses(agent_graph: AgentGraph) -> str:
+    """Their citations."""
+    ghana = await agent_graph.node("Ghana")
+    analyses = [await _analysis(agent_graph, f"[node:{ghana}]", name) for name in ("Big", "Bigger")]
+    return " ".join(f"[node:{analysis}]" for analysis in analyses)
+
+
 async def _analyses(session: AsyncSession, scope: GraphScope) -> list[ConclusionResponse]:
     return (await queries.list_conclusions(session, scope, ANALYSIS_TYPE, PageRequest())).items
 
@@ -102,8 +109,10 @@ async def test_a_second_analysis_of_the_same_name_is_refused(agent_graph: AgentG
 
 async def test_advice_reaches_inbox_and_conversation(agent_graph: AgentGraph) -> None:
     ghana = await agent_graph.node("Ghana")
-    analysis = await _analysis(agent_graph, f"[node:{ghana}]")
-    advice_id = await _advice(agent_graph, f"Nothing changed [node:{analysis}].")
+    first = await _analysis(agent_graph, f"[node:{ghana}]")
+    second = await _analysis(agent_graph, f"[node:{ghana}]", "Bigger")
+    cited = f"[node:{first}] [node:{second}]"
+    advice_id = await _advice(agent_graph, f"Nothing changed {cited}.")
     async with agent_graph.database.transaction() as session:
         item = await session.get_one(InboxItem, ids.inbox_item_id(advice_id))
         message = await session.get_one(Message, ids.message_id(advice_id))
@@ -116,16 +125,16 @@ async def test_advice_reaches_inbox_and_conversation(agent_graph: AgentGraph) ->
     assert (item.title, item.summary) == ("HOLD: Wait", "Wait.")
     assert conversation.agent_id == agent_graph.scope.agent_id
     assert message.role == "agent"
-    assert message.content == f"**HOLD: Wait**\n\nWait.\n\nNothing changed [node:{analysis}]."
+    assert message.content == f"**HOLD: Wait**\n\nWait.\n\nNothing changed {cited}."
 
 
 async def test_advice_is_added_to_the_existing_conversation(agent_graph: AgentGraph) -> None:
     conversation = Conversation(id=uuid4(), agent_id=agent_graph.scope.agent_id)
     async with agent_graph.database.transaction() as session:
         session.add(conversation)
-    analysis = await _analysis(agent_graph, f"[node:{await agent_graph.node('Ghana')}]")
+    cited = await _two_analyses(agent_graph)
     for name in ("Wait", "Wait more"):
-        await _advice(agent_graph, f"[node:{analysis}]", name)
+        await _advice(agent_graph, cited, name)
     async with agent_graph.database.transaction() as session:
         messages = list(await session.scalars(select(Message.conversation_id)))
     assert messages == [conversation.id, conversation.id]
@@ -160,7 +169,7 @@ async def test_advice_citing_anything_but_analyses_is_refused_without_notice(
 
 
 async def test_advice_and_its_inbox_item_are_rolled_back_together(agent_graph: AgentGraph) -> None:
-    analysis = await _analysis(agent_graph, f"[node:{await agent_graph.node('Ghana')}]")
+    cited = await _two_analyses(agent_graph)
     async with agent_graph.database.transaction() as session:
         await conclusions.add_advice(
             session,
@@ -168,10 +177,10 @@ async def test_advice_and_its_inbox_item_are_rolled_back_together(agent_graph: A
             name="Wait",
             action="HOLD",
             summary="Wait.",
-            content=f"[node:{analysis}]",
+            content=cited,
             **ADVICE_TERMS,
         )
         await session.rollback()
     assert [await _count_rows(agent_graph, table) for table in (InboxItem, Message)] == [0, 0]
-    await _advice(agent_graph, f"[node:{analysis}]")
+    await _advice(agent_graph, cited)
     assert [await _count_rows(agent_graph, table) for table in (InboxItem, Message)] == [1, 1]

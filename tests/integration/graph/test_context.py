@@ -57,6 +57,7 @@ async def test_sections_have_the_expected_order_and_format(agent_graph: AgentGra
     rule = await agent_graph.node("Old rule", "Regulation")
     await agent_graph.touch(rule, updated_at=LONG_AGO)
     analysis = await _analysis(agent_graph, "Growth", ghana)
+    second = await _analysis(agent_graph, "Size", ghana)
     async with agent_graph.database.transaction() as session:
         advice = await conclusions.add_advice(
             session,
@@ -64,7 +65,7 @@ async def test_sections_have_the_expected_order_and_format(agent_graph: AgentGra
             name="Wait",
             action="HOLD",
             summary="Wait.",
-            content=f"[node:{analysis}]",
+            content=f"[node:{analysis}] [node:{second}]",
             **ADVICE_TERMS,
         )
     await agent_graph.iteration(1, queries=["What grows?\nWhere?"], missing=["figures of\n2025"])
@@ -81,7 +82,7 @@ async def test_sections_have_the_expected_order_and_format(agent_graph: AgentGra
         "## Open investigation requests",
         "## Recently asked",
     ]
-    assert "5 nodes, 1 edges, 4 node types, 2 edge types, 1 analyses, 1 advice." in text
+    assert "6 nodes, 1 edges, 4 node types, 2 edge types, 2 analyses, 1 advice." in text
     assert "- Country: A Country of the world (2 nodes)" in _section(text, "Node types")
     assert "- borders: what borders says (1 edges)" in _section(text, "Edge types")
     newest = _section(text, "Newest nodes")
@@ -95,7 +96,10 @@ async def test_sections_have_the_expected_order_and_format(agent_graph: AgentGra
         f'- 1 Regulation nodes, last touched 3 weeks ago, for instance [node:{rule}] "Old rule"'
     ]
     assert _section(text, "Newest edges") == [f'- [edge:{border}] "Ghana" -borders-> "To\\"go"']
-    assert _section(text, "Analyses") == [f'- [node:{analysis}] pattern "Growth": Growth in short.']
+    assert _section(text, "Analyses") == [
+        f'- [node:{second}] pattern "Size": Size in short.',
+        f'- [node:{analysis}] pattern "Growth": Growth in short.',
+    ]
     assert _section(text, "Advice") == [f'- [node:{advice}] HOLD "Wait": Wait.']
     (request,) = _section(text, "Open investigation requests")
     assert re.fullmatch(r"- \[request:[0-9a-f-]{36}\] figures of 2025 \(lacking .* 1\)", request)

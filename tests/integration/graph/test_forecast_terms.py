@@ -15,6 +15,7 @@ from shared.schemas.base import PageRequest
 from shared.tools import ToolRefusalError
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.agent_graph import AgentGraph
+from tests.support.second_analysis import add_second_analysis
 
 
 @pytest.fixture
@@ -30,13 +31,14 @@ async def agent_graph_with_advice(agent_graph: AgentGraph) -> AgentGraph:
             content=f"[node:{ghana}]",
             **ANALYSIS_TERMS,
         )
+        second = await add_second_analysis(session, agent_graph.scope, ghana)
         await conclusions.add_advice(
             session,
             agent_graph.scope,
             name="Wait",
             action="HOLD",
             summary="Wait.",
-            content=f"[node:{analysis}]",
+            content=f"[node:{analysis}] [node:{second}]",
             **ADVICE_TERMS | {"horizon": "10 days"},
         )
     return agent_graph

@@ -34,7 +34,7 @@ async def test_advice_and_analyses_are_listed_newest_first(agent_graph: AgentGra
             name="Wait",
             action="HOLD",
             summary="Wait.",
-            content=f"As [node:{first}] says.",
+            content=f"As [node:{first}] and [node:{second}] say.",
             **ADVICE_TERMS,
         )
     third = await _analysis(agent_graph, "Third", ghana)

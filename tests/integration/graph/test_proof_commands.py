@@ -70,6 +70,7 @@ async def test_verify_prints_the_chain_as_a_tree_down_to_the_page(
     assert lines[-1].startswith(verdict)
     assert lines[-2] == (
         "Claims: 0 supported by rules, 0 left to a reader, 9 quoted and not checked by rules."
+        " Numbers and names of conclusions: 4 follow by rules, 0 left to a reader."
         " Reasoning is not checked."
     )
     full_check = await vigil(api, "verify", "--all", "--json")
@@ -86,6 +87,9 @@ async def test_verify_prints_the_chain_as_a_tree_down_to_the_page(
         "entries": 22,
         "entries_signed": 0,
         "rows": 31,
+        "values_supported": 4,
+        "values_unverified": 0,
+        "conclusions_unchecked": 0,
     }
 
 

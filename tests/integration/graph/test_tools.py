@@ -10,6 +10,7 @@ from shared.tools import StateTool, ToolRefusalError, declaration
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.agent_graph import COUNTRY, COUNTRY_SCHEMA, AgentGraph
 from tests.support.graph.tooling import EVIDENCE, call, find_tool
+from tests.support.second_analysis import add_second_analysis
 
 
 async def test_each_phase_gets_exactly_its_tools(agent_graph: AgentGraph) -> None:
@@ -220,13 +221,15 @@ async def test_from_node_to_analysis_to_advice(agent_graph: AgentGraph) -> None:
         targetId=str(ghana),
     )
     assert edge["created"]
+    async with agent_graph.database.transaction() as session:
+        second = await add_second_analysis(session, agent_graph.scope, ghana)
     advice = await call(
         agent_graph,
         find_tool(tools.advice_generation(agent_graph.scope), "addAgentAdviceNode"),
         name="Buy",
         action="BUY",
         summary="Buy it.",
-        content=f"Because [node:{analysis['nodeId']}].",
+        content=f"Because [node:{analysis['nodeId']}] [node:{second}].",
         **ADVICE_TERMS,
     )
     assert advice.keys() == {"nodeId", "action"}

@@ -161,6 +161,7 @@ async def test_an_analyzer_links_only_analyses(agent_graph: AgentGraph) -> None:
         name="Growth",
         properties=node.properties,
         evidence=(),
+        rules=node.rules,
     )
 
 

@@ -78,7 +78,14 @@ async def test_the_full_check_covers_everything_with_any_page_size(
 ) -> None:
     assert await check_all(evidence_graph, rows) == (
         CheckedCounts(
-            sources=5, evidence=7, nodes=5, edges=2, claims_unchecked=9, entries=22, rows=31
+            sources=5,
+            evidence=7,
+            nodes=5,
+            edges=2,
+            claims_unchecked=9,
+            values_supported=4,
+            entries=22,
+            rows=31,
         ),
         [],
     )

@@ -80,7 +80,7 @@ async def test_every_unauthorized_change_of_the_graph_is_detected(
     async with database.transaction() as session:
         node = await session.scalar(select(GraphNode.id).where(GraphNode.agent_id == agent.id))
         edge = await session.scalar(select(GraphEdge.id).where(GraphEdge.agent_id == agent.id))
-        analysis, _ = [
+        analyses = [
             await conclusions.add_analysis(
                 session,
                 scope,
@@ -98,7 +98,7 @@ async def test_every_unauthorized_change_of_the_graph_is_detected(
             name="Wait",
             action="HOLD",
             summary="Wait.",
-            content=f"As it is so [node:{analysis}].",
+            content=f"As it is so {' '.join(f'[node:{analysis}]' for analysis in analyses)}.",
             **ADVICE_TERMS,
         )
     mutation_counts, detection_counts = Counter[str](), Counter[str]()

@@ -59,7 +59,8 @@ class Past:
         values = {"description": "A country", "properties_schema": {}, "created_by": "test"}
         session.add(GraphNodeType(**key, **values, name="Country"))
         await session.flush()
-        session.add(GraphNode(**key, id=self.node_id, type="Country", name="Togo", properties={}))
+        row = {"id": self.node_id, "type": "Country", "name": "Togo"}
+        session.add(GraphNode(**key, **row, properties={"growth_2024": 1}))
         await session.flush()
         insight = {
             "observation": PAST_OBSERVATION,

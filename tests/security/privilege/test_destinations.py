@@ -98,7 +98,7 @@ async def _add_advice(
 ) -> None:
     """Add advice for an agent of the destination's owner, as the Adviser's tool does, under the Adviser's role."""
     agent = await make_agent(owner_database, name=f"Watch {uuid4()}", active=False)
-    analysis_id = uuid4()
+    analysis_ids = uuid4(), uuid4()
     with installation.connect("migrate") as owner:
         owner.execute(
             "update agents set owner_id = (select owner_id from destinations where id = %s)"
@@ -114,11 +114,12 @@ async def _add_advice(
                 " created_by) values (%s, %s, '', '{}', 'system')",
                 (agent.id, type_name),
             )
-        owner.execute(
-            "insert into graph_nodes (id, agent_id, type, name, properties)"
-            " values (%s, %s, 'AgentAnalysis', 'x', '{}')",
-            (analysis_id, agent.id),
-        )
+        for analysis_id in analysis_ids:
+            owner.execute(
+                "insert into graph_nodes (id, agent_id, type, name, properties)"
+                " values (%s, %s, 'AgentAnalysis', %s, '{}')",
+                (analysis_id, agent.id, str(analysis_id)),
+            )
     database = create_database(installation.settings("adviser"), "adviser")
     async with database.transaction() as session:
         await conclusions.add_advice(
@@ -127,7 +128,7 @@ async def _add_advice(
             name="Hold",
             action="HOLD",
             summary="Hold.",
-            content=f"Facts [node:{analysis_id}].",
+            content=f"Facts {' '.join(f'[node:{analysis_id}]' for analysis_id in analysis_ids)}.",
             **ADVICE_TERMS,
         )
     await database.close()

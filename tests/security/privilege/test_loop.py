@@ -1,7 +1,7 @@
 """Each service does all its work under its own NATS user and Postgres role."""
 
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from sqlalchemy import select
 from structlog.testing import capture_logs
@@ -11,11 +11,13 @@ from shared.database.tables import Agent, GraphNode, InboxItem, NodeEmbedding
 from shared.enums import ANALYSIS_TYPE, IterationStatus
 from shared.graph.conclusions import conclusions
 from shared.graph.scope import GraphScope
+from shared.graph.types import RESERVED_TYPES
 from shared.runtime.connections import create_bus, create_database
 from shared.workflow import iterations
 from tests.support.configuring import order_agent, wait_until_configured
 from tests.support.forecast_terms import ADVICE_TERMS
 from tests.support.running_services import BUILDERS, ended_iteration, running_services
+from tests.support.second_analysis import add_second_analysis
 from tests.support.secured_installation import SecuredInstallation
 
 CONSUMER_SERVICES = sorted(BUILDERS)
@@ -42,10 +44,14 @@ async def test_the_whole_loop_runs_under_each_services_user_and_role(
                 assert (ended.status, ended.errors) == (IterationStatus.COMPLETED, [])
     problems = [line for line in lines if line["log_level"] in ("warning", "error")]
     assert [line for line in problems if not line["event"].startswith("waiting for")] == []
-    analysis_id = await _analysis_id(owner_database, agent.id)
+    scope = GraphScope(agent.owner_id, agent.id)
+    await _add_analysis(installation, scope, await _fact_id(owner_database, agent.id))
+    analyses = await _analysis_ids(owner_database, agent.id)
     assert await _embedded_types(owner_database, agent.id) - {ANALYSIS_TYPE}
     await _add_advice(
-        installation, GraphScope(agent.owner_id, agent.id), f"Facts [node:{analysis_id}]."
+        installation,
+        scope,
+        f"Facts {' '.join(f'[node:{analysis_id}]' for analysis_id in analyses)}.",
     )
     async with api.transaction() as session:
         assert (await session.scalars(select(InboxItem.agent_id))).all() == [agent.id]
@@ -67,15 +73,32 @@ async def _embedded_types(owner_database: Database, agent_id: Any) -> set[str]:
         return set(await session.scalars(types.where(GraphNode.agent_id == agent_id)))
 
 
-async def _analysis_id(owner_database: Database, agent_id: Any) -> Any:
+async def _analysis_ids(owner_database: Database, agent_id: Any) -> Any:
     async with owner_database.transaction() as session:
-        return (
-            await session.scalars(
-                select(GraphNode.id).where(
-                    GraphNode.agent_id == agent_id, GraphNode.type == ANALYSIS_TYPE
-                )
+        analyses = await session.scalars(
+            select(GraphNode.id).where(
+                GraphNode.agent_id == agent_id, GraphNode.type == ANALYSIS_TYPE
             )
-        ).first()
+        )
+        return list(analyses)
+
+
+async def _fact_id(owner_database: Database, agent_id: Any) -> UUID:
+    async with owner_database.transaction() as session:
+        is_fact = GraphNode.agent_id == agent_id, GraphNode.type.not_in(RESERVED_TYPES)
+        return (await session.scalars(select(GraphNode.id).where(*is_fact).limit(1))).one()
+
+
+async def _add_analysis(
+    installation: SecuredInstallation, scope: GraphScope, node_id: UUID
+) -> None:
+    """Add an analysis as the Analyzer's tool does: advice needs two."""
+    database = create_database(installation.settings("analyzer"), "analyzer")
+    try:
+        async with database.transaction() as session:
+            await add_second_analysis(session, scope, node_id)
+    finally:
+        await database.close()
 
 
 async def _add_advice(installation: SecuredInstallation, scope: GraphScope, content: str) -> None:

@@ -36,6 +36,7 @@ from shared.workflow.investigations import MissingData
 from tests.support.api.rows import add_advice, add_evidence, add_retracted_page, get_agent
 from tests.support.factories import StartedIteration, make_agent, make_iteration
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
+from tests.support.second_analysis import add_second_analysis
 
 AGENT: Final = "Full"
 PLAN: Final = {
@@ -197,6 +198,7 @@ async def add_conclusions(database: Database, agent: Agent) -> None:
             content=f"Each year [node:{maker}].",
             **ANALYSIS_TERMS,
         )
+        second = await add_second_analysis(session, scope, maker)
         columns = {"agent_id": agent.id, "source_id": analysis, "target_id": maker}
         session.add(GraphEdge(**columns, id=uuid4(), type="about"))
         await conclusions.add_advice(
@@ -205,7 +207,7 @@ async def add_conclusions(database: Database, agent: Agent) -> None:
             name="Buy of Halden",
             action="BUY",
             summary="It grows.",
-            content=f"As it grows [node:{analysis}].",
+            content=f"As it grows [node:{analysis}] [node:{second}].",
             **ADVICE_TERMS,
         )
 

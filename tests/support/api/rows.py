@@ -28,6 +28,7 @@ from shared.graph.validation import Validators
 from tests.support.factories import make_iteration
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.evidence_rows import make_source
+from tests.support.second_analysis import add_second_analysis
 
 
 async def get_agent(database: Database, name: str) -> Agent:
@@ -58,7 +59,7 @@ async def add_retracted_page(database: Database, agent: Agent, url: str) -> Retr
 
 
 async def add_advice(database: Database, agent: Agent) -> None:
-    """Adds two nodes, an edge, an analysis that cites a node and the edge, and advice that cites the analysis."""
+    """Adds two nodes, an edge, analyses that cite a node or the edge, and advice that cites both."""
     scope = GraphScope(agent.owner_id, agent.id)
     maker, metal, edge = (uuid4() for _ in range(3))
     async with database.transaction() as session:
@@ -96,13 +97,14 @@ async def add_advice(database: Database, agent: Agent) -> None:
             content=f"Halden [node:{maker}] buys it [edge:{edge}].",
             **ANALYSIS_TERMS,
         )
+        second = await add_second_analysis(session, scope, metal, "Lithium is bought")
         await conclusions.add_advice(
             session,
             scope,
             name="Wait for Halden",
             action="HOLD",
             summary="Nothing to do.",
-            content=f"As it stands [node:{analysis}].",
+            content=f"As it stands [node:{analysis}] [node:{second}].",
             **ADVICE_TERMS,
         )
 

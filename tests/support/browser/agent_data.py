@@ -168,7 +168,7 @@ async def _create_agent(session: AsyncSession, other_agent_id: UUID, name: str) 
     doubted_id = await _add_analysis(
         session, scope, DOUBTED, "observation", f"A line stands [node:{node_ids['Kestrel Cells']}]."
     )
-    advice_id = await _add_advice(session, scope, ADVICE, analysis_id)
+    advice_id = await _add_advice(session, scope, ADVICE, analysis_id, doubted_id)
     return AgentWithAdvice(
         agent.id,
         owner_id,
@@ -184,12 +184,16 @@ async def _create_agent(session: AsyncSession, other_agent_id: UUID, name: str) 
 async def add_advice(url: str, agent: AgentWithAdvice, name: str) -> UUID:
     async with open_database(url) as database, database.transaction() as session:
         return await _add_advice(
-            session, GraphScope(agent.owner_id, agent.agent_id), name, agent.analysis_id
+            session,
+            GraphScope(agent.owner_id, agent.agent_id),
+            name,
+            agent.analysis_id,
+            agent.doubted_id,
         )
 
 
 async def _add_advice(
-    session: AsyncSession, scope: GraphScope, name: str, analysis_id: UUID
+    session: AsyncSession, scope: GraphScope, name: str, analysis_id: UUID, second_id: UUID
 ) -> UUID:
     return await conclusions.add_advice(
         session,
@@ -197,7 +201,8 @@ async def _add_advice(
         name=name,
         action="HOLD",
         summary="Halden has what it needs until its new line begins; wait for that.",
-        content=f"Halden has bought ahead [node:{analysis_id}]. Nothing has to be done before May.",
+        content=f"Halden has bought ahead [node:{analysis_id}], and the line of Kestrel stands [node:{second_id}]. "
+        "Nothing has to be done before May.",
         confidence=0.72,
         horizon=f"{datetime.now(UTC).year + 1}-12-31",
         invalidation="Halden's next quarter shows that it bought less, or paid more for it.",

@@ -18,6 +18,7 @@ from tests.support import canonical_graph
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.evidence_rows import make_evidence, make_source
+from tests.support.second_analysis import add_second_analysis
 
 
 @dataclass(frozen=True)
@@ -101,14 +102,19 @@ class RetractionGraph:
             )
 
     async def advice(self, name: str, analysis_id: UUID) -> UUID:
+        """Advice that cites the analysis, and one that no retraction concerns."""
+        elsewhere = await self.node(f"Elsewhere than {name}", {})
         async with self.agent_graph.database.transaction() as session:
+            second = await add_second_analysis(
+                session, self.agent_graph.scope, elsewhere, f"Elsewhere than {name}"
+            )
             return await conclusions.add_advice(
                 session,
                 self.agent_graph.scope,
                 name=name,
                 action="HOLD",
                 summary="Wait.",
-                content=f"For now [node:{analysis_id}].",
+                content=f"For now [node:{analysis_id}] [node:{second}].",
                 **ADVICE_TERMS,
             )
 

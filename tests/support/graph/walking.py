@@ -163,7 +163,7 @@ class Walk:
         await self._conclude(conclusions.add_analysis, citations, kind="pattern", **ANALYSIS_TERMS)
 
     async def advise(self) -> None:
-        analyses = await self._some(GraphNode, 1, GraphNode.type == ANALYSIS_TYPE)
+        analyses = await self._some(GraphNode, 2, GraphNode.type == ANALYSIS_TYPE)
         citations = [f"[node:{analysis.id}]" for analysis in analyses]
         await self._conclude(conclusions.add_advice, citations, action="HOLD", **ADVICE_TERMS)
 

@@ -22,8 +22,15 @@ ANALYSIS = UUID(int=2)
 ADVICE = UUID(int=3)
 EDGE = UUID(int=4)
 ABSENT = UUID(int=5)
+OTHER_ANALYSIS = UUID(int=6)
 CITED_ELEMENTS = CitedElements(
-    {COUNTRY: "Country", ANALYSIS: "AgentAnalysis", ADVICE: "AgentAdvice"}, frozenset({EDGE})
+    {
+        COUNTRY: "Country",
+        ANALYSIS: "AgentAnalysis",
+        OTHER_ANALYSIS: "AgentAnalysis",
+        ADVICE: "AgentAdvice",
+    },
+    frozenset({EDGE}),
 )
 
 
@@ -92,8 +99,11 @@ def test_an_analysis_cites_existing_elements(
 @pytest.mark.parametrize(
     ("content", "summary", "expected"),
     [
-        (f"[node:{ANALYSIS}]", "", None),
-        (f"[node:{ANALYSIS}]", f"[node:{ANALYSIS}]", None),
+        (f"[node:{ANALYSIS}] [node:{OTHER_ANALYSIS}]", "", None),
+        (f"[node:{ANALYSIS}] [node:{OTHER_ANALYSIS}]", f"[node:{ANALYSIS}]", None),
+        (f"[node:{ANALYSIS}]", "", RefusalCode.TOO_FEW),
+        (f"[node:{ANALYSIS}] [node:{ANALYSIS}]", "", RefusalCode.TOO_FEW),
+        (f"[node:{ANALYSIS}]", f"[node:{OTHER_ANALYSIS}]", RefusalCode.TOO_FEW),
         ("no citation", "", RefusalCode.NOTHING_CITED),
         ("[node:Big]", "", RefusalCode.MALFORMED),
         (f"[node:{ABSENT}]", "", RefusalCode.DOES_NOT_EXIST),
@@ -109,6 +119,13 @@ def test_advice_cites_only_analyses(
 ) -> None:
     refusal = refuse_advice(content, summary, CITED_ELEMENTS)
     assert (refusal and refusal.code) == expected
+
+
+def test_the_owner_may_allow_advice_from_one_analysis() -> None:
+    assert refuse_advice(f"[node:{ANALYSIS}]", "", CITED_ELEMENTS, min_analyses=1) is None
+    refusal = refuse_advice(f"[node:{ANALYSIS}]", "", CITED_ELEMENTS)
+    assert refusal is not None
+    assert refusal.reason.endswith("if there is none, give no advice.")
 
 
 def test_a_refusal_names_the_fault_and_the_fix() -> None:

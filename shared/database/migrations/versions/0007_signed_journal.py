@@ -1,7 +1,7 @@
 """The journal of a graph covers the content of every row: each entry has the hashes of the rows that it added and removed.
 
-Revision ID: 0006
-Revises: 0005
+Revision ID: 0007
+Revises: 0006
 """
 
 from importlib import import_module
@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
 
-revision = "0006"
-down_revision = "0005"
+revision = "0007"
+down_revision = "0006"
 branch_labels = None
 depends_on = None
 
@@ -37,7 +37,7 @@ _ELEMENT: Final = "seal unsupported_since iteration_id step_id created_at update
 _TYPE: Final = "name description properties_schema example_properties created_by justification"
 TABLES: Final = {
     "graph_nodes": Covered(
-        1, f"id agent_id type name properties {_ELEMENT}", note=("changed", "deleted", "id")
+        1, f"id agent_id type name properties rules {_ELEMENT}", note=("changed", "deleted", "id")
     ),
     "graph_edges": Covered(
         2,

@@ -1,0 +1,122 @@
+"""What conclusions rest on: the elements that they cite, and those that cited analyses cite."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+from uuid import UUID
+
+from shared.database.statements import BoundQuery, CompiledStatement, uuid_array
+from shared.enums import ANALYSIS_TYPE
+from shared.graph.conclusions.citations import CITATION_SQL, CitedElements, Kind, parse_citations
+from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHAIN_LENGTH
+from shared.graph.grounding.known import CitedElement
+from shared.graph.retraction.doubts import IS_DOUBTED_SQL
+from shared.graph.scope import IS_OWNED_SQL, IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
+
+_CLAIMS_SQL: Final = """
+  (select coalesce(jsonb_agg(jsonb_build_array(claims, as_of, valid_from, valid_to)
+     order by as_of desc, learned_at desc, evidence.id), '[]')
+   from evidence where evidence.{column} = element.id)
+"""
+_NAMES_SQL: Final = """
+  array(select names.name from graph_names as names where names.node_id = {node}.id order by names.name)
+"""
+_CITED: Final = CompiledStatement(f"""
+with recursive cited (id) as (
+  select unnest(cast(:ids as uuid[]))
+), below (id) as (
+  select id from cited
+  union
+  select cast(match[1] as uuid) from graph_nodes,
+    regexp_matches(concat_ws(' ', properties ->> 'content', properties ->> 'summary'), :citation, 'gi') as match
+  where {IS_OWNED_SQL} and id in (select id from cited) and type = '{ANALYSIS_TYPE}'
+), moves (cited_id, id, length) as (
+  select below.id, move.kept_id, 1 from below join graph_redirects as move on move.merged_id = below.id
+  where agent_id = {OWNED_AGENT_ID_SQL} and {IS_MERGED_AWAY_SQL}
+  union all
+  select cited_id, move.kept_id, length + 1 from graph_redirects as move, moves
+  where agent_id = {OWNED_AGENT_ID_SQL} and move.merged_id = moves.id and {IS_MERGED_AWAY_SQL}
+    and length < {MAX_CHAIN_LENGTH}
+), elements (cited_id, id) as (
+  select id, coalesce((select moves.id from moves where cited_id = below.id order by length desc limit 1), id)
+  from below
+)
+select elements.cited_id, element.id, '{Kind.NODE}' as kind, element.type, element.properties, element.is_valid,
+  element.name || {_NAMES_SQL.format(node="element")} as names, {_CLAIMS_SQL.format(column="node_id")} as claims
+from elements join (
+  select id, type, name, properties, {IS_SUPPORTED_SQL} and not {IS_DOUBTED_SQL} as is_valid
+  from graph_nodes where {IS_OWNED_SQL} and id in (select id from elements)
+) as element on element.id = elements.id
+union all
+select elements.cited_id, element.id, '{Kind.EDGE}', element.type, element.properties, element.is_valid,
+  source.name || {_NAMES_SQL.format(node="source")} || target.name || {_NAMES_SQL.format(node="target")},
+  {_CLAIMS_SQL.format(column="edge_id")}
+from elements join (
+  select id, type, source_id, target_id, properties, {IS_SUPPORTED_SQL} as is_valid
+  from graph_edges where {IS_OWNED_SQL} and id in (select id from elements)
+) as element on element.id = elements.id
+join graph_nodes as source on source.id = element.source_id
+join graph_nodes as target on target.id = element.target_id
+order by 1
+""")
+
+
+@dataclass(frozen=True)
+class _Cited:
+    id: UUID
+    kind: Kind
+    is_valid: bool
+    properties: Mapping[str, Any]
+    element: CitedElement
+
+
+class Basis:
+    """What some conclusions rest on."""
+
+    def __init__(self, rows: Iterable[Any]) -> None:
+        self._cited = {row.cited_id: _read(row) for row in rows}
+
+    @cached_property
+    def cited(self) -> CitedElements:
+        """By the ids by which they are cited."""
+        nodes = {key: each for key, each in self._cited.items() if each.kind is Kind.NODE}
+        return CitedElements(
+            {cited_id: each.element.type for cited_id, each in nodes.items()},
+            self._cited.keys() - nodes.keys(),
+            frozenset(cited_id for cited_id, each in self._cited.items() if not each.is_valid),
+        )
+
+    def elements(self, cited_ids: Sequence[UUID]) -> list[CitedElement]:
+        """The elements that a conclusion with these citations rests on, each once."""
+        found: dict[UUID, CitedElement] = {}
+        for each in (self._cited[key] for key in cited_ids if key in self._cited):
+            found[each.id] = each.element
+            if each.element.type != ANALYSIS_TYPE:
+                continue
+            for key in parse_citations(*_texts(each.properties)).ids():
+                if (below := self._cited.get(key)) is not None:
+                    found[below.id] = below.element
+        return list(found.values())
+
+
+def basis_query(scope: GraphScope, cited_ids: Iterable[UUID]) -> BoundQuery[Basis]:
+    """What conclusions that cite these ids rest on. An element that was merged may be cited by its old id."""
+    params = {**scope.sql_params, "ids": uuid_array(cited_ids), "citation": CITATION_SQL}
+    return BoundQuery(_CITED, params, Basis)
+
+
+def _read(row: Any) -> _Cited:
+    kind = Kind(row.kind)
+    values = list(row.properties.items())
+    dates: dict[str, None] = {}
+    for claims, *moments in row.claims:
+        values += [item for item in claims.items() if item not in values]
+        dates |= dict.fromkeys(moment for moment in moments if moment)
+    names = tuple(dict.fromkeys(row.names))
+    element = CitedElement(row.type, names, tuple(values), tuple(dates), kind is Kind.EDGE)
+    return _Cited(row.id, kind, row.is_valid, row.properties, element)
+
+
+def _texts(properties: Mapping[str, Any]) -> list[str]:
+    return [str(properties.get(key, "")) for key in ("content", "summary")]
