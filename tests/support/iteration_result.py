@@ -103,12 +103,14 @@ async def load_iteration_result(
 async def _names(
     session: AsyncSession, mission: Mission, iteration: Iteration
 ) -> Mapping[str, str]:
-    """Replacements for the ids of this agent and for its mission's unique tag."""
+    """Replacements for the ids and roots of this agent, and for its mission's unique tag."""
     agent_id = mission.agent.id
     steps = await session.scalars(select(Step).filter_by(agent_id=agent_id))
     nodes = await session.scalars(select(GraphNode).filter_by(agent_id=agent_id))
     names = {mission.tag: "tag", str(agent_id): "agent", str(iteration.id): "iteration"}
     names |= {str(step.id): f"{step.kind} {step.index}" for step in steps}
+    if iteration.graph_root is not None:
+        names[iteration.graph_root.hex()] = "root at its end"
     return names | {str(node.id): f"{node.type} {node.name}" for node in nodes}
 
 

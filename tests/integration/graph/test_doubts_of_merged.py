@@ -131,14 +131,14 @@ async def test_doubts_of_edges_that_became_one_return_to_the_cited_one(
         await retraction_graph.edge(kept_id, merged_id, OLD),
     ]
     early = [
-        await retraction_graph.analysis(f"On {number}", f"[edge:{edge}]")
-        for number, edge in enumerate(edges)
+        await retraction_graph.analysis(f"On the {which}", f"[edge:{edge}]")
+        for which, edge in zip(("one", "other"), edges, strict=True)
     ]
     merge = await merge_nodes(retraction_graph.agent_graph, kept_id, merged_id)
     await retraction_graph.ask_retract(OLD)
     late = [
-        await retraction_graph.analysis(f"On {number} again", f"[edge:{edge}]")
-        for number, edge in enumerate(edges)
+        await retraction_graph.analysis(f"On the {which} again", f"[edge:{edge}]")
+        for which, edge in zip(("one", "other"), edges, strict=True)
     ]
     await retraction_graph.work_off()
     merged = await retraction_graph.state()
