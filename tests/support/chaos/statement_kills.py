@@ -24,9 +24,14 @@ def arm_statement(directory: Path, number: int) -> None:
 
     There is one point before each statement, and one after the last of a round trip. With NEVER it only counts.
     """
-    complete = directory / f".{_ARMED}"
+    _write(directory / _ARMED, number)
+
+
+def _write(file: Path, number: int) -> None:
+    """The other process never reads an empty file."""
+    complete = file.with_name(f".{file.name}")
     complete.write_text(str(number))
-    complete.rename(directory / _ARMED)
+    complete.rename(file)
 
 
 def points_passed(directory: Path) -> int:
@@ -53,7 +58,7 @@ def install() -> None:
             armed.unlink()
             os.kill(os.getpid(), signal.SIGKILL)
         count += 1
-        passed.write_text(str(count))
+        _write(passed, count)
 
     def send(self: pipelined._Command, pgconn: PGconn) -> None:
         pass_point(pgconn)
