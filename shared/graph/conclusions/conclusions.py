@@ -162,10 +162,12 @@ def _check_grounding(
     type_name: str, name: str, properties: Json, cited: Sequence[CitedElement], mission: str
 ) -> list[str]:
     """The names that the conclusion takes from the mission. Raises ToolRefusalError if something follows from nothing."""
-    if reason := rules.refusal(type_name, rules.check(name, properties, cited, [mission])):
+    refused_without = rules.refused(rules.check(name, properties, cited, []))
+    if refused_without and (
+        reason := rules.refusal(type_name, rules.check(name, properties, cited, [mission]))
+    ):
         raise ToolRefusalError(reason)
-    # What is refused without the mission.
-    return [each.written for each in rules.refused(rules.check(name, properties, cited, []))]
+    return [each.written for each in refused_without]
 
 
 def ask_lookups(
