@@ -11,6 +11,7 @@ from shared.enums import ANALYSIS_TYPE
 from shared.graph.conclusions.citations import CITATION_SQL, CitedElements, Kind, parse_citations
 from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHAIN_LENGTH
 from shared.graph.grounding.known import CitedElement
+from shared.graph.provenance.agreement import site_of
 from shared.graph.retraction.doubts import IS_DOUBTED_SQL
 from shared.graph.scope import IS_OWNED_SQL, IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 
@@ -18,6 +19,10 @@ _CLAIMS_SQL: Final = """
   (select coalesce(jsonb_agg(jsonb_build_array(claims, as_of, valid_from, valid_to)
      order by as_of desc, learned_at desc, evidence.id), '[]')
    from evidence where evidence.{column} = element.id)
+"""
+_URLS_SQL: Final = """
+  array(select distinct url from evidence join sources on sources.id = source_id
+   where evidence.{column} = element.id and retracted_at is null)
 """
 _NAMES_SQL: Final = """
   array(select names.name from graph_names as names where names.node_id = {node}.id order by names.name)
@@ -43,7 +48,8 @@ with recursive cited (id) as (
   from below
 )
 select elements.cited_id, element.id, '{Kind.NODE}' as kind, element.type, element.properties, element.is_valid,
-  element.name || {_NAMES_SQL.format(node="element")} as names, {_CLAIMS_SQL.format(column="node_id")} as claims
+  element.name || {_NAMES_SQL.format(node="element")} as names, {_CLAIMS_SQL.format(column="node_id")} as claims,
+  {_URLS_SQL.format(column="node_id")} as urls
 from elements join (
   select id, type, name, properties, {IS_SUPPORTED_SQL} and not {IS_DOUBTED_SQL} as is_valid
   from graph_nodes where {IS_OWNED_SQL} and id in (select id from elements)
@@ -51,7 +57,7 @@ from elements join (
 union all
 select elements.cited_id, element.id, '{Kind.EDGE}', element.type, element.properties, element.is_valid,
   source.name || {_NAMES_SQL.format(node="source")} || target.name || {_NAMES_SQL.format(node="target")},
-  {_CLAIMS_SQL.format(column="edge_id")}
+  {_CLAIMS_SQL.format(column="edge_id")}, {_URLS_SQL.format(column="edge_id")}
 from elements join (
   select id, type, source_id, target_id, properties, {IS_SUPPORTED_SQL} as is_valid
   from graph_edges where {IS_OWNED_SQL} and id in (select id from elements)
@@ -69,6 +75,8 @@ class _Cited:
     is_valid: bool
     properties: Mapping[str, Any]
     element: CitedElement
+    sites: frozenset[str]
+    """Of the pages that support it, without retracted ones."""
 
 
 class Basis:
@@ -89,15 +97,22 @@ class Basis:
 
     def elements(self, cited_ids: Sequence[UUID]) -> list[CitedElement]:
         """The elements that a conclusion with these citations rests on, each once."""
-        found: dict[UUID, CitedElement] = {}
+        return [each.element for each in self._rests_on(cited_ids)]
+
+    def sites(self, cited_ids: Sequence[UUID]) -> frozenset[str]:
+        """The sites of the pages that a conclusion with these citations rests on."""
+        return frozenset(site for each in self._rests_on(cited_ids) for site in each.sites)
+
+    def _rests_on(self, cited_ids: Sequence[UUID]) -> Iterable[_Cited]:
+        found: dict[UUID, _Cited] = {}
         for each in (self._cited[key] for key in cited_ids if key in self._cited):
-            found[each.id] = each.element
+            found[each.id] = each
             if each.element.type != ANALYSIS_TYPE:
                 continue
             for key in parse_citations(*_texts(each.properties)).ids():
                 if (below := self._cited.get(key)) is not None:
-                    found[below.id] = below.element
-        return list(found.values())
+                    found[below.id] = below
+        return found.values()
 
 
 def basis_query(scope: GraphScope, cited_ids: Iterable[UUID]) -> BoundQuery[Basis]:
@@ -115,7 +130,8 @@ def _read(row: Any) -> _Cited:
         dates |= dict.fromkeys(moment for moment in moments if moment)
     names = tuple(dict.fromkeys(row.names))
     element = CitedElement(row.type, names, tuple(values), tuple(dates), kind is Kind.EDGE)
-    return _Cited(row.id, kind, row.is_valid, row.properties, element)
+    sites = frozenset(map(site_of, row.urls))
+    return _Cited(row.id, kind, row.is_valid, row.properties, element, sites)
 
 
 def _texts(properties: Mapping[str, Any]) -> list[str]:

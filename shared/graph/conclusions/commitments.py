@@ -2,6 +2,7 @@
 
 import calendar
 import re
+from collections.abc import Collection
 from datetime import date, timedelta
 from typing import Final
 
@@ -24,6 +25,14 @@ def validate_confidence(confidence: float) -> float:
     if not 0 <= confidence <= 1:
         raise ToolRefusalError(f"confidence: {confidence} is not from 0 to 1; 0.7 is rather sure.")
     return confidence
+
+
+MAX_CONFIDENCE_OF_ONE_SITE: Final = 0.7
+
+
+def limit_confidence(confidence: float, sites: Collection[str]) -> float:
+    """The confidence that pages of these sites allow. One site can be wrong, or planted, however many pages it has."""
+    return min(confidence, MAX_CONFIDENCE_OF_ONE_SITE) if len(sites) == 1 else confidence
 
 
 def parse_horizon(text: str, today: date) -> date:

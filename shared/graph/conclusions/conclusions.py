@@ -27,6 +27,7 @@ from shared.graph.conclusions.citations import (
     refuse_analysis,
 )
 from shared.graph.conclusions.commitments import (
+    limit_confidence,
     parse_horizon,
     validate_confidence,
     validate_invalidation,
@@ -72,8 +73,9 @@ async def add_analysis(
 ) -> UUID:
     """Add an AgentAnalysis and return its id.
 
-    `confidence` is 0 to 1, `horizon` a date or a duration from today. Raises ToolRefusalError if an argument or a
-    citation is invalid, the name is taken, or a number or name does not follow from what is cited.
+    `confidence` is 0 to 1, and limited if all pages that it rests on are of one site; `horizon` is a date or a duration
+    from today. Raises ToolRefusalError if an argument or a citation is invalid, the name is taken, or a number or name does
+    not follow from what is cited.
     """
     properties: Json = {"type": kind, "summary": one_line(summary), "content": content.strip()}
     lookups = await _look_up(session, scope, ANALYSIS_TYPE, name, properties)
@@ -139,7 +141,11 @@ async def _add_conclusion(
         else refuse_analysis(content, summary, basis.cited)
     ):
         raise ToolRefusalError(refusal.reason)
-    properties = {**properties, "generated_at": format_utc(lookups.now)}
+    properties = {
+        **properties,
+        "confidence": limit_confidence(properties["confidence"], basis.sites(cited_ids)),
+        "generated_at": format_utc(lookups.now),
+    }
     owner_names = _check_grounding(
         type_name, name, properties, basis.elements(cited_ids), lookups.mission
     )

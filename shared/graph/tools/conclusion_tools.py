@@ -4,13 +4,17 @@ from pydantic import Field
 
 from shared.database.statements import InTransaction
 from shared.graph.conclusions import conclusions
+from shared.graph.conclusions.commitments import MAX_CONFIDENCE_OF_ONE_SITE
 from shared.graph.conclusions.conclusions import Action, AnalysisKind
 from shared.graph.scope import GraphScope
 from shared.graph.validation import refuse_unstorable
 from shared.tools import Arguments, Json, StateTool, ToolRefusalError
 from shared.workflow import investigations
 
-_CONFIDENCE = "How sure you are, from 0 to 1, as what it rests on allows."
+_CONFIDENCE = (
+    "How sure you are, from 0 to 1, as what it rests on allows; lowered to "
+    f"{MAX_CONFIDENCE_OF_ONE_SITE} if all of it is from one site."
+)
 _HORIZON = "a date (YYYY-MM-DD), or a time from today on, as in '3 months'."
 
 

@@ -1,6 +1,8 @@
 """Forecast terms of conclusions: required when written, and evaluated as of today."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import UUID
 
 import pytest
 from sqlalchemy import update
@@ -10,12 +12,18 @@ from shared.database.tables import GraphNode, GraphNodeType
 from shared.enums import ADVICE_TYPE
 from shared.graph import system_types
 from shared.graph.conclusions import conclusions, queries
+from shared.graph.conclusions.commitments import MAX_CONFIDENCE_OF_ONE_SITE
 from shared.graph.types import get_node_type
 from shared.schemas.base import PageRequest
 from shared.tools import ToolRefusalError
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.page_evidence import said
+from tests.support.graph.retraction_graph import RetractionGraph
 from tests.support.second_analysis import add_second_analysis
+
+ATLAS: Final = "atlas.example"
+"""The site of the page of `AgentGraph`."""
 
 
 @pytest.fixture
@@ -119,3 +127,61 @@ async def test_outdated_system_types_are_updated(agent_graph: AgentGraph) -> Non
         await system_types.ensure_system_types(session, agent_graph.scope.agent_id)
         advice_type = await get_node_type(session, agent_graph.scope, ADVICE_TYPE)
     assert "invalidation" in advice_type.properties_schema["properties"]
+
+
+async def _confidence(agent_graph: AgentGraph, name: str, *cited: UUID) -> float:
+    """What is kept of a confidence of 0.9 in an analysis that cites these nodes."""
+    async with agent_graph.database.transaction() as session:
+        analysis_id = await conclusions.add_analysis(
+            session,
+            agent_graph.scope,
+            name=name,
+            kind="pattern",
+            summary="It grows.",
+            content=" ".join(f"[node:{node}]" for node in cited),
+            confidence=0.9,
+        )
+        confidence: float = (await session.get_one(GraphNode, analysis_id)).properties["confidence"]
+        return confidence
+
+
+async def test_pages_of_one_site_allow_a_limited_confidence(agent_graph: AgentGraph) -> None:
+    ghana, togo = await agent_graph.node("Ghana"), await agent_graph.node("Togo")
+    for number in range(5):
+        await said(agent_graph, f"https://{number}.{ATLAS}/x", "Ghana and Togo.", node=ghana)
+    assert await _confidence(agent_graph, "One", ghana) == MAX_CONFIDENCE_OF_ONE_SITE
+    assert await _confidence(agent_graph, "Other", ghana, togo) == MAX_CONFIDENCE_OF_ONE_SITE
+    await said(agent_graph, "https://press.example/x", "Togo is small.", node=togo)
+    assert await _confidence(agent_graph, "Both", ghana, togo) == 0.9
+    assert await _confidence(agent_graph, "One again", ghana) == MAX_CONFIDENCE_OF_ONE_SITE
+    retraction_graph = RetractionGraph(agent_graph)
+    await retraction_graph.retract("https://press.example/x")
+    assert await _confidence(agent_graph, "Both again", ghana, togo) == MAX_CONFIDENCE_OF_ONE_SITE
+
+
+async def test_advice_rests_on_the_sites_of_its_analyses(agent_graph: AgentGraph) -> None:
+    ghana, togo = await agent_graph.node("Ghana"), await agent_graph.node("Togo")
+
+    async def advise(name: str) -> float:
+        async with agent_graph.database.transaction() as session:
+            analyses = [
+                await add_second_analysis(session, agent_graph.scope, node, f"{name} {which}")
+                for node, which in ((ghana, "here"), (togo, "there"))
+            ]
+            advice_id = await conclusions.add_advice(
+                session,
+                agent_graph.scope,
+                name=name,
+                action="HOLD",
+                summary="Wait.",
+                content=" ".join(f"[node:{analysis}]" for analysis in analyses),
+                **ADVICE_TERMS | {"confidence": 0.8},
+            )
+            confidence: float = (await session.get_one(GraphNode, advice_id)).properties[
+                "confidence"
+            ]
+            return confidence
+
+    assert await advise("Wait") == MAX_CONFIDENCE_OF_ONE_SITE
+    await said(agent_graph, "https://press.example/x", "Togo is small.", node=togo)
+    assert await advise("Wait on") == 0.8
