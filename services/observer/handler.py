@@ -52,8 +52,7 @@ class Observe:
         survey = context.ask_survey(trip, scope, token_budget=self.context_tokens)
         owner_memories = trip.ask(memories.list_active(lease.agent_id))
         load_history = ask_history(trip, scope)
-        async with self.model.database.connection() as connection:
-            await trip.make(connection)
+        async with self.model.database.connection_after(trip) as connection:
             agent, iteration = loaded_agent.value, loaded_iteration.value
             past = await load_history(connection, iteration)
         memory_lines = truncate_to_budget(

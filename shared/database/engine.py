@@ -313,6 +313,17 @@ class Database:
                 raise
 
     @asynccontextmanager
+    async def connection_after(self, trip: RoundTrip) -> AsyncIterator[PipelinedConnection]:
+        """A connection on which `trip` was made; in a transaction, if what it adds to journals of graphs is signed."""
+        if self.signer is None:
+            async with self.connection() as connection:
+                await trip.make(connection)
+                yield connection
+        else:
+            async with self.writing(trip) as connection:
+                yield connection
+
+    @asynccontextmanager
     async def writing(self, trip: RoundTrip) -> AsyncIterator[PipelinedConnection]:
         """The same on its bare connection, committed when the block ends."""
         async with self.direct_transaction(trip) as transaction:

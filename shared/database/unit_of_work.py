@@ -306,7 +306,8 @@ class UnitOfWork:
     async def _write_alone(self, changes: Changes) -> None:
         """Writes what is deferred in a transaction of its own."""
         trip, followups = self._trip(changes, None)
-        if all(isinstance(followup, Note) for followup in followups):
+        is_signed = self._database.signer is not None
+        if not is_signed and all(isinstance(followup, Note) for followup in followups):
             with suppress(UndoneError):
                 await self._database.write(trip, self._agent_id)
                 await _follow_up(followups, _NO_EXECUTOR)

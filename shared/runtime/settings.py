@@ -81,7 +81,7 @@ class Settings(BaseSettings):
 
     signing_key_file: Path | None = None
     """An Ed25519 private key in PEM. If set, each service signs what it adds to the journal of a graph, and verification
-    checks the signatures: who can write rows, and has no key, can then change none unnoticed.
+    checks the signatures: who can write rows, and has no key, can then add no entry and change none.
     """
 
     openai_api_key: SecretStr | None = Field(

@@ -208,7 +208,7 @@ class GraphJournal(Base):
     cited_root: Mapped[bytes | None]
     """In the first entry of an imported graph: the newest hash of the exported one, if the file has it."""
     signature: Mapped[bytes | None]
-    """Of agent, position and hash, by `shared.graph.verification.signing`; None without a key."""
+    """Of agent, position and hash, by `shared.database.signing`; None without a key."""
 
 
 GRAPH_CHANGES: Final = Table(

@@ -109,13 +109,14 @@ select seq, hash, written_at, writer, signature, root is not null as has_leaves,
       select hash from graph_journal where agent_id = :agent and seq = :after), '')
     || int8send(seq) || int8send((extract(epoch from written_at) * 1000000)::bigint)
     || coalesce(uuid_send(step_id), '') || array_send(changed) || array_send(deleted) || array_send(types)
-    || coalesce(root || convert_to(writer, 'UTF8'), '') || coalesce(cited_root, '')
+    || coalesce(root || int4send(octet_length(writer)) || convert_to(writer, 'UTF8'), '') || coalesce(cited_root, '')
   ) as is_hash_right,
-  root is not distinct from sha256(array_send(added) || array_send(removed)) as is_root_right,
-  exists (
-    select from graph_journal as earlier
-    where agent_id = :agent and earlier.seq < graph_journal.seq and earlier.signature is not null
-  ) as is_signing_begun
+  case when root is null
+    then added is null and removed is null and writer is null and cited_root is null
+    else coalesce(root = sha256(array_send(added) || array_send(removed)), false) end as is_root_right,
+  coalesce(seq > (
+    select min(seq) from graph_journal where agent_id = :agent and signature is not null
+  ), false) as is_signing_begun
 from graph_journal where agent_id = :agent and seq > :after order by seq limit :limit
 """)
 _IS_HEAD_RIGHT: Final = text("""
@@ -123,8 +124,8 @@ select (select row(seq, hash) from graph_head where agent_id = :agent) is not di
   (select row(seq, hash) from graph_journal where agent_id = :agent order by seq desc limit 1)
 """)
 _LEAVES_SQL: Final = """
-select unnest(added) as leaf, 1 as sign, seq from graph_journal where agent_id = :agent
-union all select unnest(removed), -1, seq from graph_journal where agent_id = :agent
+select unnest(added) as leaf, 1 as sign, seq from graph_journal where agent_id = :agent and root is not null
+union all select unnest(removed), -1, seq from graph_journal where agent_id = :agent and root is not null
 """
 
 
@@ -324,10 +325,12 @@ def _missing(scope: GraphScope, covered: CoveredTable, row: Any) -> ElementFault
         if row.sign > 0
         else "had been changed by something that is not Vigil when Vigil changed it"
     )
+    article = "an" if covered.noun[0] in "aeiou" else "a"
+    when = f"{row.written_at:%Y-%m-%d %H:%M:%S} UTC"
     return ElementFault(
         id=scope.agent_id,
         link=covered.link,
         name=f"entry {row.seq}",
         broken=FaultKind.CHANGED,
-        message=f"a {covered.noun} of entry {row.seq}, written at {row.written_at:%Y-%m-%d %H:%M:%S} UTC, {what}",
+        message=f"{article} {covered.noun} of entry {row.seq}, written at {when}, {what}",
     )

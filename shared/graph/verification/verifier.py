@@ -77,9 +77,9 @@ async def check_page(
     """Check one page: `rows` entries of the journal, a table that it covers, or `rows` rows with all their evidence. The
     first page, or the one after `cursor`.
 
-    `since` is the hash of an entry that is known from elsewhere: the journal is checked from there, and rows only against
-    the journal; give it for each page. With a `signer`, signatures are checked. Run it in a repeatable read transaction:
-    otherwise concurrent writes look like faults. Raises InvalidCursorError.
+    `since` is the hash of an entry that is known from elsewhere: the journal must have it, and only the journal, and rows
+    against it, are checked; give it for each page. With a `signer`, signatures are checked. Run it in a repeatable read
+    transaction: otherwise concurrent writes look like faults. Raises InvalidCursorError.
     """
     stage, after = _parse_cursor(cursor)
     stages = len(_STAGES) if since is None else _STAGES_OF_HISTORY
@@ -87,10 +87,9 @@ async def check_page(
     key: str | None = None
     match _STAGES[stage]:
         case "journal":
-            first = int(after or 0)
             if after is None and since is not None:
-                first = await _find_root(session, scope, page, since)
-            key = await _check_journal(session, scope, page, first, rows, signer)
+                await _require_root(session, scope, page, since)
+            key = await _check_journal(session, scope, page, int(after or 0), rows, signer)
         case "tables":
             key = await _check_table(session, scope, page, int(after or 0))
         case "sources":
@@ -114,19 +113,15 @@ async def check_page(
     )
 
 
-async def _find_root(
+async def _require_root(
     session: AsyncSession, scope: GraphScope, page: "CheckedRows", root: bytes
-) -> int:
-    """The position after which the journal is checked: that of `root`, or its beginning if it has no such entry."""
-    position = await journal.find_entry(session, scope, root)
-    if position is not None:
-        return position
-    fault = Fault(
-        FaultKind.JOURNAL,
-        f"no entry has the root {root.hex()}: it is that of another graph, or the history was replaced",
-    )
-    page.faults += _faults_of(scope.agent_id, Link.JOURNAL, "journal", iter([fault]))
-    return 0
+) -> None:
+    if await journal.find_entry(session, scope, root) is None:
+        fault = Fault(
+            FaultKind.JOURNAL,
+            f"no entry has the root {root.hex()}: it is that of another graph, or the history was replaced",
+        )
+        page.faults += _faults_of(scope.agent_id, Link.JOURNAL, "journal", iter([fault]))
 
 
 async def _check_journal(

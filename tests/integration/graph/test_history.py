@@ -6,13 +6,16 @@ from random import Random
 from typing import Final
 
 import pytest
+from alembic import command
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from sqlalchemy import delete, select, text, update
+from sqlalchemy import create_engine, delete, select, text, update
 
-from shared.database.engine import Database
+from shared.database import migrate
+from shared.database.engine import Database, driver_url
 from shared.database.signing import JournalSigner
 from shared.database.tables import GraphHead, GraphJournal
 from shared.errors import PermanentError
+from shared.graph.verification.journal import load_entries
 from shared.graph.verification.verifier import check_page
 from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
 from tests.support.graph.forging import change_node, seal_journal
@@ -123,6 +126,35 @@ async def test_the_program_that_changed_a_graph_is_named(agent_graph: AgentGraph
     assert "this node was added or changed by something that is not Vigil" in messages
 
 
+async def test_a_program_is_named_whatever_table_it_changes(agent_graph: AgentGraph) -> None:
+    await agent_graph.node("Ghana")
+    for table in ("graph_names", "sources", "evidence"):
+        await psql(agent_graph, f"update {table} set step_id = gen_random_uuid()")
+        async with agent_graph.database.snapshot() as session:
+            entries = await load_entries(session, agent_graph.scope, 0, 1000)
+        assert entries[-1].writer == "psql", table
+
+
+async def test_parts_of_an_entry_cannot_be_moved_into_others(agent_graph: AgentGraph) -> None:
+    await agent_graph.node("Ghana")
+    async with agent_graph.database.transaction() as session:
+        moved = update(GraphJournal).where(GraphJournal.seq == 1)
+        await session.execute(moved.values(writer="vigil-", cited_root=b"test"))
+    assert await check(agent_graph, is_history_only=True)
+
+
+async def test_an_entry_without_a_root_has_no_leaves(agent_graph: AgentGraph) -> None:
+    """As those of before there were leaves."""
+    await agent_graph.node("Ghana")
+    async with agent_graph.database.transaction() as session:
+        entries = await read_journal(session, agent_graph.scope.agent_id)
+        last = update(GraphJournal).where(GraphJournal.seq == entries[-1].seq)
+        await session.execute(last.values(root=None, writer=None, removed=None))
+    messages = await check(agent_graph, is_history_only=True)
+    assert any("its hash does not match" in message for message in messages)
+    assert any("was added or changed" in message for message in messages)
+
+
 async def test_a_row_that_was_changed_outside_is_found_after_vigil_has_written_it_again(
     agent_graph: AgentGraph,
 ) -> None:
@@ -230,3 +262,23 @@ def test_keys_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
             JournalSigner.load(path)
     with pytest.raises(PermanentError, match="cannot be read"):
         JournalSigner.load(tmp_path / "missing.pem")
+
+
+async def test_a_graph_holds_after_a_downgrade_and_an_upgrade(
+    agent_graph: AgentGraph, database_url: str, seed: int
+) -> None:
+    """Rows that were written between the two, by the version before, count as they are."""
+    with repeatable(seed):
+        walk = Walk(agent_graph, Random(seed))
+        await walk.begin()
+        for _ in range(STEPS):
+            await walk.step()
+    engine = create_engine(driver_url(database_url))
+    with engine.begin() as connection:
+        command.downgrade(migrate.config_for(connection), "0006")
+        connection.execute(text("update graph_nodes set updated_at = now()"))
+    engine.dispose()
+    migrate.upgrade(database_url)
+    assert await check(agent_graph, is_history_only=True) == []
+    await agent_graph.node("Ghana", capital="Accra")
+    assert await check(agent_graph, is_history_only=True) == []

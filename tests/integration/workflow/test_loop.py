@@ -134,10 +134,10 @@ async def test_services_with_a_key_sign_what_they_write(
         scope = GraphScope(agent.owner_id, agent.id)
         entries = await load_entries(session, scope, 0, 1000)
     faults = check_signatures(scope, entries, JournalSigner.load(path))
-    # The agent was made by this test, which has no key.
-    unsigned = [entry.seq for entry in entries if entry.signature is None]
-    assert (faults, unsigned) == ([], list(range(1, len(unsigned) + 1)))
-    assert len(entries) > len(unsigned) + 3
+    assert faults == []
+    assert len(entries) > 3
+    # The test itself has no key.
+    assert {entry.writer for entry in entries if entry.signature is None} <= {"vigil-test"}
     [payload] = await stream_payloads(bus, "iteration.completed")
     completed = decode(payload)
     assert isinstance(completed, IterationCompleted)

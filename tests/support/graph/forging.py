@@ -16,7 +16,8 @@ update graph_journal set root = sha256(array_send(added) || array_send(removed))
   coalesce((select hash from graph_journal as before where agent_id = :agent and before.seq = :seq - 1), '')
   || int8send(seq) || int8send((extract(epoch from written_at) * 1000000)::bigint)
   || coalesce(uuid_send(step_id), '') || array_send(changed) || array_send(deleted) || array_send(types)
-  || sha256(array_send(added) || array_send(removed)) || convert_to(writer, 'UTF8') || coalesce(cited_root, '')
+  || sha256(array_send(added) || array_send(removed)) || int4send(octet_length(writer)) || convert_to(writer, 'UTF8')
+  || coalesce(cited_root, '')
 ) where agent_id = :agent and seq = :seq
 """)
 _SEAL_HEAD = text("""

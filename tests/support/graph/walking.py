@@ -26,7 +26,8 @@ NAMES: Final = ("Ghana", "Gana", "Mali", "Tchad", "Chad", "Benin")
 PAGES: Final = [f"https://page-{number}.example" for number in range(6)]
 CAPITALS: Final = ("Accra", "Bamako")
 POPULATIONS: Final = (1, 2, 3_000_000_000, 10**24)
-LENGTHS: Final = (1, 2.0, 3e23)
+LENGTHS: Final = (1, 1.0, 2, 2.0, 3e23)
+"""Some are equal in another notation."""
 VALUES: Final = (
     f"capitals such as {' and '.join(CAPITALS)}, populations of {', '.join(map(str, POPULATIONS))},"
     f" and borders of {', '.join(f'{Decimal(str(length)):f} km' for length in LENGTHS)}"

@@ -137,22 +137,24 @@ def _note_function(table: str) -> str:
     if covered.note:
         updated = f"""
     {start}, {column}, added, removed)
-    {noted}, array_agg(new_row.{key}), {array(leaf_sql(table, "new_row"), "is_own")},
-      {array(leaf_sql(table, "old_row"), "is_own")}
-    from ({new}) as new_row join old_rows as old_row using (agent_id, {key})
-    where {_differ(table)}
-    group by of_agent;"""
+    {noted}, array_agg({key}), {array("new_leaf", "is_own")}, {array("old_leaf", "is_own")}
+    from (
+      select of_agent, {key}, {leaf_sql(table, "new_row")} as new_leaf, {leaf_sql(table, "old_row")} as old_leaf
+      from ({new}) as new_row join old_rows as old_row using (agent_id, {key})
+    ) as each
+    -- By the hashes: to jsonb, 1 and 1.0 are equal.
+    where new_leaf <> old_leaf group by of_agent;"""
         ids_of_new, ids_of_old = f"array_agg(each.{key})", f"array_agg(each.{key})"
     else:
         updated = f"""
     {start}, added, removed)
-    {noted}, {array("leaf", "is_new")}, {array("leaf", "not is_new")}
+    {noted}, {array("leaf", "is_own and is_new")}, {array("leaf", "is_own and not is_new")}
     from (
       select true as is_new, of_agent, {leaf_sql(table, "each")} as leaf from ({new}) as each
       union all
       select false, of_agent, {leaf_sql(table, "each")} from ({old}) as each
     ) as each
-    where is_own and of_agent is not null group by of_agent;"""
+    where of_agent is not null group by of_agent;"""
         ids_of_new = ids_of_old = "'{}'"
     return f"""
 create function note_{table}() returns trigger
@@ -182,12 +184,6 @@ $$
 """
 
 
-def _differ(table: str) -> str:
-    columns = TABLES[table].columns.split()
-    new, old = (", ".join(f"{row}.{column}" for column in columns) for row in ("new_row", "old_row"))
-    return f"({new}) is distinct from ({old})"
-
-
 # The part that begins and ends a transaction's entry is that of revision 0003. An entry of before has no root, and its hash
 # is computed in the same way.
 WRITE_JOURNAL: Final = """
@@ -208,6 +204,7 @@ declare
   now_written timestamptz;
   new_root bytea;
   new_hash bytea;
+  written_by text := current_setting('application_name');
   cited bytea := decode(nullif(current_setting('vigil.cited_root', true), ''), 'hex');
 begin
   if pg_current_xact_id_if_assigned() is null then
@@ -253,8 +250,9 @@ begin
         select unnest(noted.changed) as id except select unnest(noted.deleted) order by id
       );
     end if;
+    -- A change by another program has an entry without leaves, which names it.
     if noted.changed = '{}' and noted.deleted = '{}' and noted.types = '{}'
-      and noted.added = '{}' and noted.removed = '{}' then
+      and noted.added = '{}' and noted.removed = '{}' and starts_with(written_by, 'vigil-') then
       continue;
     end if;
     select seq, hash into head from graph_head
@@ -271,13 +269,13 @@ begin
       head.hash || int8send(head.seq + 1)
       || int8send((extract(epoch from now_written) * 1000000)::bigint)
       || coalesce(uuid_send(noted.step_id), '') || array_send(noted.changed) || array_send(noted.deleted)
-      || array_send(noted.types) || new_root || convert_to(current_setting('application_name'), 'UTF8')
-      || coalesce(cited, '')
+      || array_send(noted.types) || new_root || int4send(octet_length(written_by))
+      || convert_to(written_by, 'UTF8') || coalesce(cited, '')
     );
     insert into graph_journal (agent_id, seq, step_id, changed, deleted, types, hash, written_at,
       added, removed, root, writer, cited_root)
     values (noted.agent_id, head.seq + 1, noted.step_id, noted.changed, noted.deleted, noted.types,
-      new_hash, now_written, noted.added, noted.removed, new_root, current_setting('application_name'), cited);
+      new_hash, now_written, noted.added, noted.removed, new_root, written_by, cited);
     update graph_head set seq = head.seq + 1, hash = new_hash where agent_id = noted.agent_id;
     of_agent := noted.agent_id;
     of_seq := head.seq + 1;
@@ -308,7 +306,35 @@ select pg_current_xact_id()::text::bigint, false, agent_id, added from rows
 """What was written before counts as it is."""
 
 
+# As before: what the hashes covered besides is dropped. Roots that were noted elsewhere are lost.
+SEAL_AS_BEFORE: Final = """
+do $$
+declare
+  entry record;
+  agent uuid;
+  previous bytea;
+begin
+  for entry in select * from graph_journal order by agent_id, seq loop
+    if agent is distinct from entry.agent_id then
+      agent := entry.agent_id;
+      previous := '';
+    end if;
+    previous := sha256(
+      previous || int8send(entry.seq) || int8send((extract(epoch from entry.written_at) * 1000000)::bigint)
+      || coalesce(uuid_send(entry.step_id), '') || array_send(entry.changed) || array_send(entry.deleted)
+      || array_send(entry.types)
+    );
+    update graph_journal set hash = previous where agent_id = agent and seq = entry.seq;
+    update graph_head set hash = previous where agent_id = agent;
+  end loop;
+end
+$$
+"""
+
+
 def upgrade() -> None:
+    # In one order, before anything else: writers hold these tables and wait for the journal's.
+    op.execute(f"lock table {', '.join(TABLES)} in share row exclusive mode")
     for column in ("added", "removed"):
         op.add_column(
             "graph_changes", sa.Column(column, LEAVES, server_default="{}", nullable=False)
@@ -345,6 +371,7 @@ def downgrade() -> None:
     before.create_functions()
     before.create_note_triggers()
     op.execute("drop function close_graph_journal()")
+    op.execute(SEAL_AS_BEFORE.strip())
     op.drop_column("iterations", "graph_root")
     for column in ("added", "removed", "root", "writer", "cited_root", "signature"):
         op.drop_column("graph_journal", column)
