@@ -35,15 +35,21 @@ class AgentVerified(ResponseModel):
     doubts: list[ElementDoubt]
     root: str | None = None
     """The newest root of its history, for `--since` of a later check."""
+    signatures_checked: bool = False
+    """Whether the API has the key with which entries of the history are signed."""
     since: str | None = None
-    """The root since which its history was checked, and nothing else; None if everything was."""
+    """The root that its history had to have; then only the history, and rows against it, were checked."""
 
 
 def verify_agent(client: Client, agent: AgentResponse, since: str | None = None) -> AgentVerified:
-    """Checks everything the agent knows, or its history since a root, with progress on stderr."""
+    """Checks everything the agent knows, with progress on stderr.
+
+    With `since`, checks only its history, which must have this root.
+    """
     checked, breaks, broken = Counter[str](), list[ElementFault](), 0
     doubts, in_doubt = list[ElementDoubt](), 0
     root: str | None = None
+    signatures_checked = False
     with _progress() as report:
         for page in client.verification_pages(str(agent.id), PAGE_ROWS, since):
             checked.update(page.checked.model_dump())
@@ -52,6 +58,7 @@ def verify_agent(client: Client, agent: AgentResponse, since: str | None = None)
             in_doubt += len({doubt.id for doubt in page.doubts})
             doubts += page.doubts[: MAX_LISTED - len(doubts)]
             root = page.root or root
+            signatures_checked = page.signatures_checked
             report(CheckedCounts(**checked))
     return AgentVerified(
         agent_id=agent.id,
@@ -63,6 +70,7 @@ def verify_agent(client: Client, agent: AgentResponse, since: str | None = None)
         in_doubt=in_doubt,
         doubts=doubts,
         root=root,
+        signatures_checked=signatures_checked,
         since=since,
     )
 

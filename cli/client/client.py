@@ -384,7 +384,7 @@ class Proof(Connection):
     def verification_pages(
         self, agent: str, rows: int, since: str | None = None
     ) -> Iterator[VerificationPage]:
-        """The check of everything the agent knows, `rows` rows a page; or of its history since a root."""
+        """The check of everything the agent knows, `rows` rows a page; with `since`, of its history only."""
         cursor: str | None = None
         while True:
             params = {"limit": str(rows)} | ({"cursor": cursor} if cursor else {})

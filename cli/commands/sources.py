@@ -136,8 +136,8 @@ def verify(
         str | None,
         typer.Option(
             metavar="ROOT",
-            help="With --agent: only its history since this root, which an earlier check, an event iteration.completed or an"
-            " export shows. Quotes are not read again.",
+            help="With --agent: whether its history still has this root, which an earlier check, an event"
+            " iteration.completed or an export shows, and every row is as the history says. Quotes are not read again.",
         ),
     ] = None,
     as_json: AsJson = False,

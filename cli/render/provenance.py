@@ -180,7 +180,7 @@ def show_breaks(console: Console, report: "AgentVerified") -> None:
     doubted = f", [warn]{report.in_doubt:,} in doubt[/]" if report.in_doubt else ""
     if report.since is not None and not report.broken:
         console.print(
-            f"{GOOD} [agent]{_data(report.name)}[/]: only Vigil has changed it since that root."
+            f"{GOOD} [agent]{_data(report.name)}[/]: its history has that root, and every row is as the history says."
             " [quiet]Quotes were not read again.[/]",
             soft_wrap=True,
         )
@@ -195,6 +195,8 @@ def show_breaks(console: Console, report: "AgentVerified") -> None:
 def _history_in_words(report: "AgentVerified") -> str:
     checked = report.checked
     signed = f"{checked.entries_signed:,} signed" if checked.entries_signed else "not signed"
+    if checked.entries_signed and not report.signatures_checked:
+        signed += " (signatures not checked: the API has no signing key)"
     text = (
         f"History: {counted(checked.entries, 'entry')}, {signed}; {counted(checked.rows, 'row')}"
         " compared with it"

@@ -16,7 +16,7 @@ direction given, and look further in the graph where it helps.
 Where the data carries a conclusion, write it with addAgentAnalysisNode: an `observation` is a notable development or \
 fact, a `pattern` a recurring behaviour, relation or correlation. Its `content` cites what it rests on as [node:uuid] \
 or [edge:uuid], claim by claim, and says how sure it is and why; the `confidence` follows from that. Each number, date \
-and name in it is in what it cites; what you calculate stands there with its operands ("from 40 to 50 million, by 25 %"). \
+and name in it is in what it cites; what you calculate is shown with its operands ("from 40 to 50 million, by 25 %"). \
 Where it can be said until when it holds, give its `horizon`. Say something that is not already among the analyses.
 
 Where the data does not carry it, write no analysis: a weak one is worse than none. Ask instead for each thing you \

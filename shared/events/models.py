@@ -155,7 +155,7 @@ class IterationCompleted(IterationEvent, subject="iteration.completed"):
     errors: list[str] = Field(default_factory=list)
     cost_usd: float | None = None
     graph_root: str | None = None
-    """The root of the graph's history when it ended, in hexadecimal: `vigil verify --since` checks what came after it."""
+    """The root of the graph's history when it ended, in hexadecimal, for `vigil verify --since`."""
 
 
 class IterationFailed(IterationEvent, subject="iteration.failed"):

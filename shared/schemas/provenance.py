@@ -217,7 +217,7 @@ class CheckedCounts(ResponseModel):
     entries_signed: int = 0
     """Those with a signature."""
     rows: int = 0
-    """Rows of all tables that are as the journal says."""
+    """Rows that were compared with the journal."""
     values_supported: int = 0
     """Numbers, dates and names of conclusions that follow by rules from what they cite."""
     values_unverified: int = 0
@@ -271,4 +271,6 @@ class VerificationPage(ResponseModel):
     doubts: list[ElementDoubt]
     root: str | None = None
     """In the page that ends the history: its newest root, in hexadecimal."""
+    signatures_checked: bool = False
+    """Whether the API has the key with which entries are signed."""
     next: str | None

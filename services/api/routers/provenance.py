@@ -152,8 +152,8 @@ async def verify_all(
         str | None,
         Query(
             pattern=ROOT_PATTERN,
-            description="A root of this graph, as `iteration.completed` and exports carry it: its history is checked from"
-            " there, and rows only against it. Repeat it with each page",
+            description="A root of this graph, as `iteration.completed` and exports carry it: its history must have it. Only"
+            " the history, and all rows against it, are checked. Repeat it with each page",
         ),
     ] = None,
 ) -> VerificationPage:

@@ -198,7 +198,10 @@ class GraphJournal(Base):
     """SHA-256 of the entry with the hash of the one before: equal hashes mean the same history."""
     written_at: Mapped[datetime]
     added: Mapped[list[bytes] | None] = mapped_column(_LEAVES)
-    """Leaves of rows that were inserted, or as they are after a change. None, as all below, in entries of before 0.3."""
+    """Leaves of rows that were inserted, or as they are after a change.
+
+    None, as all below, in entries from before migration 0007.
+    """
     removed: Mapped[list[bytes] | None] = mapped_column(_LEAVES)
     """Leaves of rows that were deleted, or as they were before a change."""
     root: Mapped[bytes | None]

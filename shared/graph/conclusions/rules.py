@@ -40,7 +40,7 @@ def refused(findings: Sequence[ConclusionFinding]) -> list[ConclusionFinding]:
 
 
 def refusal(type_name: str, findings: Sequence[ConclusionFinding]) -> str:
-    """For the model: what does not follow, and how to mend it; empty if nothing is refused."""
+    """For the model: what does not follow, and how to correct it; empty if nothing is refused."""
     wrong = refused(findings)
     if not wrong:
         return ""

@@ -1,4 +1,4 @@
-"""What follows by arithmetic from numbers that stand in the same paragraph: computed again, and compared. Pure."""
+"""What follows by arithmetic from numbers of the same paragraph: computed again, and compared. Pure."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -10,7 +10,7 @@ from typing import Final
 
 from shared.graph.grounding.known import CURRENCY
 from shared.graph.grounding.lexicon import PERCENT, POINTS
-from shared.graph.grounding.rounding import is_rounded
+from shared.graph.grounding.matching import is_rounded
 from shared.graph.grounding.units import convert
 from shared.graph.grounding.words import alternatives, word_set
 from shared.graph.grounding.written import TIMES, Number, Sentence
@@ -243,7 +243,7 @@ def is_called(result: Result, sentence: Sentence, operands: Sequence[Operand]) -
 
 
 def is_reversed(first: Operand, second: Operand, sentence: Sentence) -> int:
-    """The sign of the change that the sentence tells of as "from first to second"; 0 if it does not."""
+    """The sign of the change that the sentence states as "from first to second"; 0 if it does not."""
     before = sentence.folded[: first.start]
     between = sentence.folded[first.start : second.start]
     if not _from_pattern().search(before) or not _to_pattern().search(between):

@@ -186,7 +186,7 @@ class NameRules:
 
 
 def _is_read(sentence: Sentence, start: int, end: int) -> bool:
-    """Whether a date, or a number with its unit, stands there."""
+    """Whether it is a date, or a number with its unit."""
     spans = [(date.start, date.end) for date in sentence.dates]
     spans += [
         (number.start, number.end) for number in sentence.numbers if number.unit or number.is_scaled

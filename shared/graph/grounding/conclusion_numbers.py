@@ -116,7 +116,7 @@ class ConclusionNumbers:
                 return (
                     SUPPORTED
                     if value.unit or not number.unit
-                    else unverified("its unit is not told")
+                    else unverified("its unit is not stated")
                 )
             if number.is_bare and self._known.contains(sentence.shown(number)):
                 return SUPPORTED
@@ -310,12 +310,12 @@ class ConclusionNumbers:
             one = {(each.element, each.property.rstrip("0123456789_")) for each in result.operands}
             is_share = number.unit == PERCENT and len(result.operands) == 2 and len(one) == 1
             return is_share and bool(trend) and not sentence.is_target(number)
-        told = self._told_sign(result)
-        if told is not None and told != result.sign:
+        stated = self._stated_sign(result)
+        if stated is not None and stated != result.sign:
             return True
         return bool(trend) and trend != result.sign
 
-    def _told_sign(self, result: Result) -> int | None:
+    def _stated_sign(self, result: Result) -> int | None:
         """The sign of the change in the order of the sentence, if both numbers are of one element and property or follow
         each other as "from … to …".
         """

@@ -1,6 +1,6 @@
 """Decides whether the numbers, dates and names of a conclusion follow from what it cites. Pure.
 
-Each must be in the cited elements, or be computed from numbers that stand in the same paragraph and are known themselves.
+Each must be in the cited elements, or be computed from numbers of the same paragraph that are known themselves.
 What is computed is computed again and compared. Reasoning is not checked.
 """
 
@@ -113,8 +113,8 @@ class _ConclusionCheck:
         operands = text.operands.get(place, [])
         for first, second in pairwise(operands):
             change = is_reversed(first, second, sentence)
-            told = sentence.last_trend(first.start)
-            if change and told and change != told and first.is_like(second):
+            stated = sentence.last_trend(first.start)
+            if change and stated and change != stated and first.is_like(second):
                 way = "a rise" if change > 0 else "a fall"
                 yield ConclusionFinding(
                     text.key,

@@ -35,7 +35,7 @@ class CitedElement:
     values: tuple[tuple[str, Any], ...]
     """By property: the current values first, then all that its evidence claims."""
     dates: tuple[str, ...] = ()
-    """In ISO 8601, of which its evidence tells."""
+    """Of its evidence, in ISO 8601."""
     is_edge: bool = False
 
 
@@ -48,7 +48,7 @@ class Value:
     """As in `Quantity`, or TIMES."""
     currencies: frozenset[str] = frozenset()
     may_be: frozenset[str] = frozenset()
-    """Units that it may have, if nothing tells its unit: CURRENCY, ANY_MEASURE or names of units."""
+    """Units that it may have, if its unit is not stated: CURRENCY, ANY_MEASURE or names of units."""
     property: str = ""
     element: int = -1
     """The place of its element; -1 if it has none."""

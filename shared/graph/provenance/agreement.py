@@ -23,7 +23,7 @@ _CACHED_URLS: Final = 4096
 def site_of(url: str) -> str:
     """The site of a page; its host, if that is a name without a public suffix or an address.
 
-    Hosts below a suffix that a company rents out, such as "github.io", are one site: anybody can have several of them.
+    Hosts below a suffix that a company rents out, such as "github.io", are one site: anyone can have several of them.
     """
     try:
         host = (urlsplit(url).hostname or "").rstrip(".")

@@ -93,7 +93,7 @@ def add_agent_advice_node(scope: GraphScope) -> StateTool[AddAgentAdviceNode]:
 
     return StateTool(
         "addAgentAdviceNode",
-        "Advises the owner, who is told at once. Refused unless its content cites at least two AgentAnalysis nodes (one "
+        "Advises the owner, who is notified at once. Refused unless its content cites at least two AgentAnalysis nodes (one "
         "if your instructions allow it) and nothing else, and unless each number, date and name in it is in these, or in "
         "what they cite, or is calculated from such numbers. Mostly there is nothing to advise: then do not call it.",
         AddAgentAdviceNode,

@@ -147,18 +147,16 @@ class Entry:
 
     def faults(self) -> list[Fault]:
         if self.seq != self.previous_seq + 1:
-            return [Fault(FaultKind.JOURNAL, f"the entries before entry {self.seq} are missing")]
+            return [_fault(f"the entries before entry {self.seq} are missing")]
         if not (self.is_hash_right and self.is_root_right):
             return [
-                Fault(
-                    FaultKind.JOURNAL,
-                    f"entry {self.seq} was changed, or the one before it: its hash does not match",
+                _fault(
+                    f"entry {self.seq} was changed, or the one before it: its hash does not match"
                 )
             ]
         if self.has_leaves and not (self.writer or "").startswith(OWN_WRITERS):
             return [
-                Fault(
-                    FaultKind.JOURNAL,
+                _fault(
                     f"the graph was changed by {self.writer or 'an unnamed connection'!r}, which is not Vigil,"
                     f" at {self.written_at:%Y-%m-%d %H:%M:%S} UTC (entry {self.seq})",
                 )
@@ -179,7 +177,7 @@ async def load_entries(
 async def check_head(session: AsyncSession, scope: GraphScope) -> list[Fault]:
     """Whether the newest entry is the one that the graph's head names."""
     is_right = await session.scalar(_IS_HEAD_RIGHT, {"agent": scope.agent_id})
-    return [] if is_right else [Fault(FaultKind.JOURNAL, "the newest entries are missing")]
+    return [] if is_right else [_fault("the newest entries are missing")]
 
 
 def check_signatures(
@@ -191,19 +189,15 @@ def check_signatures(
         if entry.signature is None:
             if entry.is_signing_begun:
                 faults.append(
-                    Fault(
-                        FaultKind.JOURNAL,
-                        f"entry {entry.seq} is not signed: it was written without the key",
-                    )
+                    _fault(f"entry {entry.seq} is not signed: it was written without the key")
                 )
         elif not signer.is_signed(entry.signature, scope.agent_id, entry.seq, entry.hash):
-            faults.append(
-                Fault(
-                    FaultKind.JOURNAL,
-                    f"the signature of entry {entry.seq} is not by the present key",
-                )
-            )
+            faults.append(_fault(f"the signature of entry {entry.seq} is not by the present key"))
     return faults
+
+
+def _fault(description: str) -> Fault:
+    return Fault(FaultKind.JOURNAL, description)
 
 
 async def newest_root(session: AsyncSession, scope: GraphScope) -> bytes | None:

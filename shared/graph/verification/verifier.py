@@ -109,6 +109,7 @@ async def check_page(
             for doubt in page.doubts.get(row.id, ())
         ],
         root=page.root,
+        signatures_checked=signer is not None,
         next=_next_cursor(stage, key, stages),
     )
 

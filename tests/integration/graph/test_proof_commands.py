@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import update
 from typer.testing import CliRunner, Result
 
+from cli.errors import BadInputError
 from cli.main import build_app
 from shared.database.tables import Source
 from shared.graph.retraction import retractions
@@ -91,6 +92,36 @@ async def test_verify_prints_the_chain_as_a_tree_down_to_the_page(
         "values_unverified": 0,
         "conclusions_unchecked": 0,
     }
+
+
+async def test_a_history_must_have_the_root_that_is_known(
+    api: dict[str, str], evidence_graph: EvidenceGraph
+) -> None:
+    of_watcher = ("verify", "--all", "--agent", "watcher")
+    [report] = json.loads((await vigil(api, *of_watcher, "--json")).stdout)
+    await evidence_graph.page("https://f.example/new", "Ghana has a new page.")
+    result = await vigil(api, *of_watcher, "--since", report["root"].upper())
+    assert result.exit_code == 0, result.output
+    assert "History: 23 entries, not signed; 32 rows compared with it; root " in result.stdout
+    assert "its history has that root, and every row is as the history says." in result.stdout
+    unknown = await vigil(api, *of_watcher, "--since", "0" * 64)
+    assert unknown.exit_code == 1
+    assert f"no entry has the root {'0' * 64}" in unknown.stdout
+    for words in ((*of_watcher, "--since", "12ab"), ("verify", "--all", "--since", "0" * 64)):
+        refused = await vigil(api, *words)
+        assert isinstance(refused.exception, BadInputError)
+        assert "--since" in str(refused.exception)
+
+
+async def test_a_conclusion_that_rests_on_one_site_says_so(
+    api: dict[str, str], evidence_graph: EvidenceGraph
+) -> None:
+    said = "Everything rests on one site, a.example: no other confirms it."
+    for name, is_said in (("Growth", False), ("One site", True)):
+        if is_said:
+            await evidence_graph.analysis(name, "It is so [node:{Togo}].")
+        result = await vigil(api, "verify", evidence_graph.nodes[name])
+        assert (said in result.stdout) == is_said, result.stdout
 
 
 async def test_faults_are_printed_and_control_sequences_are_escaped(

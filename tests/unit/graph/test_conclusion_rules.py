@@ -14,7 +14,7 @@ from shared.graph.conclusions import rules
 from shared.graph.grounding.conclusions import ConclusionFinding, check_conclusion
 from shared.graph.grounding.findings import Verdict
 from shared.graph.grounding.known import CitedElement
-from shared.graph.grounding.rounding import is_rounded
+from shared.graph.grounding.matching import is_rounded
 from tests.support.evidence_cases.conclusions import CASES, MISSION, ConclusionCase
 from tests.support.sandbox.requests import ANALYSIS, answer, arguments, request
 

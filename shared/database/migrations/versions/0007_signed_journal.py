@@ -25,7 +25,7 @@ class Covered(NamedTuple):
     kind: int
     """First byte of the hash of its rows."""
     columns: str
-    """Those that are hashed, in an order that never changes; what is computed again from others is left out."""
+    """Those that are hashed, in an order that never changes."""
     agent: str = "{row}.agent_id"
     note: tuple[str, str, str] | None = None
     """Where the journal names changed rows, and deleted ones, and by which column."""
@@ -184,8 +184,7 @@ $$
 """
 
 
-# The part that begins and ends a transaction's entry is that of revision 0003. An entry of before has no root, and its hash
-# is computed in the same way.
+# As in revision 0003, with the leaves. Entries from before have no root; the rest of their hash is computed in the same way.
 WRITE_JOURNAL: Final = """
 create or replace function write_graph_journal() returns trigger
 language plpgsql security definer set search_path = pg_catalog, public, pg_temp as $$
