@@ -46,14 +46,24 @@ class Phase(StrEnum):
     GRAPH_CONSTRUCTION = "graph_construction"
     ANALYSIS_GENERATION = "analysis_generation"
     ADVICE_GENERATION = "advice_generation"
+    ENTAILMENT_CHECK = "entailment_check"
+    """Optional: reads a sample of the evidence, and says whether it supports what was claimed."""
     CONVERSATION = "conversation"
     CONFIGURATION = "configuration"
 
 
 PROMPTED_PHASES: tuple[Phase, ...] = tuple(
-    phase for phase in Phase if phase is not Phase.CONFIGURATION
+    phase for phase in Phase if phase not in (Phase.ENTAILMENT_CHECK, Phase.CONFIGURATION)
 )
 """The phases for which each agent has its own system prompt."""
+
+
+class Entailment(StrEnum):
+    """What a model found when it compared a claim with the quote that it cites."""
+
+    SUPPORTED = "supported"
+    CONTRADICTED = "contradicted"
+    NOT_STATED = "not_stated"
 
 
 class AgentStatus(StrEnum):

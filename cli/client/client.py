@@ -89,6 +89,8 @@ class Agents(Connection):
         models: dict[str, str] | None = None,
         feedback_rounds: int | None = None,
         advice_from_one_analysis: bool | None = None,
+        entailment_usd_per_day: float | None = None,
+        entailment_share: float | None = None,
     ) -> AgentDetails:
         body = {
             "mission": mission,
@@ -97,6 +99,8 @@ class Agents(Connection):
             "models": models,
             "feedback_rounds": feedback_rounds,
             "advice_from_one_analysis": advice_from_one_analysis,
+            "entailment_usd_per_day": entailment_usd_per_day,
+            "entailment_share": entailment_share,
         }
         body = {key: value for key, value in body.items() if value is not None}
         return self._ask(AgentDetails, "POST", "/agents", json=body)

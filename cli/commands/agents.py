@@ -41,6 +41,28 @@ FeedbackRounds = Annotated[
         help="How often an iteration may search for data its analyses were missing, and analyze again.",
     ),
 ]
+EntailmentUsd = Annotated[
+    float | None,
+    typer.Option(
+        "--entailment-usd",
+        min=0,
+        callback=finite,
+        metavar="USD",
+        help="What checks of evidence by a model may cost a day, within the budget; 0 makes none.",
+        show_default="0",
+    ),
+]
+EntailmentShare = Annotated[
+    float | None,
+    typer.Option(
+        "--entailment-share",
+        min=0,
+        max=1,
+        callback=finite,
+        help="The share of new evidence that is checked. Of what advice rests on, all is.",
+        show_default="0.05",
+    ),
+]
 PhaseName = Annotated[
     str | None, typer.Option("--phase", metavar="PHASE", help="Only the prompt of this phase.")
 ]
@@ -85,6 +107,8 @@ def create_agent(
     ] = None,
     feedback_rounds: FeedbackRounds = None,
     advice_from_one_analysis: AdviceFromOneAnalysis = None,
+    entailment_usd: EntailmentUsd = None,
+    entailment_share: EntailmentShare = None,
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
@@ -97,6 +121,8 @@ def create_agent(
         models=models,
         feedback_rounds=feedback_rounds,
         advice_from_one_analysis=advice_from_one_analysis,
+        entailment_usd_per_day=entailment_usd,
+        entailment_share=entailment_share,
     )
     report_configuration(client, agent, wait=wait, as_json=as_json)
 
@@ -131,13 +157,21 @@ def edit_agent(
     ] = None,
     feedback_rounds: FeedbackRounds = None,
     advice_from_one_analysis: AdviceFromOneAnalysis = None,
+    entailment_usd: EntailmentUsd = None,
+    entailment_share: EntailmentShare = None,
 ) -> Result:
-    """Change an agent: its name, interval, models, feedback rounds or advice. Options you leave out change nothing."""
-    if not model and all(
-        each is None for each in (name, interval, feedback_rounds, advice_from_one_analysis)
-    ):
+    """Change an agent: its name, interval, models, feedback rounds, advice, checks. Options left out change nothing."""
+    settings = {
+        "name": name,
+        "feedback_rounds": feedback_rounds,
+        "advice_from_one_analysis": advice_from_one_analysis,
+        "entailment_usd_per_day": entailment_usd,
+        "entailment_share": entailment_share,
+    }
+    if not model and interval is None and all(value is None for value in settings.values()):
         raise BadInputError(
-            "say what to change: --name, --interval, --model, --feedback-rounds or --advice-from-one-analysis"
+            "say what to change: --name, --interval, --model, --feedback-rounds, --advice-from-one-analysis,"
+            " --entailment-usd or --entailment-share"
         )
     seconds = parse_seconds(interval) if interval is not None else None
     models = _parse_models(model or [], may_be_empty=True)
@@ -145,11 +179,9 @@ def edit_agent(
     def changes_of(details: AgentDetails) -> dict[str, Any]:
         merged = {phase: model for phase, model in (details.models | models).items() if model}
         changes = {
-            "name": name,
+            **settings,
             "interval_seconds": seconds,
             "models": merged if models else None,
-            "feedback_rounds": feedback_rounds,
-            "advice_from_one_analysis": advice_from_one_analysis,
         }
         return {key: value for key, value in changes.items() if value is not None}
 

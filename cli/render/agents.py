@@ -64,6 +64,9 @@ def show_agent(
         )
     if agent.advice_from_one_analysis:
         table.add_row("  Advice", "may cite a single analysis")
+    if agent.entailment_usd_per_day:
+        share = f"{agent.entailment_share:.3g} of new evidence, and all that advice rests on"
+        table.add_row("  Checks", f"{share}; up to {agent.entailment_usd_per_day:g} USD a day")
     for phase, model in agent.models.items():
         table.add_row("  Model", f"{escape(model)} for {phase}")
     table.add_row("  Budget", _budget(agent))

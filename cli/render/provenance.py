@@ -25,6 +25,7 @@ from shared.schemas.provenance import (
     SourceDetails,
     SourceLink,
     SourceResponse,
+    VerdictResponse,
     VerificationResponse,
 )
 
@@ -72,6 +73,8 @@ def show_evidence(console: Console, evidence: Sequence[EvidenceResponse], *, is_
         )
         for claim in row.claims:
             console.print(f"    {_claim(claim)}", soft_wrap=True)
+        if row.verdict is not None:
+            console.print(f"    {_verdict_of_model(row.verdict)}", soft_wrap=True)
     if not is_all:
         console.print("  [quiet]There is more: see --json.[/]")
 
@@ -220,6 +223,16 @@ def claims_in_words(checked: CheckedCounts) -> str:
     if checked.conclusions_unchecked:
         noun = "conclusion" if checked.conclusions_unchecked == 1 else "conclusions"
         text += f", {checked.conclusions_unchecked:,} {noun} not checked by rules"
+    found = (
+        checked.evidence_found_supported,
+        checked.evidence_found_contradicted,
+        checked.evidence_found_not_stated,
+    )
+    if any(found):
+        text += (
+            f". Of {counted(checked.evidence, 'quote')}, a model read {sum(found):,}: {found[0]:,} support"
+            f" what they were taken for, {found[1]:,} contradict it, {found[2]:,} do not say it"
+        )
     return f"{text}. Reasoning is not checked."
 
 
@@ -316,7 +329,8 @@ def _line(link: AnyLink) -> str:
                 if link.active_properties
                 else ""
             )
-            return f"{supported}“{_data(clip(link.quote, MAX_QUOTE_CHARS))}”"
+            text = f"{supported}“{_data(clip(link.quote, MAX_QUOTE_CHARS))}”"
+            return f"{text} {_verdict_of_model(link.verdict)}" if link.verdict else text
         case SourceLink():
             return _page(link)
 
@@ -337,8 +351,15 @@ def _break(fault: LinkFault) -> str:
 
 
 def _doubt(doubt: DoubtResponse) -> str:
-    page = f"[link]{_data(doubt.url)}[/] was retracted ({_data(doubt.reason)})"
+    what = "contradicts what it supports" if doubt.cause == "contradicted" else "was retracted"
+    page = f"[link]{_data(doubt.url)}[/] {what} ({_data(doubt.reason)})"
     return f"[warn]in doubt since {doubt.since:%Y-%m-%d}:[/] {page}"
+
+
+def _verdict_of_model(found: VerdictResponse) -> str:
+    tone = {"supported": "good", "contradicted": "bad"}.get(found.verdict, "warn")
+    word = found.verdict.replace("_", " ")
+    return f"[{tone}]{word}[/] [quiet]by {_data(found.model)}: {_data(found.reason)}[/]"
 
 
 def _verdict(broken: int) -> str:

@@ -6,6 +6,7 @@ from enum import StrEnum
 from sandbox.model.acquire import acquire
 from sandbox.model.advise import advise
 from sandbox.model.analyze import analyze
+from sandbox.model.check import check
 from sandbox.model.configure import configure
 from sandbox.model.configure.types import Search, no_search
 from sandbox.model.construct import construct
@@ -14,6 +15,7 @@ from sandbox.model.observe import observe
 from sandbox.model.request import Answer, ChatRequest
 
 OBSERVER_SCHEMA = "observer_plan"
+CHECK_SCHEMA = "entailment"
 
 
 class Phase(StrEnum):
@@ -24,6 +26,7 @@ class Phase(StrEnum):
     GRAPH_CONSTRUCTION = "graph_construction"
     ANALYSIS_GENERATION = "analysis_generation"
     ADVICE_GENERATION = "advice_generation"
+    ENTAILMENT_CHECK = "entailment_check"
     CONFIGURATION = "configuration"
     """Any other request with a schema."""
     CONVERSATION = "conversation"
@@ -45,6 +48,7 @@ ANSWER_BY_PHASE: Mapping[Phase, Callable[[ChatRequest], Answer]] = {
     Phase.GRAPH_CONSTRUCTION: construct,
     Phase.ANALYSIS_GENERATION: analyze,
     Phase.ADVICE_GENERATION: advise,
+    Phase.ENTAILMENT_CHECK: check,
     Phase.CONVERSATION: converse,
 }
 
@@ -53,6 +57,8 @@ def phase_of(request: ChatRequest) -> Phase:
     """The phase, decided by the schema or the offered tools, never by the text."""
     if request.schema_name == OBSERVER_SCHEMA:
         return Phase.OBSERVER
+    if request.schema_name == CHECK_SCHEMA:
+        return Phase.ENTAILMENT_CHECK
     for tool, phase in PHASE_BY_TOOL:
         if tool in request.offered_tools:
             return phase

@@ -1,19 +1,25 @@
 """Evaluates the analyses of one iteration."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from services.adviser.prompts import user_message
 from shared.agents import agents
+from shared.agents.agents import AgentRow
 from shared.database.statements import RoundTrip
 from shared.enums import Phase
 from shared.graph import context
+from shared.graph.provenance import entailment
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import GraphScope
 from shared.graph.tools import advice_generation
+from shared.llm.entailment import check_entailment, is_on
 from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.step_runner import StepResult
+from shared.tools import Json
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 
@@ -48,4 +54,16 @@ class Advise:
             {"id": result["nodeId"], "action": result["action"]}
             for result in loop.results_of("addAgentAdviceNode")
         ]
-        return StepResult({"advice": advice, "reason": reason.strip(), **run.repair_summary})
+        result = {"advice": advice, "reason": reason.strip(), **run.repair_summary}
+        if advice and is_on(agent):
+            result |= await self._check_evidence(lease, scope, agent, advice)
+        return StepResult(result)
+
+    async def _check_evidence(
+        self, lease: Lease, scope: GraphScope, agent: AgentRow, advice: Sequence[Json]
+    ) -> Json:
+        """Checks all that the advice rests on."""
+        evidence = entailment.evidence_below(scope, [UUID(each["id"]) for each in advice])
+        store = partial(entailment.store_verdict, scope)
+        checks = await check_entailment(self.model, lease, agent, evidence, store)
+        return {"checks": checks} if checks else {}

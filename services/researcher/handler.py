@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import UUID
 
 from services.researcher.acquisition import acquire
@@ -13,11 +14,13 @@ from shared.enums import Phase
 from shared.events.models import Query
 from shared.graph import context, types
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
+from shared.graph.provenance import entailment
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import GraphScope
 from shared.graph.tools import graph_construction
 from shared.graph.types import NodeType
 from shared.graph.validation import Validators
+from shared.llm.entailment import check_entailment, is_on
 from shared.llm.phase_run import Model
 from shared.runtime.step_runner import StepResult
 from shared.tools import Json
@@ -61,13 +64,23 @@ class Research:
         )
         result = _result(
             len(written.nodes), len(written.edges), repairs=acquired.repairs + written.repairs
-        )
+        ) | await self._check_evidence(query_context)
         answers = [UUID(request_id) for request_id in step.input.get("answers", [])]
 
         if not answers or not (written.nodes or written.edges):
             return StepResult(result)
         answering = investigations.mark_answered(lease.agent_id, answers, by=lease.step_id)
         return StepResult(result, [answering])
+
+    async def _check_evidence(self, query_context: QueryContext) -> Json:
+        """Checks a sample of what the step has written, if the owner has given that a budget."""
+        agent, scope = query_context.agent, query_context.scope
+        if not is_on(agent):
+            return {}
+        sample = entailment.new_evidence(scope, agent.entailment_share)
+        store = partial(entailment.store_verdict, scope)
+        checks = await check_entailment(self.model, query_context.lease, agent, sample, store)
+        return {"checks": checks} if checks else {}
 
     async def _load_context(self, lease: Lease, step: StepRow) -> QueryContext:
         scope = GraphScope(lease.user_id, lease.agent_id, lease.iteration_id, lease.step_id)

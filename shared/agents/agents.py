@@ -1,6 +1,7 @@
 """Agents and their names."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from itertools import count
 from typing import Final, NamedTuple
 from uuid import UUID, uuid4
@@ -19,7 +20,8 @@ from shared.errors import DeletedError
 from shared.workflow.iterations import DueAgent
 
 _SELECT: Final = CompiledStatement("""
-select mission, models, advice_from_one_analysis, conversation_system_prompt, observer_system_prompt,
+select mission, models, advice_from_one_analysis, entailment_usd_per_day, entailment_share,
+  conversation_system_prompt, observer_system_prompt,
   knowledge_acquisition_system_prompt, graph_construction_system_prompt,
   analysis_generation_system_prompt, advice_generation_system_prompt
 from agents where id = :of_agent
@@ -44,6 +46,8 @@ class AgentRow(NamedTuple):
     mission: str
     models: Mapping[str, str]
     advice_from_one_analysis: bool
+    entailment_usd_per_day: Decimal
+    entailment_share: float
     conversation_system_prompt: str
     observer_system_prompt: str
     knowledge_acquisition_system_prompt: str

@@ -1,5 +1,6 @@
 """Validated field types of an agent, used by the API and by imports."""
 
+from decimal import Decimal
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
@@ -30,6 +31,9 @@ Name = Annotated[str, AfterValidator(agents.validate_name)]
 Prompt = Annotated[str, AfterValidator(configuration.validate_prompt)]
 Interval = Annotated[int, Field(ge=INTERVAL_SECONDS[0], le=INTERVAL_SECONDS[1])]
 FeedbackRounds = Annotated[int, Field(ge=0, le=2)]
+EntailmentUsd = Annotated[Decimal, Field(ge=0, le=10_000)]
+"""Daily cap of what checks of evidence may cost; 0: none are made."""
+EntailmentShare = Annotated[float, Field(ge=0, le=1)]
 Models = dict[
     Phase,
     Annotated[

@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.billing.reservations import INSTALLATION
 from shared.database import ids
 from shared.database.tables import Agent, InboxItem, InstallationBudget
-from shared.enums import InboxKind
+from shared.enums import InboxKind, Phase
 from shared.errors import PermanentError, RetrySoonError
 
 
@@ -143,6 +143,42 @@ async def check_caps(
     return find_exceeded_cap(agent, installation, usd=usd, calls=1, day=day)
 
 
+async def allows_in_phase(
+    session: AsyncSession,
+    agent_id: UUID,
+    phase: Phase,
+    cap_usd: Decimal,
+    *,
+    call_id: UUID,
+    max_cost_usd: Decimal,
+) -> bool:
+    """Whether a daily cap of one phase of an agent allows this call, or it is answered already.
+
+    Counts the calls that were opened today (UTC). Takes a lock until the transaction ends, so that what it allows is
+    reserved before another call is judged. The caps of the agent and the installation apply besides.
+    """
+    await session.execute(
+        text("select pg_advisory_xact_lock(hashtextextended(:name, 0))"),
+        {"name": f"budget {phase} {agent_id}"},
+    )
+    params = {
+        "agent": agent_id,
+        "phase": phase,
+        "call": call_id,
+        "cap": cap_usd,
+        "max_cost": max_cost_usd,
+    }
+    return bool((await session.execute(_ALLOWS_IN_PHASE, params)).scalar_one())
+
+
+_ALLOWS_IN_PHASE: Final = text("""
+select exists (select from calls where id = :call and answered_at is not null)
+  or coalesce(sum(coalesce(cost_usd, 0) + assumed_usd + coalesce(reserved_usd, 0)), 0)
+    + cast(:max_cost as numeric) <= cast(:cap as numeric)
+from calls
+where agent_id = :agent and phase = :phase and id <> :call
+  and started_at >= date_trunc('day', statement_timestamp() at time zone 'UTC') at time zone 'UTC'
+""")
 _STATUS: Final = text(f"""
 select usd_per_day, coalesce(spent_usd, 0), coalesce(reserved_usd, 0),
   calls_per_day, coalesce(spent_calls, 0), coalesce(reserved_calls, 0)

@@ -68,6 +68,7 @@ GRAPH_READS: Final = {
     "evidence": READ_ALL,
     "investigation_requests": READ_ALL,
     "doubts": READ_ALL,
+    "entailment_verdicts": READ_ALL,
     "node_embeddings": READ_ALL,
     "graph_head": READ_ALL,
     "graph_journal": READ_ALL,
@@ -77,10 +78,16 @@ _CONCLUSIONS: Final = (ANALYSIS_TYPE, ADVICE_TYPE)
 _ELEMENT_UPDATES: Final = ("properties", "seal", "unsupported_since", "updated_at")
 
 
+_NOTES_CITED: Final = Grant(ALL, update=("due_at",))
+"""Notes that contradicted evidence is cited, so that the conclusion is doubted."""
+CHECKS_EVIDENCE: Final = {"entailment_verdicts": replace(_NOTES_CITED, insert=ALL)}
+
+
 def conclusion_grants(type_name: str) -> dict[str, Grant]:
     return {
         "graph_nodes": Grant(ALL, insert=ALL, inserts=RowFilter("type", (type_name,))),
         "citations": Grant(insert=ALL),
+        "entailment_verdicts": _NOTES_CITED,
     }
 
 
@@ -132,6 +139,7 @@ MERGE_WRITES: Final = {
     "graph_redirects": Grant(ALL, insert=ALL, delete=True),
     "embedding_progress": Grant(ALL, update=_SWEEP_POSITION),
     "evidence": Grant(ALL, insert=ALL, update=("id", "node_id", "edge_id", "seal"), delete=True),
+    "entailment_verdicts": Grant(ALL, update=("evidence_id", "due_at")),
 }
 
 # A retraction changes what is derived from the remaining evidence; the evidence itself stays unchanged.
@@ -143,6 +151,7 @@ RETRACTION_WRITES: Final = {
     "retracted_sources": Grant(ALL, insert=ALL, update=("is_due", "through")),
     "citations": Grant(ALL, insert=ALL),
     "doubts": Grant(ALL, insert=ALL, update=("since", "evaluated_at", "resolved_at")),
+    "entailment_verdicts": _NOTES_CITED,
 }
 
 
@@ -367,7 +376,10 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **FACT_WRITES,
         "investigation_requests": Grant(ALL, update=("answered_at", "answered_by")),
         **_steps(StepKind.QUERY),
-        **_calls_model(Phase.KNOWLEDGE_ACQUISITION, Phase.GRAPH_CONSTRUCTION),
+        **CHECKS_EVIDENCE,
+        **_calls_model(
+            Phase.KNOWLEDGE_ACQUISITION, Phase.GRAPH_CONSTRUCTION, Phase.ENTAILMENT_CHECK
+        ),
         **_pins_contexts(StepKind.QUERY),
         **_dead_letters("researcher"),
     },
@@ -423,7 +435,8 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "messages": Grant(insert=ALL),
         **_steps(StepKind.ADVISE),
         **_CONTEXTS,
-        **_calls_model(Phase.ADVICE_GENERATION),
+        **CHECKS_EVIDENCE,
+        **_calls_model(Phase.ADVICE_GENERATION, Phase.ENTAILMENT_CHECK),
         "inbox_items": Grant(
             insert=ALL, inserts=RowFilter("kind", (InboxKind.ADVICE, InboxKind.NOTICE))
         ),

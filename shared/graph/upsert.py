@@ -21,6 +21,7 @@ from shared.database.statements import (
 )
 from shared.database.tables import Evidence, GraphEdge, GraphName, GraphNode
 from shared.database.tables.base import Base
+from shared.enums import Entailment
 from shared.errors import RetrySoonError
 from shared.graph.grounding.evidence import RULES
 from shared.graph.projection import EDGES, NODES, ElementKind, load_claims
@@ -85,7 +86,13 @@ _WRITE_CONCLUSIONS: Final = CompiledStatement(
     f"with written as ({_insert_sql(GraphNode, 'nodes', 'true')} returning id),"
     " cited as (insert into citations (conclusion_id, cited_id)"
     "   select conclusion_id, cited_id from jsonb_to_recordset(cast(:citations as jsonb)) as row"
-    f"   (conclusion_id uuid, cited_id uuid) on conflict do nothing), {_RESULT_SQL}"
+    "   (conclusion_id uuid, cited_id uuid) on conflict do nothing),"
+    # That contradicted evidence is cited is noted, and the conclusion is doubted: see `propagate_contradictions`.
+    " noted as (update entailment_verdicts set due_at = clock_timestamp()"
+    f"  where agent_id = {OWNED_AGENT_ID_SQL} and verdict = '{Entailment.CONTRADICTED}' and due_at is null"
+    "   and exists (select from evidence where evidence.id = evidence_id"
+    "     and coalesce(node_id, edge_id) in (select cast(row ->> 'cited_id' as uuid)"
+    f"      from jsonb_array_elements(cast(:citations as jsonb)) as row))), {_RESULT_SQL}"
 )
 _WRITE_LINKS: Final = CompiledStatement(
     f"with written as ({_insert_sql(GraphEdge, 'edges', 'true')} returning id), {_RESULT_SQL}"

@@ -15,6 +15,7 @@ from shared.agents.contexts import StepGroup
 from shared.billing import call_ledger
 from shared.billing.call_ledger import CallAnswer, CallRecord, CallRequest, Failure, NewRow
 from shared.billing.resumable_call import ResumableCall
+from shared.database import ids
 from shared.database.engine import Database
 from shared.database.statements import BoundQuery, RoundTrip, Transaction
 from shared.database.tables import Agent, Interaction
@@ -149,8 +150,9 @@ class PhaseRun:
         response_format: dict[str, Any] | None = None,
         *,
         must_act: bool = False,
+        opens_call: bool = True,
     ) -> ChatRequest:
-        """Creates or resumes the run and returns its first request.
+        """Creates or resumes the run and returns its first request, whose call it opens unless `opens_call` is False.
 
         A resumed run sends the request as it was first sent, even if the prompts or the graph changed since. With
         `must_act` the model must call a tool, if the settings allow to demand that.
@@ -187,7 +189,8 @@ class PhaseRun:
             self._model.max_output_tokens[self.phase],
             tool_choice=self.tool_choice,
         )
-        self.paid_calls.open_call(request.as_call())
+        if opens_call:
+            self.paid_calls.open_call(request.as_call())
         return request
 
     def fresh_request(self, message: str, response_format: dict[str, Any]) -> ChatRequest:
@@ -239,8 +242,9 @@ class PhaseRun:
         listener: StreamListener | None = None,
         normalize: Callable[[ChatAnswer], ChatAnswer] = lambda answer: answer,
         max_without_answer: int | None = None,
+        is_needed: bool = True,
     ) -> tuple[UUID, ChatAnswer]:
-        """Returns the call's id and the model's answer, from the ledger if it is there.
+        """Returns the call's id and the model's answer, from the ledger if it is there. `is_needed` is as in `send`.
 
         The ledger stores the server's answer. `is_last`, `paid_calls`, the listener and the caller get the result of
         `normalize`. One commit records the answer and opens the calls that follow from it. `is_last` says whether the
@@ -256,7 +260,7 @@ class PhaseRun:
             await self._check_unanswered(call, max_without_answer)
             try:
                 ask = partial(self._model.provider.complete, request, on_delta=on_delta)
-                raw_answer = await self.send(call, ask)
+                raw_answer = await self.send(call, ask, is_needed=is_needed)
             except AnswerError as error:
                 await self._check_unanswered(call, max_without_answer, error)
                 raise
@@ -371,6 +375,13 @@ class PhaseRun:
 
     def _new_row(self, request: CallRequest) -> NewRow:
         return call_ledger.new_row(self.lease, self.interaction.id, self.phase, request)
+
+    def max_cost_usd(self, request: ChatRequest) -> Decimal:
+        """The maximum cost of one attempt of `request`."""
+        return self._max_cost_usd(request.as_call())
+
+    def call_id(self, request: ChatRequest) -> UUID:
+        return ids.call_id(self.lease.step_id, request.as_call().hash)
 
     def _max_cost_usd(self, request: CallRequest) -> Decimal:
         prices = self._model.prices

@@ -1,5 +1,8 @@
 """Creates the clients of the model and the search service from the settings."""
 
+from collections.abc import Mapping
+from typing import Final
+
 from shared.database.engine import Database
 from shared.enums import Phase
 from shared.errors import VigilError
@@ -15,6 +18,8 @@ from shared.web_search.client import SearchClient
 
 # Sent if no key is set: local servers need none, and the others return a clear error.
 NO_KEY = "no-key-set"
+MAX_CHECK_TOKENS: Final = 2000
+"""Limit of an answer of the entailment check: one sentence, and reasoning. Its budget reserves it for each call."""
 
 
 def load_prices(settings: Settings) -> Prices:
@@ -60,10 +65,16 @@ def create_model(settings: Settings, database: Database, provider: Provider | No
         database,
         load_prices(settings),
         settings.model,
-        dict.fromkeys(Phase, settings.max_output_tokens) | settings.max_output_tokens_of_phase,
+        _max_output_tokens(settings),
         Embedder(server, _log_embedding_error) if settings.embedding_model else None,
         requires_tools=settings.model_tool_choice == "auto",
     )
+
+
+def _max_output_tokens(settings: Settings) -> Mapping[Phase, int]:
+    limits = dict.fromkeys(Phase, settings.max_output_tokens)
+    limits[Phase.ENTAILMENT_CHECK] = min(MAX_CHECK_TOKENS, settings.max_output_tokens)
+    return limits | settings.max_output_tokens_of_phase
 
 
 def embedding_search_settings(settings: Settings) -> EmbeddingSearch | None:

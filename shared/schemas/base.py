@@ -95,6 +95,10 @@ class AgentResponse(ResponseModel):
     """How many further rounds an iteration may run for data that Analyzers lacked."""
     advice_from_one_analysis: bool = False
     """Whether advice may cite a single analysis."""
+    entailment_usd_per_day: float = 0
+    """Daily cap (UTC) in USD of what checks of evidence by a model may cost; 0: no checks."""
+    entailment_share: float = 0.05
+    """Share of new evidence that is checked."""
     active: bool
     models: dict[str, str]
     """Phase to model, for phases that do not use the default of the installation."""

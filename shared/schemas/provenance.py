@@ -38,6 +38,16 @@ class ClaimResponse(ResponseModel):
     """False if another claim supersedes it, or its source is retracted."""
 
 
+class VerdictResponse(ResponseModel):
+    """What a model found when it compared evidence with what it supports."""
+
+    verdict: Literal["supported", "contradicted", "not_stated"]
+    reason: str
+    model: str
+    call_id: UUID
+    created_at: datetime
+
+
 class EvidenceResponse(ResponseModel):
     """A verbatim quote of a source, and what it supports of a node or edge."""
 
@@ -60,6 +70,8 @@ class EvidenceResponse(ResponseModel):
     as_of: datetime
     """Newer evidence supersedes older by this time."""
     learned_at: datetime
+    verdict: VerdictResponse | None = None
+    """None if no model has checked it."""
 
 
 class OtherValueResponse(ResponseModel):
@@ -109,13 +121,14 @@ class CitingConclusion(ResponseModel):
 
 
 class DoubtResponse(ResponseModel):
-    """A conclusion depends on an element that changed because a source was retracted."""
+    """A conclusion depends on an element that changed because a source was retracted, or that its own quote contradicts."""
 
     since: datetime
+    cause: Literal["retracted", "contradicted"] = "retracted"
     source_id: UUID
     url: str
     reason: str
-    """Why the source was retracted."""
+    """Why the source was retracted, or what the model says that found the contradiction."""
 
 
 class RetractionResponse(ResponseModel):
@@ -189,6 +202,8 @@ class EvidenceLink(ChainLink):
     valid_to: datetime | None
     as_of: datetime
     learned_at: datetime
+    verdict: VerdictResponse | None = None
+    """None if no model has checked it."""
 
 
 class SourceLink(ChainLink):
@@ -212,6 +227,10 @@ class CheckedCounts(ResponseModel):
     """Claims that rules leave to a reader. Each number, date and name in them is in the quote."""
     claims_unchecked: int = 0
     """Claims from before there were rules: nothing but quoted."""
+    evidence_found_supported: int = 0
+    """Evidence that a model compared with what it supports, and found to support it."""
+    evidence_found_contradicted: int = 0
+    evidence_found_not_stated: int = 0
     entries: int = 0
     """Entries of the graph's journal."""
     entries_signed: int = 0
@@ -248,7 +267,7 @@ class ElementFault(LinkFault):
 
     link: str
     """`source`, `evidence`, `node`, `edge`, `analysis` or `advice`; or what changes the meaning of these: `journal`, `type`,
-    `name`, `merge`, `retraction`, `citation` or `doubt`.
+    `name`, `merge`, `retraction`, `citation`, `doubt` or `verdict`.
     """
     id: UUID
     name: str

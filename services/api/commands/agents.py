@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from typing import Annotated, Final
 from uuid import UUID
 
@@ -98,6 +99,7 @@ Name = Annotated[fields.Name, length_in_schema(*agents.NAME_CHARACTERS)]
 Interval = fields.Interval
 FeedbackRounds = fields.FeedbackRounds
 Models = fields.Models
+DEFAULT_ENTAILMENT_SHARE = 0.05
 
 
 class NewAgent(BaseModel):
@@ -112,6 +114,10 @@ class NewAgent(BaseModel):
     """How often an iteration may research data that its Analyzers lacked and then run them again."""
     advice_from_one_analysis: bool = False
     """Whether advice may cite a single analysis; else it must cite two."""
+    entailment_usd_per_day: fields.EntailmentUsd = Decimal(0)
+    """Daily cap (UTC) in USD of what checks of evidence by a model may cost; 0: no checks."""
+    entailment_share: fields.EntailmentShare = DEFAULT_ENTAILMENT_SHARE
+    """Share of new evidence that is checked. Of what advice rests on, all is."""
     models: Models = {}
     """Phase to model. Phases without an entry use the installation's model."""
 
@@ -129,6 +135,8 @@ class ChangedAgent(BaseModel):
     interval_seconds: Interval = Field(default_factory=int)
     feedback_rounds: FeedbackRounds = Field(default_factory=int)
     advice_from_one_analysis: bool = Field(default_factory=bool)
+    entailment_usd_per_day: fields.EntailmentUsd = Field(default_factory=Decimal)
+    entailment_share: fields.EntailmentShare = Field(default_factory=float)
     models: Models = Field(default_factory=dict)
     """The complete mapping: phases without an entry use the installation's model from then on."""
     active: bool = Field(default_factory=bool)
@@ -174,6 +182,8 @@ async def create_agent(
         raise _name_taken_error(name) from error
     agent.feedback_rounds = new_agent.feedback_rounds
     agent.advice_from_one_analysis = new_agent.advice_from_one_analysis
+    agent.entailment_usd_per_day = new_agent.entailment_usd_per_day
+    agent.entailment_share = new_agent.entailment_share
     agent.models = {phase.value: model for phase, model in new_agent.models.items()}
     agent.budget_usd_per_day, agent.budget_calls_per_day = caps.usd_per_day, caps.calls_per_day
     provisional = None if new_agent.name else name

@@ -14,7 +14,11 @@ from services.api.http.problem_details import NotFoundError
 from services.api.queries import provenance as reading
 from shared.database.engine import Database
 from shared.graph.retraction import retractions
-from shared.graph.retraction.propagation import propagate_retractions, resolve_doubts
+from shared.graph.retraction.propagation import (
+    propagate_contradictions,
+    propagate_retractions,
+    resolve_doubts,
+)
 from shared.runtime.background import log_and_continue
 from shared.schemas.provenance import RetractionResponse
 
@@ -60,7 +64,7 @@ class NewRetraction(BaseModel):
 
 class RetractionWorker:
     """Background task: propagates retractions soon after they were requested, and those that an
-    earlier process left.
+    earlier process left; and contradictions that checks of evidence found.
 
     It also resolves the resulting doubts where new evidence answers them.
     """
@@ -78,6 +82,10 @@ class RetractionWorker:
         while True:
             await log_and_continue(
                 partial(propagate_retractions, self._database), "retractions wait for the next look"
+            )
+            await log_and_continue(
+                partial(propagate_contradictions, self._database),
+                "contradictions wait for the next look",
             )
             await log_and_continue(
                 partial(resolve_doubts, self._database),

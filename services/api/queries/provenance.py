@@ -35,6 +35,7 @@ from shared.graph.provenance.agreement import agreements, site_of
 from shared.graph.provenance.claims import Claim, current_claims
 from shared.graph.retraction.retractions import FIRST_CURSOR
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.verification import loader
 from shared.schemas.base import Page, PageRequest, ResponseModel
 from shared.schemas.provenance import (
     AgreementResponse,
@@ -45,6 +46,7 @@ from shared.schemas.provenance import (
     RetractionResponse,
     SourceDetails,
     SourceResponse,
+    VerdictResponse,
 )
 
 _EVIDENCE = Keyset("evidence", (Evidence.as_of, Evidence.learned_at, Evidence.id))
@@ -157,10 +159,16 @@ async def _evidence(
         if page_slice.rows
         else {}
     )
-    return Page(items=[_view(claims, *row) for row in page_slice.rows], next=page_slice.next)
+    verdicts = await loader.load_verdicts(session, scope, [row[0].id for row in page_slice.rows])
+    return Page(
+        items=[_view(claims, verdicts.get(row[0].id), *row) for row in page_slice.rows],
+        next=page_slice.next,
+    )
 
 
-def _view(claims: Mapping[str, Claim], row: Evidence, *page: Any) -> EvidenceResponse:
+def _view(
+    claims: Mapping[str, Claim], verdict: VerdictResponse | None, row: Evidence, *page: Any
+) -> EvidenceResponse:
     url, title, published, fetched_at, retracted_at, quote = page
     return EvidenceResponse(
         id=row.id,
@@ -172,6 +180,7 @@ def _view(claims: Mapping[str, Claim], row: Evidence, *page: Any) -> EvidenceRes
         retracted_at=retracted_at,
         first_byte=row.first_byte,
         end_byte=row.end_byte,
+        verdict=verdict,
         # A span that was moved may begin inside a character.
         quote=quote.decode(errors="replace"),
         claims=[

@@ -6,6 +6,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from services.api.commands.agents import FeedbackRounds, Interval, Mission, Name
 from shared.agents import configuration
+from shared.agents.fields import EntailmentShare, EntailmentUsd
 from shared.database.text import refuse_nul
 from shared.enums import Phase
 from shared.schemas.agents import PromptedPhase
@@ -37,6 +38,8 @@ class GeneralForm(Form):
     feedback_rounds: FeedbackRounds
     advice_from_one_analysis: bool = False
     """A box that is not checked is not sent."""
+    entailment_usd_per_day: EntailmentUsd
+    entailment_share: EntailmentShare
 
 
 class ModelsForm(Form):
@@ -48,6 +51,7 @@ class ModelsForm(Form):
     graph_construction: ModelName | None = None
     analysis_generation: ModelName | None = None
     advice_generation: ModelName | None = None
+    entailment_check: ModelName | None = None
     conversation: ModelName | None = None
     configuration: ModelName | None = None
 

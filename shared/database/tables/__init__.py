@@ -34,6 +34,7 @@ from shared.database.tables.notifications import (
 from shared.database.tables.provenance import (
     Citation,
     Doubt,
+    EntailmentVerdict,
     Evidence,
     RetractedSource,
     Retraction,
@@ -56,6 +57,7 @@ __all__ = [
     "Destination",
     "Doubt",
     "EmbeddingSweep",
+    "EntailmentVerdict",
     "Evidence",
     "GraphEdge",
     "GraphEdgeType",

@@ -76,6 +76,10 @@ class Agent(Base):
     """How many further rounds an iteration may run for data that Analyzers lacked."""
     advice_from_one_analysis: Mapped[bool] = mapped_column(server_default=text("false"))
     """Whether advice may cite a single analysis."""
+    entailment_usd_per_day: Mapped[Decimal] = mapped_column(USD, server_default="0")
+    """Daily cap (UTC) of what checks of evidence by a model may cost, within the agent's budget; 0: no checks."""
+    entailment_share: Mapped[float] = mapped_column(server_default="0.05")
+    """Share of new evidence that is checked, 0 to 1. Of what advice rests on, all is."""
     active: Mapped[bool] = mapped_column(server_default=text("true"))
     next_run_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
     run_requested_at: Mapped[datetime | None]

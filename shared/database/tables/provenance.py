@@ -14,7 +14,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from shared.database.tables.base import Base, Created, Id, Json
+from shared.database.tables.base import Base, Created, Id, Json, one_of
+from shared.enums import Entailment
 
 
 class Source(Base):
@@ -83,6 +84,38 @@ class Evidence(Base):
     """Version of the rules by which the claims follow from the quote, see `shared.graph.grounding`; None if unchecked."""
     seal: Mapped[bytes] = mapped_column(LargeBinary)
     step_id: Mapped[UUID | None] = mapped_column(index=True)
+
+
+class EntailmentVerdict(Base):
+    """What a model found when it compared a piece of evidence with what it supports. Written by who checks a sample."""
+
+    __tablename__ = "entailment_verdicts"
+    __table_args__ = (
+        one_of("verdict", Entailment),
+        Index("entailment_verdicts_agent_idx", "agent_id", "verdict"),
+        Index(
+            "entailment_verdicts_due_idx",
+            "due_at",
+            postgresql_where=text("due_at is not null"),
+        ),
+    )
+
+    evidence_id: Mapped[UUID] = mapped_column(
+        ForeignKey("evidence.id", ondelete="CASCADE", onupdate="CASCADE"), primary_key=True
+    )
+    """A merge changes the id of evidence."""
+    agent_id: Mapped[UUID]
+    verdict: Mapped[str]
+    reason: Mapped[str]
+    """One sentence of the model."""
+    model: Mapped[str]
+    call_id: Mapped[UUID]
+    """The call of the ledger with the answer. No foreign key: the ledger expires."""
+    step_id: Mapped[UUID]
+    """The step that checked it."""
+    created_at: Mapped[Created]
+    due_at: Mapped[datetime | None]
+    """Of a contradiction: since when conclusions wait to be doubted because of it; None when done."""
 
 
 class Retraction(Base):

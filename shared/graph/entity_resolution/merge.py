@@ -1,11 +1,22 @@
 """Merging two nodes: names, evidence and edges move to the node that is kept."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 from uuid import UUID, uuid4
 
-from sqlalchemy import ColumnElement, Table, bindparam, delete, exists, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Table,
+    bindparam,
+    delete,
+    exists,
+    insert,
+    or_,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert as pg_insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -144,7 +155,9 @@ async def _move_evidence(
         MovedEvidence(row=as_json(row), to=new_id, was_there=new_id in existing_ids)
         for row, new_id in zip(rows, new_ids, strict=True)
     ]
-    await _delete_evidence(session, [UUID(each.row["id"]) for each in moved if each.was_there])
+    duplicates = {UUID(each.row["id"]): each.to for each in moved if each.was_there}
+    await _move_verdicts(session, duplicates)
+    await _delete_evidence(session, list(duplicates))
     changes = [
         {
             "old": row["id"],
@@ -170,14 +183,34 @@ async def _move_evidence(
 
 async def _move_evidence_back(session: AsyncSession, moved: Sequence[MovedEvidence]) -> None:
     """Move evidence back to the element it came from, which exists again."""
-    await _delete_evidence(session, [entry.to for entry in moved if not entry.was_there])
-    if moved:
-        rows = [as_row(EVIDENCE, entry.row) for entry in moved]
-        connection = await session.connection()
-        await connection.execute(pg_insert(EVIDENCE).on_conflict_do_nothing(), rows)
+    if not moved:
+        return
+    rows = [as_row(EVIDENCE, entry.row) for entry in moved]
+    connection = await session.connection()
+    await connection.execute(pg_insert(EVIDENCE).on_conflict_do_nothing(), rows)
+    old_ids = {entry.to: UUID(entry.row["id"]) for entry in moved if not entry.was_there}
+    # Merges of an earlier version deleted the evidence of some edges instead of moving it.
+    old_ids = {moved_id: old_id for moved_id, old_id in old_ids.items() if moved_id != old_id}
+    await _move_verdicts(session, old_ids)
+    await _delete_evidence(session, list(old_ids))
 
 
-async def _delete_evidence(session: AsyncSession, evidence_ids: Sequence[UUID]) -> None:
+_MOVE_VERDICTS: Final = text("""
+update entailment_verdicts set evidence_id = moved.to_id
+from unnest(cast(:ids as uuid[]), cast(:to_ids as uuid[])) as moved (id, to_id)
+where evidence_id = moved.id
+  and not exists (select from entailment_verdicts as other where other.evidence_id = moved.to_id)
+""")
+
+
+async def _move_verdicts(session: AsyncSession, to_ids: Mapping[UUID, UUID]) -> None:
+    """Move what models found to other evidence of the same content, unless that has a verdict."""
+    if to_ids:
+        params = {"ids": list(to_ids), "to_ids": list(to_ids.values())}
+        await session.execute(_MOVE_VERDICTS, params)
+
+
+async def _delete_evidence(session: AsyncSession, evidence_ids: Collection[UUID]) -> None:
     if evidence_ids:
         await session.execute(delete(EVIDENCE).where(EVIDENCE.c.id.in_(evidence_ids)))
 

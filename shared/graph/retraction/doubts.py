@@ -1,4 +1,4 @@
-"""Doubts: conclusions that rest on something a retraction has changed."""
+"""Doubts: conclusions that rest on something that a retraction has changed, or that its own quote contradicts."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -12,19 +12,23 @@ from sqlalchemy import (
     ColumnElement,
     Row,
     Uuid,
+    and_,
     any_,
     exists,
     func,
     literal,
+    or_,
     select,
     text,
     update,
 )
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import load_only
 
 from shared.database import ids
 from shared.database.statements import json_text
-from shared.database.tables import Doubt, Evidence, RetractedSource, Source
+from shared.database.tables import Doubt, EntailmentVerdict, Evidence, RetractedSource, Source
+from shared.enums import Entailment
 from shared.graph.entity_resolution import redirects
 from shared.graph.projection import EDGES, NODES, ElementClaims, load_claims
 from shared.graph.provenance import integrity
@@ -34,6 +38,7 @@ from shared.schemas.provenance import DoubtResponse
 
 _BATCH_SIZE: Final = 1000
 """Elements per statement."""
+_IS_CONTRADICTED: Final = EntailmentVerdict.verdict == Entailment.CONTRADICTED
 
 
 def invalidated_by(
@@ -68,8 +73,32 @@ def invalidated_by(
     return invalidating
 
 
+def contradicted_sources(
+    claims: Sequence[Claim], source_of: Mapping[UUID, UUID], contradicted: Collection[UUID]
+) -> set[UUID]:
+    """The sources of contradicted evidence that alone supports a current value, or all there is.
+
+    `contradicted` are ids of evidence. Evidence that is retracted, superseded, or confirmed by other evidence leaves no
+    doubt.
+    """
+    active = [claim for claim in claims if not claim.is_retracted]
+    remaining = [claim for claim in active if claim.evidence_id not in contradicted]
+    if not remaining:
+        return {source_of[claim.evidence_id] for claim in active}
+    winners, other_winners = current_claims(active), current_claims(remaining)
+    return {
+        source_of[claim.evidence_id]
+        for name, claim in winners.items()
+        if claim.evidence_id in contradicted
+        and not (
+            name in other_winners
+            and integrity.is_equal(other_winners[name].values[name], claim.values[name])
+        )
+    }
+
+
 Invalidations = Mapping[UUID, Collection[UUID]]
-"""By node or edge, the retracted sources that invalidate conclusions about it."""
+"""By node or edge, the retracted or contradicted sources that invalidate conclusions about it."""
 
 
 IS_DOUBTED_SQL: Final = (
@@ -95,19 +124,45 @@ async def list_doubts(
 ) -> Mapping[UUID, list[DoubtResponse]]:
     """Why each conclusion is in doubt, the oldest reason first; those not in doubt are left out."""
     since = func.min(Doubt.since)
-    rows = await session.execute(
-        select(Doubt.conclusion_id, since, Source.id, Source.url, Source.retraction_reason)
-        .join(Source, Source.id == Doubt.source_id)
-        .where(Doubt.conclusion_id.in_(conclusions), Doubt.resolved_at.is_(None))
-        .group_by(Doubt.conclusion_id, Source.id)
-        .order_by(Doubt.conclusion_id, since, Source.id)
+    rows = (
+        await session.execute(
+            select(Doubt.conclusion_id, since, Source)
+            .join(Source, Source.id == Doubt.source_id)
+            .options(load_only(Source.url, Source.retracted_at, Source.retraction_reason))
+            .where(Doubt.conclusion_id.in_(conclusions), Doubt.resolved_at.is_(None))
+            .group_by(Doubt.conclusion_id, Source.id)
+            .order_by(Doubt.conclusion_id, since, Source.id)
+        )
+    ).all()
+    contradictions = await _contradictions(
+        session, {source.id for _, _, source in rows if source.retracted_at is None}
     )
     by_conclusion: defaultdict[UUID, list[DoubtResponse]] = defaultdict(list)
-    for conclusion, doubted_at, source, url, reason in rows:
+    for conclusion, doubted_at, source in rows:
+        contradiction = contradictions.get(source.id)
         by_conclusion[conclusion].append(
-            DoubtResponse(since=doubted_at, source_id=source, url=url, reason=reason or "")
+            DoubtResponse(
+                since=doubted_at,
+                cause="retracted" if contradiction is None else "contradicted",
+                source_id=source.id,
+                url=source.url,
+                reason=contradiction or source.retraction_reason or "",
+            )
         )
     return by_conclusion
+
+
+async def _contradictions(session: AsyncSession, sources: Collection[UUID]) -> Mapping[UUID, str]:
+    """Of sources with contradicted evidence, what the first verdict says."""
+    if not sources:
+        return {}
+    rows = await session.execute(
+        select(Evidence.source_id, EntailmentVerdict.reason)
+        .join(EntailmentVerdict, EntailmentVerdict.evidence_id == Evidence.id)
+        .where(Evidence.source_id.in_(sources), _IS_CONTRADICTED)
+        .order_by(EntailmentVerdict.created_at.desc(), Evidence.id)
+    )
+    return dict(rows.all())
 
 
 async def reevaluate_doubts(
@@ -115,21 +170,23 @@ async def reevaluate_doubts(
     claims_by_element: Mapping[UUID, ElementClaims],
     *,
     because_of: UUID | None = None,
-) -> None:
-    """Update the doubts about these nodes and edges to match their claims.
+) -> Collection[UUID]:
+    """Update the doubts about these nodes and edges to match their claims; returns the doubts that it opened.
 
     `because_of` is the source whose retraction is being propagated, if any: every conclusion made so far may rest on
     it.
     """
-    invalidations = _invalidations(claims_by_element)
+    invalidations = await _invalidations(session, claims_by_element)
     await _close_unfounded(session, claims_by_element, invalidations)
     rows = [
         _doubt_row(conclusion, element_id, source)
         for element_id, conclusion in await _citing_conclusions(session, invalidations)
         for source in invalidations[element_id]
     ]
-    if rows:
-        await session.execute(_OPEN, {"rows": json_text(rows), "because_of": because_of})
+    if not rows:
+        return ()
+    opened = await session.execute(_OPEN, {"rows": json_text(rows), "because_of": because_of})
+    return opened.scalars().all()
 
 
 async def transfer_doubts(session: AsyncSession, new_ids: Mapping[UUID, Collection[UUID]]) -> None:
@@ -172,7 +229,7 @@ async def resolve_doubts(
     Conclusions made after the retraction do not rest on the retracted sources.
     """
     closed_ids, remaining = await _close_unfounded(
-        session, claims_by_element, _invalidations(claims_by_element)
+        session, claims_by_element, await _invalidations(session, claims_by_element)
     )
     await session.execute(_MARK_EVALUATED, {"ids": remaining})
     return closed_ids
@@ -193,7 +250,7 @@ async def pending_doubts(
         element_ids = [element_id for element_id in found if element_id is not None]
         for start in range(0, len(element_ids), _BATCH_SIZE):
             claims = await load_claims(session, kind, element_ids[start : start + _BATCH_SIZE])
-            invalidations = _invalidations(claims)
+            invalidations = _retractions(claims)
             pending += [
                 (conclusion_id, element_id, source_id, retracted[source_id])
                 for element_id, conclusion_id in await _citing_conclusions(session, invalidations)
@@ -204,8 +261,16 @@ async def pending_doubts(
 
 
 async def close_doubts(session: AsyncSession, sources: Collection[UUID]) -> None:
-    """Close all doubts caused by these sources."""
-    open_doubts = await lock_open_doubts(session, Doubt.source_id == any_(uuid_array(sources)))
+    """Close all doubts caused by the retraction of these sources."""
+    is_contradicted = exists().where(
+        EntailmentVerdict.evidence_id == Evidence.id,
+        Evidence.source_id == Doubt.source_id,
+        func.coalesce(Evidence.node_id, Evidence.edge_id) == Doubt.element_id,
+        _IS_CONTRADICTED,
+    )
+    open_doubts = await lock_open_doubts(
+        session, and_(Doubt.source_id == any_(uuid_array(sources)), ~is_contradicted)
+    )
     await session.execute(_CLOSE, {"ids": [doubt.id for doubt in open_doubts]})
 
 
@@ -247,7 +312,7 @@ _MARK_EVALUATED: Final = text(
     "update doubts set evaluated_at = clock_timestamp() where id = any(cast(:ids as uuid[]))"
 )
 # A conclusion relies on a source if it was made before the retraction or its propagation, or was in doubt because of the
-# source before. A doubt that is open is not changed.
+# source before; or on one that is contradicted and not retracted. A doubt that is open is not changed.
 _OPEN: Final = text("""
     insert into doubts (id, conclusion_id, element_id, source_id, since)
     select input.id, input.conclusion_id, input.element_id, input.source_id, clock_timestamp()
@@ -256,11 +321,13 @@ _OPEN: Final = text("""
     join graph_nodes on graph_nodes.id = input.conclusion_id
     join sources on sources.id = input.source_id
     where graph_nodes.created_at < sources.retracted_at
+      or sources.retracted_at is null
       or sources.id = cast(:because_of as uuid)
       or exists (select from doubts earlier where earlier.id = input.id)
     order by input.id
     on conflict (id) do update set since = excluded.since, resolved_at = null, evaluated_at = null
     where doubts.resolved_at is not null
+    returning id
 """)
 _TRANSFER: Final = text("""
     insert into doubts (id, conclusion_id, element_id, source_id, since)
@@ -291,12 +358,37 @@ def _doubt_row(conclusion_id: UUID, element_id: UUID, source_id: UUID) -> dict[s
     }
 
 
-def _invalidations(claims_by_element: Mapping[UUID, ElementClaims]) -> Invalidations:
+def _retractions(claims_by_element: Mapping[UUID, ElementClaims]) -> Invalidations:
+    """By retracted sources alone."""
     by_element = {
         element_id: invalidated_by(claims.claims, claims.source_of, claims.retracted_at)
         for element_id, claims in claims_by_element.items()
     }
     return {element_id: sources for element_id, sources in by_element.items() if sources}
+
+
+async def _invalidations(
+    session: AsyncSession, claims_by_element: Mapping[UUID, ElementClaims]
+) -> Invalidations:
+    """By retracted and by contradicted sources."""
+    element_ids = uuid_array(claims_by_element)
+    rows = await session.execute(
+        select(func.coalesce(Evidence.node_id, Evidence.edge_id), Evidence.id)
+        .join(EntailmentVerdict, EntailmentVerdict.evidence_id == Evidence.id)
+        .where(
+            or_(Evidence.node_id == any_(element_ids), Evidence.edge_id == any_(element_ids)),
+            _IS_CONTRADICTED,
+        )
+    )
+    contradicted: defaultdict[UUID, set[UUID]] = defaultdict(set)
+    for element_id, evidence_id in rows:
+        contradicted[element_id].add(evidence_id)
+    invalidations: dict[UUID, Collection[UUID]] = dict(_retractions(claims_by_element))
+    for element_id, evidence_ids in contradicted.items():
+        claims = claims_by_element[element_id]
+        if sources := contradicted_sources(claims.claims, claims.source_of, evidence_ids):
+            invalidations[element_id] = {*invalidations.get(element_id, ()), *sources}
+    return invalidations
 
 
 async def _citing_conclusions(

@@ -1,4 +1,4 @@
-"""Notices to the owner: conclusions that came into doubt after a retraction, or no longer are."""
+"""Notices to the owner: conclusions that came into doubt after a retraction or a check, or no longer are."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -48,6 +48,29 @@ async def notify_new_doubts(
     )
 
 
+async def notify_contradictions(
+    session: AsyncSession, scope: GraphScope, doubt_ids: Collection[UUID]
+) -> None:
+    """Add a notice about the conclusions that these new doubts put in doubt, if any."""
+    if not doubt_ids:
+        return
+    is_given = Doubt.id == any_(uuid_array(doubt_ids))
+    conclusions = await _query_conclusions(session, is_given)
+    agent = await session.get_one(Agent, scope.agent_id)
+    opened_at = await session.scalar(select(func.max(Doubt.since)).where(is_given))
+    assert opened_at is not None
+    counts = _count_by_kind(conclusions)
+    await _add_notice(
+        session,
+        scope,
+        f"contradicted {opened_at.isoformat()} {min(doubt_ids)}",
+        opened_at,
+        title=f"{counts} of {agent.name} in doubt",
+        summary=f"A check of the evidence found that a quote contradicts what {counts} rest on:"
+        f" {_list_names(conclusions)}. `vigil verify` with the id of one shows the quote and what the check says.",
+    )
+
+
 async def notify_resolved_doubts(
     session: AsyncSession, scope: GraphScope, doubt_ids: Collection[UUID]
 ) -> None:
@@ -69,7 +92,7 @@ async def notify_resolved_doubts(
         f"lifted {closed_at.isoformat()} {min(row.id for row in cleared)}",
         closed_at,
         title=f"{_count_by_kind(cleared)} of {agent.name} no longer in doubt",
-        summary=f"Other pages now confirm what was retracted: {_list_names(cleared)}.",
+        summary=f"Other pages now confirm what was retracted or contradicted: {_list_names(cleared)}.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Propagation of retractions and restorations to nodes, edges and conclusions, in batches.
+"""Propagation of retractions, restorations and contradictions to nodes, edges and conclusions, in batches.
 
 A batch is one transaction: it reprojects elements, re-evaluates the doubts about them and records its progress.
 Before the first batch it waits for all writers of evidence: what they wrote is found here, or they have seen the
@@ -14,7 +14,15 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.engine import Database
 from shared.database.locks import exclusive_write_lock, shared_write_lock
-from shared.database.tables import Agent, Doubt, Evidence, RetractedSource, Retraction, Source
+from shared.database.tables import (
+    Agent,
+    Doubt,
+    EntailmentVerdict,
+    Evidence,
+    RetractedSource,
+    Retraction,
+    Source,
+)
 from shared.graph.conclusions import citation_index
 from shared.graph.projection import (
     EDGES,
@@ -135,6 +143,49 @@ async def _finish(session: AsyncSession, scope: GraphScope, retraction: Retracti
         # Doubts about elements that were merged since are not re-evaluated under their old ids.
         await doubts.close_doubts(session, restored.all())
     retraction.due_at = None
+
+
+async def propagate_contradictions(database: Database, *, at_once: int = BATCH_SIZE) -> None:
+    """Open doubts about conclusions that rest on contradicted evidence, and notify the owners. Raises TransientError: retry
+    it then.
+    """
+    while await _propagate_contradictions(database, at_once):
+        pass
+
+
+async def _propagate_contradictions(database: Database, at_once: int) -> bool:
+    """Run one transaction; returns False if nothing is left to do."""
+    async with database.transaction() as session:
+        due = (
+            select(EntailmentVerdict)
+            .where(EntailmentVerdict.due_at.is_not(None))
+            .order_by(EntailmentVerdict.due_at, EntailmentVerdict.evidence_id)
+        )
+        verdict = await session.scalar(due.limit(1))
+        if verdict is None:
+            return False
+        agent = await session.get_one(Agent, verdict.agent_id)
+        # Without a lock on its verdicts until then: a merge, which changes them, holds this lock.
+        await shared_write_lock(session, agent.id)
+        await take_exclusive_retraction_lock(session, agent.id)
+        verdicts = (
+            await session.scalars(
+                due.where(EntailmentVerdict.agent_id == agent.id)
+                .limit(at_once)
+                .execution_options(populate_existing=True)
+            )
+        ).all()
+        evidence_ids = [verdict.evidence_id for verdict in verdicts]
+        element_ids = await _lock_elements(session, evidence_ids)
+        claims = await load_claims(session, NODES, element_ids)
+        claims_of_edges = await load_claims(session, EDGES, element_ids)
+        claims |= {key: value for key, value in claims_of_edges.items() if value.claims}
+        opened = await doubts.reevaluate_doubts(session, claims)
+        scope = GraphScope(agent.owner_id, agent.id)
+        await notices.notify_contradictions(session, scope, opened)
+        for verdict in verdicts:
+            verdict.due_at = None
+        return True
 
 
 async def resolve_doubts(database: Database, *, at_once: int = BATCH_SIZE) -> None:

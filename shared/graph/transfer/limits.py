@@ -89,6 +89,7 @@ def _refuse_source(line: SourceLine) -> None:
         raise ToolRefusalError(f"url: give 1 to {MAX_URL_BYTES} bytes.")
     for name in ("url", "title", "retraction_reason", "text"):
         refuse_unstorable(getattr(line, name), name)
+    refuse_unstorable(line.reading, "reading", largest=MAX_BYTE)
 
 
 def _refuse_unknown(type_name: str, type_kind: str, type_names: set[str]) -> None:

@@ -58,6 +58,7 @@ class Link(StrEnum):
     RETRACTION = "retraction"
     CITATION = "citation"
     DOUBT = "doubt"
+    VERDICT = "verdict"
 
 
 class FaultKind(StrEnum):

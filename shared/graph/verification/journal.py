@@ -100,6 +100,15 @@ TABLES: Final = (
         _OF_CONCLUSION,
         depends_on="conclusion_id",
     ),
+    CoveredTable(
+        14,
+        "entailment_verdicts",
+        Link.VERDICT,
+        "verdict",
+        "evidence_id",
+        "verdict",
+        depends_on="evidence_id",
+    ),
 )
 _ENTRIES: Final = text("""
 select seq, hash, written_at, writer, signature, root is not null as has_leaves,

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.pagination import Keyset
 from shared.database.tables import (
+    EntailmentVerdict,
     Evidence,
     GraphEdge,
     GraphMerge,
@@ -28,6 +29,7 @@ from shared.graph.provenance.page_reading import PageReading
 from shared.graph.provenance.quotes import Span
 from shared.graph.scope import GraphScope
 from shared.graph.verification.checks import QuotedEvidence, cited_by
+from shared.schemas.provenance import VerdictResponse
 
 BATCH_SIZE: Final = 1000
 """Ids per statement."""
@@ -214,6 +216,22 @@ def _parse_reading(value: Any) -> PageReading | None:
         return PageReading.from_json({**value, "sentences": []})
     except (KeyError, TypeError, ValueError):
         return None
+
+
+async def load_verdicts(
+    session: AsyncSession, scope: GraphScope, evidence_ids: Iterable[UUID]
+) -> dict[UUID, VerdictResponse]:
+    """What a model found, by evidence; without evidence that was not checked."""
+    verdicts: dict[UUID, VerdictResponse] = {}
+    for batch in _batches(evidence_ids):
+        rows = await session.scalars(
+            select(EntailmentVerdict).where(
+                EntailmentVerdict.agent_id == scope.owned_agent_id(),
+                EntailmentVerdict.evidence_id.in_(batch),
+            )
+        )
+        verdicts |= {row.evidence_id: VerdictResponse.model_validate(row) for row in rows}
+    return verdicts
 
 
 async def load_spans(

@@ -4,7 +4,7 @@ Each page is one transaction with the same cost wherever it starts, so a client 
 any size.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.database import pagination
 from shared.database.pagination import InvalidCursorError, fetch_slice
 from shared.database.tables import Agent, GraphNode
-from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment
 from shared.graph.conclusions.basis import basis_query
 from shared.graph.conclusions.citations import CitedElements, Kind
 from shared.graph.provenance.agreement import site_of
@@ -48,6 +48,7 @@ from shared.schemas.provenance import (
     EvidenceLink,
     LinkFault,
     SourceLink,
+    VerdictResponse,
     VerificationPage,
     VerificationResponse,
 )
@@ -193,6 +194,8 @@ class CheckedRows:
     """By conclusion the cited elements that exist."""
     evidence: dict[UUID, list[QuotedEvidence]] = field(default_factory=dict)
     """By node or edge id."""
+    verdicts: dict[UUID, VerdictResponse] = field(default_factory=dict)
+    """By evidence, what a model found in it."""
     sources: dict[UUID, StoredSource] = field(default_factory=dict)
     names: Mapping[UUID, Sequence[str]] = field(default_factory=dict)
     """The names by which pages may call each node, and each end of an edge."""
@@ -213,6 +216,7 @@ class CheckedRows:
 
     @property
     def counts(self) -> CheckedCounts:
+        found = Counter[str](each.verdict for each in self.verdicts.values())
         return CheckedCounts(
             sources=len(self.sources),
             evidence=sum(map(len, self.evidence.values())),
@@ -221,6 +225,9 @@ class CheckedRows:
             claims_supported=self.claims.supported,
             claims_unverified=self.claims.unverified,
             claims_unchecked=self.claims.unchecked,
+            evidence_found_supported=found[Entailment.SUPPORTED],
+            evidence_found_contradicted=found[Entailment.CONTRADICTED],
+            evidence_found_not_stated=found[Entailment.NOT_STATED],
             entries=self.entries,
             entries_signed=self.signed,
             rows=self.rows,
@@ -302,6 +309,8 @@ async def _follow(session: AsyncSession, scope: GraphScope, chain: CheckedRows, 
 async def _load_evidence(session: AsyncSession, scope: GraphScope, rows: CheckedRows) -> None:
     rows.evidence |= await loader.load_evidence(session, scope, Kind.NODE, rows.nodes)
     rows.evidence |= await loader.load_evidence(session, scope, Kind.EDGE, rows.edges)
+    ids = [quoted.row.id for quotes in rows.evidence.values() for quoted in quotes]
+    rows.verdicts = await loader.load_verdicts(session, scope, ids)
 
 
 async def _check(session: AsyncSession, scope: GraphScope, rows: CheckedRows) -> None:
@@ -470,4 +479,5 @@ class _ReportBuilder:
                 **self._fields(quoted.row),
                 quote=quoted.quote.decode(errors="replace"),
                 active_properties=properties_by_evidence[quoted.row.id],
+                verdict=self._chain.verdicts.get(quoted.row.id),
             )

@@ -91,6 +91,9 @@ async def test_verify_prints_the_chain_as_a_tree_down_to_the_page(
         "values_supported": 4,
         "values_unverified": 0,
         "conclusions_unchecked": 0,
+        "evidence_found_supported": 0,
+        "evidence_found_contradicted": 0,
+        "evidence_found_not_stated": 0,
     }
 
 

@@ -1,17 +1,20 @@
 """Pages and evidence of a graph, written directly as rows without a Researcher."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.tables import Evidence, Source
-from shared.graph.provenance import integrity
+from shared.enums import Entailment
+from shared.graph.provenance import entailment, integrity
 from shared.graph.scope import GraphScope
+from tests.support.graph.agent_graph import AgentGraph
 
 EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -82,3 +85,15 @@ async def make_evidence(
         .on_conflict_do_nothing()
     )
     return evidence_id
+
+
+async def store_verdict(
+    agent_graph: AgentGraph, evidence_id: UUID, verdict: Entailment, reason: str
+) -> None:
+    """Store what a model found in the evidence, as a worker does; nothing if it has a verdict."""
+    scope = replace(agent_graph.scope, step_id=uuid4())
+    storing = entailment.store_verdict(
+        scope, evidence_id, verdict, reason, model="a-model", call_id=uuid4()
+    )
+    async with agent_graph.database.transaction() as session:
+        await storing.answer(session)

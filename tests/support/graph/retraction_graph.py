@@ -5,19 +5,24 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.tables import Doubt, GraphEdge, GraphNode, InboxItem
-from shared.enums import InboxKind
+from shared.database.tables import Doubt, Evidence, GraphEdge, GraphNode, InboxItem, Source
+from shared.enums import Entailment, InboxKind
 from shared.graph.conclusions import conclusions
 from shared.graph.projection import EDGES, NODES, reproject
 from shared.graph.retraction import retractions
-from shared.graph.retraction.propagation import BATCH_SIZE, propagate_retractions, resolve_doubts
+from shared.graph.retraction.propagation import (
+    BATCH_SIZE,
+    propagate_contradictions,
+    propagate_retractions,
+    resolve_doubts,
+)
 from tests.support import canonical_graph
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.agent_graph import AgentGraph
-from tests.support.graph.evidence_rows import make_evidence, make_source
+from tests.support.graph.evidence_rows import make_evidence, make_source, store_verdict
 from tests.support.second_analysis import add_second_analysis
 
 
@@ -137,6 +142,26 @@ class RetractionGraph:
     async def restore(self, retraction_id: UUID) -> None:
         await self.ask_restore(retraction_id)
         await self.work_off()
+
+    async def contradict(
+        self, element_id: UUID, url: str, reason: str = "It says otherwise."
+    ) -> None:
+        """Store that a model found the page to contradict what it supports of the node or edge, and propagate that."""
+        async with self.agent_graph.database.transaction() as session:
+            evidence_ids = await session.scalars(
+                select(Evidence.id)
+                .join(Source, Source.id == Evidence.source_id)
+                .where(
+                    Source.url == url,
+                    func.coalesce(Evidence.node_id, Evidence.edge_id) == element_id,
+                )
+            )
+        for evidence_id in evidence_ids.all():
+            await store_verdict(self.agent_graph, evidence_id, Entailment.CONTRADICTED, reason)
+        await self.propagate_contradictions()
+
+    async def propagate_contradictions(self) -> None:
+        await propagate_contradictions(self.agent_graph.database)
 
     async def work_off(self, at_once: int = BATCH_SIZE) -> None:
         await propagate_retractions(self.agent_graph.database, at_once=at_once)

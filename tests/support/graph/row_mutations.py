@@ -26,6 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.database.tables import (
     Citation,
     Doubt,
+    EntailmentVerdict,
     Evidence,
     GraphEdge,
     GraphEdgeType,
@@ -40,6 +41,7 @@ from shared.database.tables import (
     Retraction,
     Source,
 )
+from shared.enums import Entailment
 from tests.support.graph.random_rows import Chance
 
 COVERED: Final[Sequence[type[Any]]] = (
@@ -56,6 +58,7 @@ COVERED: Final[Sequence[type[Any]]] = (
     RetractedSource,
     Citation,
     Doubt,
+    EntailmentVerdict,
 )
 JOURNAL: Final[Sequence[type[Any]]] = (GraphHead, GraphJournal)
 NOT_COVERED: Final = {
@@ -64,6 +67,8 @@ NOT_COVERED: Final = {
 }
 OWNERS: Final = ("agent_id", "conclusion_id", "retraction_id")
 """Columns that say to which graph a row belongs."""
+PERMITTED: Final = {"entailment_verdicts.verdict": [*Entailment]}
+"""The values of columns that permit few."""
 ATTEMPTS: Final = 20
 """A value may be refused by a constraint."""
 
@@ -182,6 +187,8 @@ def _different(random: Random, column: Column[Any], value: Any) -> Any:
     """Another value of the column."""
     if value is not None and column.nullable and random.random() < 0.3:
         return None
+    if (permitted := PERMITTED.get(str(column))) is not None:
+        return random.choice(permitted)
     chance = Chance(cast("AsyncSession", None), random, uuid4())
     if isinstance(column.type, ARRAY):
         return _different_list(random, column.type.item_type.python_type, list(value or ()))

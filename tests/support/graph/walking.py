@@ -10,8 +10,8 @@ from uuid import UUID
 
 from sqlalchemy import select
 
-from shared.database.tables import Base, GraphEdge, GraphNode
-from shared.enums import ANALYSIS_TYPE
+from shared.database.tables import Base, Evidence, GraphEdge, GraphNode
+from shared.enums import ANALYSIS_TYPE, Entailment
 from shared.graph import edges, entity_resolution, nodes
 from shared.graph.conclusions import conclusions
 from shared.graph.provenance.evidence import EvidenceInput
@@ -21,6 +21,7 @@ from shared.graph.types import RESERVED_TYPES
 from shared.tools import ToolRefusalError
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.evidence_rows import store_verdict
 
 NAMES: Final = ("Ghana", "Gana", "Mali", "Tchad", "Chad", "Benin")
 PAGES: Final = [f"https://page-{number}.example" for number in range(6)]
@@ -81,6 +82,7 @@ class Walk:
             (self.link_analysis, 2),
             (self.advise, 1),
             (self.resolve_doubts, 1),
+            (self.check_evidence, 2),
         ]
 
     async def add_node(self) -> None:
@@ -156,6 +158,14 @@ class Walk:
 
     async def resolve_doubts(self) -> None:
         await propagation.resolve_doubts(self.agent_graph.database)
+
+    async def check_evidence(self) -> None:
+        [evidence] = await self._some(Evidence, 1)
+        await store_verdict(
+            self.agent_graph, evidence.id, self.chance.choice([*Entailment]), "It reads so."
+        )
+        if self.chance.random() < 0.5:
+            await propagation.propagate_contradictions(self.agent_graph.database)
 
     async def analyse(self) -> None:
         [node] = await self._some(GraphNode, 1)

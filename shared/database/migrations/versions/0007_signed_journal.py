@@ -4,6 +4,7 @@ Revision ID: 0007
 Revises: 0006
 """
 
+from collections.abc import Iterator
 from importlib import import_module
 from typing import Final, NamedTuple
 
@@ -95,9 +96,8 @@ EVENTS: Final = {
 }
 
 
-def leaf_sql(table: str, row: str) -> str:
+def leaf_sql(covered: Covered, row: str) -> str:
     """The hash of a row: the number of its table, and 31 bytes of SHA-256. Independent of all settings."""
-    covered = TABLES[table]
     values = ", ".join(_value_sql(row, column) for column in covered.columns.split())
     content = f"convert_to(jsonb_build_array({values})::text, 'UTF8')"
     return f"set_byte(sha256({content}), 0, {covered.kind})"
@@ -110,19 +110,29 @@ def _value_sql(row: str, column: str) -> str:
     return f"encode({value}, 'hex')" if column in _BYTES else value
 
 
-def _leaf_function(table: str) -> str:
+def covering(table: str, covered: Covered) -> Iterator[str]:
+    """Statements with which the journal covers a table from now on."""
+    yield _leaf_function(table, covered)
+    yield _note_function(table, covered).strip()
+    for event, rows in EVENTS.items():
+        yield (
+            f"create or replace trigger note_{event} after {event} on {table} referencing {rows}"
+            f" for each statement execute function note_{table}()"
+        )
+
+
+def _leaf_function(table: str, covered: Covered) -> str:
     return (
         f"create function graph_leaf({table}) returns bytea language sql stable parallel safe as"
-        f" $$ select {leaf_sql(table, '$1')} $$"
+        f" $$ select {leaf_sql(covered, '$1')} $$"
     )
 
 
-def _note_function(table: str) -> str:
+def _note_function(table: str, covered: Covered) -> str:
     """A function that notes what a statement has inserted, changed or deleted.
 
     The hashes are noted only for Vigil's own connections, so that verification finds what others have changed.
     """
-    covered = TABLES[table]
     column, deleted_column, key = covered.note or ("changed", "deleted", "null::uuid")
     start = "insert into graph_changes (transaction_id, is_first, step_id, agent_id"
     noted = "select own_id, begins, step, of_agent"
@@ -139,7 +149,7 @@ def _note_function(table: str) -> str:
     {start}, {column}, added, removed)
     {noted}, array_agg({key}), {array("new_leaf", "is_own")}, {array("old_leaf", "is_own")}
     from (
-      select of_agent, {key}, {leaf_sql(table, "new_row")} as new_leaf, {leaf_sql(table, "old_row")} as old_leaf
+      select of_agent, {key}, {leaf_sql(covered, "new_row")} as new_leaf, {leaf_sql(covered, "old_row")} as old_leaf
       from ({new}) as new_row join old_rows as old_row using (agent_id, {key})
     ) as each
     -- By the hashes: to jsonb, 1 and 1.0 are equal.
@@ -150,9 +160,9 @@ def _note_function(table: str) -> str:
     {start}, added, removed)
     {noted}, {array("leaf", "is_own and is_new")}, {array("leaf", "is_own and not is_new")}
     from (
-      select true as is_new, of_agent, {leaf_sql(table, "each")} as leaf from ({new}) as each
+      select true as is_new, of_agent, {leaf_sql(covered, "each")} as leaf from ({new}) as each
       union all
-      select false, of_agent, {leaf_sql(table, "each")} from ({old}) as each
+      select false, of_agent, {leaf_sql(covered, "each")} from ({old}) as each
     ) as each
     where of_agent is not null group by of_agent;"""
         ids_of_new = ids_of_old = "'{}'"
@@ -167,14 +177,14 @@ declare
 begin
   if tg_op = 'INSERT' then
     {start}, {column}, added)
-    {noted}, {ids_of_new}, {array(leaf_sql(table, "each"), "is_own")}
+    {noted}, {ids_of_new}, {array(leaf_sql(covered, "each"), "is_own")}
     from ({new}) as each
     where of_agent is not null group by of_agent;
   elsif tg_op = 'UPDATE' then{updated}
   else
     -- The agent of a row that is deleted with its agent is gone already.
     {start}, {deleted_column}, removed)
-    {noted}, {ids_of_old}, {array(leaf_sql(table, "each"), "is_own")}
+    {noted}, {ids_of_old}, {array(leaf_sql(covered, "each"), "is_own")}
     from ({old}) as each
     where exists (select from agents where agents.id = of_agent) group by of_agent;
   end if;
@@ -345,14 +355,9 @@ def upgrade() -> None:
     op.add_column("iterations", sa.Column("graph_root", sa.LargeBinary(), nullable=True))
     for function in (CLOSE_JOURNAL, WRITE_JOURNAL, SIGN_JOURNAL):
         op.execute(function.strip())
-    for table in TABLES:
-        op.execute(_leaf_function(table))
-        op.execute(_note_function(table).strip())
-        for event, rows in EVENTS.items():
-            op.execute(
-                f"create or replace trigger note_{event} after {event} on {table} referencing {rows}"
-                f" for each statement execute function note_{table}()"
-            )
+    for table, covered in TABLES.items():
+        for statement in covering(table, covered):
+            op.execute(statement)
     op.execute(ADOPT_ROWS.strip())
     op.execute("select close_graph_journal()")
     for function in ("note_graph_elements", "note_graph_types"):
