@@ -49,6 +49,7 @@ _THINKS: Final = {
     "graph_construction": "reads the document against the graph",
     "analysis_generation": "weighs the nodes",
     "advice_generation": "weighs the analyses",
+    "entailment_check": "compares quotes with what they support",
 }
 
 

@@ -108,6 +108,26 @@ async def test_feedback_rounds_range_from_zero_to_two(api: httpx.AsyncClient) ->
     assert response.json()["feedback_rounds"] == 1
 
 
+async def test_checks_of_evidence_have_a_budget_and_a_share(api: httpx.AsyncClient) -> None:
+    agent = await create_agent(api, name="Lithium")
+    assert (agent["entailment_usd_per_day"], agent["entailment_share"]) == (0, 0.05)
+    path = f"/agents/{agent['id']}"
+    settings = {"entailment_usd_per_day": 0.5, "entailment_share": 0.2}
+    changed = await api.patch(path, json={**settings, "models": {"entailment_check": "a-model"}})
+    assert changed.json() | settings == changed.json()
+    assert changed.json()["models"] == {"entailment_check": "a-model"}
+    for wrong in (
+        {"entailment_usd_per_day": -1},
+        {"entailment_usd_per_day": None},
+        {"entailment_usd_per_day": 10_001},
+        {"entailment_share": 1.5},
+        {"entailment_share": -0.1},
+    ):
+        assert_problem(await api.patch(path, json=wrong), 422)
+    created = await api.post("/agents", json={"mission": "Watch lithium mines", **settings})
+    assert created.json() | settings == created.json()
+
+
 async def test_the_owner_allows_advice_from_one_analysis(api: httpx.AsyncClient) -> None:
     agent = await create_agent(api, name="Lithium")
     assert agent["advice_from_one_analysis"] is False

@@ -167,6 +167,11 @@ def test_an_agent_is_changed(vigil: Vigil) -> None:
     assert "may cite a single analysis" in vigil("agent", "show", "other")
     edited = vigil.json("agent", "edit", "other", "--advice-from-two-analyses")
     assert edited["advice_from_one_analysis"] is False
+    edited = vigil.json(
+        "agent", "edit", "other", "--entailment-usd", "0.5", "--entailment-share", "0.2"
+    )
+    assert (edited["entailment_usd_per_day"], edited["entailment_share"]) == (0.5, 0.2)
+    assert "0.2 of new evidence" in vigil("agent", "show", "other")
     reset = vigil.json("agent", "edit", "other", "--model", "observer=")
     assert reset["models"] == {"conversation": "n"}
     assert [agent["name"] for agent in vigil.json("agent", "list", "--search", "oth")] == ["Other"]

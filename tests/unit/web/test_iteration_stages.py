@@ -120,6 +120,15 @@ def test_a_stage_with_one_failed_step_is_still_successful() -> None:
     assert stage.step_cards[1].notes == ("2 nodes, 1 edge written",)
 
 
+def test_a_step_shows_what_checks_of_its_evidence_found() -> None:
+    checks = {"supported": 3, "contradicted": 1, "unchecked": 2, "stopped": "the budget is reached"}
+    query = step("query", "completed", result={"nodes": 1, "edges": 0, "checks": checks})
+    assert flow(OBSERVED, query).stages[1].step_cards[0].notes == (
+        "1 node, 0 edges written",
+        "Quotes checked: 3 supported, 1 contradicted, 2 unchecked (the budget is reached)",
+    )
+
+
 def test_feedback_rounds_are_shown_in_order() -> None:
     second_round = {"round": 1}
     iteration_flow = flow(

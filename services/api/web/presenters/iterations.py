@@ -7,8 +7,16 @@ from typing import Final
 from uuid import UUID
 
 from services.api.web.filters import plural
-from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, IterationStatus, Phase, StepKind, StepStatus
-from shared.schemas.base import RunningCall, StepResponse
+from shared.enums import (
+    ADVICE_TYPE,
+    ANALYSIS_TYPE,
+    Entailment,
+    IterationStatus,
+    Phase,
+    StepKind,
+    StepStatus,
+)
+from shared.schemas.base import Json, RunningCall, StepResponse
 from shared.schemas.iterations import (
     CallUsage,
     IterationOutline,
@@ -189,16 +197,30 @@ def _notes(kind: StepKind, step: StepResponse) -> tuple[str, ...]:
     result = step.result or {}
     if step.status != StepStatus.COMPLETED:
         return ()
+    checks = _checks_in_words(result.get("checks") or {})
     if kind == StepKind.QUERY:
         nodes, edges = result.get("nodes", 0), result.get("edges", 0)
-        return (f"{plural(nodes, 'node')}, {plural(edges, 'edge')} written",)
+        return (f"{plural(nodes, 'node')}, {plural(edges, 'edge')} written", *checks)
     if kind == StepKind.INSIGHT and not result.get("analyses"):
         return ("Not enough data for an analysis.",)
     if kind == StepKind.ADVISE and not result.get("advice"):
         return (result.get("reason") or "Advises nothing, as mostly.",)
     if kind == StepKind.OBSERVE and result.get("dropped_repeats"):
         return (f"{plural(result['dropped_repeats'], 'repetition')} left out.",)
-    return ()
+    return checks
+
+
+def _checks_in_words(checks: Json) -> tuple[str, ...]:
+    """What a model found in the evidence of the step."""
+    if not checks:
+        return ()
+    found = [
+        f"{checks[verdict]} {verdict.replace('_', ' ')}"
+        for verdict in (*Entailment, "unchecked")
+        if checks.get(verdict)
+    ]
+    reason = f" ({checks['stopped']})" if checks.get("stopped") else ""
+    return (f"Quotes checked: {', '.join(found)}{reason}",)
 
 
 MIN_SECONDS: Final = 0.001
