@@ -89,6 +89,8 @@ class Agents(Connection):
         models: dict[str, str] | None = None,
         feedback_rounds: int | None = None,
         advice_from_one_analysis: bool | None = None,
+        preferred_domains: Sequence[str] | None = None,
+        barred_domains: Sequence[str] | None = None,
     ) -> AgentDetails:
         body = {
             "mission": mission,
@@ -97,6 +99,8 @@ class Agents(Connection):
             "models": models,
             "feedback_rounds": feedback_rounds,
             "advice_from_one_analysis": advice_from_one_analysis,
+            "preferred_domains": preferred_domains,
+            "barred_domains": barred_domains,
         }
         body = {key: value for key, value in body.items() if value is not None}
         return self._ask(AgentDetails, "POST", "/agents", json=body)

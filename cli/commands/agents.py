@@ -41,6 +41,22 @@ FeedbackRounds = Annotated[
         help="How often an iteration may search for data its analyses were missing, and analyze again.",
     ),
 ]
+PreferredDomains = Annotated[
+    str | None,
+    typer.Option(
+        "--preferred-domains",
+        metavar="DOMAINS",
+        help="Sites whose pages come first in search results: reuters.com,ft.com. An empty text removes all.",
+    ),
+]
+BarredDomains = Annotated[
+    str | None,
+    typer.Option(
+        "--barred-domains",
+        metavar="DOMAINS",
+        help="Sites that are neither found nor read nor cited: example.com,example.org. An empty text removes all.",
+    ),
+]
 PhaseName = Annotated[
     str | None, typer.Option("--phase", metavar="PHASE", help="Only the prompt of this phase.")
 ]
@@ -85,6 +101,8 @@ def create_agent(
     ] = None,
     feedback_rounds: FeedbackRounds = None,
     advice_from_one_analysis: AdviceFromOneAnalysis = None,
+    preferred_domains: PreferredDomains = None,
+    barred_domains: BarredDomains = None,
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
@@ -97,6 +115,8 @@ def create_agent(
         models=models,
         feedback_rounds=feedback_rounds,
         advice_from_one_analysis=advice_from_one_analysis,
+        preferred_domains=_parse_domains(preferred_domains),
+        barred_domains=_parse_domains(barred_domains),
     )
     report_configuration(client, agent, wait=wait, as_json=as_json)
 
@@ -131,25 +151,32 @@ def edit_agent(
     ] = None,
     feedback_rounds: FeedbackRounds = None,
     advice_from_one_analysis: AdviceFromOneAnalysis = None,
+    preferred_domains: PreferredDomains = None,
+    barred_domains: BarredDomains = None,
 ) -> Result:
-    """Change an agent: its name, interval, models, feedback rounds or advice. Options you leave out change nothing."""
-    if not model and all(
-        each is None for each in (name, interval, feedback_rounds, advice_from_one_analysis)
-    ):
+    """Change an agent: its name, interval, models, feedback rounds, advice or domains. Options you leave out change
+    nothing.
+    """
+    simple_changes = {
+        "name": name,
+        "feedback_rounds": feedback_rounds,
+        "advice_from_one_analysis": advice_from_one_analysis,
+        "preferred_domains": _parse_domains(preferred_domains),
+        "barred_domains": _parse_domains(barred_domains),
+    }
+    if not model and interval is None and all(each is None for each in simple_changes.values()):
         raise BadInputError(
-            "say what to change: --name, --interval, --model, --feedback-rounds or --advice-from-one-analysis"
+            "say what to change: --name, --interval, --model, --feedback-rounds, --advice-from-one-analysis,"
+            " --preferred-domains or --barred-domains"
         )
     seconds = parse_seconds(interval) if interval is not None else None
     models = _parse_models(model or [], may_be_empty=True)
 
     def changes_of(details: AgentDetails) -> dict[str, Any]:
         merged = {phase: model for phase, model in (details.models | models).items() if model}
-        changes = {
-            "name": name,
+        changes = simple_changes | {
             "interval_seconds": seconds,
             "models": merged if models else None,
-            "feedback_rounds": feedback_rounds,
-            "advice_from_one_analysis": advice_from_one_analysis,
         }
         return {key: value for key, value in changes.items() if value is not None}
 
@@ -317,3 +344,8 @@ def _parse_models(options: list[str], *, may_be_empty: bool = False) -> dict[str
             raise BadInputError(f"--model {option}: write PHASE=NAME, as in observer=gpt-5.4")
         models[phase.strip().replace("-", "_")] = name.strip()
     return models
+
+
+def _parse_domains(text: str | None) -> list[str] | None:
+    """Domains that are separated by commas or blanks; None if the option was left out."""
+    return None if text is None else text.replace(",", " ").split()

@@ -64,6 +64,10 @@ def show_agent(
         )
     if agent.advice_from_one_analysis:
         table.add_row("  Advice", "may cite a single analysis")
+    if agent.preferred_domains:
+        table.add_row("  Prefers", escape(", ".join(agent.preferred_domains)))
+    if agent.barred_domains:
+        table.add_row("  Bars", escape(", ".join(agent.barred_domains)))
     for phase, model in agent.models.items():
         table.add_row("  Model", f"{escape(model)} for {phase}")
     table.add_row("  Budget", _budget(agent))

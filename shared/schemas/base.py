@@ -95,6 +95,10 @@ class AgentResponse(ResponseModel):
     """How many further rounds an iteration may run for data that Analyzers lacked."""
     advice_from_one_analysis: bool = False
     """Whether advice may cite a single analysis."""
+    preferred_domains: list[str] = Field(default_factory=list)
+    """Their pages are the first in search results. A domain covers its subdomains."""
+    barred_domains: list[str] = Field(default_factory=list)
+    """Their pages are neither found nor read nor cited."""
     active: bool
     models: dict[str, str]
     """Phase to model, for phases that do not use the default of the installation."""

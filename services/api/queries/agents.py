@@ -327,6 +327,8 @@ def _view(agent: Agent, iteration: Iteration | None, trouble: list[Trouble]) -> 
         interval_seconds=agent.interval_seconds,
         feedback_rounds=agent.feedback_rounds,
         advice_from_one_analysis=agent.advice_from_one_analysis,
+        preferred_domains=agent.preferred_domains,
+        barred_domains=agent.barred_domains,
         active=agent.active,
         models=agent.models,
         next_run_at=agent.next_run_at,

@@ -28,10 +28,11 @@ from shared.database.tables import (
     Retraction,
     Source,
 )
+from shared.domains import site_of
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
 from shared.graph.projection import EDGES, NODES, ElementKind, load_claims
-from shared.graph.provenance.agreement import agreements, site_of
+from shared.graph.provenance.agreement import agreements
 from shared.graph.provenance.claims import Claim, current_claims
 from shared.graph.retraction.retractions import FIRST_CURSOR
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope

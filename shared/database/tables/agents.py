@@ -2,15 +2,18 @@
 
 from datetime import datetime
 from decimal import Decimal
+from typing import Final
 from uuid import UUID
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, func, text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import CheckConstraint, ForeignKey, Index, Text, func, text
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shared.database.tables.base import Base, Created, Id, Json, one_of
 from shared.database.tables.billing import USD
 from shared.enums import PROMPTED_PHASES, AgentStatus, MemoryKind, PromptMaker
+
+_DOMAINS: Final = ARRAY(Text(), dimensions=1)
 
 
 class User(Base):
@@ -76,6 +79,10 @@ class Agent(Base):
     """How many further rounds an iteration may run for data that Analyzers lacked."""
     advice_from_one_analysis: Mapped[bool] = mapped_column(server_default=text("false"))
     """Whether advice may cite a single analysis."""
+    preferred_domains: Mapped[list[str]] = mapped_column(_DOMAINS, server_default="{}")
+    """Their pages are the first in search results. A domain covers its subdomains."""
+    barred_domains: Mapped[list[str]] = mapped_column(_DOMAINS, server_default="{}")
+    """Their pages are neither found nor read nor cited."""
     active: Mapped[bool] = mapped_column(server_default=text("true"))
     next_run_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
     run_requested_at: Mapped[datetime | None]

@@ -7,11 +7,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from shared.database.statements import BoundQuery, CompiledStatement, uuid_array
+from shared.domains import site_of
 from shared.enums import ANALYSIS_TYPE
 from shared.graph.conclusions.citations import CITATION_SQL, CitedElements, Kind, parse_citations
 from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHAIN_LENGTH
 from shared.graph.grounding.known import CitedElement
-from shared.graph.provenance.agreement import site_of
 from shared.graph.retraction.doubts import IS_DOUBTED_SQL
 from shared.graph.scope import IS_OWNED_SQL, IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 

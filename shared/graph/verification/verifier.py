@@ -16,10 +16,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.database import pagination
 from shared.database.pagination import InvalidCursorError, fetch_slice
 from shared.database.tables import Agent, GraphNode
+from shared.domains import site_of
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions.basis import basis_query
 from shared.graph.conclusions.citations import CitedElements, Kind
-from shared.graph.provenance.agreement import site_of
 from shared.graph.provenance.claims import current_claims
 from shared.graph.provenance.integrity import EdgeRow, NodeRow, Row, ThingRow
 from shared.graph.retraction import doubts
