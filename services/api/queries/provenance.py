@@ -28,7 +28,7 @@ from shared.database.tables import (
     Retraction,
     Source,
 )
-from shared.domains import site_of
+from shared.domains import DomainPreferences, site_of
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
 from shared.graph.projection import EDGES, NODES, ElementKind, load_claims
@@ -41,6 +41,7 @@ from shared.schemas.provenance import (
     AgreementResponse,
     ClaimResponse,
     EvidenceResponse,
+    OtherValueResponse,
     QuoteHighlight,
     QuoteHighlights,
     RetractionResponse,
@@ -86,7 +87,7 @@ async def load_agreement(
     session: AsyncSession, scope: GraphScope, kind: ElementKind, element_id: UUID
 ) -> dict[str, AgreementResponse]:
     """Which sites support each property of a node or edge, and what others say."""
-    rows = await session.execute(
+    statement = (
         select(
             Evidence.id,
             Evidence.claims,
@@ -94,15 +95,27 @@ async def load_agreement(
             Evidence.learned_at,
             Source.retracted_at.is_not(None),
             Source.url,
+            Agent.barred_domains,
         )
         .join(Source, Source.id == Evidence.source_id)
+        .join(Agent, Agent.id == Evidence.agent_id)
         .where(Evidence.agent_id == scope.owned_agent_id(), kind.evidence_column == element_id)
     )
+    rows = list(await session.execute(statement))
     found = agreements(
         (Claim(evidence_id, values, as_of, learned_at, is_retracted), site_of(url))
-        for evidence_id, values, as_of, learned_at, is_retracted, url in rows
+        for evidence_id, values, as_of, learned_at, is_retracted, url, _ in rows
     )
-    return {name: AgreementResponse.model_validate(each) for name, each in found.items()}
+    domains = DomainPreferences(barred=rows[0].barred_domains if rows else ())
+    allowed = domains.allowed_sites(url for *_, is_retracted, url, _ in rows if not is_retracted)
+    return {
+        name: AgreementResponse(
+            sites=list(each.sites),
+            barred=[site for site in each.sites if site not in allowed],
+            others=[OtherValueResponse.model_validate(other) for other in each.others],
+        )
+        for name, each in found.items()
+    }
 
 
 async def list_sources(
