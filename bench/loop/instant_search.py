@@ -1,6 +1,7 @@
 """The search of the reference iteration; a module of its own, so that only the researcher imports it."""
 
 import asyncio
+from collections.abc import Sequence
 
 from bench.loop.scripted_model import Query
 from shared.tools import Json
@@ -13,7 +14,13 @@ class InstantSearch(SearchClient):
         self._delay_seconds = delay_seconds
 
     async def search(
-        self, query: str, *, max_results: int, topic: str | None, time_range: str | None
+        self,
+        query: str,
+        *,
+        max_results: int,
+        topic: str | None,
+        time_range: str | None,
+        exclude_domains: Sequence[str] = (),
     ) -> Json:
         if self._delay_seconds:
             await asyncio.sleep(self._delay_seconds)

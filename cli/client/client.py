@@ -91,6 +91,8 @@ class Agents(Connection):
         advice_from_one_analysis: bool | None = None,
         entailment_usd_per_day: float | None = None,
         entailment_share: float | None = None,
+        preferred_domains: Sequence[str] | None = None,
+        barred_domains: Sequence[str] | None = None,
     ) -> AgentDetails:
         body = {
             "mission": mission,
@@ -101,6 +103,8 @@ class Agents(Connection):
             "advice_from_one_analysis": advice_from_one_analysis,
             "entailment_usd_per_day": entailment_usd_per_day,
             "entailment_share": entailment_share,
+            "preferred_domains": preferred_domains,
+            "barred_domains": barred_domains,
         }
         body = {key: value for key, value in body.items() if value is not None}
         return self._ask(AgentDetails, "POST", "/agents", json=body)

@@ -63,6 +63,22 @@ EntailmentShare = Annotated[
         show_default="0.05",
     ),
 ]
+PreferredDomains = Annotated[
+    str | None,
+    typer.Option(
+        "--preferred-domains",
+        metavar="DOMAINS",
+        help="Sites whose pages come first in search results: reuters.com,ft.com. An empty text removes all.",
+    ),
+]
+BarredDomains = Annotated[
+    str | None,
+    typer.Option(
+        "--barred-domains",
+        metavar="DOMAINS",
+        help="Sites that are neither found nor read nor cited: example.com,example.org. An empty text removes all.",
+    ),
+]
 PhaseName = Annotated[
     str | None, typer.Option("--phase", metavar="PHASE", help="Only the prompt of this phase.")
 ]
@@ -109,6 +125,8 @@ def create_agent(
     advice_from_one_analysis: AdviceFromOneAnalysis = None,
     entailment_usd: EntailmentUsd = None,
     entailment_share: EntailmentShare = None,
+    preferred_domains: PreferredDomains = None,
+    barred_domains: BarredDomains = None,
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
@@ -123,6 +141,8 @@ def create_agent(
         advice_from_one_analysis=advice_from_one_analysis,
         entailment_usd_per_day=entailment_usd,
         entailment_share=entailment_share,
+        preferred_domains=_parse_domains(preferred_domains),
+        barred_domains=_parse_domains(barred_domains),
     )
     report_configuration(client, agent, wait=wait, as_json=as_json)
 
@@ -159,27 +179,32 @@ def edit_agent(
     advice_from_one_analysis: AdviceFromOneAnalysis = None,
     entailment_usd: EntailmentUsd = None,
     entailment_share: EntailmentShare = None,
+    preferred_domains: PreferredDomains = None,
+    barred_domains: BarredDomains = None,
 ) -> Result:
-    """Change an agent: its name, interval, models, feedback rounds, advice, checks. Options left out change nothing."""
-    settings = {
+    """Change an agent: its name, interval, models, feedback rounds, advice, checks, domains. Options left out change
+    nothing.
+    """
+    simple_changes = {
         "name": name,
         "feedback_rounds": feedback_rounds,
         "advice_from_one_analysis": advice_from_one_analysis,
         "entailment_usd_per_day": entailment_usd,
         "entailment_share": entailment_share,
+        "preferred_domains": _parse_domains(preferred_domains),
+        "barred_domains": _parse_domains(barred_domains),
     }
-    if not model and interval is None and all(value is None for value in settings.values()):
+    if not model and interval is None and all(each is None for each in simple_changes.values()):
         raise BadInputError(
             "say what to change: --name, --interval, --model, --feedback-rounds, --advice-from-one-analysis,"
-            " --entailment-usd or --entailment-share"
+            " --entailment-usd, --entailment-share, --preferred-domains or --barred-domains"
         )
     seconds = parse_seconds(interval) if interval is not None else None
     models = _parse_models(model or [], may_be_empty=True)
 
     def changes_of(details: AgentDetails) -> dict[str, Any]:
         merged = {phase: model for phase, model in (details.models | models).items() if model}
-        changes = {
-            **settings,
+        changes = simple_changes | {
             "interval_seconds": seconds,
             "models": merged if models else None,
         }
@@ -349,3 +374,8 @@ def _parse_models(options: list[str], *, may_be_empty: bool = False) -> dict[str
             raise BadInputError(f"--model {option}: write PHASE=NAME, as in observer=gpt-5.4")
         models[phase.strip().replace("-", "_")] = name.strip()
     return models
+
+
+def _parse_domains(text: str | None) -> list[str] | None:
+    """Domains that are separated by commas or blanks; None if the option was left out."""
+    return None if text is None else text.replace(",", " ").split()

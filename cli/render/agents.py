@@ -67,6 +67,10 @@ def show_agent(
     if agent.entailment_usd_per_day:
         share = f"{agent.entailment_share:.3g} of new evidence, and all that advice rests on"
         table.add_row("  Checks", f"{share}; up to {agent.entailment_usd_per_day:g} USD a day")
+    if agent.preferred_domains:
+        table.add_row("  Prefers", escape(", ".join(agent.preferred_domains)))
+    if agent.barred_domains:
+        table.add_row("  Bars", escape(", ".join(agent.barred_domains)))
     for phase, model in agent.models.items():
         table.add_row("  Model", f"{escape(model)} for {phase}")
     table.add_row("  Budget", _budget(agent))

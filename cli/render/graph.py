@@ -190,6 +190,8 @@ def _property_lines(
     for name, value in properties.items():
         sites = agreement[name].sites if name in agreement else []
         says = f"only {escape(sites[0])}" if len(sites) == 1 else counted(len(sites), "site")
+        barred = agreement[name].barred if name in agreement else []
+        says += f"; barred since: {escape(', '.join(barred))}" if barred else ""
         support = f"  [quiet]({says})[/]" if sites else ""
         console.print(f"  {escape(name)}: {escape(str(value))}{support}", soft_wrap=True)
         for other in agreement[name].others if name in agreement else ():

@@ -162,6 +162,9 @@ def show_summary(console: Console, verification: VerificationResponse) -> None:
             " no other confirms it.",
             soft_wrap=True,
         )
+    if verification.barred_sites:
+        sites = escape(", ".join(verification.barred_sites))
+        console.print(f"[warn]Barred since, and no support any more:[/] {sites}", soft_wrap=True)
     root = next((link for link in verification.conclusions if link.id == verification.id), None)
     for doubt in root.doubts if root else ():
         console.print(_doubt(doubt), soft_wrap=True)

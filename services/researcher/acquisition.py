@@ -8,6 +8,7 @@ from typing import Final
 
 from services.researcher.prompts import acquisition_message
 from services.researcher.query_context import QueryContext
+from shared.agents import agents
 from shared.database.engine import Database
 from shared.database.statements import BoundQuery
 from shared.enums import Phase
@@ -163,7 +164,12 @@ async def acquire(model: Model, search: SearchClient, query_context: QueryContex
     store_results = partial(_page_storing, model.database, query_context.scope)
     loop = ToolLoop(
         run,
-        knowledge_acquisition(search, store_results, show_numbered),
+        knowledge_acquisition(
+            search,
+            store_results,
+            show_numbered,
+            agents.domain_preferences(query_context.agent),
+        ),
         guard=allow_named_pages,
         must_act=True,
         review=partial(_review_searches, query_context.query),

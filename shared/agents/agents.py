@@ -15,14 +15,15 @@ from shared.billing import reservations
 from shared.database.statements import BoundQuery, CompiledStatement, Row
 from shared.database.tables import Agent, Iteration, Step, User
 from shared.database.text import refuse_nul
+from shared.domains import DomainPreferences
 from shared.enums import PROMPTED_PHASES, AgentStatus, IterationStatus, Phase, StepKind, StepStatus
 from shared.errors import DeletedError
 from shared.workflow.iterations import DueAgent
 
 _SELECT: Final = CompiledStatement("""
 select mission, models, advice_from_one_analysis, entailment_usd_per_day, entailment_share,
-  conversation_system_prompt, observer_system_prompt,
-  knowledge_acquisition_system_prompt, graph_construction_system_prompt,
+  preferred_domains, barred_domains,
+  conversation_system_prompt, observer_system_prompt, knowledge_acquisition_system_prompt, graph_construction_system_prompt,
   analysis_generation_system_prompt, advice_generation_system_prompt
 from agents where id = :of_agent
 """)
@@ -48,6 +49,8 @@ class AgentRow(NamedTuple):
     advice_from_one_analysis: bool
     entailment_usd_per_day: Decimal
     entailment_share: float
+    preferred_domains: Sequence[str]
+    barred_domains: Sequence[str]
     conversation_system_prompt: str
     observer_system_prompt: str
     knowledge_acquisition_system_prompt: str
@@ -159,6 +162,11 @@ def model_name(agent: Agent | AgentRow, phase: Phase, default: str) -> str:
     """Returns the model name that the agent has for `phase`, otherwise `default`."""
     model: str = agent.models.get(phase, default)
     return model
+
+
+def domain_preferences(agent: Agent | AgentRow) -> DomainPreferences:
+    """Returns the domains that the agent's owner prefers and bars."""
+    return DomainPreferences(tuple(agent.preferred_domains), tuple(agent.barred_domains))
 
 
 NAME_CHARACTERS: Final = (1, 80)

@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field
 
 from shared.agents import agents, configuration
 from shared.database.text import refuse_nul
+from shared.domains import MAX_DOMAIN_CHARS, MAX_DOMAINS, normalize_domain, without_duplicates
 from shared.enums import Phase
 
 MISSION_CHARACTERS: Final = (10, 4000)
@@ -41,3 +42,9 @@ Models = dict[
     ],
 ]
 """Model name by phase."""
+Domains = Annotated[
+    list[Annotated[str, Field(max_length=MAX_DOMAIN_CHARS), AfterValidator(normalize_domain)]],
+    Field(max_length=MAX_DOMAINS),
+    AfterValidator(without_duplicates),
+]
+"""Normalized, each once."""

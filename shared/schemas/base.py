@@ -99,6 +99,10 @@ class AgentResponse(ResponseModel):
     """Daily cap (UTC) in USD of what checks of evidence by a model may cost; 0: no checks."""
     entailment_share: float = 0.05
     """Share of new evidence that is checked."""
+    preferred_domains: list[str] = Field(default_factory=list)
+    """Their pages are the first in search results. A domain covers its subdomains."""
+    barred_domains: list[str] = Field(default_factory=list)
+    """Their pages are neither found nor read nor cited."""
     active: bool
     models: dict[str, str]
     """Phase to model, for phases that do not use the default of the installation."""

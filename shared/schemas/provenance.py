@@ -4,6 +4,8 @@ from datetime import datetime
 from typing import Any, Literal
 from uuid import UUID
 
+from pydantic import Field
+
 from shared.schemas.base import Json, ResponseModel
 
 
@@ -87,6 +89,8 @@ class AgreementResponse(ResponseModel):
     """Which sites support the current value of a property. A site is a registrable domain."""
 
     sites: list[str]
+    barred: list[str] = Field(default_factory=list)
+    """Those of these sites all of whose pages about the element the agent's owner has barred since."""
     others: list[OtherValueResponse]
     """Values that are the newest of other sites, the newest first."""
 
@@ -259,7 +263,9 @@ class VerificationResponse(ResponseModel):
     evidence: list[EvidenceLink]
     sources: list[SourceLink]
     sites: list[str]
-    """The sites of the pages that it rests on, without retracted ones: one site can be wrong, or planted."""
+    """The sites of the pages that it rests on, without retracted and barred ones: one site can be wrong, or planted."""
+    barred_sites: list[str] = Field(default_factory=list)
+    """Sites of which it rests on pages that the agent's owner has barred since, and on no others."""
 
 
 class ElementFault(LinkFault):

@@ -3,7 +3,7 @@
 Search and extract are short calls without a reference, so they cannot be resumed after a crash.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
@@ -41,7 +41,13 @@ class SearchClient:
         self._timeout_seconds = timeout_seconds
 
     async def search(
-        self, query: str, *, max_results: int, topic: str | None, time_range: str | None
+        self,
+        query: str,
+        *,
+        max_results: int,
+        topic: str | None,
+        time_range: str | None,
+        exclude_domains: Sequence[str] = (),
     ) -> Json:
         """`{"results": [{title, url, content, published_date, score}]}`, best first."""
         response = await self._send(
@@ -50,6 +56,7 @@ class SearchClient:
                 max_results=max_results,
                 topic=topic,
                 time_range=time_range,
+                exclude_domains=list(exclude_domains) or None,
                 timeout=self._timeout_seconds,
             )
         )

@@ -7,8 +7,21 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, field_validator
 
-from shared.tools import Arguments, Json, OrderedTool, PaidTool, Show, Store, Tool
+from shared.domains import DomainPreferences
+from shared.errors import unbilled
+from shared.tools import (
+    Arguments,
+    Json,
+    OrderedTool,
+    PaidTool,
+    Show,
+    Store,
+    Tool,
+    ToolRefusalError,
+)
 from shared.web_search.client import SearchClient
+
+NO_PREFERENCES: Final = DomainPreferences()
 
 
 class TavilySearch(Arguments):
@@ -70,16 +83,27 @@ class SearchHit(BaseModel):
         }
 
 
-def conversation_search(client: SearchClient) -> PaidTool[TavilySearch]:
+async def _search(
+    client: SearchClient, domains: DomainPreferences, arguments: TavilySearch
+) -> Json:
+    """The results that are not of barred domains, those of preferred domains first."""
+    response = await client.search(
+        arguments.query,
+        max_results=arguments.max_results,
+        topic=arguments.topic,
+        time_range=arguments.time_range,
+        exclude_domains=domains.barred,
+    )
+    return {**response, "results": domains.select(response["results"])}
+
+
+def conversation_search(
+    client: SearchClient, domains: DomainPreferences = NO_PREFERENCES
+) -> PaidTool[TavilySearch]:
     """Returns the search tool of conversations. It returns no pages, and its results are validated."""
 
     async def search(arguments: TavilySearch) -> Json:
-        response = await client.search(
-            arguments.query,
-            max_results=arguments.max_results,
-            topic=arguments.topic,
-            time_range=arguments.time_range,
-        )
+        response = await _search(client, domains, arguments)
         return {
             "results": [SearchHit.model_validate(item).as_json() for item in response["results"]]
         }
@@ -102,26 +126,27 @@ def knowledge_acquisition(
     client: SearchClient,
     store: Store | None = None,
     show: Show | None = None,
+    domains: DomainPreferences = NO_PREFERENCES,
 ) -> list[Tool]:
     """Returns the tools of knowledge acquisition, none of which can write.
 
-    `store` stores the pages of an answer, `show` is how the model sees them.
+    `store` stores the pages of an answer, `show` is how the model sees them. What the owner bars is left out of answers
+    before they are recorded, so that a resumed run sees the same.
     """
 
     async def search(arguments: TavilySearch) -> Json:
-        response = await client.search(
-            arguments.query,
-            max_results=arguments.max_results,
-            topic=arguments.topic,
-            time_range=arguments.time_range,
-        )
+        response = await _search(client, domains, arguments)
         return response if response["results"] else {**response, "note": _NO_PAGE}
 
     async def extract(arguments: TavilyExtract) -> Json:
-        return await client.extract(arguments.urls)
+        return await _extract(client, domains, arguments.urls)
 
     async def order_research(arguments: TavilyResearch) -> str:
         return await client.order_research(arguments.input)
+
+    async def collect_research(request_id: str) -> Json:
+        research = await client.collect_research(request_id)
+        return {**research, "sources": domains.select(research["sources"])}
 
     return [
         PaidTool(
@@ -148,10 +173,33 @@ def knowledge_acquisition(
             "it: read the pages that it names with tavilyExtract, and rest on those.",
             TavilyResearch,
             order_research,
-            client.collect_research,
+            collect_research,
             "research",
         ),
     ]
+
+
+_BARRED: Final = (
+    "the agent's owner bars {domain}: its pages are neither read nor cited. Read pages of other sites; search for others "
+    "that say it."
+)
+
+
+async def _extract(client: SearchClient, domains: DomainPreferences, urls: Sequence[str]) -> Json:
+    """Reads the pages that are not barred; the others are among the failed ones.
+
+    Raises ToolRefusalError if all are barred.
+    """
+    barred = {url: domain for url in urls if (domain := domains.barring(url)) is not None}
+    reasons = {url: _BARRED.format(domain=domain) for url, domain in barred.items()}
+    allowed = [url for url in urls if url not in barred]
+    if not allowed:
+        refusal = "\n".join(f"urls: {url}: {reason}" for url, reason in reasons.items())
+        raise unbilled(ToolRefusalError(refusal))
+    pages = await client.extract(allowed)
+    failed = [{"url": url, "error": reason} for url, reason in reasons.items()]
+    results = [page for page in pages["results"] if domains.barring(page["url"]) is None]
+    return {**pages, "results": results, "failed": [*pages["failed"], *failed]}
 
 
 _URL: Final = re.compile(r"https?://[^\s<>\"'`\]\[{}|\\^]+", re.IGNORECASE)

@@ -74,6 +74,32 @@ def test_a_conflicting_edit_is_reported_and_no_input_is_lost(
     expect(page.locator("#agent-name")).to_have_text("Mine of zinc")
 
 
+def test_domains_are_saved_and_bad_ones_reported(window: BrowserWindow, agent_id: str) -> None:
+    page = window.open(f"/agents/{agent_id}/settings")
+    general = page.locator("#general")
+    preferred, barred = general.get_by_label("Preferred domains"), general.get_by_label("Barred")
+    preferred.fill("Reuters.com\nft.com")
+    barred.fill("press.example, co.uk")
+    window.expected += ["422", "422"]
+    general.get_by_role("button", name="Save").click()
+    expect(general.get_by_role("alert")).to_contain_text("'co.uk' is a public suffix")
+    expect(preferred).to_have_value("Reuters.com\nft.com")
+    expect(barred).to_have_value("press.example\nco.uk")
+    barred.fill("press.example ft.com")
+    general.get_by_role("button", name="Save").click()
+    expect(general.get_by_role("alert")).to_contain_text("ft.com is both preferred and barred")
+    barred.fill("press.example")
+    general.get_by_role("button", name="Save").click()
+    expect(general.get_by_role("status")).to_have_text("Saved.")
+    expect(preferred).to_have_value("reuters.com\nft.com")
+    expect(barred).to_have_value("press.example")
+    window.screenshot("agent-settings-domains")
+    preferred.fill("")
+    general.get_by_role("button", name="Save").click()
+    expect(preferred).to_have_value("")
+    expect(barred).to_have_value("press.example")
+
+
 def test_a_taken_name_is_reported_next_to_its_field(window: BrowserWindow, agent_id: str) -> None:
     create_agent(window, "Watch lead recyclers and their scrap", name="Lead desk")
     window.expected.append("409")

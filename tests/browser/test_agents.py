@@ -54,8 +54,13 @@ def test_an_agent_is_created_from_a_sentence_and_shown_being_configured(
     page.get_by_role("link", name="New agent").click()
     window.screenshot("agents-new")
     page.get_by_label("What should it watch").fill("Watch nickel mines and who owns them")
+    page.get_by_label("Preferred domains").fill("Reuters.com, ft.com")
+    page.get_by_label("Barred domains").fill("press.example\nads.ft.com")
     page.get_by_role("button", name="Make it").click()
     page.wait_for_url("**/agents/*-*")
+    page.goto(f"{page.url}/settings")
+    expect(page.get_by_label("Preferred domains")).to_have_value("reuters.com\nft.com")
+    expect(page.get_by_label("Barred domains")).to_have_value("press.example\nads.ft.com")
     window.open("/agents")
     card = page.locator(".card", has_text="nickel mines")
     # Without a reload: events update the card.

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
+from http import HTTPStatus
 from typing import Annotated, Final
 from uuid import UUID
 
@@ -15,13 +16,14 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.api.http.etags import refuse_if_changed
 from services.api.http.openapi import length_in_schema
-from services.api.http.problem_details import ConflictError, NotFoundError
+from services.api.http.problem_details import ConflictError, NotFoundError, ProblemError
 from services.api.queries import agents as reading
 from shared import derived_events
 from shared.agents import agents, configuration, fields
 from shared.agents.configuration import ConfigurationInput
 from shared.billing.budgets import Caps
 from shared.database.tables import Agent
+from shared.domains import DomainPreferences
 from shared.enums import AgentStatus, Phase, PromptMaker
 from shared.events.envelope import Event
 from shared.schemas.agents import PromptedPhase
@@ -100,6 +102,7 @@ Interval = fields.Interval
 FeedbackRounds = fields.FeedbackRounds
 Models = fields.Models
 DEFAULT_ENTAILMENT_SHARE = 0.05
+Domains = fields.Domains
 
 
 class NewAgent(BaseModel):
@@ -118,6 +121,10 @@ class NewAgent(BaseModel):
     """Daily cap (UTC) in USD of what checks of evidence by a model may cost; 0: no checks."""
     entailment_share: fields.EntailmentShare = DEFAULT_ENTAILMENT_SHARE
     """Share of new evidence that is checked. Of what advice rests on, all is."""
+    preferred_domains: Domains = []
+    """Their pages are the first in search results. A domain covers its subdomains."""
+    barred_domains: Domains = []
+    """Their pages are neither found nor read nor cited."""
     models: Models = {}
     """Phase to model. Phases without an entry use the installation's model."""
 
@@ -137,6 +144,9 @@ class ChangedAgent(BaseModel):
     advice_from_one_analysis: bool = Field(default_factory=bool)
     entailment_usd_per_day: fields.EntailmentUsd = Field(default_factory=Decimal)
     entailment_share: fields.EntailmentShare = Field(default_factory=float)
+    preferred_domains: Domains = Field(default_factory=list)
+    """The complete list, as are the barred ones."""
+    barred_domains: Domains = Field(default_factory=list)
     models: Models = Field(default_factory=dict)
     """The complete mapping: phases without an entry use the installation's model from then on."""
     active: bool = Field(default_factory=bool)
@@ -165,8 +175,11 @@ async def create_agent(
 ) -> CommandResult:
     """Creates an agent and requests its configuration.
 
-    `caps` is its initial budget. Raises ConflictError where the owner has an agent of that name.
+    `caps` is its initial budget. Raises ConflictError where the owner has an agent of that name, and ProblemError (422)
+    where the same domain is preferred and barred.
     """
+    preferences = DomainPreferences(new_agent.preferred_domains, new_agent.barred_domains)
+    _refuse_contradiction(preferences)
     name = new_agent.name or await agents.find_free_name(
         session, owner_id, name_from_mission(new_agent.mission)
     )
@@ -184,6 +197,8 @@ async def create_agent(
     agent.advice_from_one_analysis = new_agent.advice_from_one_analysis
     agent.entailment_usd_per_day = new_agent.entailment_usd_per_day
     agent.entailment_share = new_agent.entailment_share
+    agent.preferred_domains = new_agent.preferred_domains
+    agent.barred_domains = new_agent.barred_domains
     agent.models = {phase.value: model for phase, model in new_agent.models.items()}
     agent.budget_usd_per_day, agent.budget_calls_per_day = caps.usd_per_day, caps.calls_per_day
     provisional = None if new_agent.name else name
@@ -241,14 +256,22 @@ async def change_agent(
 ) -> AgentDetails:
     """Changes an agent's settings.
 
-    Raises ProblemError (412) where the agent's version is none of `if_match`, and ConflictError
-    where the name is taken.
+    Raises ProblemError (412) where the agent's version is none of `if_match`, or (422) where the same domain is
+    preferred and barred, and ConflictError where the name is taken.
     """
     await session.execute(
         select(Agent.id).where(Agent.id == agent_id).with_for_update(key_share=True)
     )
-    refuse_if_changed(if_match, agent_version(await get_details(session, owner_id, agent_id)))
+    details = await get_details(session, owner_id, agent_id)
+    refuse_if_changed(if_match, agent_version(details))
     values = changes.model_dump(mode="json", exclude_unset=True)
+    if values.keys() & {"preferred_domains", "barred_domains"}:
+        _refuse_contradiction(
+            DomainPreferences(
+                values.get("preferred_domains", details.preferred_domains),
+                values.get("barred_domains", details.barred_domains),
+            )
+        )
     if "interval_seconds" in values:
         # `next_run_at` was computed with the longer interval; with a shorter one the next run is
         # due now.
@@ -292,6 +315,11 @@ async def request_run(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> 
             " Its inbox says which. A higher budget resumes it at once.",
         )
     return await _update_agent(session, owner_id, agent_id, run_requested_at=func.clock_timestamp())
+
+
+def _refuse_contradiction(preferences: DomainPreferences) -> None:
+    if (contradiction := preferences.contradiction()) is not None:
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "contradictory-domains", contradiction)
 
 
 def _name_taken_error(name: str) -> ConflictError:

@@ -1,6 +1,7 @@
 """Errors as problem details (RFC 9457), for people and programs."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
 from math import ceil
 from typing import Any, Final
@@ -9,7 +10,7 @@ import psycopg
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from psycopg.errors import ForeignKeyViolation
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from sqlalchemy.exc import IntegrityError, NoResultFound
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -153,6 +154,21 @@ class TooManyError(ProblemError):
             f"{reason} Try again in {wait} s.",
             headers={"Retry-After": str(wait)},
         )
+
+
+@contextmanager
+def validation_as_problem() -> Iterator[None]:
+    """Turns the validation error of a model that is built from valid fields of another into a ProblemError (422)."""
+    try:
+        yield
+    except ValidationError as error:
+        faults = (
+            f"{'.'.join(map(str, fault['loc']))}: {_sentence(fault['msg'])}"
+            for fault in error.errors()
+        )
+        raise ProblemError(
+            HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", " ".join(faults)
+        ) from error
 
 
 def problem_response(

@@ -329,6 +329,8 @@ def _view(agent: Agent, iteration: Iteration | None, trouble: list[Trouble]) -> 
         advice_from_one_analysis=agent.advice_from_one_analysis,
         entailment_usd_per_day=float(agent.entailment_usd_per_day),
         entailment_share=agent.entailment_share,
+        preferred_domains=agent.preferred_domains,
+        barred_domains=agent.barred_domains,
         active=agent.active,
         models=agent.models,
         next_run_at=agent.next_run_at,

@@ -28,10 +28,11 @@ from shared.database.tables import (
     Retraction,
     Source,
 )
+from shared.domains import DomainPreferences, site_of
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
 from shared.graph.projection import EDGES, NODES, ElementKind, load_claims
-from shared.graph.provenance.agreement import agreements, site_of
+from shared.graph.provenance.agreement import agreements
 from shared.graph.provenance.claims import Claim, current_claims
 from shared.graph.retraction.retractions import FIRST_CURSOR
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
@@ -41,6 +42,7 @@ from shared.schemas.provenance import (
     AgreementResponse,
     ClaimResponse,
     EvidenceResponse,
+    OtherValueResponse,
     QuoteHighlight,
     QuoteHighlights,
     RetractionResponse,
@@ -87,7 +89,7 @@ async def load_agreement(
     session: AsyncSession, scope: GraphScope, kind: ElementKind, element_id: UUID
 ) -> dict[str, AgreementResponse]:
     """Which sites support each property of a node or edge, and what others say."""
-    rows = await session.execute(
+    statement = (
         select(
             Evidence.id,
             Evidence.claims,
@@ -95,15 +97,27 @@ async def load_agreement(
             Evidence.learned_at,
             Source.retracted_at.is_not(None),
             Source.url,
+            Agent.barred_domains,
         )
         .join(Source, Source.id == Evidence.source_id)
+        .join(Agent, Agent.id == Evidence.agent_id)
         .where(Evidence.agent_id == scope.owned_agent_id(), kind.evidence_column == element_id)
     )
+    rows = list(await session.execute(statement))
     found = agreements(
         (Claim(evidence_id, values, as_of, learned_at, is_retracted), site_of(url))
-        for evidence_id, values, as_of, learned_at, is_retracted, url in rows
+        for evidence_id, values, as_of, learned_at, is_retracted, url, _ in rows
     )
-    return {name: AgreementResponse.model_validate(each) for name, each in found.items()}
+    domains = DomainPreferences(barred=rows[0].barred_domains if rows else ())
+    allowed = domains.allowed_sites(url for *_, is_retracted, url, _ in rows if not is_retracted)
+    return {
+        name: AgreementResponse(
+            sites=list(each.sites),
+            barred=[site for site in each.sites if site not in allowed],
+            others=[OtherValueResponse.model_validate(other) for other in each.others],
+        )
+        for name, each in found.items()
+    }
 
 
 async def list_sources(

@@ -4,7 +4,14 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from services.api.commands.agents import FeedbackRounds, Interval, Mission, Name
+from services.api.commands.agents import (
+    Domains,
+    FeedbackRounds,
+    Interval,
+    Mission,
+    Name,
+    NewAgent,
+)
 from shared.agents import configuration
 from shared.agents.fields import EntailmentShare, EntailmentUsd
 from shared.database.text import refuse_nul
@@ -27,6 +34,21 @@ Version = Annotated[str, Field(max_length=MAX_VERSION_CHARS)]
 ModelName = Annotated[str, Field(max_length=200), AfterValidator(refuse_nul)]
 
 
+def _split_domains(texts: object) -> object:
+    """A text area has one domain a line; commas and blanks separate them too."""
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        return texts
+    return [domain for text in texts for domain in text.replace(",", " ").split()]
+
+
+SplitDomains = BeforeValidator(_split_domains)
+
+
+class NewAgentForm(NewAgent):
+    preferred_domains: Annotated[Domains, SplitDomains] = Field(default_factory=list)
+    barred_domains: Annotated[Domains, SplitDomains] = Field(default_factory=list)
+
+
 class Form(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -40,6 +62,9 @@ class GeneralForm(Form):
     """A box that is not checked is not sent."""
     entailment_usd_per_day: EntailmentUsd
     entailment_share: EntailmentShare
+    preferred_domains: Annotated[list[str], SplitDomains] = []
+    """Not validated yet, as are the barred ones, so that the form can be shown again with them."""
+    barred_domains: Annotated[list[str], SplitDomains] = []
 
 
 class ModelsForm(Form):

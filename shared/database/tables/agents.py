@@ -2,15 +2,18 @@
 
 from datetime import datetime
 from decimal import Decimal
+from typing import Final
 from uuid import UUID
 
-from sqlalchemy import CheckConstraint, ForeignKey, Index, func, text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import CheckConstraint, ForeignKey, Index, Text, func, text
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shared.database.tables.base import Base, Created, Id, Json, one_of
 from shared.database.tables.billing import USD
 from shared.enums import PROMPTED_PHASES, AgentStatus, MemoryKind, PromptMaker
+
+_DOMAINS: Final = ARRAY(Text(), dimensions=1)
 
 
 class User(Base):
@@ -80,6 +83,10 @@ class Agent(Base):
     """Daily cap (UTC) of what checks of evidence by a model may cost, within the agent's budget; 0: no checks."""
     entailment_share: Mapped[float] = mapped_column(server_default="0.05")
     """Share of new evidence that is checked, 0 to 1. Of what advice rests on, all is."""
+    preferred_domains: Mapped[list[str]] = mapped_column(_DOMAINS, server_default="{}")
+    """Their pages are the first in search results. A domain covers its subdomains."""
+    barred_domains: Mapped[list[str]] = mapped_column(_DOMAINS, server_default="{}")
+    """Their pages are neither found nor read nor cited."""
     active: Mapped[bool] = mapped_column(server_default=text("true"))
     next_run_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
     run_requested_at: Mapped[datetime | None]

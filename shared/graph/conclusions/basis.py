@@ -7,11 +7,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from shared.database.statements import BoundQuery, CompiledStatement, uuid_array
+from shared.domains import DomainPreferences
 from shared.enums import ANALYSIS_TYPE
 from shared.graph.conclusions.citations import CITATION_SQL, CitedElements, Kind, parse_citations
 from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHAIN_LENGTH
 from shared.graph.grounding.known import CitedElement
-from shared.graph.provenance.agreement import site_of
 from shared.graph.retraction.doubts import IS_DOUBTED_SQL
 from shared.graph.scope import IS_OWNED_SQL, IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 
@@ -75,7 +75,7 @@ class _Cited:
     is_valid: bool
     properties: Mapping[str, Any]
     element: CitedElement
-    sites: frozenset[str]
+    urls: frozenset[str]
     """Of the pages that support it, without retracted ones."""
 
 
@@ -99,9 +99,9 @@ class Basis:
         """The elements that a conclusion with these citations rests on, each once."""
         return [each.element for each in self._rests_on(cited_ids)]
 
-    def sites(self, cited_ids: Sequence[UUID]) -> frozenset[str]:
-        """The sites of the pages that a conclusion with these citations rests on."""
-        return frozenset(site for each in self._rests_on(cited_ids) for site in each.sites)
+    def sites(self, cited_ids: Sequence[UUID], domains: DomainPreferences) -> frozenset[str]:
+        """The sites of the pages that a conclusion with these citations rests on, without pages of barred domains."""
+        return domains.allowed_sites(url for each in self._rests_on(cited_ids) for url in each.urls)
 
     def _rests_on(self, cited_ids: Sequence[UUID]) -> Iterable[_Cited]:
         found: dict[UUID, _Cited] = {}
@@ -130,8 +130,7 @@ def _read(row: Any) -> _Cited:
         dates |= dict.fromkeys(moment for moment in moments if moment)
     names = tuple(dict.fromkeys(row.names))
     element = CitedElement(row.type, names, tuple(values), tuple(dates), kind is Kind.EDGE)
-    sites = frozenset(map(site_of, row.urls))
-    return _Cited(row.id, kind, row.is_valid, row.properties, element, sites)
+    return _Cited(row.id, kind, row.is_valid, row.properties, element, frozenset(row.urls))
 
 
 def _texts(properties: Mapping[str, Any]) -> list[str]:

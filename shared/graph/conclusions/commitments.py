@@ -32,7 +32,7 @@ MAX_CONFIDENCE_OF_ONE_SITE: Final = 0.7
 
 def limit_confidence(confidence: float, sites: Collection[str]) -> float:
     """The confidence that pages of these sites allow. One site can be wrong, or planted, however many pages it has."""
-    return min(confidence, MAX_CONFIDENCE_OF_ONE_SITE) if len(sites) == 1 else confidence
+    return min(confidence, MAX_CONFIDENCE_OF_ONE_SITE) if len(sites) < 2 else confidence
 
 
 def parse_horizon(text: str, today: date) -> date:

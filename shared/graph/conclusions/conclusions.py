@@ -16,6 +16,7 @@ from shared.database.statements import (
     PendingResult,
     RoundTrip,
 )
+from shared.domains import DomainPreferences
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Role
 from shared.graph import nodes, upsert
 from shared.graph.conclusions import citation_index, rules
@@ -44,7 +45,7 @@ AnalysisKind = Literal["observation", "pattern"]
 Action = Literal["BUY", "SELL", "HOLD"]
 
 _SETTINGS: Final = CompiledStatement("""
-    select mission, advice_from_one_analysis from agents where id = :of_agent
+    select mission, advice_from_one_analysis, barred_domains from agents where id = :of_agent
     """)
 
 
@@ -56,6 +57,8 @@ class Lookups:
     basis: Basis
     mission: str
     allows_one_analysis: bool
+    domains: DomainPreferences
+    """Those that are barred."""
     existing: Set[UUID]
     """Those of the conclusions that exist."""
 
@@ -73,7 +76,7 @@ async def add_analysis(
 ) -> UUID:
     """Add an AgentAnalysis and return its id.
 
-    `confidence` is 0 to 1, and limited if all pages that it rests on are of one site; `horizon` is a date or a duration
+    `confidence` is 0 to 1, and limited unless pages of two sites support it; `horizon` is a date or a duration
     from today. Raises ToolRefusalError if an argument or a citation is invalid, the name is taken, or a number or name does
     not follow from what is cited.
     """
@@ -143,7 +146,9 @@ async def _add_conclusion(
         raise ToolRefusalError(refusal.reason)
     properties = {
         **properties,
-        "confidence": limit_confidence(properties["confidence"], basis.sites(cited_ids)),
+        "confidence": limit_confidence(
+            properties["confidence"], basis.sites(cited_ids, lookups.domains)
+        ),
         "generated_at": format_utc(lookups.now),
     }
     owner_names = _check_grounding(
@@ -198,6 +203,7 @@ def ask_lookups(
             basis.value,
             settings.value.mission,
             settings.value.advice_from_one_analysis,
+            DomainPreferences(barred=settings.value.barred_domains),
             existing.value,
         )
     )

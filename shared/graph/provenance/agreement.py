@@ -1,44 +1,13 @@
-"""How many sites support a value, and what others say. Pure.
-
-A site is a registrable domain of the Public Suffix List: pages of one owner count once, however many there are.
-"""
+"""How many sites support a value, and what others say. Pure. See `shared.domains.site_of`."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, lru_cache
-from typing import Any, Final
-from urllib.parse import urlsplit
-
-from publicsuffixlist import PublicSuffixList
+from typing import Any
 
 from shared.graph.provenance.claims import Claim, current_claims
 from shared.graph.provenance.integrity import canonical_json
-
-_CACHED_URLS: Final = 4096
-
-
-@lru_cache(maxsize=_CACHED_URLS)
-def site_of(url: str) -> str:
-    """The site of a page; its host, if that is a name without a public suffix or an address.
-
-    Hosts below a suffix that a company rents out, such as "github.io", are one site: anyone can have several of them.
-    """
-    try:
-        host = (urlsplit(url).hostname or "").rstrip(".")
-    except ValueError:
-        host = ""
-    if not host:
-        return url
-    if host.replace(".", "").isdigit() or ":" in host:
-        return host
-    return _suffixes().privatesuffix(host) or host
-
-
-@cache
-def _suffixes() -> PublicSuffixList:
-    return PublicSuffixList(only_icann=True)
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,8 @@ async def verify_quotes(
 ) -> list[VerifiedQuote]:
     """Locate each quote in its page. Raises ToolRefusalError, which says how to correct the input.
 
-    It is raised if a property has no evidence, a page was not read or is retracted, or a quote is not in its page.
+    It is raised if a property has no evidence, a page was not read, is retracted or is of a barred domain, or a quote is not
+    in its page.
     """
     _refuse_invalid(evidence)
     claims = assign_claims(properties, evidence)
@@ -153,6 +154,11 @@ async def _verify_quote(
     where: str,
 ) -> VerifiedQuote:
     """Find the quote in one of the versions of the page, which are the newest first."""
+    if (domain := versions[0].barred_domain) is not None:
+        raise ToolRefusalError(
+            f"{where}.sourceUrl: the agent's owner has barred {domain}, which this page is of. Nothing new can rest on it; "
+            "use a page of another site that says so, or leave the fact out."
+        )
     active = [page for page in versions if page.retracted_at is None][: sources.MAX_VERSIONS]
     if not active:
         because = f": {reason}" if (reason := versions[0].retraction_reason) else ""

@@ -21,6 +21,7 @@ from shared.database.statements import (
     transaction_cache,
 )
 from shared.database.tables import Source
+from shared.domains import covering_domain, host_of
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import parse_published
 from shared.graph.provenance.page_reading import PageReading, read_page
@@ -41,7 +42,7 @@ _PAGE_COLUMNS: Final = (
     # A page has hundreds of sentences, which a write does not need.
     "id, url, title, case jsonb_typeof(reading) when 'object' then reading - 'sentences' end,"
     " published, fetched_at, retracted_at, retraction_reason, step_id,"
-    " statement_timestamp()"
+    " (select barred_domains from agents where id = :of_agent), statement_timestamp()"
 )
 _NEWEST_FIRST: Final = f"order by fetched_at desc, id limit {_MAX_RECENT_PAGES}"
 _PAGES_AT_SQL: Final = (
@@ -93,10 +94,17 @@ class Page:
     retracted_at: datetime | None
     retraction_reason: str | None
     step_id: UUID | None
+    barred_domains: Sequence[str]
+    """Those of the agent."""
     looked_up_at: datetime
     """By the database's clock."""
     newest_text: str | None
     """The text if this is the newest version of its URL, the one mostly needed; `load_text` reads the others."""
+
+    @property
+    def barred_domain(self) -> str | None:
+        """The domain that the agent's owner has barred and that the page is of; None if there is none."""
+        return covering_domain(host_of(self.url), self.barred_domains)
 
 
 @dataclass(frozen=True)
@@ -207,7 +215,11 @@ def _as_cached(pages: Sequence[Page], requested: Sequence[str]) -> dict[str, Cac
 
 async def list_recent_urls(session: InTransaction, scope: GraphScope, limit: int) -> list[str]:
     """URLs of pages that can be quoted: those this step fetched first, then the most recently fetched."""
-    recent = [page for page in await _load_pages(session, scope) if page.retracted_at is None]
+    recent = [
+        page
+        for page in await _load_pages(session, scope)
+        if page.retracted_at is None and page.barred_domain is None
+    ]
     ours = [page.url for page in recent if page.step_id and page.step_id == scope.step_id]
     return list(dict.fromkeys([*ours, *(page.url for page in recent)]))[:limit]
 

@@ -54,6 +54,8 @@ class AgentLine(_Line):
     interval_seconds: int
     models: dict[str, str]
     prompts: dict[str, str]
+    preferred_domains: list[str] = Field(default_factory=list)
+    barred_domains: list[str] = Field(default_factory=list)
 
 
 class HistoryLine(_Line):
@@ -317,6 +319,8 @@ async def _head(content: GraphContent) -> Head:
             mission=agent.mission,
             interval_seconds=agent.interval_seconds,
             models=agent.models,
+            preferred_domains=agent.preferred_domains,
+            barred_domains=agent.barred_domains,
             prompts={phase.value: prompt for phase, prompt in prompts.items()},
         ),
         history=await content.history(),

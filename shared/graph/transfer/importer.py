@@ -27,6 +27,7 @@ from shared.database.tables import (
     Retraction,
     Source,
 )
+from shared.domains import DomainPreferences
 from shared.enums import PROMPTED_PHASES, AgentStatus, Phase, PromptMaker
 from shared.graph.conclusions.citation_index import cited_ids
 from shared.graph.provenance.integrity import EvidenceRow
@@ -323,6 +324,8 @@ class _Fields(BaseModel):
     interval_seconds: fields.Interval
     models: fields.Models
     prompts: dict[PromptedPhase, fields.Prompt]
+    preferred_domains: fields.Domains
+    barred_domains: fields.Domains
 
 
 async def import_graph(
@@ -362,6 +365,9 @@ async def _create_agent(
         agent_fields = _Fields.model_validate(head.agent, from_attributes=True)
     except ValidationError as error:
         raise BadFileError(f"line 1: agent.{describe_first_error(error)}") from error
+    domains = DomainPreferences(agent_fields.preferred_domains, agent_fields.barred_domains)
+    if (contradiction := domains.contradiction()) is not None:
+        raise BadFileError(f"line 1: agent.barred_domains: {contradiction}")
     try:
         checked_name = agents.validate_name(name or head.agent.name)
     except ValueError as error:
@@ -378,6 +384,8 @@ async def _create_agent(
     )
     agent.active = False
     agent.models = {phase.value: model for phase, model in agent_fields.models.items()}
+    agent.preferred_domains = agent_fields.preferred_domains
+    agent.barred_domains = agent_fields.barred_domains
     prompts = {Phase(phase): prompt for phase, prompt in agent_fields.prompts.items()}
     await agent_configuration.store_prompts(session, agent, prompts, PromptMaker.OWNER)
     is_ready = len(prompts) == len(PROMPTED_PHASES)

@@ -16,10 +16,10 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.database import pagination
 from shared.database.pagination import InvalidCursorError, fetch_slice
 from shared.database.tables import Agent, GraphNode
+from shared.domains import DomainPreferences, site_of
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment
 from shared.graph.conclusions.basis import basis_query
 from shared.graph.conclusions.citations import CitedElements, Kind
-from shared.graph.provenance.agreement import site_of
 from shared.graph.provenance.claims import current_claims
 from shared.graph.provenance.integrity import EdgeRow, NodeRow, Row, ThingRow
 from shared.graph.retraction import doubts
@@ -400,19 +400,22 @@ async def verify_conclusion(
 
     Run it in a repeatable read transaction.
     """
-    agent_id = await session.scalar(
-        select(GraphNode.agent_id)
-        .join(Agent, Agent.id == GraphNode.agent_id)
-        .where(
-            GraphNode.id == conclusion_id,
-            GraphNode.type.in_((ANALYSIS_TYPE, ADVICE_TYPE)),
-            Agent.owner_id == owner_id,
+    agent = (
+        await session.execute(
+            select(Agent.id, Agent.barred_domains)
+            .join(GraphNode, GraphNode.agent_id == Agent.id)
+            .where(
+                GraphNode.id == conclusion_id,
+                GraphNode.type.in_((ANALYSIS_TYPE, ADVICE_TYPE)),
+                Agent.owner_id == owner_id,
+            )
         )
-    )
-    if agent_id is None:
+    ).one_or_none()
+    if agent is None:
         return None
-    chain = await walk_chain(session, GraphScope(owner_id, agent_id), conclusion_id)
-    return _ReportBuilder(chain).build(agent_id, conclusion_id)
+    chain = await walk_chain(session, GraphScope(owner_id, agent.id), conclusion_id)
+    domains = DomainPreferences(barred=agent.barred_domains)
+    return _ReportBuilder(chain).build(agent.id, conclusion_id, domains)
 
 
 class _ReportBuilder:
@@ -424,8 +427,10 @@ class _ReportBuilder:
         for fault in chain.faults:
             self._breaks[fault.id].append(LinkFault(broken=fault.broken, message=fault.message))
 
-    def build(self, agent_id: UUID, root: UUID) -> VerificationResponse:
+    def build(self, agent_id: UUID, root: UUID, domains: DomainPreferences) -> VerificationResponse:
         chain = self._chain
+        urls = [row.url for row in chain.sources.values() if row.retracted_at is None]
+        sites = domains.allowed_sites(urls)
         elements: list[ThingRow] = [row for row in chain.nodes.values() if not is_conclusion(row)]
         elements += chain.edges.values()
         return VerificationResponse(
@@ -441,9 +446,8 @@ class _ReportBuilder:
             sources=[
                 SourceLink.model_validate(self._fields(row)) for row in chain.sources.values()
             ],
-            sites=sorted(
-                {site_of(row.url) for row in chain.sources.values() if row.retracted_at is None}
-            ),
+            sites=sorted(sites),
+            barred_sites=sorted({*map(site_of, urls)} - sites),
         )
 
     def _fields(self, row: Row) -> dict[str, Any]:

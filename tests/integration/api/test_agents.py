@@ -128,6 +128,38 @@ async def test_checks_of_evidence_have_a_budget_and_a_share(api: httpx.AsyncClie
     assert created.json() | settings == created.json()
 
 
+async def test_the_owner_prefers_and_bars_domains(api: httpx.AsyncClient) -> None:
+    agent = await create_agent(api, name="Lithium")
+    assert (agent["preferred_domains"], agent["barred_domains"]) == ([], [])
+    path = f"/agents/{agent['id']}"
+    domains = {"preferred_domains": ["Reuters.com", "ft.com"], "barred_domains": ["münchen.de"]}
+    stored = domains | {
+        "preferred_domains": ["reuters.com", "ft.com"],
+        "barred_domains": ["xn--mnchen-3ya.de"],
+    }
+    changed = (await api.patch(path, json=domains)).json()
+    assert {name: changed[name] for name in stored} == stored
+    for name in stored:
+        for refused in (None, "a.com", ["https://a.com"], ["co.uk"], ["a.com"] * 51):
+            assert_problem(await api.patch(path, json={name: refused}), 422, name)
+    problem = await api.patch(path, json={"barred_domains": ["ft.com"], "feedback_rounds": 2})
+    assert_problem(problem, 422, "ft.com is both preferred and barred")
+    below = {"preferred_domains": ["news.xn--mnchen-3ya.de"]}
+    assert_problem(await api.patch(path, json=below), 422, "xn--mnchen-3ya.de is barred")
+    unchanged = (await api.get(path)).json()
+    assert {name: unchanged[name] for name in stored} == stored
+    assert unchanged["feedback_rounds"] == 0
+    cleared = await api.patch(path, json={"preferred_domains": []})
+    assert cleared.json()["preferred_domains"] == []
+    assert cleared.json()["barred_domains"] == ["xn--mnchen-3ya.de"]
+    for barred, status in (("a.com", 422), ("ads.a.com", 201)):
+        body = {"mission": MISSION, "preferred_domains": ["a.com"], "barred_domains": [barred]}
+        response = await api.post("/agents", json=body)
+        assert response.status_code == status, response.text
+    assert response.json()["barred_domains"] == ["ads.a.com"]
+    assert len((await api.get("/agents")).json()["items"]) == 2
+
+
 async def test_the_owner_allows_advice_from_one_analysis(api: httpx.AsyncClient) -> None:
     agent = await create_agent(api, name="Lithium")
     assert agent["advice_from_one_analysis"] is False

@@ -172,6 +172,15 @@ def test_an_agent_is_changed(vigil: Vigil) -> None:
     )
     assert (edited["entailment_usd_per_day"], edited["entailment_share"]) == (0.5, 0.2)
     assert "0.2 of new evidence" in vigil("agent", "show", "other")
+    domains = ("--preferred-domains", "Reuters.com, ft.com", "--barred-domains", "press.example")
+    edited = vigil.json("agent", "edit", "other", *domains)
+    assert edited["preferred_domains"] == ["reuters.com", "ft.com"]
+    assert edited["barred_domains"] == ["press.example"]
+    shown = " ".join(vigil("agent", "show", "other").split())
+    assert "Prefers reuters.com, ft.com" in shown
+    assert "Bars press.example" in shown
+    edited = vigil.json("agent", "edit", "other", "--preferred-domains", "")
+    assert (edited["preferred_domains"], edited["barred_domains"]) == ([], ["press.example"])
     reset = vigil.json("agent", "edit", "other", "--model", "observer=")
     assert reset["models"] == {"conversation": "n"}
     assert [agent["name"] for agent in vigil.json("agent", "list", "--search", "oth")] == ["Other"]

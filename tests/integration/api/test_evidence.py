@@ -38,7 +38,9 @@ async def test_an_element_is_shown_with_its_evidence(
         assert newer["claims"] == [{"property": "tonnes", "value": 2025, "holds": True}]
         assert older["claims"] == [{"property": "tonnes", "value": 2024, "holds": False}]
         assert element["properties"] == {"tonnes": 2025}
-        assert element["agreement"] == {"tonnes": {"sites": ["press.example"], "others": []}}
+        assert element["agreement"] == {
+            "tonnes": {"sites": ["press.example"], "barred": [], "others": []}
+        }
         assert (older["retracted_at"], older["valid_from"]) == (None, None)
         page = (await api.get(f"{path}/evidence", params={"limit": 1})).json()
         rest = await api.get(f"{path}/evidence", params={"cursor": page["next"]})
@@ -78,6 +80,23 @@ async def test_what_another_site_says_is_shown_beside_the_value(
         [other] = element["agreement"]["tonnes"]["others"]
         assert element["agreement"]["tonnes"]["sites"] == ["press.example"]
         assert (other["value"], other["sites"]) == (2024, ["other.example"])
+
+
+async def test_a_site_that_is_barred_now_is_named_beside_the_value_that_it_supports(
+    api: httpx.AsyncClient, full: FullAgent, element_paths: list[str]
+) -> None:
+    path = f"/agents/{AGENT}"
+    for barred, shown in ((["press.example"], ["press.example"]), (["ads.press.example"], [])):
+        changed = await api.patch(path, json={"barred_domains": barred})
+        assert changed.status_code == 200, changed.text
+        for element_path in element_paths:
+            element = (await api.get(element_path)).json()
+            assert element["properties"] == {"tonnes": 2025}
+            assert element["agreement"]["tonnes"]["sites"] == ["press.example"]
+            assert element["agreement"]["tonnes"]["barred"] == shown
+        verification = (await api.get(f"/conclusions/{full.analysis_id}/verification")).json()
+        assert verification["barred_sites"] == shown
+        assert verification["sites"] == ([] if shown else ["press.example"])
 
 
 async def test_the_text_of_a_page_is_shown_but_not_listed(

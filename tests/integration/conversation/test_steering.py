@@ -8,6 +8,7 @@ from sqlalchemy import select, update
 from shared.agents import memories
 from shared.database.engine import Database
 from shared.database.tables import Agent, Conversation, Interaction, Memory, Message
+from shared.domains import host_of
 from shared.enums import MemoryKind, Phase
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
@@ -103,6 +104,24 @@ async def test_a_conversation_gets_search_excerpts_only(
     assert all(
         len(hit["excerpt"]) <= 300 and "\n" not in hit["excerpt"] for hit in result["results"]
     )
+
+
+async def test_a_conversation_finds_no_pages_of_barred_domains(
+    talk: Talk, sandbox_control: Sandbox, database: Database
+) -> None:
+    async def search() -> list[str]:
+        sandbox_control.script(
+            scripted_answer(calls=(tool_call("tavilySearch", query="lithium Orran"),)),
+            scripted_answer(content="So."),
+        )
+        await talk.follow((await talk.says("What is new?"))["answer"]["id"])
+        return [hit["url"] for hit in (await tool_results(database, "tavilySearch"))[-1]["results"]]
+
+    before = await search()
+    host = host_of(before[0])
+    async with database.transaction() as session:
+        await session.execute(update(Agent).values(barred_domains=[host]))
+    assert all(host_of(url) != host for url in await search())
 
 
 async def test_a_long_conversation_is_summarized_and_nothing_is_deleted(

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
-from shared.database.tables import Evidence, GraphEdge, GraphNode, Source
+from shared.database.tables import Agent, Evidence, GraphEdge, GraphNode, Source
 from shared.errors import TransientError
 from shared.graph import edges, nodes
 from shared.graph.provenance import evidence as evidence_module
@@ -100,6 +100,29 @@ async def test_a_quote_is_stored_as_its_byte_span(ghana: AgentGraph) -> None:
     assert capital.claims == {"capital": "Accra"}
     assert capital.quote_sha256 == integrity.sha256("Its capital is Accra; the cedi")
     assert {people.as_of, capital.as_of} == {datetime(2024, 5, 1, tzinfo=UTC)}
+
+
+async def bar(graph: AgentGraph, *domains: str) -> None:
+    async with graph.database.transaction() as session:
+        await session.execute(update(Agent).values(barred_domains=list(domains)))
+
+
+async def test_a_page_of_a_barred_domain_is_refused_as_evidence(ghana: AgentGraph) -> None:
+    """Also if it was read before the domain was barred. What rests on it already stays."""
+    kept = await add(ghana, EvidenceInput(URL, PEOPLE), population=33_000_000)
+    before = await count_rows(ghana)
+    await bar(ghana, "example.org", "press.example")
+    for url in (URL, f"{URL}/#top", URL.replace("press", "PRESS")):
+        with pytest.raises(ToolRefusalError, match=r"barred press\.example.* another site"):
+            await add(ghana, EvidenceInput(url, CAPITAL), capital="Accra")
+    with pytest.raises(ToolRefusalError, match="no page was read at") as refusal:
+        await add(ghana, EvidenceInput("https://press.example/other", CAPITAL))
+    assert URL not in str(refusal.value)
+    assert await count_rows(ghana) == before
+    assert len(await load_evidence(ghana, kept)) == 1
+    await bar(ghana, "example.org")
+    await add(ghana, EvidenceInput(URL, CAPITAL), capital="Accra")
+    assert len(await load_evidence(ghana, kept)) == 2
 
 
 async def test_written_rows_are_sealed(ghana: AgentGraph) -> None:

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import update
 
 from services.api.queries import notifications
-from shared.database.tables import GraphNode, GraphNodeType
+from shared.database.tables import Agent, GraphNode, GraphNodeType
 from shared.enums import ADVICE_TYPE
 from shared.graph import system_types
 from shared.graph.conclusions import conclusions, queries
@@ -157,6 +157,28 @@ async def test_pages_of_one_site_allow_a_limited_confidence(agent_graph: AgentGr
     retraction_graph = RetractionGraph(agent_graph)
     await retraction_graph.retract("https://press.example/x")
     assert await _confidence(agent_graph, "Both again", ghana, togo) == MAX_CONFIDENCE_OF_ONE_SITE
+
+
+async def test_pages_of_barred_domains_do_not_count_as_sites(agent_graph: AgentGraph) -> None:
+    ghana = await agent_graph.node("Ghana")
+    await said(agent_graph, "https://press.example/x", "Ghana.", node=ghana)
+    await said(agent_graph, "https://blog.wire.example/x", "Ghana.", node=ghana)
+
+    async def bar(*domains: str) -> None:
+        async with agent_graph.database.transaction() as session:
+            await session.execute(update(Agent).values(barred_domains=list(domains)))
+
+    for number, (barred, confidence) in enumerate(
+        (
+            ((), 0.9),
+            (("press.example",), 0.9),
+            (("ads.press.example", "blog.wire.example"), 0.9),
+            (("press.example", "blog.wire.example"), MAX_CONFIDENCE_OF_ONE_SITE),
+            (("press.example", "wire.example", ATLAS), MAX_CONFIDENCE_OF_ONE_SITE),
+        )
+    ):
+        await bar(*barred)
+        assert await _confidence(agent_graph, f"Number {number}", ghana) == confidence
 
 
 async def test_advice_rests_on_the_sites_of_its_analyses(agent_graph: AgentGraph) -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from cli.errors import BadInputError
 from cli.main import build_app
-from shared.database.tables import Source
+from shared.database.tables import Agent, Source
 from shared.graph.retraction import retractions
 from shared.graph.retraction.propagation import propagate_retractions
 from shared.runtime.settings import Settings
@@ -125,6 +125,16 @@ async def test_a_conclusion_that_rests_on_one_site_says_so(
             await evidence_graph.analysis(name, "It is so [node:{Togo}].")
         result = await vigil(api, "verify", evidence_graph.nodes[name])
         assert (said in result.stdout) == is_said, result.stdout
+
+
+async def test_a_site_that_was_barred_since_is_named_and_does_not_count(
+    api: dict[str, str], evidence_graph: EvidenceGraph
+) -> None:
+    async with evidence_graph.agent_graph.database.transaction() as session:
+        await session.execute(update(Agent).values(barred_domains=["b.example"]))
+    result = await vigil(api, "verify", evidence_graph.nodes["Growth"])
+    assert result.exit_code == 0, result.output
+    assert "Barred since, and no support any more: b.example" in result.stdout
 
 
 async def test_faults_are_printed_and_control_sequences_are_escaped(

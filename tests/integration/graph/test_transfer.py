@@ -73,6 +73,27 @@ async def test_an_imported_graph_equals_the_original_with_its_evidence(
         assert agent.observer_system_prompt == "You plan for the agent."
 
 
+async def test_an_import_takes_over_the_domains_that_are_preferred_and_barred(
+    evidence_graph: EvidenceGraph,
+) -> None:
+    """What rests on a page that is barred by now is imported too."""
+    async with evidence_graph.agent_graph.database.transaction() as session:
+        agent = await session.get_one(Agent, evidence_graph.scope.agent_id)
+        agent.preferred_domains, agent.barred_domains = ["reuters.com"], ["b.example"]
+    file = await exported(evidence_graph)
+    scope = await imported(evidence_graph, file)
+    async with evidence_graph.agent_graph.database.transaction() as session:
+        agent = await session.get_one(Agent, scope.agent_id)
+        assert (agent.preferred_domains, agent.barred_domains) == (["reuters.com"], ["b.example"])
+        assert await canonical(session, scope) == await canonical(session, evidence_graph.scope)
+    without = b',"preferred_domains":["reuters.com"],"barred_domains":["b.example"]'
+    assert file.count(without) == 1
+    scope = await imported(evidence_graph, reseal(file.replace(without, b"").splitlines(True)))
+    async with evidence_graph.agent_graph.database.transaction() as session:
+        agent = await session.get_one(Agent, scope.agent_id)
+        assert (agent.preferred_domains, agent.barred_domains) == ([], [])
+
+
 async def test_an_imported_graph_can_be_exported_again(evidence_graph: EvidenceGraph) -> None:
     first = await exported(evidence_graph)
     scope = await imported(evidence_graph, first, "Second")
@@ -197,6 +218,16 @@ TOO_LONG = b"x" * 5_000_000
             b'"models":{',
             b'"models":{"observer":"%s"' % (b"m" * 201),
             "line 1: agent.models.observer",
+        ),
+        (
+            b'"barred_domains":[]',
+            b'"barred_domains":["co.uk"]',
+            r"line 1: agent.barred_domains.0: .*'co.uk' is a public suffix",
+        ),
+        (
+            b'"preferred_domains":[],"barred_domains":[]',
+            b'"preferred_domains":["a.com"],"barred_domains":["a.com"]',
+            "line 1: agent.barred_domains: a.com is both preferred and barred",
         ),
         (
             b'"name":"watcher"',

@@ -128,6 +128,8 @@ async def test_search_responds_as_tavily_does(tavily: AsyncTavilyClient) -> None
     recent_response = await tavily.search("gold", start_date="2025-01-01")
     assert [result["title"] for result in recent_response["results"]] == ["Gold"]
     assert len((await tavily.search("gold", max_results=1))["results"]) == 1
+    others = await tavily.search("gold", exclude_domains=["press.example"])
+    assert all("press.example" not in result["url"] for result in others["results"])
     with pytest.raises(BadRequestError, match="time_range"):
         await tavily.search("gold", time_range="decade")
 

@@ -1,5 +1,6 @@
 """A search service with one page at a time that records all requests."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from starlette.applications import Starlette
@@ -13,7 +14,11 @@ from tests.support.injection.corpus import HostilePage
 @dataclass
 class Web:
     page: HostilePage | None = None
+    other_urls: Sequence[str] = ()
+    """Further results of a search and sources of a research, with the same title and text; in a search before the page."""
     searched: list[str] = field(default_factory=list)
+    excluded: list[list[str] | None] = field(default_factory=list)
+    """What each search excluded; None if it did not have the field."""
     read: list[str] = field(default_factory=list)
     researched: list[str] = field(default_factory=list)
     without_results: set[str] = field(default_factory=set)
@@ -46,12 +51,17 @@ class Web:
 
     async def _search(self, request: Request) -> Response:
         assert self.page is not None
-        query = (await request.json())["query"]
+        body = await request.json()
+        query = body["query"]
         self.searched.append(query)
+        self.excluded.append(body.get("exclude_domains"))
         if query in self.without_results:
             return JSONResponse({"results": []})
-        result = {"title": self.page.title, "url": self.page.url, "score": 1.0}
-        return JSONResponse({"results": [{**result, "content": self.page.text}]})
+        results = [
+            {"title": self.page.title, "url": url, "score": 1.0, "content": self.page.text}
+            for url in (*self.other_urls, self.page.url)
+        ]
+        return JSONResponse({"results": results})
 
     async def _extract(self, request: Request) -> Response:
         assert self.page is not None
@@ -69,6 +79,7 @@ class Web:
         sources = [{"title": "A book"}, {"title": self.page.title}]
         if self.has_source_urls:
             sources[1]["url"] = self.page.url
+            sources += [{"title": self.page.title, "url": url} for url in self.other_urls]
         return JSONResponse({"status": "completed", "content": self.page.text, "sources": sources})
 
     async def _health(self, _: Request) -> Response:

@@ -105,9 +105,11 @@ def test_each_property_says_how_many_sites_support_it_and_what_others_say() -> N
     other = OtherValueResponse(value=35, sites=["c.example", "d.example"], as_of=WHEN)
     agreement = {
         "share": AgreementResponse(sites=["a.example"], others=[other]),
-        "since": AgreementResponse(sites=["a.example", "b.example"], others=[]),
+        "since": AgreementResponse(
+            sites=["a.example", "b.example"], barred=["b.example"], others=[]
+        ),
     }
     output = render(show_edge, make_edge(ID, OTHER, agreement))
     assert "share: 40  (only a.example)\n" in output
     assert f"c.example, d.example: 35 as of {WHEN:%Y-%m-%d}\n" in output
-    assert "since: 2020  (2 sites)\n" in output
+    assert "since: 2020  (2 sites; barred since: b.example)\n" in output

@@ -4,30 +4,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-import pytest
-
-from shared.graph.provenance.agreement import Agreement, OtherValue, agreements, site_of
+from shared.graph.provenance.agreement import Agreement, OtherValue, agreements
 from shared.graph.provenance.claims import Claim
-
-
-@pytest.mark.parametrize(
-    ("url", "site"),
-    [
-        ("https://www.bbc.co.uk/news/1", "bbc.co.uk"),
-        ("https://News.BBC.co.uk./", "bbc.co.uk"),
-        ("https://user:pass@a.b.example:8080/x", "b.example"),
-        ("https://one.github.io/x", "github.io"),
-        ("https://two.github.io/x", "github.io"),
-        ("http://192.0.2.7/x", "192.0.2.7"),
-        ("http://[2001:db8::1]/x", "2001:db8::1"),
-        ("http://localhost:8080/x", "localhost"),
-        ("https://co.uk/x", "co.uk"),
-        ("file:///corpus/ghana.txt", "file:///corpus/ghana.txt"),
-        ("http://[bad/x", "http://[bad/x"),
-    ],
-)
-def test_a_site_is_a_registrable_domain(url: str, site: str) -> None:
-    assert site_of(url) == site
 
 
 def year(number: int) -> datetime:

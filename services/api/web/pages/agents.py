@@ -12,9 +12,9 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api.auth.dependencies import AgentAccess, OwnedAccess, OwnedAgent
 from services.api.commands import agents as agent_commands
-from services.api.commands.agents import ChangedAgent, NewAgent, NewConfiguration
+from services.api.commands.agents import ChangedAgent, NewConfiguration
 from services.api.http.dependencies import EventAfterCommit, PageQuery
-from services.api.http.problem_details import ProblemError
+from services.api.http.problem_details import ProblemError, validation_as_problem
 from services.api.paths import HOME
 from services.api.queries import agents as agent_queries
 from services.api.queries import conclusions, costs, graph, iterations
@@ -26,6 +26,7 @@ from services.api.web.forms import (
     DeletionForm,
     GeneralForm,
     ModelsForm,
+    NewAgentForm,
     PromptForm,
 )
 from services.api.web.presenters.iterations import Flow, build_flow
@@ -85,7 +86,7 @@ async def show_new_agent_form(request: Request, page: PageResponse) -> HTMLRespo
 async def create_agent(
     request: Request,
     access: OwnedAccess,
-    form: Annotated[NewAgent, Form()],
+    form: Annotated[NewAgentForm, Form()],
     afterwards: EventAfterCommit,
 ) -> Response:
     """Redirects to the new agent's page, which shows its configuration."""
@@ -221,8 +222,9 @@ async def show_settings(
 async def change_agent(
     request: Request, access: OwnedAgent, page: PageResponse, form: Annotated[GeneralForm, Form()]
 ) -> Response:
-    changes = ChangedAgent(**form.model_dump(exclude={"version"}))
     try:
+        with validation_as_problem():
+            changes = ChangedAgent(**form.model_dump(exclude={"version"}))
         await _apply_change(access, changes, form.version)
     except ProblemError as error:
         return await _settings_page(request, access, page, error=error, general=form)

@@ -62,6 +62,8 @@ class Chain:
     checked: CheckedCounts
     sites: Sequence[str]
     """Of the pages that it rests on."""
+    barred_sites: Sequence[str]
+    """Of pages that it rests on and that the owner has barred since."""
     is_small: bool
     citations: Sequence[CitationResponse]
     """The elements of the chain, for texts that cite them by id."""
@@ -75,6 +77,7 @@ def build_chain(verification: VerificationResponse, hashes: Mapping[UUID, Hashes
         breaks=sum(len(link.breaks) for link in links),
         checked=verification.checked,
         sites=verification.sites,
+        barred_sites=verification.barred_sites,
         is_small=len(links) <= SMALL_LINKS,
         citations=[
             *map(_conclusion_citations, verification.conclusions),

@@ -1,0 +1,194 @@
+"""Domains that an owner prefers or bars, and which pages are of them."""
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from shared.agents.fields import Domains
+from shared.domains import (
+    MAX_DOMAINS,
+    DomainPreferences,
+    covering_domain,
+    host_of,
+    normalize_domain,
+    site_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "domain"),
+    [
+        ("reuters.com", "reuters.com"),
+        (" Reuters.COM. ", "reuters.com"),
+        ("news.bbc.co.uk", "news.bbc.co.uk"),
+        ("münchen.de", "xn--mnchen-3ya.de"),
+        ("XN--MNCHEN-3YA.de", "xn--mnchen-3ya.de"),
+        ("straße.de", "xn--strae-oqa.de"),
+        ("例え。jp", "xn--r8jz45g.jp"),
+        ("one.github.io", "one.github.io"),
+        ("github.io", "github.io"),
+        ("press.example", "press.example"),
+    ],
+)
+def test_a_domain_is_normalized(text: str, domain: str) -> None:
+    assert normalize_domain(text) == domain
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "is no domain"),
+        (" ", "is no domain"),
+        ("https://reuters.com", "without https://"),
+        ("reuters.com/world", "without https://, path"),
+        ("reuters.com:443", "port"),
+        ("*.reuters.com", "It covers its subdomains"),
+        ("user@reuters.com", "is no domain"),
+        ("reuters.com ft.com", "is no domain"),
+        ("reuters..com", "is no domain: Empty Label"),
+        (".reuters.com", "is no domain: Empty Label"),
+        ("-reuters.com", "is no domain: Label must not start"),
+        (f"{'x' * 64}.com", "is no domain: Label too long"),
+        ("xn--a.com", "is no domain"),
+        ("reuters\0.com", "is no domain"),
+        ("192.0.2.7", "is an IP address"),
+        ("2001:db8::1", "is no domain"),
+        ("com", "'com' is a public suffix"),
+        ("co.uk", "'co.uk' is a public suffix"),
+        ("localhost", "is a public suffix"),
+    ],
+)
+def test_what_is_no_domain_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        normalize_domain(text)
+
+
+def test_a_list_has_each_domain_once_and_a_limited_number() -> None:
+    domains = TypeAdapter(Domains)
+    assert domains.validate_python(["b.com", "A.com", "a.com."]) == ["b.com", "a.com"]
+    allowed = [f"site{number}.com" for number in range(MAX_DOMAINS)]
+    assert domains.validate_python(allowed) == allowed
+    for refused in ([*allowed, "more.com"], ["x" * 300 + ".com"], "a.com", None, [1], ["co.uk"]):
+        with pytest.raises(ValidationError):
+            domains.validate_python(refused)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://reuters.com/world",
+        "https://www.reuters.com",
+        "HTTP://WWW.Reuters.COM.:8080/x?y#z",
+        "https://good.com@reuters.com/x",
+        "https://reuters.com\\@good.com/x",
+        "https:/reuters.com/x",
+        "https:reuters.com/x",
+        "//reuters.com/x",
+        "reuters.com/x?u=https://good.com",
+        "reuters.com:443/x",
+        " https://reuters.com/x",
+        "https://%72euters.com/x",
+        "https://ｒｅｕｔｅｒｓ．ｃｏｍ/x",
+        "https://reuters。com/x",
+        "https://a_b.❤.reuters。com/x",
+    ],
+)
+def test_a_page_is_of_a_domain_in_every_spelling_of_its_url(url: str) -> None:
+    assert DomainPreferences(barred=("reuters.com",)).barring(url) == "reuters.com"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://notreuters.com/x",
+        "https://reuters.com.good.com/x",
+        "https://good.com/reuters.com",
+        "https://good.com?reuters.com",
+        "https://good.com#@reuters.com",
+        "https://reuters.com@good.com/x",
+        "https://com/x",
+        "file:///reuters.com",
+        "https://[reuters.com/x",
+        "",
+    ],
+)
+def test_a_page_of_another_host_is_not_of_the_domain(url: str) -> None:
+    assert DomainPreferences(barred=("reuters.com",)).barring(url) is None
+
+
+def test_unicode_and_ascii_forms_of_a_host_are_one() -> None:
+    barred = DomainPreferences(barred=(normalize_domain("münchen.de"),))
+    for url in ("https://www.münchen.de/x", "https://xn--mnchen-3ya.de", "https://MÜNCHEN.de"):
+        assert barred.barring(url) == "xn--mnchen-3ya.de"
+    assert host_of("https://a_b.Example/x") == "a_b.example"
+
+
+def test_a_domain_covers_itself_and_what_is_below_it() -> None:
+    domains = ("bbc.co.uk", "a.com")
+    assert covering_domain("news.bbc.co.uk", domains) == "bbc.co.uk"
+    assert covering_domain("bbc.co.uk", domains) == "bbc.co.uk"
+    assert covering_domain("co.uk", domains) is None
+
+
+@pytest.mark.parametrize(
+    ("preferred", "barred", "reason"),
+    [
+        (["a.com"], ["b.com"], None),
+        (["a.com"], ["ads.a.com"], None),
+        ([], [], None),
+        (["b.com", "a.com"], ["a.com"], "a.com is both preferred and barred"),
+        (["news.a.com"], ["a.com"], "news.a.com is preferred, and a.com is barred"),
+    ],
+)
+def test_no_domain_is_preferred_and_barred(
+    preferred: list[str], barred: list[str], reason: str | None
+) -> None:
+    contradiction = DomainPreferences(preferred, barred).contradiction()
+    assert contradiction is None if reason is None else str(contradiction).startswith(reason)
+
+
+def test_barred_results_are_left_out_and_preferred_ones_come_first() -> None:
+    def select(preferences: DomainPreferences) -> list[str]:
+        hosts = ("one.org", "ads.a.com", "two.org", "www.a.com", "a.com", "bad.net")
+        return [each["url"] for each in preferences.select([{"url": host} for host in hosts])]
+
+    assert select(DomainPreferences()) == [
+        "one.org",
+        "ads.a.com",
+        "two.org",
+        "www.a.com",
+        "a.com",
+        "bad.net",
+    ]
+    assert select(DomainPreferences(("a.com",), ("ads.a.com", "bad.net"))) == [
+        "www.a.com",
+        "a.com",
+        "one.org",
+        "two.org",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("url", "site"),
+    [
+        ("https://www.bbc.co.uk/news/1", "bbc.co.uk"),
+        ("https://News.BBC.co.uk./", "bbc.co.uk"),
+        ("https://user:pass@a.b.example:8080/x", "b.example"),
+        ("https://one.github.io/x", "github.io"),
+        ("https://two.github.io/x", "github.io"),
+        ("http://192.0.2.7/x", "192.0.2.7"),
+        ("http://[2001:db8::1]/x", "2001:db8::1"),
+        ("http://localhost:8080/x", "localhost"),
+        ("https://co.uk/x", "co.uk"),
+        ("file:///corpus/ghana.txt", "file:///corpus/ghana.txt"),
+        ("http://[bad/x", "http://[bad/x"),
+    ],
+)
+def test_a_site_is_a_registrable_domain(url: str, site: str) -> None:
+    assert site_of(url) == site
+
+
+def test_only_pages_that_are_not_barred_count_as_sites() -> None:
+    urls = ["https://blog.a.com/x", "https://www.a.com/y", "https://b.com/z"]
+    assert DomainPreferences().allowed_sites(urls) == {"a.com", "b.com"}
+    assert DomainPreferences(barred=("blog.a.com",)).allowed_sites(urls) == {"a.com", "b.com"}
+    assert DomainPreferences(barred=("a.com",)).allowed_sites(urls) == {"b.com"}
