@@ -431,6 +431,8 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     "adviser": {
         **_AGENT_READS,
         **conclusion_grants(ADVICE_TYPE),
+        # What its advice rests on is checked.
+        "citations": Grant(ALL, insert=ALL),
         "conversations": Grant(ALL, insert=ALL),
         "messages": Grant(insert=ALL),
         **_steps(StepKind.ADVISE),

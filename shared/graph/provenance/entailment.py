@@ -92,7 +92,6 @@ insert into entailment_verdicts (evidence_id, agent_id, verdict, reason, model, 
 select id, agent_id, :verdict, :reason, :model, :call_id, :of_step,
   case when cast(:verdict as text) = :contradicted then clock_timestamp() end
 from evidence where id = :evidence_id and agent_id = :of_agent
-for key share
 on conflict do nothing
 """)
 

@@ -6,7 +6,11 @@ from sqlalchemy import text
 
 from shared.database.engine import Database
 from shared.graph import entity_resolution
-from shared.graph.retraction.propagation import propagate_retractions, resolve_doubts
+from shared.graph.retraction.propagation import (
+    propagate_contradictions,
+    propagate_retractions,
+    resolve_doubts,
+)
 from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
 from shared.runtime.connections import create_database
@@ -118,6 +122,24 @@ async def test_the_api_may_resolve_doubts(
     assert full.advice_id not in await retraction_graph.doubted()
     notices = [notice for notice in await retraction_graph.notices() if notice.agent_id == agent.id]
     assert ["no longer" in notice.title for notice in notices] == [False, True]
+
+
+async def test_the_api_may_propagate_contradictions(
+    installation: SecuredInstallation, owner_database: Database
+) -> None:
+    full = await create_full_agent(owner_database, "Contradicted")
+    agent, page = await get_agent(owner_database, "Contradicted"), "https://false.example"
+    await delete_pages(owner_database, agent)
+    retraction_graph = RetractionGraph(
+        AgentGraph(owner_database, GraphScope(agent.owner_id, agent.id), Validators())
+    )
+    await retraction_graph.says(page, {"summary": "It buys."}, node_id=full.node_id)
+    await retraction_graph.store_contradiction(full.node_id, page)
+    database = create_database(installation.settings("api"), "api", pool_size=2)
+    await propagate_contradictions(database)
+    await database.close()
+    assert full.advice_id in await retraction_graph.doubted()
+    assert [notice for notice in await retraction_graph.notices() if notice.agent_id == agent.id]
 
 
 async def test_the_api_may_merge_nodes_and_undo_merges(

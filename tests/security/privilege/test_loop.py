@@ -1,15 +1,24 @@
 """Each service does all its work under its own NATS user and Postgres role."""
 
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from structlog.testing import capture_logs
 
 from shared.database.engine import Database
-from shared.database.tables import Agent, GraphNode, InboxItem, NodeEmbedding
-from shared.enums import ANALYSIS_TYPE, IterationStatus
+from shared.database.tables import (
+    Agent,
+    EntailmentVerdict,
+    GraphNode,
+    InboxItem,
+    NodeEmbedding,
+)
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment, IterationStatus
 from shared.graph.conclusions import conclusions
+from shared.graph.provenance import entailment
 from shared.graph.scope import GraphScope
 from shared.graph.types import RESERVED_TYPES
 from shared.runtime.connections import create_bus, create_database
@@ -53,6 +62,8 @@ async def test_the_whole_loop_runs_under_each_services_user_and_role(
         scope,
         f"Facts {' '.join(f'[node:{analysis_id}]' for analysis_id in analyses)}.",
     )
+    assert await _count_verdicts(owner_database, agent.id)
+    await _check_advice(installation, scope, owner_database)
     async with api.transaction() as session:
         assert (await session.scalars(select(InboxItem.agent_id))).all() == [agent.id]
         await session.delete(await session.merge(agent))
@@ -64,6 +75,7 @@ async def _request_run(api: Database, agent: Agent) -> None:
     async with api.transaction() as session:
         row = await session.get_one(Agent, agent.id)
         row.run_requested_at = await iterations.database_time(session)
+        row.entailment_usd_per_day, row.entailment_share = Decimal(1), 0.5
 
 
 async def _embedded_types(owner_database: Database, agent_id: Any) -> set[str]:
@@ -117,3 +129,35 @@ async def _add_advice(installation: SecuredInstallation, scope: GraphScope, cont
             )
     finally:
         await database.close()
+
+
+async def _count_verdicts(owner_database: Database, agent_id: UUID) -> int:
+    async with owner_database.transaction() as session:
+        of_agent = select(func.count()).where(EntailmentVerdict.agent_id == agent_id)
+        return await session.scalar(of_agent) or 0
+
+
+async def _check_advice(
+    installation: SecuredInstallation, scope: GraphScope, owner_database: Database
+) -> None:
+    """Check what the advice rests on, as the Adviser does."""
+    async with owner_database.transaction() as session:
+        of_agent = GraphNode.agent_id == scope.agent_id, GraphNode.type == ADVICE_TYPE
+        advice = (await session.scalars(select(GraphNode.id).where(*of_agent))).all()
+    before = await _count_verdicts(owner_database, scope.agent_id)
+    database = create_database(installation.settings("adviser"), "adviser")
+    try:
+        [first, *_] = await database.run(entailment.evidence_below(scope, advice))
+        await database.run(
+            entailment.store_verdict(
+                replace(scope, step_id=uuid4()),
+                first.evidence_id,
+                Entailment.NOT_STATED,
+                "It says something else.",
+                model="a-model",
+                call_id=uuid4(),
+            )
+        )
+    finally:
+        await database.close()
+    assert await _count_verdicts(owner_database, scope.agent_id) == before + 1

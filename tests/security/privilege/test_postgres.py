@@ -43,6 +43,10 @@ PIN = (
     "insert into pinned_contexts (iteration_id, kind, round, agent_id, sha256)"
     " values (gen_random_uuid(), '{}', 0, gen_random_uuid(), '')"
 )
+VERDICT = (
+    "insert into entailment_verdicts (evidence_id, agent_id, verdict, reason, model, call_id, step_id)"
+    " values (gen_random_uuid(), gen_random_uuid(), 'supported', '', 'm', gen_random_uuid(), gen_random_uuid())"
+)
 
 DENIED = [
     *(
@@ -87,6 +91,9 @@ DENIED = [
             PIN.format("insight"),
             "update pinned_contexts set sha256 = ''",
             "delete from pinned_contexts",
+            "update entailment_verdicts set verdict = 'supported'",
+            "delete from entailment_verdicts",
+            "insert into doubts (id) values (gen_random_uuid())",
             "insert into graph_journal (agent_id, seq) values (gen_random_uuid(), 1)",
             "update graph_journal set seq = 2",
             "delete from graph_journal",
@@ -114,6 +121,10 @@ DENIED = [
     ("analyzer", NODE.format("AgentAdvice")),
     ("analyzer", NODE.format("Company")),
     ("analyzer", PIN.format("query")),
+    ("analyzer", VERDICT),
+    ("observer", VERDICT),
+    ("adviser", "update entailment_verdicts set verdict = 'supported'"),
+    ("api", VERDICT),
     ("analyzer", "update graph_nodes set properties = '{}'"),
     ("analyzer", "insert into inbox_items (id) values (gen_random_uuid())"),
     ("adviser", NODE.format("AgentAnalysis")),

@@ -146,7 +146,14 @@ class RetractionGraph:
     async def contradict(
         self, element_id: UUID, url: str, reason: str = "It says otherwise."
     ) -> None:
-        """Store that a model found the page to contradict what it supports of the node or edge, and propagate that."""
+        """Store a contradiction, and propagate it."""
+        await self.store_contradiction(element_id, url, reason)
+        await self.propagate_contradictions()
+
+    async def store_contradiction(
+        self, element_id: UUID, url: str, reason: str = "It says otherwise."
+    ) -> None:
+        """Store that a model found the page to contradict what it supports of the node or edge."""
         async with self.agent_graph.database.transaction() as session:
             evidence_ids = await session.scalars(
                 select(Evidence.id)
@@ -158,7 +165,6 @@ class RetractionGraph:
             )
         for evidence_id in evidence_ids.all():
             await store_verdict(self.agent_graph, evidence_id, Entailment.CONTRADICTED, reason)
-        await self.propagate_contradictions()
 
     async def propagate_contradictions(self) -> None:
         await propagate_contradictions(self.agent_graph.database)
