@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any, Final
@@ -37,10 +38,18 @@ class Passage:
     """Of the page."""
     heading: str = ""
     """The nearest one above the quote."""
+    years: frozenset[int] = frozenset()
+    """In which the page can be written without saying so: see `years_of_page`."""
 
     @property
     def surroundings(self) -> list[str]:
         return [text for text in (self.title, self.heading) if text]
+
+
+def years_of_page(published: datetime | None, fetched_at: datetime) -> frozenset[int]:
+    """The years that a page means by "this year", "last year" and "now"."""
+    written = (published or fetched_at).year
+    return frozenset((written - 1, written, fetched_at.year))
 
 
 @dataclass(frozen=True)

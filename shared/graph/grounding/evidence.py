@@ -4,15 +4,19 @@ A value is taken from one quote if one supports it, else from all quotes that cl
 be named in it, in another quote of the same page, or in the title or heading above it. More quotes never make a claim worse.
 """
 
+import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final
 
 from shared.graph.grounding.check import ClaimCheck
 from shared.graph.grounding.cited import Claimed, Passage
-from shared.graph.grounding.findings import Finding, Verdict
+from shared.graph.grounding.dates import find_dates
+from shared.graph.grounding.findings import SUPPORTED, Finding, Verdict, instead, refused
 
-RULES: Final = 2
+RULES: Final = 3
 """Version of the rules of this package. Evidence is stored with the version that accepted it."""
 
 
@@ -24,6 +28,9 @@ class Quoted:
     page: Hashable
     """Equal for quotes of one page."""
     claims: Mapping[str, Any]
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    """The first moment at which it is no longer true."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +43,8 @@ class QuoteFinding:
     """By property, for the quotes that claim it together."""
     supported_elsewhere: frozenset[str] = frozenset()
     """Properties that other quotes support better than this one."""
+    period: Finding = SUPPORTED
+    """Whether the years from which and until which it is said to be true are there."""
 
 
 def check_quotes(
@@ -58,7 +67,9 @@ class _ElementCheck:
 
     def findings(self) -> list[QuoteFinding]:
         return [
-            QuoteFinding(self._element(quote, check), *self._claims(quote, check))
+            QuoteFinding(
+                self._element(quote, check), *self._claims(quote, check), self._period(quote)
+            )
             for quote, check in zip(self._quotes, self._checks, strict=True)
         ]
 
@@ -77,6 +88,20 @@ class _ElementCheck:
         if together.other_names:
             return Finding(Verdict.UNVERIFIED, "only another quote names it, beside others")
         return together.ends()
+
+    def _period(self, quote: Quoted) -> Finding:
+        """Only of the years: "spring" and "the third quarter" say months and days in too many ways."""
+        if quote.valid_from is None and quote.valid_to is None:
+            return SUPPORTED
+        said = {year for each in self._quotes for year in _years(each.passage)}
+        claimed = {"validFrom": quote.valid_from, "validTo": _last_moment(quote.valid_to)}
+        for name, moment in claimed.items():
+            if moment is not None and moment.year not in said:
+                return refused(
+                    f"{name}: {moment.year} is neither in the quotes nor in the title or heading of their pages, and no page"
+                    f" was written then{instead(sorted(said))}"
+                )
+        return SUPPORTED
 
     def _value(self, check: ClaimCheck, quote: Quoted, name: str) -> Finding:
         """The finding about what `quote` claims, made once."""
@@ -114,6 +139,22 @@ class _ElementCheck:
                 self._pooled[key] = self._check(quote, together).value(name, value)
             findings[name] = min(own, self._pooled[key], key=_verdict)
         return findings, frozenset(elsewhere)
+
+
+_YEAR: Final = re.compile(r"(?<!\d)[12]\d{3}(?!\d)")
+
+
+@lru_cache(maxsize=256)
+def _years(passage: Passage) -> frozenset[int]:
+    """Years that the passage has, and those that its page means without saying so."""
+    texts = [passage.quote, *passage.surroundings]
+    dates = (date.year for text in texts for date in find_dates(text, passage.language))
+    written = (int(match) for text in texts for match in _YEAR.findall(text))
+    return frozenset(written) | {year for year in dates if year} | passage.years
+
+
+def _last_moment(valid_to: datetime | None) -> datetime | None:
+    return None if valid_to is None else valid_to - timedelta(microseconds=1)
 
 
 def _verdict(finding: Finding) -> Verdict:

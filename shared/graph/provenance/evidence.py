@@ -8,7 +8,7 @@ from uuid import UUID
 
 from shared.database import ids
 from shared.database.statements import InTransaction
-from shared.graph.grounding.cited import Passage
+from shared.graph.grounding.cited import Passage, years_of_page
 from shared.graph.grounding.evidence import Quoted, check_quotes
 from shared.graph.grounding.findings import Verdict
 from shared.graph.provenance import integrity, sources
@@ -212,6 +212,7 @@ def _passage(page: Page, text: str, span: Span, words: str) -> Passage:
         reading.decimal_sign,
         page.title or "",
         heading.extract(text).decode() if heading else "",
+        years_of_page(page.published, page.fetched_at),
     )
 
 
@@ -225,13 +226,18 @@ def ground_quotes(
     """
     findings = check_quotes(
         ends,
-        [Quoted(quote.passage, quote.page.id, quote.claims) for quote in quotes],
+        [
+            Quoted(quote.passage, quote.page.id, quote.claims, quote.valid_from, quote.valid_to)
+            for quote in quotes
+        ],
         is_edge=is_edge,
     )
     refusals: dict[str, None] = {}
     for quote, finding in zip(quotes, findings, strict=True):
         if finding.element.verdict is Verdict.REFUSED:
             refusals[f"{quote.place}: {finding.element.reason}"] = None
+        if finding.period.verdict is Verdict.REFUSED:
+            refusals[f"{quote.place}.{finding.period.reason}"] = None
         for name, claim in finding.claims.items():
             if claim.verdict is Verdict.REFUSED:
                 refusals[f"properties.{name}: {claim.reason}"] = None

@@ -203,7 +203,13 @@ def check_grounding(
     findings = check_quotes(
         ends,
         [
-            Quoted(quoted.passage, quoted.row.source_id, quoted.row.claims)
+            Quoted(
+                quoted.passage,
+                quoted.row.source_id,
+                quoted.row.claims,
+                quoted.row.valid_from,
+                quoted.row.valid_to,
+            )
             for quoted in checked
             if quoted.passage is not None
         ],
@@ -220,6 +226,8 @@ def check_grounding(
             continue
         if finding.element.verdict is Verdict.REFUSED:
             yield quoted.row.id, Fault(FaultKind.GROUNDING, finding.element.reason)
+        if finding.period.verdict is Verdict.REFUSED:
+            yield quoted.row.id, Fault(FaultKind.GROUNDING, f"its {finding.period.reason}")
         for name, claim in finding.claims.items():
             if claim.verdict is Verdict.REFUSED:
                 yield quoted.row.id, Fault(FaultKind.GROUNDING, f"its {name}: {claim.reason}")

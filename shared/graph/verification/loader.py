@@ -23,7 +23,7 @@ from shared.database.tables import (
 )
 from shared.graph.conclusions.citations import CitedElements, Kind
 from shared.graph.entity_resolution import redirects
-from shared.graph.grounding.cited import Passage
+from shared.graph.grounding.cited import Passage, years_of_page
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, Row, SourceRow
 from shared.graph.provenance.page_reading import PageReading
 from shared.graph.provenance.quotes import Span
@@ -181,12 +181,15 @@ async def _with_passages(
     if not checked:
         return list(evidence)
     pages = await session.execute(
-        select(Source.id, Source.title, _READING).where(
+        select(Source.id, Source.title, _READING, Source.published, Source.fetched_at).where(
             Source.agent_id == scope.owned_agent_id(),
             Source.id.in_({each.row.source_id for each in checked}),
         )
     )
-    known = {page_id: (title or "", _parse_reading(reading)) for page_id, title, reading in pages}
+    known = {
+        page_id: (title or "", _parse_reading(reading), years_of_page(published, fetched_at))
+        for page_id, title, reading, published, fetched_at in pages
+    }
     headings: dict[UUID, Span] = {}
     for each in checked:
         reading = known[each.row.source_id][1]
@@ -198,7 +201,7 @@ async def _with_passages(
     texts = dict(zip(headings, await load_spans(session, spans), strict=True))
     passages = {}
     for each in checked:
-        title, reading = known[each.row.source_id]
+        title, reading, years = known[each.row.source_id]
         heading_text, _ = texts.get(each.row.id, (b"", 0))
         passages[each.row.id] = Passage(
             each.quote.decode(errors="replace"),
@@ -206,6 +209,7 @@ async def _with_passages(
             reading.decimal_sign if reading else None,
             title,
             heading_text.decode(errors="replace"),
+            years,
         )
     return [replace(each, passage=passages.get(each.row.id)) for each in evidence]
 

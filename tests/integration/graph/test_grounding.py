@@ -1,6 +1,7 @@
 """Facts follow from their quotes: refused at the write, and found by verification when put in by other means."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -103,6 +104,24 @@ async def test_a_number_that_no_quote_has_is_refused_and_nothing_is_written(
     )
     async with islands.database.transaction() as session:
         assert (await session.scalars(select(GraphNode.id))).all() == []
+
+
+async def test_a_time_of_validity_that_no_page_says_is_refused(islands: AgentGraph) -> None:
+    invented = EvidenceInput(URL, RAIN, valid_from=datetime(1999, 1, 1, tzinfo=UTC))
+    with pytest.raises(ToolRefusalError, match=r"evidence\[0\].validFrom: 1999 is neither in"):
+        await add(islands, "Atlantis", {}, invented)
+    said = EvidenceInput(URL, PEOPLE, ("population",), datetime(2024, 5, 3, tzinfo=UTC))
+    added = await add(islands, "Atlantis", {"population": 1200}, said, RAIN)
+    _, faults = await verified(islands)
+    assert faults == []
+    async with islands.database.transaction() as session:
+        await session.execute(
+            update(Evidence)
+            .where(Evidence.node_id == added.id, Evidence.valid_from.is_not(None))
+            .values(valid_to=datetime(2031, 1, 1, tzinfo=UTC))
+        )
+    _, faults = await verified(islands)
+    assert "its validTo: 2030 is neither" in " ".join(fault.message for fault in faults)
 
 
 async def test_a_node_that_the_page_does_not_name_there_is_refused(islands: AgentGraph) -> None:

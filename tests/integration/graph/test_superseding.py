@@ -33,7 +33,12 @@ def evidence_input(year: int, valid_from: datetime | None = None) -> EvidenceInp
 async def store_all_pages(agent_graph: AgentGraph) -> AgentGraph:
     """Store a page of each year, all fetched at once."""
     pages = [
-        {"url": url(year), "content": evidence_input(year).quote, "published_date": f"{year}-06-30"}
+        {
+            "url": url(year),
+            "title": "People from 2022 to 2999",
+            "content": evidence_input(year).quote,
+            "published_date": f"{year}-06-30",
+        }
         for year in YEARS
     ]
     await agent_graph.store_search_results({"results": pages})

@@ -62,7 +62,7 @@ PAGE: Final[Json] = {
         "All that is written here of states, rivers and borders is so. Their people number "
         f"{', '.join(map(str, range(34)))} or 33,475,870, and the capitals are Abidjan, Accra, Bamako, Niamey and "
         "Cocoa of Assini. Their shares add up to 101 percent. "
-        "One border is 1,098 km long, another one 1 km or 2 km, since 1914 or 1 January 2023."
+        "One border is 1,098 km long, another one 1 km or 2 km, since 1914, 2022 or 1 January 2023."
     ),
     "published_date": "2024-05-01",
 }

@@ -31,6 +31,7 @@ LENGTHS: Final = (1, 1.0, 2, 2.0, 3e23)
 """Some are equal in another notation."""
 VALUES: Final = (
     f"capitals such as {' and '.join(CAPITALS)}, populations of {', '.join(map(str, POPULATIONS))},"
+    f" in the years {', '.join(map(str, range(2020, 2031)))},"
     f" and borders of {', '.join(f'{Decimal(str(length)):f} km' for length in LENGTHS)}"
 )
 SENTENCES: Final = [

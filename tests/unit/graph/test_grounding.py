@@ -1,13 +1,15 @@
 """The rules that decide whether a claim follows from its quotes: labelled cases in five languages, and single rules."""
 
 from collections import Counter
+from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
 
 from shared.graph.grounding.check import Grounding, check_element
-from shared.graph.grounding.cited import Claimed, Passage
+from shared.graph.grounding.cited import Claimed, Passage, years_of_page
 from shared.graph.grounding.dates import find_dates
+from shared.graph.grounding.evidence import Quoted, check_quotes
 from shared.graph.grounding.findings import Verdict
 from shared.graph.grounding.language import find_decimal_sign, find_language
 from shared.graph.grounding.names import find_names, translate_place
@@ -95,6 +97,33 @@ def test_a_reason_names_the_value_and_what_the_quote_has() -> None:
     reason = check_element(claimed, [passage]).properties["population"].reason
 
     assert reason == "999000000 is not in the quote; it has 1,200"
+
+
+@pytest.mark.parametrize(
+    ("valid_from", "valid_to", "refused"),
+    [
+        ((2019, 1), None, ""),
+        ((2024, 6), None, ""),
+        ((2023, 1), None, ""),
+        ((2018, 1), (2020, 1), "validFrom: 2018"),
+        ((2019, 1), (2024, 1), ""),
+        ((2019, 1), (2022, 1), "validTo: 2021"),
+        ((2026, 1), None, ""),
+        (None, (2999, 2), "validTo: 2999"),
+    ],
+)
+def test_a_time_of_validity_is_in_a_year_that_the_page_says_or_was_written_in(
+    valid_from: tuple[int, int] | None, valid_to: tuple[int, int] | None, refused: str
+) -> None:
+    """Its last moment counts: 1 January is the end of the year before."""
+    years = years_of_page(datetime(2024, 5, 1, tzinfo=UTC), datetime(2026, 5, 1, tzinfo=UTC))
+    passage = Passage("The pier is open since 2019.", "en", ".", "Atlantis", "", years)
+    first, last = (
+        None if each is None else datetime(*each, 1, tzinfo=UTC) for each in (valid_from, valid_to)
+    )
+    [finding] = check_quotes([["Atlantis"]], [Quoted(passage, 1, {}, first, last)], is_edge=False)
+    assert finding.period.reason.startswith(refused)
+    assert (finding.period.verdict is Verdict.REFUSED) == bool(refused)
 
 
 def test_languages_are_recognized() -> None:
