@@ -7,7 +7,7 @@ from uuid import UUID
 
 import psycopg
 
-from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Phase
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, PROMPTED_PHASES
 
 OWNER: Final = "bench"
 AGENT: Final = "Bench"
@@ -58,7 +58,7 @@ def fill(url: str, size: Size) -> UUID:
 
 
 def _create_agent(connection: psycopg.Connection[Any], name: str) -> None:
-    prompts = [f"{phase}_system_prompt" for phase in Phase if phase is not Phase.CONFIGURATION]
+    prompts = [f"{phase}_system_prompt" for phase in PROMPTED_PHASES]
     connection.execute(
         f"insert into agents (id, owner_id, name, mission, interval_seconds, active, {', '.join(prompts)})"
         f" select gen_random_uuid(), id, %s, '', 300, false {', name' * len(prompts)} from users",
