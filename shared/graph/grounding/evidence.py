@@ -5,8 +5,7 @@ be named in it, in another quote of the same page, or in the title or heading ab
 """
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from shared.graph.grounding.check import ClaimCheck
 from shared.graph.grounding.cited import Claimed, Passage
@@ -16,8 +15,7 @@ RULES: Final = 2
 """Version of the rules of this package. Evidence is stored with the version that accepted it."""
 
 
-@dataclass(frozen=True)
-class Quoted:
+class Quoted(NamedTuple):
     """A quote, and the values that it is said to support."""
 
     passage: Passage
@@ -26,8 +24,7 @@ class Quoted:
     claims: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class QuoteFinding:
+class QuoteFinding(NamedTuple):
     """What the rules say of one quote."""
 
     element: Finding
