@@ -76,7 +76,7 @@ class ClaimCheck:
         unclear: list[str] = []
         for names in cited.claimed.ends:
             if any(cited.mention(name) for name in names):
-                if not any(self._is_meant(name) for name in names):
+                if not cited.claimed.is_edge and not any(self._is_meant(name) for name in names):
                     unclear.append(names[0])
             elif any(is_mentioned(name, cited.surroundings) for name in names):
                 only_around.append(names[0])

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from functools import cached_property, lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from shared.graph.grounding.dates import Date, find_dates
 from shared.graph.grounding.findings import instead
@@ -15,6 +15,7 @@ from shared.graph.grounding.matching import to_decimal
 from shared.graph.grounding.names import (
     find_mentions,
     find_names,
+    is_named_literally,
     is_noun_form,
     is_place,
     name_words,
@@ -26,8 +27,7 @@ from shared.graph.grounding.units import hint_of
 from shared.graph.grounding.words import fold, fold_in_place, table_scale, word_pattern, word_set
 
 
-@dataclass(frozen=True)
-class Passage:
+class Passage(NamedTuple):
     """A quote and what surrounds it."""
 
     quote: str
@@ -52,8 +52,7 @@ def years_of_page(published: datetime | None, fetched_at: datetime) -> frozenset
     return frozenset((written - 1, written, fetched_at.year))
 
 
-@dataclass(frozen=True)
-class Claimed:
+class Claimed(NamedTuple):
     """A node or edge as it is claimed."""
 
     ends: Sequence[Sequence[str]]
@@ -281,8 +280,11 @@ def _texts(value: Any, depth: int = 0) -> Iterator[str]:
 
 
 def is_mentioned(name: str, texts: Sequence[str]) -> bool:
-    if any(find_mentions(name, text) for text in texts):
-        return True
+    for text in texts:
+        if is_named_literally(name, text) or find_mentions(name, text):
+            return True
+    if name.isascii():
+        return False
     # Chinese and other scripts have no blanks between words.
     has_no_blanks = any(each >= "\u2e80" or "\u0e00" <= each < "\u1000" for each in name)
     return has_no_blanks and any(fold(name) in fold(text) for text in texts)

@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from shared.graph.grounding.lexicon import Lexicon, lexicon
 from shared.graph.grounding.words import alternatives, fold_in_place
@@ -12,8 +11,7 @@ from shared.graph.grounding.words import alternatives, fold_in_place
 _MONTHS_IN_QUARTER: Final = 3
 
 
-@dataclass(frozen=True)
-class Date:
+class Date(NamedTuple):
     """A day, a month, a quarter or a year; `year` is None where the text leaves it out."""
 
     year: int | None
@@ -43,6 +41,8 @@ class Date:
         return self.day is None or other.day == self.day
 
 
+_DIGIT: Final = re.compile(r"\d")
+_ANY_YEAR: Final = re.compile(r"[12]\d{3}")
 _YEAR: Final = r"(?P<year>[12]\d{3})"
 _ISO: Final = re.compile(
     rf"(?<![\w.]){_YEAR}-(?:(?P<month>0[1-9]|1[0-2])(?:-(?P<day>[0-2]\d|3[01]))?|[QT](?P<quarter>[1-4]))"
@@ -83,10 +83,14 @@ def parse_date(text: str) -> Date | None:
 
 
 def _all(text: str, words: Lexicon) -> Iterator[Date]:
-    if not any(character.isdigit() for character in text):
+    if not _DIGIT.search(text) and (
+        text.isascii() or not any(character.isdigit() for character in text)
+    ):
         return
-    for match in _ISO.finditer(text):
-        yield _from_iso(match)
+    has_year = _ANY_YEAR.search(text) is not None
+    if has_year:
+        for match in _ISO.finditer(text):
+            yield _from_iso(match)
     for match in _NUMERIC.finditer(text):
         yield from _from_numbers(match, words)
     folded = fold_in_place(text)
@@ -114,7 +118,7 @@ def _all(text: str, words: Lexicon) -> Iterator[Date]:
             start=match.start(),
             end=match.end(),
         )
-    for match in _QUARTER_CODE.finditer(text):
+    for match in _QUARTER_CODE.finditer(text) if has_year else ():
         yield Date(
             int(match["year"]),
             quarter=int(match["quarter"] or match["before"]),
@@ -135,6 +139,8 @@ def _all(text: str, words: Lexicon) -> Iterator[Date]:
                 start=match.start(),
                 end=match.end(),
             )
+    if not has_year:
+        return
     for match in _YEAR_RANGE.finditer(text):
         last = match["last"]
         first = int(match["year"])

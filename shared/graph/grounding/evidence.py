@@ -6,10 +6,9 @@ be named in it, in another quote of the same page, or in the title or heading ab
 
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from shared.graph.grounding.check import ClaimCheck
 from shared.graph.grounding.cited import Claimed, Passage
@@ -20,8 +19,7 @@ RULES: Final = 3
 """Version of the rules of this package. Evidence is stored with the version that accepted it."""
 
 
-@dataclass(frozen=True)
-class Quoted:
+class Quoted(NamedTuple):
     """A quote, and the values that it is said to support."""
 
     passage: Passage
@@ -33,8 +31,7 @@ class Quoted:
     """The first moment at which it is no longer true."""
 
 
-@dataclass(frozen=True)
-class QuoteFinding:
+class QuoteFinding(NamedTuple):
     """What the rules say of one quote."""
 
     element: Finding

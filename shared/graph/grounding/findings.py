@@ -1,9 +1,8 @@
 """What the rules say about a claim. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 
 class Verdict(IntEnum):
@@ -17,8 +16,7 @@ class Verdict(IntEnum):
     """The claim has something that the rules read, and that its quotes do not have."""
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """The verdict on one claim, and the reason unless it is supported."""
 
     verdict: Verdict

@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from itertools import zip_longest
-from typing import Final
+from typing import Final, NamedTuple
 
 from text_to_num import alpha2digit  # type: ignore[import-untyped]
 
@@ -16,8 +15,7 @@ from shared.graph.grounding.lexicon import LANGUAGES, MAIN_CURRENCIES, Lexicon, 
 from shared.graph.grounding.words import alternatives, fold, fold_in_place, phrases, table, word_set
 
 
-@dataclass(frozen=True)
-class Quantity:
+class Quantity(NamedTuple):
     """A number in a text.
 
     `values` are its readings: one, unless nothing tells whether "1.234" is a thousand. `unit` is "" for a bare number; a
@@ -120,8 +118,8 @@ def _round_words(text: str, words: Lexicon) -> Iterator[Quantity]:
         value = Decimal(12) if scale is None else Decimal(10) ** scale
         found = _with_unit(Quantity((value,), start=match.start(), end=match.end()), text, words)
         if match["half"]:
-            found = replace(found, values=tuple(each / 2 for each in found.values))
-        yield replace(found, start=0, end=0, is_written_out=True)
+            found = found._replace(values=tuple(each / 2 for each in found.values))
+        yield found._replace(start=0, end=0, is_written_out=True)
 
 
 @cache
@@ -156,18 +154,18 @@ def _numerals(
             "%"
         ).startswith(")"):
             # "(1,234)" is negative in an account, and only an addition elsewhere.
-            quantity = replace(
-                quantity, values=tuple(sign * each for each in quantity.values for sign in (1, -1))
+            quantity = quantity._replace(
+                values=tuple(sign * each for each in quantity.values for sign in (1, -1))
             )
         if _ORDINAL.match(text, end):
-            quantity = replace(quantity, unit="", is_label=True)
+            quantity = quantity._replace(unit="", is_label=True)
         if (
             not quantity.unit
             and not quantity.scale
             and _LABEL.search(text[max(0, start - 12) : start])
             and not _SCALE_BEFORE.search(text[max(0, start - 12) : start])
         ):
-            quantity = replace(quantity, is_label=True)
+            quantity = quantity._replace(is_label=True)
         yield quantity
 
 
@@ -237,8 +235,7 @@ def _with_unit(quantity: Quantity, text: str, words: Lexicon) -> Quantity:
     if currencies:
         unit = "currency"
     factor = Decimal(10) ** scale
-    return replace(
-        quantity,
+    return quantity._replace(
         values=tuple(value * factor for value in quantity.values),
         unit=unit,
         currencies=currencies,
@@ -329,8 +326,7 @@ def _with_ranges(text: str, quantities: list[Quantity]) -> Iterator[Quantity]:
             and _is_range(text[quantity.end : following.start])
         ):
             factor = Decimal(10) ** following.scale
-            yield replace(
-                quantity,
+            yield quantity._replace(
                 values=tuple(value * factor for value in quantity.values),
                 unit=following.unit or quantity.unit,
                 currencies=following.currencies or quantity.currencies,
@@ -343,7 +339,7 @@ def _with_ranges(text: str, quantities: list[Quantity]) -> Iterator[Quantity]:
             and quantity.scale
             and _is_range(text[previous.end : quantity.start])
         ):
-            yield replace(quantity, unit=previous.unit, currencies=previous.currencies)
+            yield quantity._replace(unit=previous.unit, currencies=previous.currencies)
         else:
             yield quantity
         previous = quantity
@@ -390,5 +386,5 @@ def _number_words(
                     Quantity((value,), start=match.start("number"), end=end), converted, words
                 )
                 if _ORDINAL.match(converted, end):
-                    found = replace(found, unit="", is_label=True)
-                yield replace(found, start=0, end=0, is_written_out=True)
+                    found = found._replace(unit="", is_label=True)
+                yield found._replace(start=0, end=0, is_written_out=True)

@@ -8,7 +8,8 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, Final, Literal
+from functools import cache
+from typing import Any, Final, Literal, Self
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
@@ -140,7 +141,7 @@ def element_seal(
 
 def canonical_json(value: Any) -> str:
     """Canonical JSON, also of values read back from PostgreSQL: sorted keys, no spaces, 1.0 as 1."""
-    return (_WRITERS.get(type(value)) or _inherited_writer(value))(value)
+    return _WRITERS.get(type(value), _write_inherited)(value)
 
 
 def is_equal(value: Any, other_value: Any) -> bool:
@@ -153,11 +154,12 @@ def _seal(*parts: Any) -> bytes:
 
 
 def _list(values: Iterable[Any]) -> str:
-    return f"[{','.join(map(canonical_json, values))}]"
+    written = [_WRITERS.get(type(value), _write_inherited)(value) for value in values]
+    return f"[{','.join(written)}]"
 
 
 def _object(values: Mapping[str, Any]) -> str:
-    inner = (f"{_string(key)}:{canonical_json(values[key])}" for key in sorted(values))
+    inner = [f"{_string(key)}:{canonical_json(values[key])}" for key in sorted(values)]
     return f"{{{','.join(inner)}}}"
 
 
@@ -177,7 +179,7 @@ _WRITERS: Final[dict[type, Callable[[Any], str]]] = {
     bool: lambda value: "true" if value else "false",
     type(None): lambda _: "null",
     float: _number,
-    UUID: lambda value: f'"{value}"',
+    UUID: lambda value: f'"{value!s}"',
     bytes: lambda value: f'"{value.hex()}"',
     datetime: _moment,
     dict: _object,
@@ -188,10 +190,10 @@ _WRITERS: Final[dict[type, Callable[[Any], str]]] = {
 """By type. A million rows have some ten million seals, and a new encoder for each is slower than the encoding."""
 
 
-def _inherited_writer(value: Any) -> Callable[[Any], str]:
+def _write_inherited(value: Any) -> str:
     for kind, write in _WRITERS.items():
         if isinstance(value, kind):
-            return write
+            return write(value)
     raise TypeError(f"{type(value).__name__} has no canonical JSON")
 
 
@@ -204,6 +206,28 @@ class Row(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", ser_json_bytes="hex", val_json_bytes="hex"
     )
+
+    @classmethod
+    @cache
+    def _all_fields(cls) -> set[str]:
+        return set(cls.__pydantic_fields__)
+
+    @classmethod
+    def from_columns(cls, values: Iterable[Any]) -> Self:
+        """From the values of all fields in their order, which are not validated.
+
+        As `model_construct` with all fields, in a fifth of its time.
+        """
+        row = cls.__new__(cls)
+        fields = dict(zip(cls.__pydantic_fields__, values, strict=True))
+        for name, value in (
+            ("__dict__", fields),
+            ("__pydantic_fields_set__", cls._all_fields()),
+            ("__pydantic_extra__", None),
+            ("__pydantic_private__", None),
+        ):
+            object.__setattr__(row, name, value)
+        return row
 
 
 class SourceRow(Row):
@@ -255,8 +279,21 @@ class EvidenceRow(Row):
         return canonical_json([self.claims, self.valid_from, self.valid_to])
 
     def sealed(self, agent_id: UUID) -> bytes:
-        columns = {name: value for name, value in self if name not in ("id", "seal")}
-        return evidence_seal(evidence_id=self.id, agent_id=agent_id, **columns)
+        return evidence_seal(
+            evidence_id=self.id,
+            agent_id=agent_id,
+            element_id=self.element_id,
+            source_id=self.source_id,
+            first_byte=self.first_byte,
+            end_byte=self.end_byte,
+            quote_sha256=self.quote_sha256,
+            claims=self.claims,
+            valid_from=self.valid_from,
+            valid_to=self.valid_to,
+            as_of=self.as_of,
+            learned_at=self.learned_at,
+            rules=self.rules,
+        )
 
 
 class NodeRow(Row):

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from shared.database import ids
@@ -110,8 +110,7 @@ def link_of(type_name: str) -> Link:
 Faults = Iterator[Fault]
 
 
-@dataclass(frozen=True)
-class QuotedEvidence:
+class QuotedEvidence(NamedTuple):
     """Evidence with the bytes at its byte range."""
 
     row: EvidenceRow

@@ -2,50 +2,73 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
 
-from sqlalchemy import LargeBinary, Select, and_, case, exists, func, or_, select, text
+from sqlalchemy import LargeBinary, Select, func, or_, select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.pagination import Keyset
-from shared.database.tables import (
-    EntailmentVerdict,
-    Evidence,
-    GraphEdge,
-    GraphMerge,
-    GraphName,
-    GraphNode,
-    RetractedSource,
-    Source,
-)
+from shared.database.statements import CompiledStatement, uuid_array
+from shared.database.tables import Evidence, GraphEdge, GraphNode, Source
 from shared.graph.conclusions.citations import CitedElements, Kind
 from shared.graph.entity_resolution import redirects
 from shared.graph.grounding.cited import Passage, years_of_page
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, Row, SourceRow
 from shared.graph.provenance.page_reading import PageReading
 from shared.graph.provenance.quotes import Span
-from shared.graph.scope import GraphScope
+from shared.graph.scope import IS_OWNED_SQL, GraphScope
 from shared.graph.verification.checks import QuotedEvidence, cited_by
 from shared.schemas.provenance import VerdictResponse
 
 BATCH_SIZE: Final = 1000
 """Ids per statement."""
-_TEXT_BYTES = func.octet_length(Source.text)
-_BYTES = func.convert_to(Source.text, "UTF8")
-_TEXT_SHA256 = func.sha256(_BYTES, type_=LargeBinary)
+_TEXT_SHA256 = func.sha256(func.convert_to(Source.text, "UTF8"), type_=LargeBinary)
 """Computed by PostgreSQL, so that the text need not be transferred."""
-_QUOTE = func.substring(
-    _BYTES,
-    # At most the length of the text: a sum beyond the integer range would be an error.
-    func.least(Evidence.first_byte, _TEXT_BYTES) + 1,
-    func.least(Evidence.end_byte - Evidence.first_byte, _TEXT_BYTES),
-)
-_READING = case(
-    # Sentences are many, and are not needed.
-    (func.jsonb_typeof(Source.reading) == "object", Source.reading.op("-")("sentences"))
+_EVIDENCE_FIELDS: Final = len(EvidenceRow.model_fields)
+_EVIDENCE_SQL: Final = f"""
+select evidence.id, {{column}}, source_id, first_byte, end_byte, quote_sha256, claims, valid_from, valid_to, as_of,
+  learned_at, rules, evidence.seal,
+  -- At most the length of the text: a sum beyond the integer range would be an error.
+  coalesce(substring(bytes, least(first_byte, length) + 1, least(end_byte - first_byte, length)), ''),
+  coalesce(length, 0), page.id is not null, coalesce(is_retracted, false),
+  exists (select from retracted_sources where source_id = evidence.source_id and is_due), step_id
+from evidence left join lateral (
+  -- Once for each row: the text of a page may be compressed.
+  select id, bytes, octet_length(bytes) as length, is_retracted from (
+    select id, convert_to(text, 'UTF8') as bytes, retracted_at is not null as is_retracted
+    from sources where sources.id = evidence.source_id and {IS_OWNED_SQL} offset 0
+  ) as whole
+) as page on true
+where {{column}} = any(cast(:ids as uuid[])) and {IS_OWNED_SQL}
+order by as_of, learned_at, evidence.id
+"""
+_EVIDENCE: Final = {
+    Kind.NODE: CompiledStatement(_EVIDENCE_SQL.format(column="node_id")),
+    Kind.EDGE: CompiledStatement(_EVIDENCE_SQL.format(column="edge_id")),
+}
+_PAGES: Final = CompiledStatement(f"""
+select id, title, case jsonb_typeof(reading) when 'object' then
+  -- Sentences are many, and are not needed.
+  reading - 'sentences' end,
+  published, fetched_at
+from sources where id = any(cast(:ids as uuid[])) and {IS_OWNED_SQL}
+""")
+_VERDICTS: Final = CompiledStatement(f"""
+select evidence_id, verdict, reason, model, call_id, created_at from entailment_verdicts
+where evidence_id = any(cast(:ids as uuid[])) and {IS_OWNED_SQL}
+""")
+_NAMES: Final = CompiledStatement(f"""
+select id, name from graph_nodes where id = any(cast(:ids as uuid[])) and {IS_OWNED_SQL}
+union all
+select node_id, name from graph_names where node_id = any(cast(:ids as uuid[])) and {IS_OWNED_SQL}
+union all
+select kept_id, merged_node ->> 'name' from graph_merges where kept_id = any(cast(:ids as uuid[])) and {IS_OWNED_SQL}
+""")
+_TYPES: Final = CompiledStatement(
+    f"select id, type from graph_nodes where id = any(cast(:ids as uuid[])) and {IS_OWNED_SQL}"
 )
 _SPANS_SQL = text(
     "select substring(convert_to(sources.text, 'UTF8'),"
@@ -55,7 +78,6 @@ _SPANS_SQL = text(
     " with ordinality as wanted (source_id, first_byte, end_byte, place)"
     " left join sources on sources.id = source_id order by place"
 )
-_IS_DUE = exists().where(RetractedSource.source_id == Evidence.source_id, RetractedSource.is_due)
 _ELEMENT_ID = func.coalesce(Evidence.node_id, Evidence.edge_id).label("element_id")
 
 R = TypeVar("R", bound=Row)
@@ -75,7 +97,7 @@ def row_columns(model: type[Row], table: type[Any], **computed: Any) -> list[Any
 
 def build_row(model: type[R], columns: Iterable[Any]) -> R:
     """From a row of `row_columns`."""
-    return cast(R, model.model_construct(**dict(zip(model.model_fields, columns, strict=True))))
+    return model.from_columns(columns)
 
 
 @dataclass(frozen=True)
@@ -133,59 +155,32 @@ async def load_evidence(
 ) -> dict[UUID, list[QuotedEvidence]]:
     """All evidence of these nodes or edges by their id, with the quoted bytes."""
     by_element: defaultdict[UUID, list[QuotedEvidence]] = defaultdict(list)
-    element_column = Evidence.node_id if kind is Kind.NODE else Evidence.edge_id
-    has_source_row = Source.id.is_not(None)
-    statement = (
-        select(
-            *row_columns(EvidenceRow, Evidence, element_id=_ELEMENT_ID),
-            case((has_source_row, _QUOTE)),
-            func.coalesce(_TEXT_BYTES, 0),
-            has_source_row,
-            Source.retracted_at.is_not(None),
-            _IS_DUE,
-            Evidence.step_id,
-        )
-        .outerjoin(
-            Source, and_(Source.id == Evidence.source_id, Source.agent_id == scope.owned_agent_id())
-        )
-        .where(Evidence.agent_id == scope.owned_agent_id())
-        .order_by(Evidence.as_of, Evidence.learned_at, Evidence.id)
-    )
     for batch in _batches(element_ids):
-        evidence = []
-        for (
-            *columns,
-            quote,
-            text_bytes,
-            has_source,
-            is_retracted,
-            is_due,
-            step_id,
-        ) in await session.execute(statement.where(element_column.in_(batch))):
-            row = build_row(EvidenceRow, columns)
-            evidence.append(
-                QuotedEvidence(
-                    row, bytes(quote or b""), text_bytes, has_source, is_retracted, is_due, step_id
-                )
+        params = {**scope.sql_params, "ids": uuid_array(batch)}
+        evidence = [
+            QuotedEvidence(
+                EvidenceRow.from_columns(columns[:_EVIDENCE_FIELDS]), *columns[_EVIDENCE_FIELDS:]
             )
-        for quoted in await _with_passages(session, scope, evidence):
-            by_element[quoted.row.element_id].append(quoted)
+            for columns in await _EVIDENCE[kind].tuples(session, params)
+        ]
+        passages = await _load_passages(session, scope, evidence)
+        for quoted in evidence:
+            passage = passages.get(quoted.row.id)
+            by_element[quoted.row.element_id].append(
+                quoted if passage is None else quoted._replace(passage=passage)
+            )
     return by_element
 
 
-async def _with_passages(
-    session: AsyncSession, scope: GraphScope, evidence: Sequence[QuotedEvidence]
-) -> list[QuotedEvidence]:
-    """The evidence with the passages of what rules have checked."""
+async def _load_passages(
+    session: AsyncSession, scope: GraphScope, evidence: Iterable[QuotedEvidence]
+) -> dict[UUID, Passage]:
+    """The passages of what rules have checked, by the id of the evidence."""
     checked = [each for each in evidence if each.row.rules is not None and each.has_source]
     if not checked:
-        return list(evidence)
-    pages = await session.execute(
-        select(Source.id, Source.title, _READING, Source.published, Source.fetched_at).where(
-            Source.agent_id == scope.owned_agent_id(),
-            Source.id.in_({each.row.source_id for each in checked}),
-        )
-    )
+        return {}
+    page_ids = {each.row.source_id for each in checked}
+    pages = await _PAGES.tuples(session, {**scope.sql_params, "ids": uuid_array(page_ids)})
     known = {
         page_id: (title or "", _parse_reading(reading), years_of_page(published, fetched_at))
         for page_id, title, reading, published, fetched_at in pages
@@ -211,7 +206,7 @@ async def _with_passages(
             heading_text.decode(errors="replace"),
             years,
         )
-    return [replace(each, passage=passages.get(each.row.id)) for each in evidence]
+    return passages
 
 
 def _parse_reading(value: Any) -> PageReading | None:
@@ -228,13 +223,11 @@ async def load_verdicts(
     """What a model found, by evidence; without evidence that was not checked."""
     verdicts: dict[UUID, VerdictResponse] = {}
     for batch in _batches(evidence_ids):
-        rows = await session.scalars(
-            select(EntailmentVerdict).where(
-                EntailmentVerdict.agent_id == scope.owned_agent_id(),
-                EntailmentVerdict.evidence_id.in_(batch),
+        rows = await _VERDICTS.tuples(session, {**scope.sql_params, "ids": uuid_array(batch)})
+        for evidence_id, verdict, reason, model, call_id, created_at in rows:
+            verdicts[evidence_id] = VerdictResponse(
+                verdict=verdict, reason=reason, model=model, call_id=call_id, created_at=created_at
             )
-        )
-        verdicts |= {row.evidence_id: VerdictResponse.model_validate(row) for row in rows}
     return verdicts
 
 
@@ -260,22 +253,10 @@ async def load_names(
 ) -> dict[UUID, list[str]]:
     """The names by which pages may call each node: those it has, and those of nodes that were merged with it."""
     names: defaultdict[UUID, list[str]] = defaultdict(list)
-    agent_id = scope.owned_agent_id()
-    merged_name = GraphMerge.merged_node["name"].astext
     for batch in _batches(node_ids):
-        for statement in (
-            select(GraphNode.id, GraphNode.name).where(
-                GraphNode.agent_id == agent_id, GraphNode.id.in_(batch)
-            ),
-            select(GraphName.node_id, GraphName.name).where(
-                GraphName.agent_id == agent_id, GraphName.node_id.in_(batch)
-            ),
-            select(GraphMerge.kept_id, merged_name).where(
-                GraphMerge.agent_id == agent_id, GraphMerge.kept_id.in_(batch)
-            ),
-        ):
-            for node_id, name in await session.execute(statement):
-                names[node_id].append(name)
+        params = {**scope.sql_params, "ids": uuid_array(batch)}
+        for node_id, name in await _NAMES.tuples(session, params):
+            names[node_id].append(name)
     return names
 
 
@@ -285,12 +266,8 @@ async def load_node_types(
     """The type by id, of the nodes that exist."""
     types: dict[UUID, str] = {}
     for batch in _batches(ids):
-        rows = await session.execute(
-            select(GraphNode.id, GraphNode.type).where(
-                GraphNode.agent_id == scope.owned_agent_id(), GraphNode.id.in_(batch)
-            )
-        )
-        types |= dict(rows.all())
+        rows = await _TYPES.tuples(session, {**scope.sql_params, "ids": uuid_array(batch)})
+        types |= dict(rows)
     return types
 
 

@@ -6,13 +6,19 @@ from decimal import Decimal
 
 import pytest
 
+from shared.graph.grounding import cited
 from shared.graph.grounding.check import Grounding, check_element
 from shared.graph.grounding.cited import Claimed, Passage, years_of_page
 from shared.graph.grounding.dates import find_dates
 from shared.graph.grounding.evidence import Quoted, check_quotes
 from shared.graph.grounding.findings import Verdict
 from shared.graph.grounding.language import find_decimal_sign, find_language
-from shared.graph.grounding.names import find_names, translate_place
+from shared.graph.grounding.names import (
+    find_mentions,
+    find_names,
+    is_named_literally,
+    translate_place,
+)
 from shared.graph.grounding.quantities import find_quantities, read_number
 from shared.graph.grounding.units import convert, hint_of
 from tests.support.evidence_cases import EvidenceCase, adversarial, first
@@ -124,6 +130,36 @@ def test_a_time_of_validity_is_in_a_year_that_the_page_says_or_was_written_in(
     [finding] = check_quotes([["Atlantis"]], [Quoted(passage, 1, {}, first, last)], is_edge=False)
     assert finding.period.reason.startswith(refused)
     assert (finding.period.verdict is Verdict.REFUSED) == bool(refused)
+
+
+def test_a_literal_name_is_a_mention(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The short way gives the verdict of the long one."""
+    cases = [*first.cases(), *(each.case for each in adversarial.cases())]
+    for case, other in zip(cases, [*cases[1:], cases[0]], strict=True):
+        names = [case.subject, *case.aliases, *case.subject.split(), other.subject, other.target]
+        for quote in (*case.quotes, *other.quotes):
+            for name in (*names, *case.quotes[0].split()):
+                assert find_mentions(name, quote) or not is_named_literally(name, quote)
+    quick = [ground(case) for case in cases]
+    monkeypatch.setattr(cited, "is_named_literally", lambda name, text: False)
+    assert [ground(case) for case in cases] == quick
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "is_named"),
+    [
+        ("Ulm", "Ulm has 120,000 people.", True),
+        ("Ulm", "The people of Ulmen.", False),
+        ("Ulm", "Its seat is Neu-Ulm.", True),
+        ("Ulm_2", "The file Ulm_2 is new.", True),
+        ("Halden AG", "Halden AG grew.", False),
+        ("S.p.A.", "The S.p.A. grew.", False),
+        ("Ulm", "The U. S. and Ulm.", False),
+        ("", "Ulm", False),
+    ],
+)
+def test_names_are_found_literally(name: str, text: str, is_named: bool) -> None:
+    assert is_named_literally(name, text) is is_named
 
 
 def test_languages_are_recognized() -> None:

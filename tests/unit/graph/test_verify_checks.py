@@ -1,6 +1,5 @@
 """Verification of evidence chains, from rows alone."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -164,10 +163,10 @@ def test_the_unordered_hash_does_not_depend_on_the_order_of_lines() -> None:
 
 def test_properties_of_elements_due_for_projection_are_not_checked() -> None:
     row = node(capital="Accra")
-    retracted = replace(quoted_evidence(row.id, capital="Accra"), is_retracted=True)
+    retracted = quoted_evidence(row.id, capital="Accra")._replace(is_retracted=True)
     assert fault_kinds(checks.check_node(AGENT, sealed(row, retracted), [retracted])) == [
         "property"
     ]
-    due = replace(retracted, is_due=True)
+    due = retracted._replace(is_due=True)
     assert fault_kinds(checks.check_node(AGENT, sealed(row, due), [due])) == []
     assert fault_kinds(checks.check_node(AGENT, sealed(node(people=1), due), [due])) == ["unproven"]
