@@ -1,17 +1,16 @@
 """Which conclusions contradicted evidence puts in doubt, and when they no longer are."""
 
 from typing import Final
-from uuid import UUID
 
 import pytest
 from sqlalchemy import select, text, update
 
-from shared.database.tables import EntailmentVerdict, Evidence, Source
+from shared.database.tables import EntailmentVerdict, Evidence
 from shared.enums import Entailment
-from shared.graph import entity_resolution
 from shared.graph.retraction import doubts
 from shared.graph.verification.verifier import verify_conclusion
 from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.duplicates import merge_nodes, undo_merge
 from tests.support.graph.evidence_rows import store_verdict
 from tests.support.graph.retraction_graph import RetractionGraph
 
@@ -26,11 +25,6 @@ def graph(agent_graph: AgentGraph) -> RetractionGraph:
     return RetractionGraph(agent_graph)
 
 
-async def _source_id(graph: RetractionGraph, url: str) -> UUID:
-    async with graph.agent_graph.database.transaction() as session:
-        return (await session.scalars(select(Source.id).where(Source.url == url))).one()
-
-
 async def test_conclusions_on_contradicted_evidence_are_doubted(graph: RetractionGraph) -> None:
     ghana, togo = await graph.node("Ghana", {PAGE: ACCRA}), await graph.node("Togo", {})
     border = await graph.edge(ghana, togo, PAGE)
@@ -38,7 +32,7 @@ async def test_conclusions_on_contradicted_evidence_are_doubted(graph: Retractio
     advice = await graph.advice("Wait", analysis)
     on_border = await graph.analysis("On the border", f"[edge:{border}]")
     await graph.contradict(ghana, PAGE, "It says that Kumasi is.")
-    page = await _source_id(graph, PAGE)
+    page = await graph.source_id(PAGE)
     assert (await graph.state()).doubted == {(analysis, ghana, page), (advice, ghana, page)}
     [notice] = await graph.notices()
     assert "1 analysis and 1 advice" in notice.title
@@ -77,7 +71,7 @@ async def test_what_another_page_confirms_is_not_doubted(graph: RetractionGraph)
     await graph.contradict(ghana, PAGE)
     assert await graph.doubted() == set()
     await graph.retract(OTHER)
-    assert (analysis, ghana, await _source_id(graph, PAGE)) in (await graph.state()).doubted
+    assert (analysis, ghana, await graph.source_id(PAGE)) in (await graph.state()).doubted
 
 
 @pytest.mark.parametrize("value", [ACCRA, KUMASI])
@@ -120,16 +114,7 @@ async def test_a_merge_keeps_verdicts_and_doubts(graph: RetractionGraph) -> None
     analysis = await graph.analysis("On Ghana", f"[node:{ghana}]")
     await graph.contradict(ghana, PAGE)
     agent_graph = graph.agent_graph
-    async with agent_graph.database.transaction() as session:
-        merge = await entity_resolution.merge_nodes(
-            session,
-            agent_graph.scope,
-            kept_id=twin,
-            merged_id=ghana,
-            reason="One country.",
-            made_by=agent_graph.scope.owner_id,
-        )
-    assert merge is not None
+    merge = await merge_nodes(agent_graph, twin, ghana)
     async with agent_graph.database.transaction() as session:
         [evidence_id] = await session.scalars(select(EntailmentVerdict.evidence_id))
         assert (await session.get_one(Evidence, evidence_id)).node_id == twin
@@ -137,8 +122,7 @@ async def test_a_merge_keeps_verdicts_and_doubts(graph: RetractionGraph) -> None
     later = await graph.analysis("On the twin", f"[node:{twin}]")
     await graph.propagate_contradictions()
     assert await graph.doubted() == {analysis, later}
-    async with agent_graph.database.transaction() as session:
-        await entity_resolution.undo_merge(session, agent_graph.scope, merge.id)
+    await undo_merge(agent_graph, merge.id)
     async with agent_graph.database.transaction() as session:
         [evidence_id] = await session.scalars(select(EntailmentVerdict.evidence_id))
         assert (await session.get_one(Evidence, evidence_id)).node_id == ghana

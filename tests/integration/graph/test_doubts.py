@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.engine import Database
-from shared.database.tables import Doubt, Source
+from shared.database.tables import Doubt
 from shared.enums import ANALYSIS_TYPE
 from shared.graph.projection import NODES, load_claims
 from shared.graph.retraction import doubts
@@ -40,11 +40,6 @@ def retraction_graph(agent_graph: AgentGraph) -> RetractionGraph:
     return RetractionGraph(agent_graph)
 
 
-async def _source_id(retraction_graph: RetractionGraph, url: str) -> UUID:
-    async with retraction_graph.agent_graph.database.transaction() as session:
-        return (await session.scalars(select(Source.id).where(Source.url == url))).one()
-
-
 async def test_a_later_retraction_doubts_only_conclusions_that_used_its_source(
     retraction_graph: RetractionGraph,
 ) -> None:
@@ -55,7 +50,7 @@ async def test_a_later_retraction_doubts_only_conclusions_that_used_its_source(
     analysis = await retraction_graph.analysis("Since", f"[node:{ghana}]")
     before = await retraction_graph.state()
     retraction_id = await retraction_graph.retract(OTHER)
-    other = await _source_id(retraction_graph, OTHER)
+    other = await retraction_graph.source_id(OTHER)
     assert (await retraction_graph.state()).doubted == {(analysis, ghana, other)}
     await retraction_graph.restore(retraction_id)
     assert await retraction_graph.state() == before
@@ -69,7 +64,7 @@ async def test_a_resolved_doubt_reopens_when_the_supporting_source_is_retracted(
     retraction_id = await retraction_graph.ask_retract(OLD)
     analysis = await retraction_graph.analysis("On it", f"[node:{ghana}]")
     await retraction_graph.work_off()
-    old = await _source_id(retraction_graph, OLD)
+    old = await retraction_graph.source_id(OLD)
     assert (await retraction_graph.state()).doubted == {(analysis, ghana, old)}
     await retraction_graph.says(NEW, ACCRA, node_id=ghana)
     await retraction_graph.resolve_doubts()
@@ -124,7 +119,7 @@ async def test_doubts_are_locked_in_id_order(
     analyses = [
         await retraction_graph.analysis(name, f"[node:{ghana}]") for name in ("One", "Other")
     ]
-    source_id = await _source_id(retraction_graph, OLD)
+    source_id = await retraction_graph.source_id(OLD)
     low, high = await _insert_doubts_in_reverse(database, analyses, ghana, source_id)
     async with database.transaction() as session:
         await session.execute(select(Doubt.id).where(Doubt.id == low).with_for_update())

@@ -143,6 +143,10 @@ class RetractionGraph:
         await self.ask_restore(retraction_id)
         await self.work_off()
 
+    async def source_id(self, url: str) -> UUID:
+        async with self.agent_graph.database.transaction() as session:
+            return (await session.scalars(select(Source.id).where(Source.url == url))).one()
+
     async def contradict(
         self, element_id: UUID, url: str, reason: str = "It says otherwise."
     ) -> None:
