@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, NamedTuple
 from uuid import UUID
 
 from shared.database import ids
@@ -29,7 +29,9 @@ from shared.graph.transfer.exporter import (
 from shared.graph.types import SYSTEM_CREATOR
 
 AGENT: Final = "Bench"
-EDGES_PER_NODE: Final = 3
+_TARGET_STEPS: Final = (7, 31, 97)
+"""How far the edges of a node lead, by number."""
+EDGES_PER_NODE: Final = len(_TARGET_STEPS)
 NODES_PER_PAGE: Final = 10
 NODES_PER_ANALYSIS: Final = 1000
 
@@ -47,11 +49,17 @@ _NODE_TYPE_FIELDS: Final[dict[str, Any]] = {
 }
 
 
-def write_graph_file(file: BinaryIO, nodes: int) -> None:
+class GraphSize(NamedTuple):
+    nodes: int
+    edges_per_node: int = EDGES_PER_NODE
+
+
+def write_graph_file(file: BinaryIO, nodes: int, edges_per_node: int = EDGES_PER_NODE) -> None:
     """Write a graph: 3 edges per node, all with evidence, 10 nodes per page, one analysis per 1,000 nodes."""
+    size = GraphSize(nodes, edges_per_node)
     digest = hashlib.sha256()
     counts: dict[str, int] = {}
-    for kind, text in _lines(nodes):
+    for kind, text in _lines(size):
         digest.update(text)
         file.write(text)
         counts[f"{kind}s"] = counts.get(f"{kind}s", 0) + 1
@@ -60,7 +68,7 @@ def write_graph_file(file: BinaryIO, nodes: int) -> None:
     file.write(format_line(END, End(counts=Counts(**counts), sha256=digest.hexdigest())))
 
 
-def _lines(nodes: int) -> Iterator[tuple[str, bytes]]:
+def _lines(size: GraphSize) -> Iterator[tuple[str, bytes]]:
     agent = AgentLine(
         id=_AGENT_ID,
         name=AGENT,
@@ -79,15 +87,15 @@ def _lines(nodes: int) -> Iterator[tuple[str, bytes]]:
         name="leads_to", source_types=[], target_types=[], **_TYPE_FIELDS, **_NODE_TYPE_FIELDS
     )
     yield "edge_type", format_line("edge_type", edge_type)
-    for page in range(0, nodes, NODES_PER_PAGE):
-        yield "source", format_line("source", _page(page, nodes))
-    for number in range(nodes):
-        yield "node", format_line("node", _node(number, nodes))
-    for number in range(0, nodes, NODES_PER_ANALYSIS):
-        yield "node", format_line("node", _analysis(number, nodes))
-    for number in range(nodes):
-        for target in _targets(number, nodes):
-            yield "edge", format_line("edge", _edge(number, target, nodes))
+    for page in range(0, size.nodes, NODES_PER_PAGE):
+        yield "source", format_line("source", _page(page, size))
+    for number in range(size.nodes):
+        yield "node", format_line("node", _node(number, size))
+    for number in range(0, size.nodes, NODES_PER_ANALYSIS):
+        yield "node", format_line("node", _analysis(number, size))
+    for number in range(size.nodes):
+        for target in _targets(number, size):
+            yield "edge", format_line("edge", _edge(number, target, size))
 
 
 def _name(number: int) -> str:
@@ -102,18 +110,18 @@ def _edge_sentence(number: int, target: int) -> str:
     return f"{_name(number)} leads to {_name(target)}."
 
 
-def _targets(number: int, nodes: int) -> list[int]:
-    targets = ((number * step + step) % nodes for step in (7, 31, 97))
+def _targets(number: int, size: GraphSize) -> list[int]:
+    targets = ((number * step + step) % size.nodes for step in _TARGET_STEPS[: size.edges_per_node])
     return [target for target in dict.fromkeys(targets) if target != number]
 
 
 @lru_cache(maxsize=8)  # nodes of one page follow each other
-def _page(first: int, nodes: int) -> SourceLine:
+def _page(first: int, size: GraphSize) -> SourceLine:
     sentences: list[str] = []
-    for number in range(first, min(first + NODES_PER_PAGE, nodes)):
+    for number in range(first, min(first + NODES_PER_PAGE, size.nodes)):
         sentences += [
             _weight_sentence(number),
-            *(_edge_sentence(number, target) for target in _targets(number, nodes)),
+            *(_edge_sentence(number, target) for target in _targets(number, size)),
         ]
     text = "\n".join(sentences)
     url, sha256 = f"https://bench.example/{first}", integrity.sha256(text)
@@ -132,8 +140,10 @@ def _page(first: int, nodes: int) -> SourceLine:
     return SourceLine(**row.model_dump() | {"seal": row.sealed(_AGENT_ID)}, text=text)
 
 
-def _evidence(element_id: UUID, number: int, nodes: int, quote: str, claims: Any) -> EvidenceRow:
-    page = _page(number // NODES_PER_PAGE * NODES_PER_PAGE, nodes)
+def _evidence(
+    element_id: UUID, number: int, size: GraphSize, quote: str, claims: Any
+) -> EvidenceRow:
+    page = _page(number // NODES_PER_PAGE * NODES_PER_PAGE, size)
     start = page.text.index(quote)
     end = start + len(quote)
     content = integrity.canonical_json([claims, None, None])
@@ -159,9 +169,9 @@ def _node_id(number: int) -> UUID:
     return ids.node_id(_AGENT_ID, "Thing", _name(number))
 
 
-def _node(number: int, nodes: int) -> NodeLine:
+def _node(number: int, size: GraphSize) -> NodeLine:
     claims = {"weight_kg": number * 7919 % 100_003, "summary": f"It is the thing {number}."}
-    evidence = _evidence(_node_id(number), number, nodes, _weight_sentence(number), claims)
+    evidence = _evidence(_node_id(number), number, size, _weight_sentence(number), claims)
     row = NodeLine(
         id=_node_id(number),
         type="Thing",
@@ -178,9 +188,9 @@ def _edge_id(number: int, target: int) -> UUID:
     return ids.edge_id(_AGENT_ID, "leads_to", _node_id(number), _node_id(target))
 
 
-def _edge(number: int, target: int, nodes: int) -> EdgeLine:
+def _edge(number: int, target: int, size: GraphSize) -> EdgeLine:
     edge_id = _edge_id(number, target)
-    evidence = _evidence(edge_id, number, nodes, _edge_sentence(number, target), {})
+    evidence = _evidence(edge_id, number, size, _edge_sentence(number, target), {})
     row = EdgeLine(
         id=edge_id,
         type="leads_to",
@@ -194,9 +204,9 @@ def _edge(number: int, target: int, nodes: int) -> EdgeLine:
     return row.model_copy(update={"seal": row.sealed(_AGENT_ID, [evidence.id])})
 
 
-def _analysis(number: int, nodes: int) -> NodeLine:
+def _analysis(number: int, size: GraphSize) -> NodeLine:
     name = f"About thing {number}"
-    target = _targets(number, nodes)[0]
+    target = _targets(number, size)[0]
     cited = f"[node:{_node_id(number)}] [edge:{_edge_id(number, target)}]"
     row = NodeLine(
         id=ids.node_id(_AGENT_ID, ANALYSIS_TYPE, name),

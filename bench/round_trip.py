@@ -78,14 +78,14 @@ async def _measure(settings: Settings, home: Path, graph_file: Path) -> int:
         api_environment = {"VIGIL_URL": api.url, "VIGIL_TOKEN": await create_owner_token(settings)}
         database_environment = {"VIGIL_DATABASE_URL": settings.database_url}
         runs = [
-            _run_vigil(database_environment, "import", graph_file),
-            _run_vigil(api_environment, "export", AGENT, "--output", exported),
-            _run_vigil(database_environment, "import", exported, "--name", IMPORTED_NAME),
+            run_vigil(database_environment, "import", graph_file),
+            run_vigil(api_environment, "export", AGENT, "--output", exported),
+            run_vigil(database_environment, "import", exported, "--name", IMPORTED_NAME),
         ]
         are_equal = await _graphs_are_equal(settings)
-        runs.append(_run_vigil(api_environment, "verify", "--all"))
+        runs.append(run_vigil(api_environment, "verify", "--all"))
         runs += [
-            _run_vigil(
+            run_vigil(
                 api_environment, "export", AGENT, "--format", file_format, "-o", home / file_format
             )
             for file_format in ("graphml", "prov")
@@ -97,7 +97,7 @@ async def _measure(settings: Settings, home: Path, graph_file: Path) -> int:
     return int(not are_equal or max(run.peak_bytes for run in runs) > MAX_BYTES)
 
 
-def _run_vigil(environment: dict[str, str], *arguments: object) -> CommandRun:
+def run_vigil(environment: dict[str, str], *arguments: object) -> CommandRun:
     """Run the command and print its time and memory. Raises SystemExit if it fails."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("VIGIL_")}
     argv = [sys.executable, "-m", "cli", *map(str, arguments)]

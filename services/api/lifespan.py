@@ -19,6 +19,7 @@ from services.api.http.metrics import Metrics
 from services.api.streaming.answer_stream import AnswerStreams
 from services.api.streaming.event_hub import EventHub, OwnerCache
 from services.api.streaming.event_window import ReplayBuffer
+from services.api.verification import GraphVerifier
 from shared.accounts import credentials
 from shared.database.engine import Database
 from shared.errors import PermanentError
@@ -49,6 +50,7 @@ class ApplicationState:
     answers: AnswerStreams
     invitations: SignInLinks
     retracting: RetractionWorker
+    verifier: GraphVerifier
     places: RecentlyValidCredentials
     """Recent addresses of users who have signed in."""
     metrics: Metrics = field(default_factory=Metrics)
@@ -78,6 +80,7 @@ class ApplicationState:
             AnswerStreams(database),
             invitations,
             RetractionWorker(database),
+            GraphVerifier(settings, database),
             places,
         )
 
@@ -92,6 +95,7 @@ class ApplicationState:
         state.answers = self.answers
         state.publisher = BestEffortPublisher(self.bus)
         state.exports = Exports(self.database)
+        state.verifier = self.verifier
         state.invitations = self.invitations
         state.retracting = self.retracting
         state.link_requests = AttemptLimiter(MAX_LINK_REQUESTS)
@@ -118,6 +122,7 @@ class ApplicationState:
         for task in tasks:
             await cancel_and_wait(task)
         await self.answers.close()
+        await self.verifier.close()
         await self.bus.close()
         await self.database.close()
 

@@ -20,11 +20,11 @@ from services.api.http.etags import UNCHANGED, etag_response
 from services.api.http.idempotency import Idempotent
 from services.api.http.problem_details import NotFoundError, problems
 from services.api.queries import conclusions, provenance
-from shared.database.engine import Database
+from services.api.verification import GraphVerifier
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions import queries as conclusion_queries
 from shared.graph.verification import verifier
-from shared.graph.verification.verifier import MAX_PAGE_ROWS, PAGE_ROWS, check_page
+from shared.graph.verification.verifier import MAX_PAGE_ROWS, PAGE_ROWS
 from shared.schemas.base import ConclusionResponse
 from shared.schemas.conclusions import InvestigationRequestResponse
 from shared.schemas.provenance import (
@@ -162,14 +162,9 @@ async def verify_all(
 
     Request pages until `next` is null.
     """
-    database: Database = request.app.state.database
-    return await check_page(
-        access.session,
-        access.scope,
-        cursor=cursor,
-        rows=limit,
-        since=None if since is None else bytes.fromhex(since),
-        signer=database.signer,
+    graph_verifier: GraphVerifier = request.app.state.verifier
+    return await graph_verifier.check(
+        access.session, access.scope, cursor=cursor, rows=limit, since=since
     )
 
 

@@ -162,7 +162,7 @@ class CitedPassages:
     def words(self) -> frozenset[str]:
         return frozenset(word for reading in self.readings for word in reading.words)
 
-    @property
+    @cached_property
     def is_negated(self) -> bool:
         return bool(self.words & word_set("negations")) or any(
             _CONTRACTED_NOT.search(quote) for quote in self.quotes

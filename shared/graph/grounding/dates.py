@@ -62,7 +62,8 @@ _FISCAL_YEAR: Final = re.compile(
     r"(?<!\w)(?:(?:[QT](?P<quarter>[1-4])\s)?FY[\s'’]?|(?P<before>[1-4])[QT])(?P<year>20\d\d|\d\d)(?!\w)"
 )
 """Such as "FY24", "Q3 FY2024" and "3Q24"."""
-_QUARTER_WORD: Final = r"(?:quarter|quartal|trimestre|kwartaal)"
+_QUARTER_WORDS: Final = ("quarter", "quartal", "trimestre", "kwartaal")
+_QUARTER_WORD: Final = rf"(?:{'|'.join(_QUARTER_WORDS)})"
 _OF: Final = r"(?:\s+(?:of the year|of|des jahres|del|de|di|do)\b)?"
 
 
@@ -125,7 +126,8 @@ def _all(text: str, words: Lexicon) -> Iterator[Date]:
             start=match.start(),
             end=match.end(),
         )
-    for match in _quarter_pattern(words.language).finditer(folded):
+    has_quarter = any(word in folded for word in _QUARTER_WORDS)
+    for match in _quarter_pattern(words.language).finditer(folded) if has_quarter else ():
         word = match["word"]
         quarter = next(
             (words.quarters[key] for key in words.quarters if word.startswith(key)), None

@@ -175,16 +175,16 @@ class NumberRules:
         is_named = any(is_mentioned(name, cited.quotes) for name in cited.names)
         for reading in cited.readings:
             quote = reading.passage.quote
-            is_here = any(is_mentioned(name, [quote]) for name in cited.names)
+            is_elsewhere = is_named and not any(is_mentioned(name, [quote]) for name in cited.names)
+            if not is_elsewhere and not _RELATIVE.search(quote):
+                continue
             for name in find_names(quote, reading.passage.language):
+                if not is_elsewhere and not _RELATIVE.match(quote, name.end):
+                    continue
                 is_uncertain = not name.is_certain and name.start > 0
                 if is_uncertain or cited.is_own_name(name.text) or is_place(quote, name):
                     continue
-                is_about = _RELATIVE.match(quote, name.end) or (is_named and not is_here)
-                follows = any(
-                    each in matched and name.end <= each.start for each in reading.quantities
-                )
-                if is_about and follows:
+                if any(each in matched and name.end <= each.start for each in reading.quantities):
                     return name.text
         return ""
 

@@ -48,7 +48,7 @@ _LABEL: Final = re.compile(
     r"(?:\b[A-Z]{2,}[- ]|\[|§\s?|#|\b(?:p|pp|S|pag|pág|Nr|No|no|nº|n°|N°|Art|Abs|art|fig|Fig|Tab|Kap|ch|vol|Vol)\.?\s?)$"
 )
 _AMBIGUOUS: Final = re.compile(r"[1-9]\d{0,2}([.,])\d{3}")
-_MINUS_WORDS: Final = re.compile(rf"(?:{alternatives(word_set('minus'))})\s+$")
+_MINUS_WORDS: Final = tuple(word_set("minus"))
 _WORDS_AFTER: Final = re.compile(
     r"[\s\u00a0\u202f-]*(?:(?:of|de|di|del)\s+|d['’])?([^\s\u00a0\u202f,;:()\[\]]+)"
 )
@@ -60,6 +60,7 @@ _SCALE_BEFORE: Final = re.compile(
     r"(?:(?P<code>EUR|CHF|USD|GBP)|(?P<sign>[€$]))\s?$"
 )
 """Such as "TEUR" and "Mio. EUR"."""
+_CODE_ENDS: Final = frozenset("RFDP€$")
 _BLANKS: Final = r"[\s\u00a0\u202f]*"
 _RANGE: Final = re.compile(
     rf"{_BLANKS}(?:[-–—/]|{alternatives(frozenset(table('ranges')['all'].split()))}){_BLANKS}(?:the )?(?:[$€£¥]|US\$)?"
@@ -145,14 +146,12 @@ def _numerals(
         is_range_end = (
             sign in ("-", "–") and match.start() > 0 and text[match.start() - 1].isalnum()
         )
-        if (sign and sign != "+" and not is_range_end) or _MINUS_WORDS.search(
-            fold(text[max(0, start - 9) : start])
-        ):
+        if (sign and sign != "+" and not is_range_end) or _has_minus_before(text, start):
             values = tuple(-value for value in values)
         quantity = _with_unit(Quantity(values, start=start, end=end), text, words)
-        if _OPEN.search(text[max(0, start - 6) : start]) and text[end : end + 2].lstrip(
-            "%"
-        ).startswith(")"):
+        if text[end : end + 2].lstrip("%").startswith(")") and _OPEN.search(
+            text[max(0, start - 6) : start]
+        ):
             # "(1,234)" is negative in an account, and only an addition elsewhere.
             quantity = quantity._replace(
                 values=tuple(sign * each for each in quantity.values for sign in (1, -1))
@@ -167,6 +166,13 @@ def _numerals(
         ):
             quantity = quantity._replace(is_label=True)
         yield quantity
+
+
+def _has_minus_before(text: str, start: int) -> bool:
+    """Whether a word such as "minus" stands before the number, and a blank."""
+    before = text[max(0, start - 9) : start]
+    word = before.rstrip()
+    return len(word) < len(before) and fold(word).endswith(_MINUS_WORDS)
 
 
 def read_number(number: str, decimal_sign: str | None) -> tuple[Decimal, ...]:
@@ -200,7 +206,8 @@ def _with_unit(quantity: Quantity, text: str, words: Lexicon) -> Quantity:
         if not currencies and before["word"][-1] in "$€£¥₹" and not before["word"][-2:-1].isalpha():
             currencies = words.currencies.get(before["word"][-1], frozenset())
     position, scale = quantity.end, 0
-    thousands = _SCALE_BEFORE.search(near)
+    # It ends in a code or a sign.
+    thousands = _SCALE_BEFORE.search(near) if near.rstrip()[-1:] in _CODE_ENDS else None
     if thousands is not None and (code := thousands["code"] or thousands["sign"]):
         currencies = words.currencies.get(fold(code), frozenset())
     phrase = _phrase(text, position)
@@ -216,8 +223,10 @@ def _with_unit(quantity: Quantity, text: str, words: Lexicon) -> Quantity:
     unit = ""
     for written, end in phrase:
         exact = written.rstrip(".,;:!?)")
+        folded = fold(written)
+        exact_folded = folded if exact == written else fold(exact)
         if not currencies and (
-            codes := words.currencies.get(fold(exact)) or words.currencies.get(fold(written))
+            codes := words.currencies.get(exact_folded) or words.currencies.get(folded)
         ):
             currencies, position = codes, end
             break
@@ -227,8 +236,8 @@ def _with_unit(quantity: Quantity, text: str, words: Lexicon) -> Quantity:
             continue  # "the 1990s"
         if (
             known := words.symbols.get(exact)
-            or words.units.get(fold(exact))
-            or words.units.get(fold(written))
+            or words.units.get(exact_folded)
+            or words.units.get(folded)
         ):
             unit, position = known, end
             break
@@ -278,6 +287,7 @@ _MONEY_SCALES: Final = {
     "bn": 9,
     "mn": 6,
 }
+_MONEY_LETTERS: Final = frozenset(scale[0] for scale in _MONEY_SCALES)
 _SCALED_CURRENCY: Final = re.compile(
     rf"({'|'.join(sorted(_MONEY_SCALES, key=len, reverse=True))})(?:[€$£]|(?:{'|'.join(MAIN_CURRENCIES)})\b)"
 )
@@ -296,7 +306,7 @@ def _longest(
         # "12k" and "1.2m people", but not "12m high".
         if is_joined and word in ("k", "m") and (written[0] in "kKM" or _MANY.match(text, end)):
             return (3 if word == "k" else 6), end
-        if match := _SCALED_CURRENCY.match(written):
+        if written[0] in _MONEY_LETTERS and (match := _SCALED_CURRENCY.match(written)):
             return _MONEY_SCALES[match[1]], end - (len(written) - len(match[1]))
         if currencies and (scale := _MONEY_SCALES.get(written.rstrip(".,;:!?)"))) is not None:
             return scale, end

@@ -113,6 +113,9 @@ class RowLoader(Generic[R]):
     def select(self, scope: GraphScope) -> Select[*tuple[Any, ...]]:
         return select(*self.columns).where(self.table.agent_id == scope.owned_agent_id())
 
+    def select_keys(self, scope: GraphScope) -> Select[*tuple[Any, ...]]:
+        return select(*self.order.columns).where(self.table.agent_id == scope.owned_agent_id())
+
     def row(self, columns: Iterable[Any]) -> R:
         """From a row of `select`."""
         return build_row(self.model, columns)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import exists, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import pagination
@@ -57,7 +57,9 @@ if TYPE_CHECKING:
     from shared.database.signing import JournalSigner
 
 PAGE_ROWS: Final = 500
-MAX_PAGE_ROWS: Final = 1000
+MAX_PAGE_ROWS: Final = 8000
+PART_ROWS: Final = 500
+"""Of a part of a page: see `find_parts`."""
 
 _CURSOR: Final = "verification"
 _STAGES: Final = ("journal", "tables", "sources", "nodes", "edges")
@@ -113,6 +115,69 @@ async def check_page(
         signatures_checked=signer is not None,
         next=_next_cursor(stage, key, stages),
     )
+
+
+async def find_parts(
+    session: AsyncSession,
+    scope: GraphScope,
+    *,
+    cursor: str | None,
+    rows: int,
+    part_rows: int = PART_ROWS,
+) -> list[str | None]:
+    """The cursors of the parts of a page, which can be checked at the same time, each by `check_page` with `part_rows`.
+
+    A part has that many rows, or is a table that is compared with the journal; the last one leads to the next page. The
+    page of a small graph is one part. Raises InvalidCursorError.
+    """
+    if rows <= part_rows:
+        return [cursor]
+    stage, after = _parse_cursor(cursor)
+    keys: list[str] = []
+    match _STAGES[stage]:
+        case "tables":
+            if await _has_more_nodes(session, scope, part_rows):
+                keys = [str(index) for index in range(int(after or 0) + 1, len(journal.TABLES))]
+        case "sources":
+            keys = await _list_keys(session, scope, loader.SOURCES, after, rows, part_rows)
+        case "nodes":
+            keys = await _list_keys(session, scope, loader.NODES, after, rows, part_rows)
+        case "edges":
+            keys = await _list_keys(session, scope, loader.EDGES, after, rows, part_rows)
+    return [cursor, *(pagination.encode_cursor(_CURSOR, (stage, key)) for key in keys)]
+
+
+def join_parts(parts: Sequence[VerificationPage]) -> VerificationPage:
+    """The page that has these parts, which are in its order."""
+    counts = Counter[str]()
+    for part in parts:
+        counts.update(part.checked.model_dump())
+    return parts[-1].model_copy(
+        update={
+            "checked": CheckedCounts(**counts),
+            "breaks": [fault for part in parts for fault in part.breaks],
+            "doubts": [doubt for part in parts for doubt in part.doubts],
+        }
+    )
+
+
+async def _has_more_nodes(session: AsyncSession, scope: GraphScope, nodes: int) -> bool:
+    following = select(GraphNode.id).where(GraphNode.agent_id == scope.agent_id).offset(nodes)
+    return bool(await session.scalar(select(exists(following))))
+
+
+async def _list_keys(
+    session: AsyncSession,
+    scope: GraphScope,
+    rows: RowLoader[R],
+    after: str | None,
+    limit: int,
+    part_rows: int,
+) -> list[str]:
+    """The keys after which the parts of a page begin, without the first."""
+    page = await fetch_slice(session, rows.select_keys(scope), rows.order, limit, after)
+    ends = page.rows[part_rows - 1 : -1 : part_rows]
+    return [pagination.encode_cursor(rows.order.name, key) for key in ends]
 
 
 async def _require_root(

@@ -1,0 +1,255 @@
+"""Checks the pages of a large graph on all cores: the rules take minutes of processor time for a million quotes.
+
+The parts of a page are checked by processes of this module. They start with the first page of several parts, see the
+snapshot of its transaction, and end when they have been idle for a while, or when the API is gone.
+"""
+
+import asyncio
+import gc
+import os
+import struct
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import BinaryIO, Final, Self
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.database.engine import Database
+from shared.errors import RetrySoonError
+from shared.graph.scope import GraphScope
+from shared.graph.verification.verifier import PART_ROWS, check_page, find_parts, join_parts
+from shared.runtime.credentials import build_database_url
+from shared.runtime.settings import Settings
+from shared.schemas.provenance import VerificationPage
+
+MAX_PROCESSES: Final = 8
+IDLE_SECONDS: Final = 60.0
+"""After which the processes end: each holds about 100 MiB."""
+END_SECONDS: Final = 5.0
+_COLLECTION_THRESHOLD: Final = 50_000
+"""Of Python's garbage collector. Hardly anything that the rules make is in a cycle."""
+_LENGTH: Final = struct.Struct(">I")
+
+
+class _Task(BaseModel):
+    """A part of a page. It names the connection too: other users of the machine could see the environment's."""
+
+    database_url: str
+    connection_name: str
+    snapshot: str = Field(pattern=r"^[0-9A-F-]+$")
+    owner_id: UUID
+    agent_id: UUID
+    cursor: str | None
+    rows: int
+    since: str | None
+
+
+class _Outcome(BaseModel):
+    page: VerificationPage | None = None
+    unavailable: str = ""
+    """Why PostgreSQL did not answer."""
+
+
+class GraphVerifier:
+    """Checks pages for the API. It is given the API's own connections for small ones."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        *,
+        processes: int | None = None,
+        part_rows: int = PART_ROWS,
+    ) -> None:
+        """There is one process for each core, unless `processes` says how many; with 1, the API's own does it all."""
+        self._database = database
+        self._url = build_database_url(settings, "api")
+        self._name = f"api@{settings.worker_name}"
+        cores = len(os.sched_getaffinity(0)) if processes is None else processes
+        self._processes = min(cores, MAX_PROCESSES)
+        self._part_rows = part_rows
+        self._free = asyncio.Semaphore(self._processes)
+        self._idle: list[_CheckingProcess] = []
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._ending = set[asyncio.Task[None]]()
+
+    async def check(
+        self,
+        session: AsyncSession,
+        scope: GraphScope,
+        *,
+        cursor: str | None,
+        rows: int,
+        since: str | None = None,
+    ) -> VerificationPage:
+        """Like `check_page`, in a transaction that reads a snapshot. Raises InvalidCursorError and RetrySoonError."""
+        parts: list[str | None] = [cursor]
+        if self._processes > 1:
+            parts = await find_parts(
+                session, scope, cursor=cursor, rows=rows, part_rows=self._part_rows
+            )
+        if len(parts) == 1:
+            return await check_page(
+                session,
+                scope,
+                cursor=cursor,
+                rows=min(rows, self._part_rows),
+                since=None if since is None else bytes.fromhex(since),
+                signer=self._database.signer,
+            )
+        snapshot = str(await session.scalar(text("select pg_export_snapshot()")))
+        tasks = [
+            _Task(
+                database_url=self._url,
+                connection_name=self._name,
+                snapshot=snapshot,
+                owner_id=scope.owner_id,
+                agent_id=scope.agent_id,
+                cursor=part,
+                rows=self._part_rows,
+                since=since,
+            )
+            for part in parts
+        ]
+        checks = [asyncio.create_task(self._check_part(task)) for task in tasks]
+        try:
+            return join_parts(await asyncio.gather(*checks))
+        except BaseException:
+            # The snapshot ends with the caller's transaction.
+            for check in checks:
+                check.cancel()
+            await asyncio.gather(*checks, return_exceptions=True)
+            raise
+
+    async def close(self) -> None:
+        """End the processes."""
+        self._end_idle()
+        await asyncio.gather(*self._ending)
+
+    async def _check_part(self, task: _Task) -> VerificationPage:
+        async with self._free:
+            process = self._idle.pop() if self._idle else await _CheckingProcess.start()
+            try:
+                outcome = await process.check(task)
+            except BaseException:
+                # It may be amid a part, whose outcome would be taken for that of the next one.
+                process.kill()
+                raise
+            self._idle.append(process)
+            self._end_later()
+        if outcome.page is None:
+            raise RetrySoonError(outcome.unavailable)
+        return outcome.page
+
+    def _end_later(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        self._idle_timer = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._end_idle)
+
+    def _end_idle(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+        for process in self._idle:
+            ending = asyncio.create_task(process.end())
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+        self._idle.clear()
+
+
+class _CheckingProcess:
+    """The API's side of a process that checks parts, one after the other."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    @classmethod
+    async def start(cls) -> Self:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "services.api.verification"),
+            stdin=PIPE,
+            stdout=PIPE,
+            start_new_session=True,  # Ctrl-C stops the API, and the API stops it
+        )
+        return cls(process)
+
+    async def check(self, task: _Task) -> _Outcome:
+        """Raises RetrySoonError if the process ended."""
+        requests, outcomes = self._process.stdin, self._process.stdout
+        assert requests is not None
+        assert outcomes is not None
+        message = task.model_dump_json().encode()
+        try:
+            requests.write(_LENGTH.pack(len(message)) + message)
+            await requests.drain()
+            (length,) = _LENGTH.unpack(await outcomes.readexactly(_LENGTH.size))
+            return _Outcome.model_validate_json(await outcomes.readexactly(length))
+        except (asyncio.IncompleteReadError, ConnectionError) as error:
+            raise RetrySoonError("the process that checked a part of the graph ended") from error
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            self._process.kill()
+
+    async def end(self) -> None:
+        """Let it end by itself, or kill it."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        try:
+            await asyncio.wait_for(self._process.wait(), END_SECONDS)
+        except TimeoutError:
+            self.kill()
+            await self._process.wait()
+
+
+def _messages(file: BinaryIO) -> Iterable[bytes]:
+    """Until the API has closed its end, or is gone."""
+    while len(header := file.read(_LENGTH.size)) == _LENGTH.size:
+        yield file.read(*_LENGTH.unpack(header))
+
+
+async def _check(database: Database, task: _Task) -> _Outcome:
+    try:
+        async with database.snapshot() as session:
+            await session.execute(text(f"set transaction snapshot '{task.snapshot}'"))
+            page = await check_page(
+                session,
+                GraphScope(task.owner_id, task.agent_id),
+                cursor=task.cursor,
+                rows=task.rows,
+                since=None if task.since is None else bytes.fromhex(task.since),
+            )
+        return _Outcome(page=page)
+    except RetrySoonError as error:
+        return _Outcome(unavailable=str(error))
+
+
+def main() -> None:
+    """Check the parts that arrive on standard input, until it ends."""
+    # What anything prints goes to the API's log, and not into the outcomes.
+    outcomes = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_COLLECTION_THRESHOLD)
+    database: Database | None = None
+    with asyncio.Runner() as runner, suppress(BrokenPipeError):
+        for message in _messages(sys.stdin.buffer):
+            task = _Task.model_validate_json(message)
+            database = database or Database(
+                task.database_url, name=task.connection_name, pool_size=1
+            )
+            outcome = runner.run(_check(database, task)).model_dump_json().encode()
+            outcomes.write(_LENGTH.pack(len(outcome)) + outcome)
+            outcomes.flush()
+        if database is not None:
+            runner.run(database.close())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""The check of a graph by several processes."""
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from sqlalchemy import delete
+
+from services.api.verification import GraphVerifier
+from shared.database.engine import Database
+from shared.database.tables import GraphNode
+from shared.errors import RetrySoonError
+from shared.graph.scope import GraphScope
+from shared.runtime.settings import Settings
+from shared.schemas.provenance import CheckedCounts, ElementFault
+from tests.support.api.full_agent import AGENT, create_full_agent
+from tests.support.api.rows import delete_pages, get_agent
+
+PART_ROWS = 2
+ROWS = 5
+
+
+@pytest.fixture
+async def scope(api: httpx.AsyncClient, database: Database) -> GraphScope:
+    """Of a graph with faults: the pages of its evidence were deleted."""
+    await api.get("/agents")  # creates the owner
+    await create_full_agent(database)
+    agent = await get_agent(database, AGENT)
+    await delete_pages(database, agent)
+    return GraphScope(agent.owner_id, agent.id)
+
+
+@asynccontextmanager
+async def verifying(
+    database_url: str, database: Database, processes: int
+) -> AsyncIterator[GraphVerifier]:
+    settings = Settings(database_url=database_url)
+    verifier = GraphVerifier(settings, database, processes=processes, part_rows=PART_ROWS)
+    yield verifier
+    await verifier.close()
+
+
+async def check_all(
+    verifier: GraphVerifier, database: Database, scope: GraphScope
+) -> tuple[CheckedCounts, list[ElementFault]]:
+    counts, faults, cursor = Counter[str](), list[ElementFault](), None
+    while True:
+        async with database.snapshot() as session:
+            page = await verifier.check(session, scope, cursor=cursor, rows=ROWS)
+        counts.update(page.checked.model_dump())
+        faults += page.breaks
+        cursor = page.next
+        if cursor is None:
+            return CheckedCounts(**counts), faults
+
+
+def children() -> set[int]:
+    listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    return {int(pid) for pid in listed.split()}
+
+
+async def test_several_processes_find_what_one_finds(
+    database_url: str, database: Database, scope: GraphScope
+) -> None:
+    others = children()
+    async with (
+        verifying(database_url, database, 1) as alone,
+        verifying(database_url, database, 2) as both,
+    ):
+        expected = await check_all(alone, database, scope)
+        assert children() == others
+        assert await check_all(both, database, scope) == expected
+        assert len(children() - others) == 2
+    assert children() == others
+    counts, faults = expected
+    assert counts.nodes > ROWS
+    assert len(faults) > PART_ROWS
+
+
+async def test_the_parts_of_a_page_see_its_snapshot(
+    database_url: str, database: Database, scope: GraphScope
+) -> None:
+    async with verifying(database_url, database, 2) as verifier, database.snapshot() as session:
+        cursor, page = None, await verifier.check(session, scope, cursor=None, rows=ROWS)
+        while not page.checked.rows:
+            cursor = page.next
+            page = await verifier.check(session, scope, cursor=cursor, rows=ROWS)
+        await delete_all_nodes(database, scope)
+        assert await verifier.check(session, scope, cursor=cursor, rows=ROWS) == page
+    assert page.checked.rows > ROWS
+
+
+async def delete_all_nodes(database: Database, scope: GraphScope) -> None:
+    async with database.transaction() as session:
+        await session.execute(delete(GraphNode).where(GraphNode.agent_id == scope.agent_id))
+
+
+async def test_a_process_that_ended_is_replaced(
+    database_url: str, database: Database, scope: GraphScope
+) -> None:
+    others = children()
+    async with verifying(database_url, database, 2) as verifier:
+        expected = await check_all(verifier, database, scope)
+        for pid in children() - others:
+            os.kill(pid, signal.SIGKILL)
+        await asyncio.sleep(0.1)
+        with pytest.raises(RetrySoonError, match="ended"):
+            await check_all(verifier, database, scope)
+        assert await check_all(verifier, database, scope) == expected
+    assert children() == others
