@@ -102,6 +102,8 @@ class GraphVerifier:
                 since=None if since is None else bytes.fromhex(since),
                 signer=self._database.signer,
             )
+        # It waits idle for the parts, however long they take.
+        await session.execute(text("set local idle_in_transaction_session_timeout = 0"))
         snapshot = str(await session.scalar(text("select pg_export_snapshot()")))
         tasks = [
             _Task(

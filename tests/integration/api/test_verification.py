@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from sqlalchemy import delete
+from sqlalchemy import delete, text
 
 from services.api.verification import GraphVerifier
 from shared.database.engine import Database
@@ -63,6 +63,17 @@ async def check_all(
 def children() -> set[int]:
     listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
     return {int(pid) for pid in listed.split()}
+
+
+async def test_a_page_that_takes_long_is_not_ended_as_idle(
+    database_url: str, database: Database, scope: GraphScope
+) -> None:
+    """The transaction with the snapshot waits for the parts."""
+    async with verifying(database_url, database, 2) as both, database.snapshot() as session:
+        await session.execute(text("set local idle_in_transaction_session_timeout = '500ms'"))
+        first = await both.check(session, scope, cursor=None, rows=ROWS)
+        assert first.next is not None
+        await session.execute(text("select 1"))
 
 
 async def test_several_processes_find_what_one_finds(
