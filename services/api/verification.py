@@ -33,6 +33,10 @@ IDLE_SECONDS: Final = 60.0
 END_SECONDS: Final = 5.0
 _COLLECTION_THRESHOLD: Final = 50_000
 """Of Python's garbage collector. Hardly anything that the rules make is in a cycle."""
+_EXPORT_SNAPSHOT: Final = text(
+    # This transaction waits for the parts, which see its snapshot.
+    "select pg_export_snapshot(), set_config('idle_in_transaction_session_timeout', '60s', true)"
+)
 _LENGTH: Final = struct.Struct(">I")
 
 
@@ -102,7 +106,7 @@ class GraphVerifier:
                 since=None if since is None else bytes.fromhex(since),
                 signer=self._database.signer,
             )
-        snapshot = str(await session.scalar(text("select pg_export_snapshot()")))
+        snapshot = str(await session.scalar(_EXPORT_SNAPSHOT))
         tasks = [
             _Task(
                 database_url=self._url,
