@@ -33,6 +33,10 @@ IDLE_SECONDS: Final = 60.0
 END_SECONDS: Final = 5.0
 _COLLECTION_THRESHOLD: Final = 50_000
 """Of Python's garbage collector. Hardly anything that the rules make is in a cycle."""
+_EXPORT_SNAPSHOT: Final = text(
+    # This transaction waits idle for the parts, which see its snapshot, however long they take.
+    "select pg_export_snapshot(), set_config('idle_in_transaction_session_timeout', '0', true)"
+)
 _LENGTH: Final = struct.Struct(">I")
 
 
@@ -102,9 +106,7 @@ class GraphVerifier:
                 since=None if since is None else bytes.fromhex(since),
                 signer=self._database.signer,
             )
-        # It waits idle for the parts, however long they take.
-        await session.execute(text("set local idle_in_transaction_session_timeout = 0"))
-        snapshot = str(await session.scalar(text("select pg_export_snapshot()")))
+        snapshot = str(await session.scalar(_EXPORT_SNAPSHOT))
         tasks = [
             _Task(
                 database_url=self._url,

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from shared.database.signing import JournalSigner
 
 PAGE_ROWS: Final = 500
-MAX_PAGE_ROWS: Final = 8000
+MAX_PAGE_ROWS: Final = 16_000
 PART_ROWS: Final = 500
 """Of a part of a page: see `find_parts`."""
 
