@@ -145,6 +145,33 @@ async def test_a_merge_keeps_verdicts_and_doubts(graph: RetractionGraph) -> None
     assert analysis in await graph.doubted()
 
 
+async def _merge(graph: RetractionGraph, *, kept_id: UUID, merged_id: UUID) -> UUID:
+    scope = graph.agent_graph.scope
+    async with graph.agent_graph.database.transaction() as session:
+        merge = await entity_resolution.merge_nodes(
+            session,
+            scope,
+            kept_id=kept_id,
+            merged_id=merged_id,
+            reason="One country.",
+            made_by=scope.owner_id,
+        )
+    assert merge is not None
+    return merge.id
+
+
+async def test_a_later_conclusion_that_cites_the_id_before_a_merge_is_doubted_too(
+    graph: RetractionGraph,
+) -> None:
+    ghana = await graph.node("Ghana", {PAGE: ACCRA})
+    twin = await graph.node("Republic of Ghana", {OTHER: {"population": 3}})
+    await graph.contradict(ghana, PAGE)
+    await _merge(graph, kept_id=twin, merged_id=ghana)
+    later = await graph.analysis("On Ghana", f"[node:{ghana}]")
+    await graph.propagate_contradictions()
+    assert await graph.doubted() == {later}
+
+
 async def test_verification_says_what_was_read_and_finds_what_was_changed(
     graph: RetractionGraph,
 ) -> None:
