@@ -172,6 +172,18 @@ async def test_a_later_conclusion_that_cites_the_id_before_a_merge_is_doubted_to
     assert await graph.doubted() == {later}
 
 
+async def test_a_doubt_says_what_was_found_about_what_its_conclusion_rests_on(
+    graph: RetractionGraph,
+) -> None:
+    ghana, togo = await graph.node("Ghana", {PAGE: ACCRA}), await graph.node("Togo", {PAGE: ACCRA})
+    on_togo = await graph.analysis("On Togo", f"[node:{togo}]")
+    await graph.contradict(ghana, PAGE, "It says that Kumasi is.")
+    await graph.contradict(togo, PAGE, "It says that Lomé is.")
+    async with graph.agent_graph.database.transaction() as session:
+        found = await doubts.list_doubts(session, [on_togo])
+    assert [doubt.reason for doubt in found[on_togo]] == ["It says that Lomé is."]
+
+
 async def test_verification_says_what_was_read_and_finds_what_was_changed(
     graph: RetractionGraph,
 ) -> None:
