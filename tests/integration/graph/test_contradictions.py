@@ -184,6 +184,17 @@ async def test_a_doubt_says_what_was_found_about_what_its_conclusion_rests_on(
     assert [doubt.reason for doubt in found[on_togo]] == ["It says that Lomé is."]
 
 
+async def test_a_conclusion_from_before_citations_were_stored_is_doubted_too(
+    graph: RetractionGraph,
+) -> None:
+    ghana = await graph.node("Ghana", {PAGE: ACCRA})
+    analysis = await graph.analysis("On Ghana", f"[node:{ghana}]")
+    async with graph.agent_graph.database.transaction() as session:
+        await session.execute(text("delete from citations"))
+    await graph.contradict(ghana, PAGE)
+    assert await graph.doubted() == {analysis}
+
+
 async def test_verification_says_what_was_read_and_finds_what_was_changed(
     graph: RetractionGraph,
 ) -> None:
