@@ -195,6 +195,30 @@ async def test_a_conclusion_from_before_citations_were_stored_is_doubted_too(
     assert await graph.doubted() == {analysis}
 
 
+async def test_a_contradiction_that_moves_to_the_same_evidence_doubts_what_rests_on_that(
+    graph: RetractionGraph,
+) -> None:
+    ghana = await graph.node("Ghana", {PAGE: ACCRA})
+    twin = await graph.node("Republic of Ghana", {PAGE: ACCRA})
+    on_ghana = await graph.analysis("On Ghana", f"[node:{ghana}]")
+    on_twin = await graph.analysis("On the twin", f"[node:{twin}]")
+    await graph.contradict(ghana, PAGE)
+    assert await graph.doubted() == {on_ghana}
+    merge_id = await _merge(graph, kept_id=twin, merged_id=ghana)
+    await graph.propagate_contradictions()
+    assert await graph.doubted() == {on_ghana, on_twin}
+    agent_graph = graph.agent_graph
+    async with agent_graph.database.transaction() as session:
+        await entity_resolution.undo_merge(session, agent_graph.scope, merge_id)
+    await graph.propagate_contradictions()
+    await graph.resolve_doubts()
+    assert on_ghana in await graph.doubted()
+    async with agent_graph.database.snapshot() as session:
+        verification = await verify_conclusion(session, agent_graph.scope.owner_id, on_ghana)
+    assert verification is not None
+    assert [link.verdict is not None for link in verification.evidence] == [True]
+
+
 async def test_verification_says_what_was_read_and_finds_what_was_changed(
     graph: RetractionGraph,
 ) -> None:
