@@ -139,7 +139,7 @@ MERGE_WRITES: Final = {
     "graph_redirects": Grant(ALL, insert=ALL, delete=True),
     "embedding_progress": Grant(ALL, update=_SWEEP_POSITION),
     "evidence": Grant(ALL, insert=ALL, update=("id", "node_id", "edge_id", "seal"), delete=True),
-    "entailment_verdicts": Grant(ALL, update=("evidence_id", "due_at")),
+    "entailment_verdicts": Grant(ALL, insert=ALL, update=("evidence_id", "due_at")),
 }
 
 # A retraction changes what is derived from the remaining evidence; the evidence itself stays unchanged.

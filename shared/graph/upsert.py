@@ -91,8 +91,7 @@ _WRITE_CONCLUSIONS: Final = CompiledStatement(
     " noted as (update entailment_verdicts set due_at = clock_timestamp()"
     f"  where agent_id = {OWNED_AGENT_ID_SQL} and verdict = '{Entailment.CONTRADICTED}' and due_at is null"
     "   and exists (select from evidence where evidence.id = evidence_id"
-    "     and coalesce(node_id, edge_id) in (select cast(row ->> 'cited_id' as uuid)"
-    f"      from jsonb_array_elements(cast(:citations as jsonb)) as row))), {_RESULT_SQL}"
+    f"     and coalesce(node_id, edge_id) = any(cast(:cited_elements as uuid[])))), {_RESULT_SQL}"
 )
 _WRITE_LINKS: Final = CompiledStatement(
     f"with written as ({_insert_sql(GraphEdge, 'edges', 'true')} returning id), {_RESULT_SQL}"
@@ -144,14 +143,19 @@ class ElementBuffer:
     _edges: list[Mapping[str, Any]] = field(default_factory=list)
     _evidence: list[Mapping[str, Any]] = field(default_factory=list)
     _citations: list[Mapping[str, Any]] = field(default_factory=list)
+    _cited_elements: set[UUID] = field(default_factory=set)
 
     def add_node(self, node: Mapping[str, Any], evidence: Rows = ()) -> None:
         self._nodes.append(node)
         self._evidence += evidence
         self.written_nodes[node["id"]] = node
 
-    def add_conclusion(self, node: Mapping[str, Any], cited: Iterable[UUID]) -> None:
+    def add_conclusion(
+        self, node: Mapping[str, Any], cited: Iterable[UUID], elements: Iterable[UUID]
+    ) -> None:
+        """`cited` are the ids that its texts cite, `elements` the current ids of these."""
         self.add_node(node)
+        self._cited_elements.update(elements)
         self._citations += [
             {"conclusion_id": node["id"], "cited_id": cited_id} for cited_id in cited
         ]
@@ -183,8 +187,13 @@ class ElementBuffer:
             )
             return
         if self._nodes:
-            citations = json_text(self._citations)
-            self._ask(trip, _WRITE_CONCLUSIONS, len(self._nodes), citations=citations)
+            self._ask(
+                trip,
+                _WRITE_CONCLUSIONS,
+                len(self._nodes),
+                citations=json_text(self._citations),
+                cited_elements=uuid_array(self._cited_elements),
+            )
         if self._edges:
             self._ask(trip, _WRITE_LINKS, len(self._edges))
 
@@ -204,7 +213,7 @@ class ElementBuffer:
     def clear(self) -> None:
         """See `Buffer`."""
         self._names, self._nodes, self._edges = [], [], []
-        self._evidence, self._citations = [], []
+        self._evidence, self._citations, self._cited_elements = [], [], set()
 
 
 def _check_written(expected: int, rows: Sequence[Any]) -> None:

@@ -95,6 +95,10 @@ class Basis:
             frozenset(cited_id for cited_id, each in self._cited.items() if not each.is_valid),
         )
 
+    def current_ids(self, cited_ids: Iterable[UUID]) -> set[UUID]:
+        """The ids of the cited elements, of which some may be cited by the id that they had before a merge."""
+        return {self._cited[key].id for key in cited_ids if key in self._cited}
+
     def elements(self, cited_ids: Sequence[UUID]) -> list[CitedElement]:
         """The elements that a conclusion with these citations rests on, each once."""
         return [each.element for each in self._rests_on(cited_ids)]

@@ -165,7 +165,7 @@ async def _add_conclusion(
                 f"An {type_name} with this name exists: [node:{node_id}]; add only what is new, "
                 "under a new name."
             )
-        buffer.add_conclusion(node, sorted(set(cited_ids)))
+        buffer.add_conclusion(node, sorted(set(cited_ids)), basis.current_ids(cited_ids))
     return node_id
 
 

@@ -20,6 +20,8 @@ class MovedEvidence(BaseModel):
     """Its new id, which is derived from what the evidence is about."""
     was_there: bool
     """Whether the same evidence existed there already."""
+    verdict: Json | None = None
+    """If so, what a model had found in the evidence that was removed, if anything."""
 
     @property
     def claims(self) -> Json:

@@ -22,7 +22,15 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.locks import exclusive_write_lock
-from shared.database.tables import Evidence, GraphEdge, GraphMerge, GraphMove, GraphName, GraphNode
+from shared.database.tables import (
+    EntailmentVerdict,
+    Evidence,
+    GraphEdge,
+    GraphMerge,
+    GraphMove,
+    GraphName,
+    GraphNode,
+)
 from shared.errors import VigilError
 from shared.graph import projection
 from shared.graph.entity_resolution import normalization
@@ -46,6 +54,7 @@ NODES: Final = cast("Table", GraphNode.__table__)
 EDGES: Final = cast("Table", GraphEdge.__table__)
 EVIDENCE: Final = cast("Table", Evidence.__table__)
 NAMES: Final = cast("Table", GraphName.__table__)
+VERDICTS: Final = cast("Table", EntailmentVerdict.__table__)
 
 Row = Mapping[str, Any]
 
@@ -156,6 +165,9 @@ async def _move_evidence(
         for row, new_id in zip(rows, new_ids, strict=True)
     ]
     duplicates = {UUID(each.row["id"]): each.to for each in moved if each.was_there}
+    verdicts = await _load_verdicts(session, duplicates)
+    for each in moved:
+        each.verdict = verdicts.get(each.row["id"])
     await _move_verdicts(session, duplicates)
     await _delete_evidence(session, list(duplicates))
     changes = [
@@ -193,10 +205,34 @@ async def _move_evidence_back(session: AsyncSession, moved: Sequence[MovedEviden
     old_ids = {moved_id: old_id for moved_id, old_id in old_ids.items() if moved_id != old_id}
     await _move_verdicts(session, old_ids)
     await _delete_evidence(session, list(old_ids))
+    for entry in moved:
+        if entry.verdict is not None:
+            await _restore_verdict(session, entry.to, as_row(VERDICTS, entry.verdict))
 
 
+async def _load_verdicts(session: AsyncSession, evidence_ids: Collection[UUID]) -> dict[str, Json]:
+    """What models found, by the id of the evidence as text."""
+    if not evidence_ids:
+        return {}
+    rows = await session.execute(select(VERDICTS).where(VERDICTS.c.evidence_id.in_(evidence_ids)))
+    return {str(row["evidence_id"]): as_json(dict(row)) for row in rows.mappings()}
+
+
+async def _restore_verdict(
+    session: AsyncSession, moved_to: UUID, verdict: Mapping[str, Any]
+) -> None:
+    """Move a verdict back to the evidence that is there again, or write it again if the other evidence had its own."""
+    is_moved = (VERDICTS.c.evidence_id == moved_to) & (VERDICTS.c.call_id == verdict["call_id"])
+    await session.execute(
+        update(VERDICTS).where(is_moved).values(evidence_id=verdict["evidence_id"])
+    )
+    await session.execute(pg_insert(VERDICTS).values(verdict).on_conflict_do_nothing())
+
+
+# What cites the other evidence may have to be doubted now.
 _MOVE_VERDICTS: Final = text("""
-update entailment_verdicts set evidence_id = moved.to_id
+update entailment_verdicts
+set evidence_id = moved.to_id, due_at = case verdict when 'contradicted' then clock_timestamp() end
 from unnest(cast(:ids as uuid[]), cast(:to_ids as uuid[])) as moved (id, to_id)
 where evidence_id = moved.id
   and not exists (select from entailment_verdicts as other where other.evidence_id = moved.to_id)

@@ -126,7 +126,7 @@ async def list_doubts(
     since = func.min(Doubt.since)
     rows = (
         await session.execute(
-            select(Doubt.conclusion_id, since, Source)
+            select(Doubt.conclusion_id, since, Source, func.array_agg(Doubt.element_id))
             .join(Source, Source.id == Doubt.source_id)
             .options(load_only(Source.url, Source.retracted_at, Source.retraction_reason))
             .where(Doubt.conclusion_id.in_(conclusions), Doubt.resolved_at.is_(None))
@@ -135,11 +135,14 @@ async def list_doubts(
         )
     ).all()
     contradictions = await _contradictions(
-        session, {source.id for _, _, source in rows if source.retracted_at is None}
+        session, {source.id for _, _, source, _ in rows if source.retracted_at is None}
     )
     by_conclusion: defaultdict[UUID, list[DoubtResponse]] = defaultdict(list)
-    for conclusion, doubted_at, source in rows:
-        contradiction = contradictions.get(source.id)
+    for conclusion, doubted_at, source, element_ids in rows:
+        reasons = contradictions.get(source.id, {})
+        contradiction = next(
+            (reason for element_id, reason in reasons.items() if element_id in element_ids), None
+        )
         by_conclusion[conclusion].append(
             DoubtResponse(
                 since=doubted_at,
@@ -152,17 +155,26 @@ async def list_doubts(
     return by_conclusion
 
 
-async def _contradictions(session: AsyncSession, sources: Collection[UUID]) -> Mapping[UUID, str]:
-    """Of sources with contradicted evidence, what the first verdict says."""
+async def _contradictions(
+    session: AsyncSession, sources: Collection[UUID]
+) -> Mapping[UUID, Mapping[UUID, str]]:
+    """By source and element, what the first verdict says of contradicted evidence; the first verdicts first."""
     if not sources:
         return {}
     rows = await session.execute(
-        select(Evidence.source_id, EntailmentVerdict.reason)
+        select(
+            Evidence.source_id,
+            func.coalesce(Evidence.node_id, Evidence.edge_id),
+            EntailmentVerdict.reason,
+        )
         .join(EntailmentVerdict, EntailmentVerdict.evidence_id == Evidence.id)
         .where(Evidence.source_id.in_(sources), _IS_CONTRADICTED)
-        .order_by(EntailmentVerdict.created_at.desc(), Evidence.id)
+        .order_by(EntailmentVerdict.created_at, Evidence.id)
     )
-    return dict(rows.all())
+    reasons: defaultdict[UUID, dict[UUID, str]] = defaultdict(dict)
+    for source_id, element_id, reason in rows:
+        reasons[source_id].setdefault(element_id, reason)
+    return reasons
 
 
 async def reevaluate_doubts(

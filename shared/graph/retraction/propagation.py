@@ -175,6 +175,7 @@ async def _propagate_contradictions(database: Database, at_once: int) -> bool:
                 .execution_options(populate_existing=True)
             )
         ).all()
+        await citation_index.store_missing_citations(session, agent.id)
         evidence_ids = [verdict.evidence_id for verdict in verdicts]
         element_ids = await _lock_elements(session, evidence_ids)
         claims = await load_claims(session, NODES, element_ids)

@@ -129,6 +129,80 @@ async def test_a_merge_keeps_verdicts_and_doubts(graph: RetractionGraph) -> None
     assert analysis in await graph.doubted()
 
 
+async def _merge(graph: RetractionGraph, *, kept_id: UUID, merged_id: UUID) -> UUID:
+    scope = graph.agent_graph.scope
+    async with graph.agent_graph.database.transaction() as session:
+        merge = await entity_resolution.merge_nodes(
+            session,
+            scope,
+            kept_id=kept_id,
+            merged_id=merged_id,
+            reason="One country.",
+            made_by=scope.owner_id,
+        )
+    assert merge is not None
+    return merge.id
+
+
+async def test_a_later_conclusion_that_cites_the_id_before_a_merge_is_doubted_too(
+    graph: RetractionGraph,
+) -> None:
+    ghana = await graph.node("Ghana", {PAGE: ACCRA})
+    twin = await graph.node("Republic of Ghana", {OTHER: {"population": 3}})
+    await graph.contradict(ghana, PAGE)
+    await _merge(graph, kept_id=twin, merged_id=ghana)
+    later = await graph.analysis("On Ghana", f"[node:{ghana}]")
+    await graph.propagate_contradictions()
+    assert await graph.doubted() == {later}
+
+
+async def test_a_doubt_says_what_was_found_about_what_its_conclusion_rests_on(
+    graph: RetractionGraph,
+) -> None:
+    ghana, togo = await graph.node("Ghana", {PAGE: ACCRA}), await graph.node("Togo", {PAGE: ACCRA})
+    on_togo = await graph.analysis("On Togo", f"[node:{togo}]")
+    await graph.contradict(ghana, PAGE, "It says that Kumasi is.")
+    await graph.contradict(togo, PAGE, "It says that Lomé is.")
+    async with graph.agent_graph.database.transaction() as session:
+        found = await doubts.list_doubts(session, [on_togo])
+    assert [doubt.reason for doubt in found[on_togo]] == ["It says that Lomé is."]
+
+
+async def test_a_conclusion_from_before_citations_were_stored_is_doubted_too(
+    graph: RetractionGraph,
+) -> None:
+    ghana = await graph.node("Ghana", {PAGE: ACCRA})
+    analysis = await graph.analysis("On Ghana", f"[node:{ghana}]")
+    async with graph.agent_graph.database.transaction() as session:
+        await session.execute(text("delete from citations"))
+    await graph.contradict(ghana, PAGE)
+    assert await graph.doubted() == {analysis}
+
+
+async def test_a_contradiction_that_moves_to_the_same_evidence_doubts_what_rests_on_that(
+    graph: RetractionGraph,
+) -> None:
+    ghana = await graph.node("Ghana", {PAGE: ACCRA})
+    twin = await graph.node("Republic of Ghana", {PAGE: ACCRA})
+    on_ghana = await graph.analysis("On Ghana", f"[node:{ghana}]")
+    on_twin = await graph.analysis("On the twin", f"[node:{twin}]")
+    await graph.contradict(ghana, PAGE)
+    assert await graph.doubted() == {on_ghana}
+    merge_id = await _merge(graph, kept_id=twin, merged_id=ghana)
+    await graph.propagate_contradictions()
+    assert await graph.doubted() == {on_ghana, on_twin}
+    agent_graph = graph.agent_graph
+    async with agent_graph.database.transaction() as session:
+        await entity_resolution.undo_merge(session, agent_graph.scope, merge_id)
+    await graph.propagate_contradictions()
+    await graph.resolve_doubts()
+    assert on_ghana in await graph.doubted()
+    async with agent_graph.database.snapshot() as session:
+        verification = await verify_conclusion(session, agent_graph.scope.owner_id, on_ghana)
+    assert verification is not None
+    assert [link.verdict is not None for link in verification.evidence] == [True]
+
+
 async def test_verification_says_what_was_read_and_finds_what_was_changed(
     graph: RetractionGraph,
 ) -> None:
