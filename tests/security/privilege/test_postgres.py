@@ -124,7 +124,6 @@ DENIED = [
     ("analyzer", VERDICT),
     ("observer", VERDICT),
     ("adviser", "update entailment_verdicts set verdict = 'supported'"),
-    ("api", VERDICT),
     ("analyzer", "update graph_nodes set properties = '{}'"),
     ("analyzer", "insert into inbox_items (id) values (gen_random_uuid())"),
     ("adviser", NODE.format("AgentAnalysis")),
