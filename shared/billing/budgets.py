@@ -154,8 +154,9 @@ async def allows_in_phase(
 ) -> bool:
     """Whether a daily cap of one phase of an agent allows this call, or it is answered already.
 
-    Counts the calls that were opened today (UTC). Takes a lock until the transaction ends, so that what it allows is
-    reserved before another call is judged. The caps of the agent and the installation apply besides.
+    Counts the calls that were opened today (UTC), with earlier attempts of this one. Takes a lock until the transaction
+    ends, so that what it allows is reserved before another call is judged. The caps of the agent and the installation apply
+    besides.
     """
     await session.execute(
         text("select pg_advisory_xact_lock(hashtextextended(:name, 0))"),
@@ -173,10 +174,12 @@ async def allows_in_phase(
 
 _ALLOWS_IN_PHASE: Final = text("""
 select exists (select from calls where id = :call and answered_at is not null)
-  or coalesce(sum(coalesce(cost_usd, 0) + assumed_usd + coalesce(reserved_usd, 0)), 0)
+  or coalesce(sum(coalesce(cost_usd, 0) + assumed_usd
+      -- A call that is resumed by its reference needs no other reservation.
+      + case when id = :call and provider_ref is not null then 0 else coalesce(reserved_usd, 0) end), 0)
     + cast(:max_cost as numeric) <= cast(:cap as numeric)
 from calls
-where agent_id = :agent and phase = :phase and id <> :call
+where agent_id = :agent and phase = :phase
   and started_at >= date_trunc('day', statement_timestamp() at time zone 'UTC') at time zone 'UTC'
 """)
 _STATUS: Final = text(f"""

@@ -1,5 +1,6 @@
 """The entailment check: what it reads, pays and stores, within a researcher's or an adviser's step."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -10,6 +11,7 @@ import pytest
 from sqlalchemy import func, select, update
 
 from shared.agents import agents
+from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
 from shared.database.tables import (
     Agent,
@@ -26,6 +28,8 @@ from shared.graph.provenance import entailment
 from shared.graph.scope import GraphScope
 from shared.llm.answers import FailureKind
 from shared.llm.entailment import check_entailment
+from shared.llm.messages import ChatAnswer, ChatRequest
+from shared.llm.provider import OnDelta
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.tools import Json
@@ -42,6 +46,23 @@ from tests.support.sandbox_control import Sandbox
 NAMES: Final = ("Ghana", "Togo", "Benin", "Mali")
 MAX_CALL_USD: Final = Decimal("0.02")
 """Somewhat above what one check can cost."""
+
+
+class WorkerKilledError(Exception):
+    pass
+
+
+class KillingProvider:
+    """A provider whose worker is killed while it waits for the answer."""
+
+    async def complete(
+        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
+    ) -> ChatAnswer:
+        async with in_flight.attempt():
+            raise WorkerKilledError
+
+    async def close(self) -> None:
+        return
 
 
 @dataclass(frozen=True)
@@ -165,6 +186,17 @@ async def test_checks_stop_at_their_own_budget(check_case: CheckCase) -> None:
     spent = sum((call.cost_usd or Decimal(0) for call in await check_case.calls()), Decimal(0))
     assert 0 < spent <= MAX_CALL_USD
     assert sum(value for key, value in result.items() if key != "stopped") == len(NAMES)
+
+
+async def test_a_call_that_is_sent_again_stays_within_the_budget_of_checks(
+    check_case: CheckCase,
+) -> None:
+    for _ in range(3):
+        with suppress(WorkerKilledError):
+            await check_case.check(usd=str(MAX_CALL_USD), provider=KillingProvider())
+    [call] = await check_case.calls()
+    assert call.attempts == 1
+    assert call.assumed_usd + (call.reserved_usd or 0) <= MAX_CALL_USD
 
 
 async def test_the_budget_of_the_agent_stops_checks_and_suspends_nobody(
