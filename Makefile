@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help setup bench demo up cluster cluster-down tail test test-all test-fast test-attacks test-browser test-browser-short test-chaos test-chaos-short test-cluster \
-	test-cluster-short test-mutations test-walks test-simulation bench-makespan bench-api bench-events bench-window bench-graph bench-round-trip bench-soak check format lock asyncapi clean
+	test-cluster-short test-mutations test-walks test-simulation bench-makespan bench-api bench-events bench-window bench-graph bench-round-trip bench-verification bench-soak check format lock asyncapi clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -112,6 +112,9 @@ bench-graph: $(VENV)/.installed-dev  ## measure context, reads and writes in gra
 
 bench-round-trip: $(VENV)/.installed-dev  ## measure import, export, import and verification of a graph of 100,000 nodes (ARGS=1000000 for a million)
 	@$(BIN)/python -m bench.round_trip $(ARGS)
+
+bench-verification: $(VENV)/.installed-dev  ## measure `vigil verify --all` on a graph of 100,000 nodes (10 minutes; ARGS="--nodes 10000")
+	@$(BIN)/python -m bench.verification $(ARGS)
 
 bench-soak: $(VENV)/.installed-dev  ## run 50 agents for an hour and sample memory, lag, tables and stream; writes docs/soak.md
 	@$(BIN)/python -m bench.soak --json build/soak.json --document docs/soak.md $(ARGS)

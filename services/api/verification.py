@@ -12,6 +12,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Iterable
 from contextlib import suppress
+from pathlib import Path
 from typing import BinaryIO, Final, Self
 from uuid import UUID
 
@@ -27,10 +28,12 @@ from shared.runtime.credentials import build_database_url
 from shared.runtime.settings import Settings
 from shared.schemas.provenance import VerificationPage
 
-MAX_PROCESSES: Final = 8
+MAX_PROCESSES: Final = 4
 IDLE_SECONDS: Final = 60.0
 """After which the processes end: each holds about 100 MiB."""
 END_SECONDS: Final = 5.0
+_CPU_LIMIT: Final = Path("/sys/fs/cgroup/cpu.max")
+"""Of a container: microseconds of processor time in a period, and the period's length."""
 _COLLECTION_THRESHOLD: Final = 50_000
 """Of Python's garbage collector. Hardly anything that the rules make is in a cycle."""
 _EXPORT_SNAPSHOT: Final = text(
@@ -74,8 +77,7 @@ class GraphVerifier:
         self._database = database
         self._url = build_database_url(settings, "api")
         self._name = f"api@{settings.worker_name}"
-        cores = len(os.sched_getaffinity(0)) if processes is None else processes
-        self._processes = min(cores, MAX_PROCESSES)
+        self._processes = processes or min(_count_cores(), MAX_PROCESSES)
         self._part_rows = part_rows
         self._free = asyncio.Semaphore(self._processes)
         self._idle: list[_CheckingProcess] = []
@@ -164,6 +166,16 @@ class GraphVerifier:
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
         self._idle.clear()
+
+
+def _count_cores() -> int:
+    """The whole cores that this process may use: a container may have fewer than the machine."""
+    cores = os.cpu_count() or 1
+    try:
+        quota, period = _CPU_LIMIT.read_text().split()
+    except (OSError, ValueError):
+        return cores
+    return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
 
 
 class _CheckingProcess:

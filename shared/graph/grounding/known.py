@@ -130,8 +130,7 @@ class Known:
             self._read_text("", name, -1)
         for property_name, value in _flat(element.values):
             self.texts.append(_spaced(property_name))
-            # "q4_fy2024"
-            self.dates += find_dates(_spaced(property_name).upper(), None)
+            self.dates += _dates_in(property_name)
             if isinstance(value, str):
                 self.texts.append(strip_markup(value))
                 self._read_text(property_name, value, place)
@@ -230,6 +229,12 @@ def stems_of(property_name: str) -> tuple[str, ...]:
 def _spaced(name: str) -> str:
     """The words of the name of a type or property."""
     return name if " " in name else _HUMP.sub(" ", name).replace("_", " ")
+
+
+@lru_cache(maxsize=4096)
+def _dates_in(property_name: str) -> list[Date]:
+    """Those that the name of a property has, such as "q4_fy2024"."""
+    return find_dates(_spaced(property_name).upper(), None)
 
 
 def _flat(values: Sequence[tuple[str, Any]]) -> Iterator[tuple[str, str | float]]:

@@ -63,7 +63,7 @@ def tokenize(text: str) -> tuple[Token, ...]:
 
 def _join_initials(text: str) -> str:
     """`text` with "SpA" and three blanks in place of "S.p.A.", so that positions stay."""
-    return _INITIALS.sub(_without_dots, text) if "." in text else text
+    return _INITIALS.sub(_without_dots, text) if text.count(".") > 1 else text
 
 
 def _without_dots(match: re.Match[str]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
-from sqlalchemy import exists, select
+from sqlalchemy import exists, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import pagination
@@ -175,9 +175,17 @@ async def _list_keys(
     part_rows: int,
 ) -> list[str]:
     """The keys after which the parts of a page begin, without the first."""
-    page = await fetch_slice(session, rows.select_keys(scope), rows.order, limit, after)
-    ends = page.rows[part_rows - 1 : -1 : part_rows]
-    return [pagination.encode_cursor(rows.order.name, key) for key in ends]
+    place = func.row_number().over(order_by=rows.order.columns)
+    keys = rows.select_keys(scope).add_columns(place.label("place")).order_by(*rows.order.columns)
+    if after is not None:
+        keys = keys.where(rows.order.after(after))
+    numbered = keys.limit(limit).subquery()
+    ends = await session.execute(
+        select(numbered)
+        .where(numbered.c.place % part_rows == 0, numbered.c.place < limit)
+        .order_by(numbered.c.place)
+    )
+    return [pagination.encode_cursor(rows.order.name, (*key,)) for *key, _ in ends]
 
 
 async def _require_root(

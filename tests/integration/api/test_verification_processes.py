@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -125,3 +126,13 @@ async def test_a_process_that_ended_is_replaced(
             await check_all(verifier, database, scope)
         assert await check_all(verifier, database, scope) == expected
     assert children() == others
+
+
+async def test_a_process_ends_with_the_api() -> None:
+    """However the API ends, the process reads the end of its input."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "services.api.verification"), stdin=asyncio.subprocess.PIPE
+    )
+    assert process.stdin is not None
+    process.stdin.close()
+    assert await asyncio.wait_for(process.wait(), 10) == 0

@@ -129,28 +129,13 @@ async def test_a_merge_keeps_verdicts_and_doubts(graph: RetractionGraph) -> None
     assert analysis in await graph.doubted()
 
 
-async def _merge(graph: RetractionGraph, *, kept_id: UUID, merged_id: UUID) -> UUID:
-    scope = graph.agent_graph.scope
-    async with graph.agent_graph.database.transaction() as session:
-        merge = await entity_resolution.merge_nodes(
-            session,
-            scope,
-            kept_id=kept_id,
-            merged_id=merged_id,
-            reason="One country.",
-            made_by=scope.owner_id,
-        )
-    assert merge is not None
-    return merge.id
-
-
 async def test_a_later_conclusion_that_cites_the_id_before_a_merge_is_doubted_too(
     graph: RetractionGraph,
 ) -> None:
     ghana = await graph.node("Ghana", {PAGE: ACCRA})
     twin = await graph.node("Republic of Ghana", {OTHER: {"population": 3}})
     await graph.contradict(ghana, PAGE)
-    await _merge(graph, kept_id=twin, merged_id=ghana)
+    await merge_nodes(graph.agent_graph, twin, ghana)
     later = await graph.analysis("On Ghana", f"[node:{ghana}]")
     await graph.propagate_contradictions()
     assert await graph.doubted() == {later}
@@ -188,12 +173,11 @@ async def test_a_contradiction_that_moves_to_the_same_evidence_doubts_what_rests
     on_twin = await graph.analysis("On the twin", f"[node:{twin}]")
     await graph.contradict(ghana, PAGE)
     assert await graph.doubted() == {on_ghana}
-    merge_id = await _merge(graph, kept_id=twin, merged_id=ghana)
+    merge = await merge_nodes(graph.agent_graph, twin, ghana)
     await graph.propagate_contradictions()
     assert await graph.doubted() == {on_ghana, on_twin}
     agent_graph = graph.agent_graph
-    async with agent_graph.database.transaction() as session:
-        await entity_resolution.undo_merge(session, agent_graph.scope, merge_id)
+    await undo_merge(agent_graph, merge.id)
     await graph.propagate_contradictions()
     await graph.resolve_doubts()
     assert on_ghana in await graph.doubted()
