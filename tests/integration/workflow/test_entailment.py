@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
 from typing import Any, Final
@@ -224,6 +225,15 @@ async def test_a_sample_is_the_same_whenever_it_is_drawn(check_case: CheckCase) 
     assert [verdict.evidence_id for verdict in await check_case.verdicts()] == evidence_ids[:1]
     assert await check_case.check(share=share) == {}
     assert len(await check_case.calls()) == 1
+
+
+async def test_a_claim_is_true_until_its_last_day(check_case: CheckCase) -> None:
+    scope = check_case.agent_graph.scope
+    first, end = (datetime(year, 1, 1, tzinfo=UTC) for year in (2023, 2025))
+    async with check_case.database.transaction() as session:
+        await session.execute(update(Evidence).values(valid_from=first, valid_to=end))
+    for quotation in await check_case.database.run(entailment.new_evidence(scope, 1.0)):
+        assert quotation.claim.endswith(" (from 2023-01-01 until 2024-12-31)")
 
 
 async def test_checks_stop_at_their_own_budget(check_case: CheckCase) -> None:
