@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any, Final
+from unicodedata import normalize
 from urllib.parse import unquote, urlsplit
 
 import idna
@@ -22,6 +23,7 @@ _CACHED_URLS: Final = 4096
 _NO_DOMAIN_CHARS: Final = re.compile(r"[\s/\\:@?#*%,]")
 _HTTP_PREFIX: Final = re.compile(r"(?:https?:)?/*", re.IGNORECASE)
 _DOTS: Final = re.compile("[.\u3002\uff0e\uff61]")
+_END_OF_AUTHORITY: Final = re.compile("[/?#]")
 _OTHER_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 
 
@@ -34,7 +36,7 @@ def normalize_domain(text: str) -> str:
             " covers its subdomains"
         )
     try:
-        domain = idna.encode(written.removesuffix("."), uts46=True).decode()
+        domain = idna.encode(written, uts46=True).decode().removesuffix(".")
     except idna.IDNAError as error:
         raise ValueError(f"{written!r} is no domain: {error}") from error
     if domain.rpartition(".")[2].isdigit():
@@ -63,11 +65,13 @@ def host_of(url: str) -> str:
     rest = _HTTP_PREFIX.sub("", text, count=1)
     if _OTHER_SCHEME.match(rest):
         return ""
+    authority = _END_OF_AUTHORITY.split(rest, maxsplit=1)[0].rpartition("@")[2]
     try:
-        host = unquote(urlsplit(f"//{rest}").hostname or "")
+        host = unquote(urlsplit(f"//{authority}").hostname or "")
     except ValueError:
         return ""
-    return ".".join(map(_ascii_label, _DOTS.split(host))).rstrip(".")
+    labels = _DOTS.split(normalize("NFKC", host))
+    return ".".join(map(_ascii_label, labels)).rstrip(".")
 
 
 def _ascii_label(label: str) -> str:

@@ -12,10 +12,11 @@ from pydantic import BaseModel, ConfigDict
 
 from shared.agents.agents import AgentRow
 from shared.billing import budgets
+from shared.database.locks import shared_write_lock_query
 from shared.database.statements import BoundQuery
 from shared.database.tables import Agent
 from shared.enums import Entailment, Phase
-from shared.errors import VigilError
+from shared.errors import RetrySoonError, VigilError
 from shared.llm.messages import ChatAnswer, ChatRequest, wrap_section
 from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.repair import Repairs, fit_to_schema, read_json
@@ -115,6 +116,7 @@ async def check_entailment(
             if finding is None:
                 continue
             counts[finding.verdict] += 1
+            run.defer(shared_write_lock_query(lease.agent_id))  # a merge may be moving it
             run.defer(
                 store(
                     quotation.evidence_id,
@@ -126,7 +128,8 @@ async def check_entailment(
             )
         run.complete()
         await run.commit_unless_waiting()
-    except LeaseLostError:
+    except (LeaseLostError, RetrySoonError):
+        # What was paid for is stored when the step is resumed.
         raise
     except VigilError as error:
         why_stopped = str(error)

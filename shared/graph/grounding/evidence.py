@@ -5,10 +5,11 @@ be named in it, in another quote of the same page, or in the title or heading ab
 """
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
+from unicodedata import decimal
 
 from shared.graph.grounding.check import ClaimCheck
 from shared.graph.grounding.cited import Claimed, Passage
@@ -139,15 +140,37 @@ class _ElementCheck:
 
 
 _YEAR: Final = re.compile(r"(?<!\d)[12]\d{3}(?!\d)")
+_SHORT_RANGE: Final = re.compile(
+    r"(?<!\d)(?P<century>[12]\d)(?P<first>\d\d)\s?[-–—/]\s?(?P<last>\d\d)(?!\d)"
+)
+"""Such as "2015–17"."""
+_DECADE: Final = re.compile(r"(?<!\d)(?P<year>[12]\d\d0)(?:['’]?s|er)\b")
+_YEARS_IN_DECADE: Final = 10
 
 
 @lru_cache(maxsize=256)
 def _years(passage: Passage) -> frozenset[int]:
     """Years that the passage has, and those that its page means without saying so."""
-    texts = [passage.quote, *passage.surroundings]
+    texts = [_ascii_digits(text) for text in (passage.quote, *passage.surroundings)]
     dates = (date.year for text in texts for date in find_dates(text, passage.language))
     written = (int(match) for text in texts for match in _YEAR.findall(text))
-    return frozenset(written) | {year for year in dates if year} | passage.years
+    implied = (year for text in texts for year in _implied_years(text))
+    return frozenset(written) | {year for year in dates if year} | {*implied} | passage.years
+
+
+def _implied_years(text: str) -> Iterator[int]:
+    """The years of decades, and the last years of ranges."""
+    for match in _DECADE.finditer(text):
+        yield from range(int(match["year"]), int(match["year"]) + _YEARS_IN_DECADE)
+    for match in _SHORT_RANGE.finditer(text):
+        if match["last"] > match["first"]:
+            yield int(match["century"] + match["last"])
+
+
+def _ascii_digits(text: str) -> str:
+    if text.isascii():
+        return text
+    return "".join(str(decimal(each)) if each.isdecimal() else each for each in text)
 
 
 def _last_moment(valid_to: datetime | None) -> datetime | None:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -162,9 +162,11 @@ def _claim(type_name: str, names: Sequence[str | None], values: Mapping[str, Any
 
 
 def _validity(valid_from: datetime | None, valid_to: datetime | None) -> str:
+    # It is stored as the first moment at which the claim is no longer true.
+    last = None if valid_to is None else valid_to - timedelta(microseconds=1)
     parts = [
         f"{word} {moment:%Y-%m-%d}"
-        for word, moment in (("from", valid_from), ("until", valid_to))
+        for word, moment in (("from", valid_from), ("until", last))
         if moment is not None
     ]
     return f" ({' '.join(parts)})" if parts else ""

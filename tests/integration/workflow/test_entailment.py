@@ -1,7 +1,9 @@
 """The entailment check: what it reads, pays and stores, within a researcher's or an adviser's step."""
 
+import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
 from typing import Any, Final
@@ -13,6 +15,7 @@ from sqlalchemy import func, select, update
 from shared.agents import agents
 from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
+from shared.database.statements import BoundQuery, CompiledStatement
 from shared.database.tables import (
     Agent,
     Call,
@@ -23,11 +26,13 @@ from shared.database.tables import (
     Step,
 )
 from shared.enums import Phase, StepKind
+from shared.errors import RetrySoonError
+from shared.graph import entity_resolution
 from shared.graph.conclusions import conclusions
 from shared.graph.provenance import entailment
 from shared.graph.scope import GraphScope
 from shared.llm.answers import FailureKind
-from shared.llm.entailment import check_entailment
+from shared.llm.entailment import StoreVerdict, check_entailment
 from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.provider import OnDelta
 from shared.runtime.providers import create_model
@@ -46,6 +51,7 @@ from tests.support.sandbox_control import Sandbox
 NAMES: Final = ("Ghana", "Togo", "Benin", "Mali")
 MAX_CALL_USD: Final = Decimal("0.02")
 """Somewhat above what one check can cost."""
+MERGE_SECONDS: Final = 0.5
 
 
 class WorkerKilledError(Exception):
@@ -65,6 +71,44 @@ class KillingProvider:
         return
 
 
+@dataclass
+class MergingProvider:
+    """A provider that finds everything supported. A merge begins before its first answer, and ends after it."""
+
+    agent_graph: AgentGraph
+    kept_id: UUID
+    merged_id: UUID
+    merging: asyncio.Task[None] | None = None
+
+    async def complete(
+        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
+    ) -> ChatAnswer:
+        async with in_flight.attempt():
+            if self.merging is None:
+                has_merged = asyncio.Event()
+                self.merging = asyncio.create_task(self._merge(has_merged))
+                await has_merged.wait()
+            text = '{"verdict": "supported", "reason": "It says so."}'
+            return ChatAnswer({"role": "assistant", "content": text}, "stop", 1, 1)
+
+    async def _merge(self, has_merged: asyncio.Event) -> None:
+        scope = self.agent_graph.scope
+        async with self.agent_graph.database.transaction() as session:
+            await entity_resolution.merge_nodes(
+                session,
+                scope,
+                kept_id=self.kept_id,
+                merged_id=self.merged_id,
+                reason="One country.",
+                made_by=scope.owner_id,
+            )
+            has_merged.set()
+            await asyncio.sleep(MERGE_SECONDS)
+
+    async def close(self) -> None:
+        return
+
+
 @dataclass(frozen=True)
 class CheckCase:
     """A claimed step that has written nodes, each with one piece of evidence."""
@@ -78,7 +122,14 @@ class CheckCase:
     def database(self) -> Database:
         return self.agent_graph.database
 
-    async def check(self, *, usd: str = "1", share: float = 1.0, provider: Any = None) -> Json:
+    async def check(
+        self,
+        *,
+        usd: str = "1",
+        share: float = 1.0,
+        provider: Any = None,
+        store: StoreVerdict | None = None,
+    ) -> Json:
         scope = self.agent_graph.scope
         await self.set_up(usd, share)
         agent = await self.database.run(agents.agent_query(scope.agent_id))
@@ -89,7 +140,7 @@ class CheckCase:
                 self.lease,
                 agent,
                 entailment.new_evidence(scope, share),
-                partial(entailment.store_verdict, scope),
+                store or partial(entailment.store_verdict, scope),
             )
         finally:
             await model.provider.close()
@@ -176,6 +227,15 @@ async def test_a_sample_is_the_same_whenever_it_is_drawn(check_case: CheckCase) 
     assert len(await check_case.calls()) == 1
 
 
+async def test_a_claim_is_true_until_its_last_day(check_case: CheckCase) -> None:
+    scope = check_case.agent_graph.scope
+    first, end = (datetime(year, 1, 1, tzinfo=UTC) for year in (2023, 2025))
+    async with check_case.database.transaction() as session:
+        await session.execute(update(Evidence).values(valid_from=first, valid_to=end))
+    for quotation in await check_case.database.run(entailment.new_evidence(scope, 1.0)):
+        assert quotation.claim.endswith(" (from 2023-01-01 until 2024-12-31)")
+
+
 async def test_checks_stop_at_their_own_budget(check_case: CheckCase) -> None:
     result = await check_case.check(usd="0.001")
     assert result == {"unchecked": 4, "stopped": "the daily budget of checks is reached"}
@@ -219,6 +279,36 @@ async def test_a_server_that_fails_leaves_the_rest_unchecked(check_case: CheckCa
     assert "no time for this" in result["stopped"]
     assert await check_case.verdicts() == []
     assert provider.attempts == 1
+
+
+async def test_a_verdict_that_could_not_be_stored_is_stored_when_the_step_is_resumed(
+    check_case: CheckCase,
+) -> None:
+    """PostgreSQL was not available for a moment."""
+    ends_connection = BoundQuery[None](
+        CompiledStatement("select pg_terminate_backend(pg_backend_pid())"), {}, lambda _: None
+    )
+    with pytest.raises(RetrySoonError):
+        await check_case.check(store=lambda *_, **__: ends_connection)
+    await check_case.check()
+    assert len(await check_case.verdicts()) == len(NAMES)
+    assert {call.attempts for call in await check_case.calls()} == {1}
+
+
+async def test_evidence_that_is_being_merged_has_no_verdict_and_fails_no_step(
+    check_case: CheckCase,
+) -> None:
+    """The merge changes the id of the evidence just before its verdict is stored."""
+    async with check_case.database.transaction() as session:
+        first, other, *_ = await session.scalars(select(Evidence).order_by(Evidence.id))
+    assert first.node_id
+    assert other.node_id
+    provider = MergingProvider(check_case.agent_graph, other.node_id, first.node_id)
+    result = await check_case.check(provider=provider)
+    assert provider.merging is not None
+    await provider.merging
+    assert result == {"supported": len(NAMES)}
+    assert first.id not in {verdict.evidence_id for verdict in await check_case.verdicts()}
 
 
 async def test_all_that_advice_rests_on_is_found(check_case: CheckCase) -> None:

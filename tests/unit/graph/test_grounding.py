@@ -162,6 +162,27 @@ def test_names_are_found_literally(name: str, text: str, is_named: bool) -> None
     assert is_named_literally(name, text) is is_named
 
 
+@pytest.mark.parametrize(
+    ("quote", "valid_from", "valid_to"),
+    [
+        ("She led the bank 2015–17.", 2015, 2017),
+        ("She led the bank 2015-2017.", 2015, 2017),
+        ("The season 1999/00 was short.", 1999, 2000),
+        ("It was open in the 1990s.", 1990, 1999),
+        ("Sie war in den 1990er Jahren offen.", 1990, 1999),
+        ("المنارة مفتوحة منذ ٢٠١٩", 2019, None),
+    ],
+)
+def test_years_of_validity_are_read_in_ranges_decades_and_other_digits(
+    quote: str, valid_from: int, valid_to: int | None
+) -> None:
+    passage = Passage(quote, None, ".", "Atlantis")
+    first = datetime(valid_from, 1, 1, tzinfo=UTC)
+    last = None if valid_to is None else datetime(valid_to + 1, 1, 1, tzinfo=UTC)
+    [finding] = check_quotes([["Atlantis"]], [Quoted(passage, 1, {}, first, last)], is_edge=False)
+    assert finding.period.verdict is Verdict.SUPPORTED
+
+
 def test_languages_are_recognized() -> None:
     wrong = [case.id for case in first.cases() if find_language(case.page) != case.language]
     assert wrong == []
