@@ -171,7 +171,7 @@ OTHER_COSTS: Final = """\
 
 Measured on 2026-11-27 on two cores, with priority over other work there, with `python -m bench.verification`, the
 measures of `python -m bench.graph`, and the labelled cases of the tests. "Before" is the same on the same day, without
-[decision 0046](decisions/0046-check-parts-in-processes.md); the time for 100,000 nodes is estimated from 10,000.
+[decision 0047](decisions/0047-check-parts-in-processes.md); the time for 100,000 nodes is estimated from 10,000.
 
 | | before | now | goal |
 |---|---|---|---|
