@@ -18,7 +18,7 @@ from shared.database.tables import Agent
 from shared.enums import Entailment, Phase
 from shared.errors import RetrySoonError, VigilError
 from shared.llm.messages import ChatAnswer, ChatRequest, wrap_section
-from shared.llm.phase_run import Model, PhaseRun
+from shared.llm.phase_run import Model, NoAnswerError, PhaseRun
 from shared.llm.repair import Repairs, fit_to_schema, read_json
 from shared.llm.structured_output import response_format
 from shared.tools import Json
@@ -109,12 +109,9 @@ async def check_entailment(
             if not await _is_affordable(run, agent, request):
                 why_stopped = "the daily budget of checks is reached"
                 break
-            call_id, answer = await run.request_answer(
-                request, is_last=lambda _: False, is_needed=False
-            )
-            finding = _parse(answer)
-            if finding is None:
+            if (found := await _find(run, request)) is None:
                 continue
+            call_id, finding = found
             counts[finding.verdict] += 1
             run.defer(shared_write_lock_query(lease.agent_id))  # a merge may be moving it
             run.defer(
@@ -165,6 +162,18 @@ async def _is_affordable(run: PhaseRun, agent: Agent | AgentRow, request: ChatRe
         if is_allowed:
             run.paid_calls.open_call(request.as_call())
     return is_allowed
+
+
+async def _find(run: PhaseRun, request: ChatRequest) -> tuple[UUID, EntailmentAnswer] | None:
+    """The id of the call and what it finds; None if the model gives no verdict."""
+    try:
+        call_id, answer = await run.request_answer(
+            request, is_last=lambda _: False, max_without_answer=1, is_needed=False
+        )
+    except NoAnswerError:
+        return None  # the model refuses this quote; its page must not keep others from being read
+    finding = _parse(answer)
+    return None if finding is None else (call_id, finding)
 
 
 def _parse(answer: ChatAnswer) -> EntailmentAnswer | None:

@@ -311,6 +311,13 @@ async def test_evidence_that_is_being_merged_has_no_verdict_and_fails_no_step(
     assert first.id not in {verdict.evidence_id for verdict in await check_case.verdicts()}
 
 
+async def test_a_model_that_refuses_one_quote_reads_the_others(check_case: CheckCase) -> None:
+    provider = RefusingProvider(FailureKind.NO_ANSWER)
+    for _ in range(2):
+        assert await check_case.check(provider=provider) == {"unchecked": len(NAMES)}
+    assert provider.attempts == len(NAMES)
+
+
 async def test_all_that_advice_rests_on_is_found(check_case: CheckCase) -> None:
     agent_graph = check_case.agent_graph
     scope = agent_graph.scope
