@@ -5,10 +5,12 @@ It is optional. Whatever stops it, a budget or a server, the work that it checks
 
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents.agents import AgentRow
 from shared.billing import budgets
@@ -18,6 +20,7 @@ from shared.database.tables import Agent
 from shared.enums import Entailment, Phase
 from shared.errors import RetrySoonError, VigilError
 from shared.llm.messages import ChatAnswer, ChatRequest, wrap_section
+from shared.llm.paid_calls import Limit
 from shared.llm.phase_run import Model, NoAnswerError, PhaseRun
 from shared.llm.repair import Repairs, fit_to_schema, read_json
 from shared.llm.structured_output import response_format
@@ -100,13 +103,14 @@ async def check_entailment(
     run = PhaseRun(
         model, lease, agent, Phase.ENTAILMENT_CHECK, messages[0], system_prompt=_SYSTEM_PROMPT
     )
+    limit = run.paid_calls.limit = _limit(lease.agent_id, agent.entailment_usd_per_day)
     counts = Counter[str]()
     why_stopped = ""
     try:
         await run.begin(response_format=_FORMAT, opens_call=False)
         for quotation, message in zip(quotations, messages, strict=True):
             request = run.fresh_request(message, _FORMAT)
-            if not await _is_affordable(run, agent, request):
+            if not await _is_affordable(run, limit, request):
                 why_stopped = "the daily budget of checks is reached"
                 break
             if (found := await _find(run, request)) is None:
@@ -146,20 +150,27 @@ def _message(quotation: Quotation) -> str:
     )
 
 
-async def _is_affordable(run: PhaseRun, agent: Agent | AgentRow, request: ChatRequest) -> bool:
-    """Whether the cap of the phase allows the call, or it is answered already. Then it is reserved in the same commit."""
-    max_cost_usd = run.max_cost_usd(request)
-    call_id = run.call_id(request)
-    async with run.transaction() as session:
-        is_allowed = await budgets.allows_in_phase(
+def _limit(agent_id: UUID, usd_per_day: Decimal) -> Limit:
+    """The daily cap of the phase."""
+
+    async def allows(session: AsyncSession, call_id: UUID, max_cost_usd: Decimal) -> bool:
+        return await budgets.allows_in_phase(
             session,
-            run.lease.agent_id,
-            run.phase,
-            agent.entailment_usd_per_day,
+            agent_id,
+            Phase.ENTAILMENT_CHECK,
+            usd_per_day,
             call_id=call_id,
             max_cost_usd=max_cost_usd,
         )
-        if is_allowed:
+
+    return allows
+
+
+async def _is_affordable(run: PhaseRun, limit: Limit, request: ChatRequest) -> bool:
+    """Whether the cap of the phase allows the call, or it is answered already. Then it is reserved in the same commit."""
+    max_cost_usd = run.max_cost_usd(request)
+    async with run.transaction() as session:
+        if is_allowed := await limit(session, run.call_id(request), max_cost_usd):
             run.paid_calls.open_call(request.as_call())
     return is_allowed
 
