@@ -5,10 +5,12 @@ It is optional. Whatever stops it, a budget or a server, the work that it checks
 
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
+from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents.agents import AgentRow
 from shared.billing import budgets
@@ -18,7 +20,8 @@ from shared.database.tables import Agent
 from shared.enums import Entailment, Phase
 from shared.errors import RetrySoonError, VigilError
 from shared.llm.messages import ChatAnswer, ChatRequest, wrap_section
-from shared.llm.phase_run import Model, PhaseRun
+from shared.llm.paid_calls import Limit
+from shared.llm.phase_run import Model, NoAnswerError, PhaseRun
 from shared.llm.repair import Repairs, fit_to_schema, read_json
 from shared.llm.structured_output import response_format
 from shared.tools import Json
@@ -100,21 +103,19 @@ async def check_entailment(
     run = PhaseRun(
         model, lease, agent, Phase.ENTAILMENT_CHECK, messages[0], system_prompt=_SYSTEM_PROMPT
     )
+    limit = run.paid_calls.limit = _limit(lease.agent_id, agent.entailment_usd_per_day)
     counts = Counter[str]()
     why_stopped = ""
     try:
         await run.begin(response_format=_FORMAT, opens_call=False)
         for quotation, message in zip(quotations, messages, strict=True):
             request = run.fresh_request(message, _FORMAT)
-            if not await _is_affordable(run, agent, request):
+            if not await _is_affordable(run, limit, request):
                 why_stopped = "the daily budget of checks is reached"
                 break
-            call_id, answer = await run.request_answer(
-                request, is_last=lambda _: False, is_needed=False
-            )
-            finding = _parse(answer)
-            if finding is None:
+            if (found := await _find(run, request)) is None:
                 continue
+            call_id, finding = found
             counts[finding.verdict] += 1
             run.defer(shared_write_lock_query(lease.agent_id))  # a merge may be moving it
             run.defer(
@@ -149,22 +150,41 @@ def _message(quotation: Quotation) -> str:
     )
 
 
-async def _is_affordable(run: PhaseRun, agent: Agent | AgentRow, request: ChatRequest) -> bool:
-    """Whether the cap of the phase allows the call, or it is answered already. Then it is reserved in the same commit."""
-    max_cost_usd = run.max_cost_usd(request)
-    call_id = run.call_id(request)
-    async with run.transaction() as session:
-        is_allowed = await budgets.allows_in_phase(
+def _limit(agent_id: UUID, usd_per_day: Decimal) -> Limit:
+    """The daily cap of the phase."""
+
+    async def allows(session: AsyncSession, call_id: UUID, max_cost_usd: Decimal) -> bool:
+        return await budgets.allows_in_phase(
             session,
-            run.lease.agent_id,
-            run.phase,
-            agent.entailment_usd_per_day,
+            agent_id,
+            Phase.ENTAILMENT_CHECK,
+            usd_per_day,
             call_id=call_id,
             max_cost_usd=max_cost_usd,
         )
-        if is_allowed:
+
+    return allows
+
+
+async def _is_affordable(run: PhaseRun, limit: Limit, request: ChatRequest) -> bool:
+    """Whether the cap of the phase allows the call, or it is answered already. Then it is reserved in the same commit."""
+    max_cost_usd = run.max_cost_usd(request)
+    async with run.transaction() as session:
+        if is_allowed := await limit(session, run.call_id(request), max_cost_usd):
             run.paid_calls.open_call(request.as_call())
     return is_allowed
+
+
+async def _find(run: PhaseRun, request: ChatRequest) -> tuple[UUID, EntailmentAnswer] | None:
+    """The id of the call and what it finds; None if the model gives no verdict."""
+    try:
+        call_id, answer = await run.request_answer(
+            request, is_last=lambda _: False, max_without_answer=1, is_needed=False
+        )
+    except NoAnswerError:
+        return None  # the model refuses this quote; its page must not keep others from being read
+    finding = _parse(answer)
+    return None if finding is None else (call_id, finding)
 
 
 def _parse(answer: ChatAnswer) -> EntailmentAnswer | None:

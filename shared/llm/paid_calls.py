@@ -1,6 +1,6 @@
 """Paid calls of one phase run: opens, reserves, books and records them."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -17,6 +17,9 @@ from shared.database.statements import Executor, RoundTrip
 from shared.database.unit_of_work import Changes, Note, UnitOfWork
 from shared.errors import TransientError, VigilError
 from shared.workflow.leases import Lease
+
+Limit = Callable[[AsyncSession, UUID, Decimal], Awaitable[bool]]
+"""Whether an attempt of a call may cost this maximum (USD), besides the caps of the agent and the installation."""
 
 
 @dataclass
@@ -52,6 +55,8 @@ class PaidCalls:
         self._reservations: dict[UUID, _Reservation] = {}
         self._uncommitted: set[str] = set()
         self._opened: dict[str, CallRecord] = {}
+        self.limit: Limit | None = None
+        """Judges each further attempt of a call. Of the first one, which `open_call` reserves, the caller judges itself."""
 
     def open_call(self, request: CallRequest) -> None:
         """Inserts the call's record and reserves its maximum cost with the next commit.
@@ -165,9 +170,14 @@ class PaidCalls:
 
     async def _reserve(self, call_id: UUID, *, is_needed: bool) -> _Reservation:
         max_cost_usd = self._max_costs_usd[call_id]
+        reserved: Sequence[Attempt] | None = None
         async with self._unit.transaction() as session:
-            await reservations.write_off_call(session, call_id)
-            reserved = await reservations.reserve(session, self._agent_id, {call_id: max_cost_usd})
+            # First of all: it may take a lock, and others take that before they lock budgets.
+            if self.limit is None or await self.limit(session, call_id, max_cost_usd):
+                await reservations.write_off_call(session, call_id)
+                reserved = await reservations.reserve(
+                    session, self._agent_id, {call_id: max_cost_usd}
+                )
         if reserved is None and not is_needed:
             raise TransientError(
                 f"the budget leaves too little for what this may cost: ${max_cost_usd:f}",

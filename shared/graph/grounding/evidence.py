@@ -6,7 +6,7 @@ be named in it, in another quote of the same page, or in the title or heading ab
 
 import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from unicodedata import decimal
@@ -92,7 +92,7 @@ class _ElementCheck:
         if quote.valid_from is None and quote.valid_to is None:
             return SUPPORTED
         said = {year for each in self._quotes for year in _years(each.passage)}
-        claimed = {"validFrom": quote.valid_from, "validTo": _last_moment(quote.valid_to)}
+        claimed = {"validFrom": quote.valid_from, "validTo": last_moment(quote.valid_to)}
         for name, moment in claimed.items():
             if moment is not None and moment.year not in said:
                 return refused(
@@ -146,6 +146,7 @@ _SHORT_RANGE: Final = re.compile(
 """Such as "2015–17"."""
 _DECADE: Final = re.compile(r"(?<!\d)(?P<year>[12]\d\d0)(?:['’]?s|er)\b")
 _YEARS_IN_DECADE: Final = 10
+_FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
 
 
 @lru_cache(maxsize=256)
@@ -173,8 +174,11 @@ def _ascii_digits(text: str) -> str:
     return "".join(str(decimal(each)) if each.isdecimal() else each for each in text)
 
 
-def _last_moment(valid_to: datetime | None) -> datetime | None:
-    return None if valid_to is None else valid_to - timedelta(microseconds=1)
+def last_moment(valid_to: datetime | None) -> datetime | None:
+    """The last moment of validity. The first one of the calendar, which some models write for "none", has none before it."""
+    if valid_to is None or valid_to == _FIRST_MOMENT:
+        return valid_to
+    return valid_to - timedelta(microseconds=1)
 
 
 def _verdict(finding: Finding) -> Verdict:

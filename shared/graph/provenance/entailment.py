@@ -3,13 +3,14 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
 from shared.database.statements import BoundQuery, CompiledStatement, Row, uuid_array
 from shared.enums import Entailment
 from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL
+from shared.graph.grounding.evidence import last_moment
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 
 MAX_REASON_CHARS: Final = 400
@@ -162,11 +163,9 @@ def _claim(type_name: str, names: Sequence[str | None], values: Mapping[str, Any
 
 
 def _validity(valid_from: datetime | None, valid_to: datetime | None) -> str:
-    # It is stored as the first moment at which the claim is no longer true.
-    last = None if valid_to is None else valid_to - timedelta(microseconds=1)
     parts = [
         f"{word} {moment:%Y-%m-%d}"
-        for word, moment in (("from", valid_from), ("until", last))
+        for word, moment in (("from", valid_from), ("until", last_moment(valid_to)))
         if moment is not None
     ]
     return f" ({' '.join(parts)})" if parts else ""

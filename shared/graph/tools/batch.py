@@ -87,11 +87,11 @@ class ConclusionBatch:
             if isinstance(each, AddAgentAnalysisNode | AddAgentAdviceNode)
         ]
         links = [each for each in arguments if isinstance(each, LinkAnalysis)]
-        trip.ask(locks.tool_write_lock(scope.agent_id))
+        # A merge would move the evidence, and what was found in it, that new conclusions cite.
+        trip.ask(locks.write_locks(scope.agent_id))
         lookups = conclusions.ask_lookups(trip, scope, self.type_name, texts) if texts else None
         rules = None
         if links:
-            trip.ask(locks.shared_write_lock_query(scope.agent_id))
             rules = trip.ask(types.edge_rules_query(scope, {link.type for link in links}))
         ends = _ask_ends(trip, scope, links)
 

@@ -58,7 +58,8 @@ async def test_what_is_spent_and_reserved_in_the_phase_counts(spender: Spender) 
     [attempt] = await spender.reserve("0.40", day=None) or ()
     assert await _is_allowed(spender, "0.10")
     assert not await _is_allowed(spender, "0.11")
-    assert await _is_allowed(spender, "0.50", attempt.call_id), "its own reservation is replaced"
+    assert await _is_allowed(spender, "0.10", attempt.call_id)
+    assert not await _is_allowed(spender, "0.11", attempt.call_id), "an earlier attempt counts"
     await _answer(spender, attempt, "0.30")
     assert await _is_allowed(spender, "0.20")
     assert not await _is_allowed(spender, "0.21")

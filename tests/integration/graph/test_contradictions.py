@@ -1,15 +1,24 @@
 """Which conclusions contradicted evidence puts in doubt, and when they no longer are."""
 
+import asyncio
 from typing import Final
+from uuid import UUID
 
 import pytest
 from sqlalchemy import select, text, update
 
+from shared.database.statements import RoundTrip
 from shared.database.tables import EntailmentVerdict, Evidence
+from shared.database.unit_of_work import UnitOfWork
 from shared.enums import Entailment
 from shared.graph.retraction import doubts
+from shared.graph.tools import analysis_generation
 from shared.graph.verification.verifier import verify_conclusion
+from shared.llm.state_calls import ask_state_calls
+from tests.support.fences import EVERYONE
+from tests.support.forecast_terms import ANALYSIS_TERMS
 from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.answers import calls_of
 from tests.support.graph.duplicates import merge_nodes, undo_merge
 from tests.support.graph.evidence_rows import store_verdict
 from tests.support.graph.retraction_graph import RetractionGraph
@@ -18,6 +27,8 @@ PAGE, OTHER = "https://page.example/1", "https://other.example/2"
 ACCRA: Final = {"capital": "Accra"}
 KUMASI: Final = {"capital": "Kumasi"}
 LATER: Final = 400
+MERGE_SECONDS: Final = 1.0
+"""More than a merge takes."""
 
 
 @pytest.fixture
@@ -185,6 +196,32 @@ async def test_a_contradiction_that_moves_to_the_same_evidence_doubts_what_rests
         verification = await verify_conclusion(session, agent_graph.scope.owner_id, on_ghana)
     assert verification is not None
     assert [link.verdict is not None for link in verification.evidence] == [True]
+
+
+async def test_a_merge_waits_for_a_conclusion_that_is_being_written(graph: RetractionGraph) -> None:
+    ghana = await graph.node("Ghana", {PAGE: ACCRA})
+    twin = await graph.node("Republic of Ghana", {OTHER: {"population": 3}})
+    await graph.contradict(ghana, PAGE)
+    agent_graph = graph.agent_graph
+    arguments = {
+        "name": "On Ghana",
+        "type": "pattern",
+        "summary": "So it is.",
+        "content": f"It is so [node:{ghana}].",
+        **ANALYSIS_TERMS,
+    }
+    tools = analysis_generation(agent_graph.scope)
+    calls = calls_of(tools, [("addAgentAnalysisNode", arguments)])
+    unit, trip = UnitOfWork(agent_graph.database, EVERYONE), RoundTrip()
+    run_calls = ask_state_calls(trip, agent_graph.scope.agent_id, calls)
+    async with unit.direct_transaction(trip) as transaction:
+        [result] = await run_calls(transaction)
+        merging = asyncio.create_task(merge_nodes(graph.agent_graph, twin, ghana))
+        await asyncio.wait([merging], timeout=MERGE_SECONDS)
+    await unit.commit()
+    await merging
+    await graph.propagate_contradictions()
+    assert await graph.doubted() == {UUID(result["nodeId"])}
 
 
 async def test_verification_says_what_was_read_and_finds_what_was_changed(

@@ -31,7 +31,7 @@ from shared.graph import entity_resolution
 from shared.graph.conclusions import conclusions
 from shared.graph.provenance import entailment
 from shared.graph.scope import GraphScope
-from shared.llm.answers import FailureKind
+from shared.llm.answers import AnswerError, FailureKind
 from shared.llm.entailment import StoreVerdict, check_entailment
 from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.provider import OnDelta
@@ -66,6 +66,23 @@ class KillingProvider:
     ) -> ChatAnswer:
         async with in_flight.attempt():
             raise WorkerKilledError
+
+    async def close(self) -> None:
+        return
+
+
+class BreakingProvider:
+    """A provider whose answers break off, which it tries three times."""
+
+    async def complete(
+        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
+    ) -> ChatAnswer:
+        for _ in range(2):
+            with suppress(AnswerError):
+                async with in_flight.attempt():
+                    raise AnswerError("it broke off", kind=FailureKind.CUT_OFF)
+        async with in_flight.attempt():
+            raise AnswerError("it broke off", kind=FailureKind.CUT_OFF)
 
     async def close(self) -> None:
         return
@@ -259,6 +276,16 @@ async def test_a_call_that_is_sent_again_stays_within_the_budget_of_checks(
     assert call.assumed_usd + (call.reserved_usd or 0) <= MAX_CALL_USD
 
 
+async def test_further_attempts_of_a_call_stay_within_the_budget_of_checks(
+    check_case: CheckCase,
+) -> None:
+    result = await check_case.check(usd=str(MAX_CALL_USD), provider=BreakingProvider())
+    assert "the budget leaves too little" in result["stopped"]
+    [call] = await check_case.calls()
+    assert (call.attempts, call.reserved_usd) == (1, None)
+    assert 0 < call.assumed_usd <= MAX_CALL_USD
+
+
 async def test_the_budget_of_the_agent_stops_checks_and_suspends_nobody(
     check_case: CheckCase,
 ) -> None:
@@ -309,6 +336,13 @@ async def test_evidence_that_is_being_merged_has_no_verdict_and_fails_no_step(
     await provider.merging
     assert result == {"supported": len(NAMES)}
     assert first.id not in {verdict.evidence_id for verdict in await check_case.verdicts()}
+
+
+async def test_a_model_that_refuses_one_quote_reads_the_others(check_case: CheckCase) -> None:
+    provider = RefusingProvider(FailureKind.NO_ANSWER)
+    for _ in range(2):
+        assert await check_case.check(provider=provider) == {"unchecked": len(NAMES)}
+    assert provider.attempts == len(NAMES)
 
 
 async def test_all_that_advice_rests_on_is_found(check_case: CheckCase) -> None:

@@ -10,6 +10,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
+from shared.database.locks import shared_write_lock
 from shared.database.tables import Evidence, Source
 from shared.enums import Entailment
 from shared.graph.provenance import entailment, integrity
@@ -96,4 +97,5 @@ async def store_verdict(
         scope, evidence_id, verdict, reason, model="a-model", call_id=uuid4()
     )
     async with agent_graph.database.transaction() as session:
+        await shared_write_lock(session, scope.agent_id)
         await storing.answer(session)
