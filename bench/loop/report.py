@@ -177,7 +177,7 @@ measures of `python -m bench.graph`, and the labelled cases of the tests. "Befor
 |---|---|---|---|
 | `vigil verify --all`: 100,000 nodes, 300,000 edges, 400,000 quotes | 180 s | 60.5 s | at most 60 s |
 | processor time of the API for it | 148 s | 90 s | |
-| the same with 100,000 edges and 200,000 quotes | | 59.3 s | at most 60 s |
+| the same with 100,000 edges and 200,000 quotes, on an idle machine | | 55.4 and 49.3 s | at most 60 s |
 | 10,000 nodes, 30,000 edges, 40,000 quotes, when the processes run | 16.4 s | 5.5 s | |
 | processor time of the API for it | 14.5 s | 8.5 s | |
 | rules and seals of a node with one quote of two values | 0.53 ms | 0.44 ms | |
@@ -185,10 +185,11 @@ measures of `python -m bench.graph`, and the labelled cases of the tests. "Befor
 | rules of a conclusion, on average | 1.3 ms | 1.1 ms | |
 | adding a node with its quote: processor time of the service | 3.7 ms | 3.3 ms | |
 | adding an edge with its quote | 2.6 ms | 2.5 ms | |
+| adding a node, each on its own page; before: 7676b31d, without rules | 4.9 ms | 6.6 ms | 10 % more: missed |
 
 - **Verification.** Half of the processor time are the rules, a fifth the ids and seals of evidence, a tenth PostgreSQL.
-  The API holds up to 176 MiB meanwhile, each of its processes 108 MiB. The graph with fewer edges was checked while
-  other work took half of the machine. Next step: reading the numbers of a sentence, which is a seventh of it.
+  The API holds up to 176 MiB meanwhile, each of its processes 108 MiB. Next step: reading the numbers of a sentence,
+  which is a seventh of it.
 - **Writes.** The triggers of the journal take 0.1 ms of adding a node, its rules 0.3 ms.
 """
 _LIBRARIES = ("faststream", "nats-py", "psycopg", "sqlalchemy", "pydantic")
