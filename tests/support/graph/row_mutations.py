@@ -67,7 +67,7 @@ NOT_COVERED: Final = {
 }
 OWNERS: Final = ("agent_id", "conclusion_id", "retraction_id")
 """Columns that say to which graph a row belongs."""
-PERMITTED: Final = {"entailment_verdicts.verdict": [*Entailment]}
+PERMITTED: Final = {"entailment_verdicts.verdict": [each.value for each in Entailment]}
 """The values of columns that permit few."""
 ATTEMPTS: Final = 20
 """A value may be refused by a constraint."""
