@@ -166,32 +166,6 @@ the clients.
   Tavily's 8; only the services that search load it. On one machine `vigil up` shares most of it between the
   services.
 """
-OTHER_COSTS: Final = """\
-## What verification and writes cost
-
-Measured on 2026-11-27 on two cores, with priority over other work there, with `python -m bench.verification`, the
-measures of `python -m bench.graph`, and the labelled cases of the tests. "Before" is the same on the same day, without
-[decision 0047](decisions/0047-check-parts-in-processes.md); the time for 100,000 nodes is estimated from 10,000.
-
-| | before | now | goal |
-|---|---|---|---|
-| `vigil verify --all`: 100,000 nodes, 300,000 edges, 400,000 quotes | 180 s | 60.5 s | at most 60 s |
-| processor time of the API for it | 148 s | 90 s | |
-| the same with 100,000 edges and 200,000 quotes, on an idle machine | | 55.4 and 49.3 s | at most 60 s |
-| 10,000 nodes, 30,000 edges, 40,000 quotes, when the processes run | 16.4 s | 5.5 s | |
-| processor time of the API for it | 14.5 s | 8.5 s | |
-| rules and seals of a node with one quote of two values | 0.53 ms | 0.44 ms | |
-| the same of an edge | 0.13 ms | 0.06 ms | |
-| rules of a conclusion, on average | 1.3 ms | 1.1 ms | |
-| adding a node with its quote: processor time of the service | 3.7 ms | 3.3 ms | |
-| adding an edge with its quote | 2.6 ms | 2.5 ms | |
-| adding a node, each on its own page; before: 7676b31d, without rules | 4.9 ms | 6.6 ms | 10 % more: missed |
-
-- **Verification.** Half of the processor time are the rules, a fifth the ids and seals of evidence, a tenth PostgreSQL.
-  The API holds up to 176 MiB meanwhile, each of its processes 108 MiB. Next step: reading the numbers of a sentence,
-  which is a seventh of it.
-- **Writes.** The triggers of the journal take 0.1 ms of adding a node, its rules 0.3 ms.
-"""
 _LIBRARIES = ("faststream", "nats-py", "psycopg", "sqlalchemy", "pydantic")
 
 
@@ -255,8 +229,7 @@ def _lines(figures: Figures, before: Mapping[str, str]) -> Iterator[str]:
     yield from _ages(figures)
     yield from _makespans(figures)
     yield ""
-    yield LIMITS
-    yield OTHER_COSTS.rstrip()
+    yield LIMITS.rstrip()
 
 
 def _sides(title: str, loop: Side, floor: Side) -> Iterator[str]:

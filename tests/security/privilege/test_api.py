@@ -1,5 +1,6 @@
 """The API under its own role may write what its routes write."""
 
+from typing import Final
 from uuid import uuid4
 
 from sqlalchemy import text
@@ -15,12 +16,23 @@ from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
 from shared.runtime.connections import create_database
 from tests.support.api.clients import MISSION, create_client
-from tests.support.api.full_agent import AGENT, create_full_agent
+from tests.support.api.full_agent import AGENT, FullAgent, create_full_agent
 from tests.support.api.rows import add_advice, add_merge, delete_pages, get_agent
 from tests.support.factories import make_agent
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.retraction_graph import RetractionGraph
 from tests.support.secured_installation import SecuredInstallation
+
+FALSE_PAGE: Final = "https://false.example"
+
+
+async def _create_graph(owner_database: Database, name: str) -> tuple[FullAgent, RetractionGraph]:
+    """An agent with everything but pages."""
+    full = await create_full_agent(owner_database, name)
+    agent = await get_agent(owner_database, name)
+    await delete_pages(owner_database, agent)
+    scope = GraphScope(agent.owner_id, agent.id)
+    return full, RetractionGraph(AgentGraph(owner_database, scope, Validators()))
 
 
 async def test_the_api_may_create_change_and_delete_agents(
@@ -75,20 +87,15 @@ async def test_the_api_may_read_everything_that_it_shows(
 async def test_the_api_may_propagate_retractions(
     installation: SecuredInstallation, owner_database: Database
 ) -> None:
-    full = await create_full_agent(owner_database)
-    agent, page = await get_agent(owner_database, AGENT), "https://false.example"
-    await delete_pages(owner_database, agent)
-    retraction_graph = RetractionGraph(
-        AgentGraph(owner_database, GraphScope(agent.owner_id, agent.id), Validators())
-    )
-    await retraction_graph.says(page, {"summary": "It buys."}, node_id=full.node_id)
-    await retraction_graph.says(page, {}, edge_id=full.edge_id)
+    full, retraction_graph = await _create_graph(owner_database, AGENT)
+    await retraction_graph.says(FALSE_PAGE, {"summary": "It buys."}, node_id=full.node_id)
+    await retraction_graph.says(FALSE_PAGE, {}, edge_id=full.edge_id)
     before = await retraction_graph.state()
     settings = installation.settings("api")
     database = create_database(settings, "api", pool_size=2)
     async with create_client(settings) as api:
         retractions = f"/agents/{AGENT}/retractions"
-        created = await api.post(retractions, json={"source": page, "reason": "made up"})
+        created = await api.post(retractions, json={"source": FALSE_PAGE, "reason": "made up"})
         assert created.status_code == 201, created.text
         await propagate_retractions(database)
         assert (await retraction_graph.state()).unsupported == {full.node_id, full.edge_id}
@@ -104,14 +111,9 @@ async def test_the_api_may_propagate_retractions(
 async def test_the_api_may_resolve_doubts(
     installation: SecuredInstallation, owner_database: Database
 ) -> None:
-    full = await create_full_agent(owner_database, "Doubtful")
-    agent, page = await get_agent(owner_database, "Doubtful"), "https://false.example"
-    await delete_pages(owner_database, agent)
-    retraction_graph = RetractionGraph(
-        AgentGraph(owner_database, GraphScope(agent.owner_id, agent.id), Validators())
-    )
-    await retraction_graph.says(page, {"summary": "It buys."}, node_id=full.node_id)
-    await retraction_graph.retract(page)
+    full, retraction_graph = await _create_graph(owner_database, "Doubtful")
+    await retraction_graph.says(FALSE_PAGE, {"summary": "It buys."}, node_id=full.node_id)
+    await retraction_graph.retract(FALSE_PAGE)
     assert full.advice_id in await retraction_graph.doubted()
     await retraction_graph.says(
         "https://true.example", {"summary": "It buys."}, node_id=full.node_id
@@ -120,26 +122,29 @@ async def test_the_api_may_resolve_doubts(
     await resolve_doubts(database)
     await database.close()
     assert full.advice_id not in await retraction_graph.doubted()
-    notices = [notice for notice in await retraction_graph.notices() if notice.agent_id == agent.id]
+    notices = [
+        notice
+        for notice in await retraction_graph.notices()
+        if notice.agent_id == retraction_graph.agent_graph.scope.agent_id
+    ]
     assert ["no longer" in notice.title for notice in notices] == [False, True]
 
 
 async def test_the_api_may_propagate_contradictions(
     installation: SecuredInstallation, owner_database: Database
 ) -> None:
-    full = await create_full_agent(owner_database, "Contradicted")
-    agent, page = await get_agent(owner_database, "Contradicted"), "https://false.example"
-    await delete_pages(owner_database, agent)
-    retraction_graph = RetractionGraph(
-        AgentGraph(owner_database, GraphScope(agent.owner_id, agent.id), Validators())
-    )
-    await retraction_graph.says(page, {"summary": "It buys."}, node_id=full.node_id)
-    await retraction_graph.store_contradiction(full.node_id, page)
+    full, retraction_graph = await _create_graph(owner_database, "Contradicted")
+    await retraction_graph.says(FALSE_PAGE, {"summary": "It buys."}, node_id=full.node_id)
+    await retraction_graph.store_contradiction(full.node_id, FALSE_PAGE)
     database = create_database(installation.settings("api"), "api", pool_size=2)
     await propagate_contradictions(database)
     await database.close()
     assert full.advice_id in await retraction_graph.doubted()
-    assert [notice for notice in await retraction_graph.notices() if notice.agent_id == agent.id]
+    assert [
+        notice
+        for notice in await retraction_graph.notices()
+        if notice.agent_id == retraction_graph.agent_graph.scope.agent_id
+    ]
 
 
 async def test_the_api_may_merge_nodes_and_undo_merges(

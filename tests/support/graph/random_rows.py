@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from decimal import Decimal
 from random import Random
 from typing import Any, Final
 from uuid import UUID
@@ -79,7 +80,12 @@ class Chance:
                     [other for other in (True, False, 0) if other is not value]
                 )
             case int() | float():
-                return value + self.random.choice([1, -1, 0.25, 10**6])
+                # By its digits, as PostgreSQL stores it: 3e23 and 3e23 + 0.25 are the same number.
+                others = (value + 1, value - 1, value + 0.25, value + 10**6, 2 * value + 3)
+                digits = Decimal(str(value))
+                return self.random.choice(
+                    [other for other in others if Decimal(str(other)) != digits]
+                )
             case str():
                 return self.edit_text(value)
             case list():
