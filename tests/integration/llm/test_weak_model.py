@@ -127,7 +127,11 @@ class ModelCase:
 
     async def repairs(self, phase: Phase) -> list[tuple[str, str]]:
         async with self.database.transaction() as session:
-            runs = await session.scalars(select(Interaction).where(Interaction.phase == phase))
+            runs = await session.scalars(
+                select(Interaction)
+                .where(Interaction.phase == phase)
+                .order_by(Interaction.created_at)
+            )
             events = [event for run in runs for event in run.events if event["type"] == "repair"]
         return [(event["subject"], each) for event in events for each in event["repairs"]]
 

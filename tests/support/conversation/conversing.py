@@ -68,10 +68,12 @@ async def list_conversation_steps(database: Database) -> list[Step]:
 
 
 async def tool_results(database: Database, tool: str) -> list[dict[str, Any]]:
-    """The results of the calls of `tool` in conversations, free or paid."""
+    """The results of the calls of `tool` in conversations, free or paid, oldest first."""
     async with database.transaction() as session:
         interactions = await session.scalars(
-            select(Interaction).where(Interaction.phase == Phase.CONVERSATION)
+            select(Interaction)
+            .where(Interaction.phase == Phase.CONVERSATION)
+            .order_by(Interaction.created_at)
         )
         events = [event for interaction in interactions for event in interaction.events]
         calls = [event for event in events if event.get("name") == tool]

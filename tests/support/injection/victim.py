@@ -93,7 +93,11 @@ class Victim:
     async def results(self, step: Step | StepRow) -> list[tuple[str, Any]]:
         """Return the results of the step's tool calls, with the tool's name; None if it is only in the call ledger."""
         async with self.database.transaction() as session:
-            runs = await session.scalars(select(Interaction).where(Interaction.step_id == step.id))
+            runs = await session.scalars(
+                select(Interaction)
+                .where(Interaction.step_id == step.id)
+                .order_by(Interaction.created_at)
+            )
             events = [event for run in runs for event in run.events]
         return [(e["name"], e.get("result")) for e in events if e["type"] == "tool_result"]
 
