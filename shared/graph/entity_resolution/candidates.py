@@ -42,7 +42,7 @@ def similar_keys(key: str, other_keys: Iterable[str], threshold: float) -> Itera
     trigrams, own_discriminators = _trigrams(key), discriminators(key)
     for other_key in dict.fromkeys(other_keys):
         # The cheapest check comes first: the similarity is at most the share of the trigrams that the other key has.
-        padded = f"  {'   '.join(other_key.split())} "
+        padded = f"  {other_key.replace(' ', '   ')} "
         shared = len([1 for trigram in trigrams if trigram in padded])
         if shared / len(trigrams) < threshold or discriminators(other_key) != own_discriminators:
             continue

@@ -21,7 +21,7 @@ from shared.graph.grounding.findings import (
     worst,
 )
 from shared.graph.grounding.matching import to_decimal
-from shared.graph.grounding.names import find_mentions
+from shared.graph.grounding.names import find_mentions, is_named_literally
 from shared.graph.grounding.number_rules import NumberRules
 from shared.graph.grounding.text_rules import TextRules
 from shared.graph.grounding.units import hint_of
@@ -142,6 +142,11 @@ class ClaimCheck:
 
     def _is_meant(self, name: str) -> bool:
         """Whether a mention of `name` is no longer name, and no common word such as "us" for "US"."""
+        for quote in self._cited.quotes:
+            # The quicker way, by which most are found.
+            end = quote.find(name) + len(name)
+            if is_named_literally(name, quote) and not _LONGER.match(quote, end):
+                return True
         mentions = [
             (quote, each) for quote in self._cited.quotes for each in find_mentions(name, quote)
         ]

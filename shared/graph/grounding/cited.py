@@ -13,6 +13,7 @@ from shared.graph.grounding.findings import instead
 from shared.graph.grounding.lexicon import LANGUAGES
 from shared.graph.grounding.matching import to_decimal
 from shared.graph.grounding.names import (
+    beginning_of,
     find_mentions,
     find_names,
     is_named_literally,
@@ -90,6 +91,19 @@ class Reading:
     @cached_property
     def words(self) -> frozenset[str]:
         return frozenset(token.word for token in tokenize(self.passage.quote))
+
+    def places_of(self, word: str) -> list[int]:
+        """Where the quote has the word in some form: numbers of its words, from 0."""
+        alike = self._places.get(beginning_of(word), ())
+        return [place for place, quoted in alike if is_noun_form(word, quoted)]
+
+    @cached_property
+    def _places(self) -> Mapping[str, Sequence[tuple[int, str]]]:
+        """The words of the quote with their places, by what all forms of a word have in common."""
+        places: dict[str, list[tuple[int, str]]] = {}
+        for place, token in enumerate(tokenize(self.passage.quote)):
+            places.setdefault(beginning_of(token.word), []).append((place, token.word))
+        return places
 
     @cached_property
     def folded(self) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache
+from functools import cache, cached_property
 from typing import Final, Literal
 
 from babel import Locale, dates, numbers, units
@@ -56,6 +56,12 @@ class Lexicon:
     months: Mapping[str, int]
     quarters: Mapping[str, int]
     """The quarter by the word that counts it, such as 3 for "troisieme"."""
+
+    @cached_property
+    def first_words(self) -> frozenset[str]:
+        """First words, folded, of the phrases of several words that are a scale, unit or currency."""
+        phrases = (*self.scales, *self.units, *self.currencies)
+        return frozenset(phrase.split()[0] for phrase in phrases if " " in phrase)
 
 
 @cache

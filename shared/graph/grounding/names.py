@@ -201,6 +201,8 @@ def is_noun_form(word: str, base: str) -> bool:
     """Whether two words differ in the ending of number or case only, such as "batteries" and "battery"."""
     if word == base:
         return True
+    if beginning_of(word) != beginning_of(base):
+        return False
     shorter, longer = sorted((word, base), key=len)
     if len(shorter) < _MIN_STEM:
         return False
@@ -213,6 +215,11 @@ def is_noun_form(word: str, base: str) -> bool:
     if stem < max(_MIN_STEM, len(longer) - 3):
         return False
     return (ending, longer_ending) in _NOUN_ENDINGS or (longer_ending, ending) in _NOUN_ENDINGS
+
+
+def beginning_of(word: str) -> str:
+    """The letters that are the same in all that `is_noun_form` takes for forms of the word."""
+    return word[:_MIN_STEM]
 
 
 _NOUN_ENDINGS: Final = frozenset(

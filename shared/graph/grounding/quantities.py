@@ -117,7 +117,7 @@ def _round_words(text: str, words: Lexicon) -> Iterator[Quantity]:
     for match in _round_pattern(words.language).finditer(fold_in_place(text)):
         scale = words.scales.get(match["scale"] or match["alone"])
         value = Decimal(12) if scale is None else Decimal(10) ** scale
-        found = _with_unit(Quantity((value,), start=match.start(), end=match.end()), text, words)
+        found = _read_quantity((value,), match.start(), match.end(), text, words)
         if match["half"]:
             found = found._replace(values=tuple(each / 2 for each in found.values))
         yield found._replace(start=0, end=0, is_written_out=True)
@@ -134,12 +134,12 @@ def _round_pattern(language: str) -> re.Pattern[str]:
 def _numerals(
     text: str, words: Lexicon, decimal_sign: str | None, dates: Sequence[Date]
 ) -> Iterator[Quantity]:
+    longer_dates = [
+        (date.start, date.end) for date in dates if date.month or date.quarter or date.day
+    ]
     for match in _NUMBER.finditer(text):
         start, end = match.span("number")
-        if any(
-            date.start <= start < date.end and (date.month or date.quarter or date.day)
-            for date in dates
-        ):
+        if longer_dates and any(first <= start < last for first, last in longer_dates):
             continue
         values = read_number(match["number"], decimal_sign)
         sign = match["sign"]
@@ -148,7 +148,7 @@ def _numerals(
         )
         if (sign and sign != "+" and not is_range_end) or _has_minus_before(text, start):
             values = tuple(-value for value in values)
-        quantity = _with_unit(Quantity(values, start=start, end=end), text, words)
+        quantity = _read_quantity(values, start, end, text, words)
         if text[end : end + 2].lstrip("%").startswith(")") and _OPEN.search(
             text[max(0, start - 6) : start]
         ):
@@ -196,75 +196,88 @@ def read_number(number: str, decimal_sign: str | None) -> tuple[Decimal, ...]:
     return (grouped,) if decimal_sign else (grouped, fraction)
 
 
-def _with_unit(quantity: Quantity, text: str, words: Lexicon) -> Quantity:
-    """`quantity` with the scale and unit that stand around it."""
-    near = text[max(0, quantity.start - _MAX_CURRENCY_CHARS) : quantity.start]
+def _read_quantity(
+    values: tuple[Decimal, ...], start: int, end: int, text: str, words: Lexicon
+) -> Quantity:
+    """The number of these `values`, with the scale and unit that stand around it."""
+    near = text[max(0, start - _MAX_CURRENCY_CHARS) : start]
     before = _CURRENCY_BEFORE.search(near.rstrip("-−–"))
     currencies: frozenset[str] = frozenset()
     if before is not None:
         currencies = words.currencies.get(fold(before["word"].lstrip("(\"'«„“")), frozenset())
         if not currencies and before["word"][-1] in "$€£¥₹" and not before["word"][-2:-1].isalpha():
             currencies = words.currencies.get(before["word"][-1], frozenset())
-    position, scale = quantity.end, 0
+    position, scale = end, 0
     # It ends in a code or a sign.
     thousands = _SCALE_BEFORE.search(near) if near.rstrip()[-1:] in _CODE_ENDS else None
     if thousands is not None and (code := thousands["code"] or thousands["sign"]):
         currencies = words.currencies.get(fold(code), frozenset())
-    phrase = _phrase(text, position)
+    phrase = _phrase(text, position, words)
     if scale_match := _longest(phrase, words.scales, text, currencies):
         scale, position = scale_match
-        phrase = _phrase(text, position)
+        phrase = _phrase(text, position, words)
         # "dreitausend Millionen": a second word of scale multiplies.
         if second := _longest(phrase, words.scales, text, currencies):
             scale, position = scale + second[0], second[1]
-            phrase = _phrase(text, position)
+            phrase = _phrase(text, position, words)
     if thousands is not None and not scale:
         scale = 3 if thousands["thousand"] else 6 if thousands["million"] else 9
     unit = ""
-    for written, end in phrase:
-        exact = written.rstrip(".,;:!?)")
-        folded = fold(written)
+    for written, phrase_end, folded in phrase:
+        exact = written.rstrip(_SIGNS_AFTER)
         exact_folded = folded if exact == written else fold(exact)
         if not currencies and (
             codes := words.currencies.get(exact_folded) or words.currencies.get(folded)
         ):
-            currencies, position = codes, end
+            currencies, position = codes, phrase_end
             break
         if currencies:
             break
-        if exact == "s" and text[quantity.end : quantity.end + 1] == "s":
+        if exact == "s" and text[end : end + 1] == "s":
             continue  # "the 1990s"
         if (
             known := words.symbols.get(exact)
             or words.units.get(exact_folded)
             or words.units.get(folded)
         ):
-            unit, position = known, end
+            unit, position = known, phrase_end
             break
     if currencies:
         unit = "currency"
-    factor = Decimal(10) ** scale
-    return quantity._replace(
-        values=tuple(value * factor for value in quantity.values),
-        unit=unit,
-        currencies=currencies,
-        scale=scale,
-        end=position,
-    )
+    if scale:
+        factor = Decimal(10) ** scale
+        values = tuple(value * factor for value in values)
+    return Quantity(values, unit, currencies, scale, start, position)
 
 
-def _phrase(text: str, position: int) -> list[tuple[str, int]]:
-    """What follows `position`: one to four words, the longest phrase first, each with the position after it."""
-    phrases: list[tuple[str, int]] = []
+class _Phrase(NamedTuple):
+    written: str
+    end: int
+    """The position after it."""
+    folded: str
+
+
+_SIGNS_AFTER: Final = ".,;:!?)"
+
+
+def _phrase(text: str, position: int, words: Lexicon) -> list[_Phrase]:
+    """What follows `position`: one to four words, the longest phrase first.
+
+    Only one word if none of more words that begin with it means anything.
+    """
+    phrases: list[_Phrase] = []
     written = ""
     for _ in range(_MAX_WORDS):
         match = _WORDS_AFTER.match(text, position)
         if match is None:
             break
         written = f"{written} {match[1]}" if written else match[1]
+        folded = fold(written)
         position = match.end()
-        phrases.append((written, position))
+        phrases.append(_Phrase(written, position, folded))
         if written[-1] in ".!?" and len(written) > 5:
+            break
+        if len(phrases) == 1 and folded not in words.first_words:
             break
     phrases.reverse()
     return phrases
@@ -295,10 +308,10 @@ _SCALED_CURRENCY: Final = re.compile(
 
 
 def _longest(
-    phrase: list[tuple[str, int]], scales: Mapping[str, int], text: str, currencies: frozenset[str]
+    phrase: list[_Phrase], scales: Mapping[str, int], text: str, currencies: frozenset[str]
 ) -> tuple[int, int] | None:
-    for written, end in phrase:
-        word = fold(written).rstrip(".,;:!?)")
+    for written, end, folded in phrase:
+        word = folded.rstrip(_SIGNS_AFTER)
         if len(word) > 1 and (scale := scales.get(word)) is not None:
             return scale, end
         start = end - len(written)
@@ -308,7 +321,7 @@ def _longest(
             return (3 if word == "k" else 6), end
         if written[0] in _MONEY_LETTERS and (match := _SCALED_CURRENCY.match(written)):
             return _MONEY_SCALES[match[1]], end - (len(written) - len(match[1]))
-        if currencies and (scale := _MONEY_SCALES.get(written.rstrip(".,;:!?)"))) is not None:
+        if currencies and (scale := _MONEY_SCALES.get(written.rstrip(_SIGNS_AFTER))) is not None:
             return scale, end
     return None
 
@@ -392,9 +405,7 @@ def _number_words(
                 and (value := Decimal(match["number"])) not in _SCALES_ALONE
             ):
                 end = match.end("number")
-                found = _with_unit(
-                    Quantity((value,), start=match.start("number"), end=end), converted, words
-                )
+                found = _read_quantity((value,), match.start("number"), end, converted, words)
                 if _ORDINAL.match(converted, end):
                     found = found._replace(unit="", is_label=True)
                 yield found._replace(start=0, end=0, is_written_out=True)

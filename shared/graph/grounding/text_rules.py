@@ -271,7 +271,7 @@ class TextRules:
                 continue
             if word in word_set("neutral") and not text[token.start].isupper() and not is_alone:
                 continue
-            if not any(is_noun_form(word, each) for each in cited.words if each[0] == word[0]):
+            if not any(reading.places_of(word) for reading in cited.readings):
                 return unverified(f"{word!r} is not in the quote")
         if not any(_is_in_order(tokens, reading) for reading in cited.readings):
             return unverified("the quote has the words in another order")
@@ -323,12 +323,11 @@ def _has_nouns(name: str, quotes: Sequence[str]) -> bool:
 
 def _is_in_order(tokens: Sequence[Token], reading: Reading) -> bool:
     """Whether the quote has those of the words that it has in this order."""
-    quoted = [token.word for token in tokenize(reading.passage.quote)]
     place = 0
     for token in tokens:
         if is_function_word(token.word):
             continue
-        places = [at for at, each in enumerate(quoted) if is_noun_form(token.word, each)]
+        places = reading.places_of(token.word)
         following = [at for at in places if at >= place]
         if places and not following:
             return False

@@ -41,7 +41,8 @@ class _NormalizedText:
 
 
 def find_quote(page: str, quote: str) -> Span | None:
-    """The first occurrence of `quote` in `page`, or None.
+    """Where `page` has `quote`: the first place that has it character by character, else the first that has its words; or
+    None.
 
     White space is collapsed and typography is normalized: quotation marks, dashes, ligatures, zero-width characters.
     Case and words must match exactly.
@@ -50,14 +51,24 @@ def find_quote(page: str, quote: str) -> Span | None:
     needle = " ".join(quote.split()) if quote.isascii() else _normalize(quote).text.strip()
     if not needle:
         return None
+    literal = quote.strip()
+    if (start := page.find(literal)) >= 0:
+        return _span(page, start, start + len(literal))
     normalized = _normalize_page(page)
     index = normalized.text.find(needle)
     if index < 0:
         return None
     first = normalized.origins[index]
     last = normalized.origins[index + len(needle) - 1]
-    start_byte = len(page[:first].encode())
-    return Span(start_byte, start_byte + len(page[first : last + 1].encode()))
+    return _span(page, first, last + 1)
+
+
+def _span(page: str, start: int, end: int) -> Span:
+    """The bytes of the characters from `start` to before `end`."""
+    if page.isascii():
+        return Span(start, end)
+    start_byte = len(page[:start].encode())
+    return Span(start_byte, start_byte + len(page[start:end].encode()))
 
 
 @lru_cache(maxsize=MAX_CACHED_PAGES)

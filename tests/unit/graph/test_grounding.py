@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from shared.graph.grounding import cited
+from shared.graph.grounding import check, cited
 from shared.graph.grounding.check import Grounding, check_element
 from shared.graph.grounding.cited import Claimed, Passage, years_of_page
 from shared.graph.grounding.dates import find_dates
@@ -141,7 +141,8 @@ def test_a_literal_name_is_a_mention(monkeypatch: pytest.MonkeyPatch) -> None:
             for name in (*names, *case.quotes[0].split()):
                 assert find_mentions(name, quote) or not is_named_literally(name, quote)
     quick = [ground(case) for case in cases]
-    monkeypatch.setattr(cited, "is_named_literally", lambda name, text: False)
+    for module in (cited, check):
+        monkeypatch.setattr(module, "is_named_literally", lambda name, text: False)
     assert [ground(case) for case in cases] == quick
 
 

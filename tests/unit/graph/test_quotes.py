@@ -17,12 +17,20 @@ from shared.graph.provenance.quotes import find_quote
         ("wait… there", "wait... there", "wait… there"),
         ("日本の 鉄鋼 生産", "鉄鋼", "鉄鋼"),
         ("a b a b", "  a b ", "a b"),
+        ('He said “no”, or "no"', 'said "no"', "said “no”"),
     ],
 )
 def test_a_quote_is_found(page: str, quote: str, expected: str) -> None:
     span = find_quote(page, quote)
     assert span is not None
     assert span.extract(page).decode() == expected
+
+
+def test_the_place_with_the_same_characters_is_preferred() -> None:
+    page = "a “é\n b” and “é b”"
+    span = find_quote(page, "“é b”")
+    assert span is not None
+    assert (span.start_byte, span.extract(page).decode()) == (18, "“é b”")
 
 
 @pytest.mark.parametrize(
