@@ -123,6 +123,10 @@ _STEM: Final = 5
 """Letters by which the word of a name and its translation are taken for the same: "European", "Europäische"."""
 
 
+_LOWER_CASE_ADJECTIVES: Final = frozenset(("fr", "es", "it", "pt"))
+"""Languages that write the adjectives of places with a small letter."""
+
+
 class CitedPassages:
     """The passages that the claims of one element cite."""
 
@@ -171,6 +175,10 @@ class CitedPassages:
     @cached_property
     def dates(self) -> list[Date]:
         return [each for reading in self.readings for each in reading.dates]
+
+    @property
+    def years(self) -> set[int]:
+        return {date.year for date in self.dates if date.year}
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -256,6 +264,27 @@ class CitedPassages:
         if not own:
             return any(word in quoted for word in words for quoted in self.words)
         return all(self.mention(word) or self._has_stem(word) for word in own)
+
+    def share_surname(self, name: str) -> bool:
+        """Whether a quote names two people of one surname, of whom `name` is the first: "Niall and Conor Whelan"."""
+        first, _, last = name.partition(" ")
+        if not last:
+            return False
+        joint = "|".join(sorted(word_set("joint_names")))
+        pattern = rf"\b{re.escape(first)},? (?:[^\W\d]\w+,? ){{0,3}}(?:{joint}|&) [^\W\d]\w+ {re.escape(last)}\b"
+        return any(re.search(pattern, quote) for quote in self.quotes)
+
+    def have_adjective_of(self, name: str) -> bool:
+        """Whether a quote has what may be the adjective of a place, such as "grenobloise" of "Grenoble"."""
+        stem = fold(name[:-1] if len(name) > _STEM else name)
+        if not name[:1].isupper() or not name.isalpha() or len(stem) < _STEM - 1:
+            return False
+        return any(
+            token.word.startswith(stem) and len(token.word) > len(name) and not token.is_capitalized
+            for reading in self.readings
+            if reading.passage.language in _LOWER_CASE_ADJECTIVES
+            for token in tokenize(reading.passage.quote)
+        )
 
     def _has_stem(self, word: str) -> bool:
         return len(word) >= _STEM and any(each.startswith(word[:_STEM]) for each in self.words)

@@ -215,6 +215,6 @@ def _written_pattern(language: str) -> re.Pattern[str]:
 def _quarter_pattern(language: str) -> re.Pattern[str]:
     ordinals = alternatives(lexicon(language).quarters)
     return re.compile(
-        rf"(?<!\w)(?P<word>(?:{ordinals})\w{{0,2}}|[1-4](?:\.|st|nd|rd|th|er|e|º|o)?)\s+{_QUARTER_WORD}s?{_OF}"
+        rf"(?<!\w)(?P<word>(?:{ordinals})\w{{0,2}}|[1-4](?:\.|st|nd|rd|th|er|e|[º°ª]|o)?)\s+{_QUARTER_WORD}s?{_OF}"
         r"(?:[\s,]+(?P<year>[12]\d{3})(?!\w))?"
     )

@@ -16,7 +16,7 @@ from shared.graph.grounding.cited import Claimed, Passage
 from shared.graph.grounding.dates import find_dates
 from shared.graph.grounding.findings import SUPPORTED, Finding, Verdict, instead, refused
 
-RULES: Final = 3
+RULES: Final = 4
 """Version of the rules of this package. Evidence is stored with the version that accepted it."""
 
 

@@ -55,7 +55,9 @@ def match_number(hint: Hint, value: Decimal, quantity: Quantity) -> Match:
             best = max(best, _match_percentage(value * 100, quantity))
         return best
     if hint.unit:
-        if not unit:
+        # "pounds" can be money or mass.
+        is_pounds = hint.unit == "mass-pound" and "GBP" in quantity.currencies
+        if not unit or is_pounds:
             return min(_compare(value, quantity), Match.WEAK)
         converted = [convert(each, unit, hint.unit) for each in quantity.values]
         return _compare(value, quantity, [each for each in converted if each is not None])

@@ -16,10 +16,10 @@ from shared.graph.grounding.findings import (
     refused,
     unverified,
 )
-from shared.graph.grounding.lexicon import lexicon
+from shared.graph.grounding.lexicon import PER_MILLE, PERCENT, lexicon
 from shared.graph.grounding.matching import Match, is_next, match_number
 from shared.graph.grounding.names import find_names, is_place, tokenize
-from shared.graph.grounding.quantities import Quantity
+from shared.graph.grounding.quantities import FRACTION, Quantity
 from shared.graph.grounding.units import Hint
 from shared.graph.grounding.words import word_set
 
@@ -113,13 +113,14 @@ class NumberRules:
 
     def _missing(self, hint: Hint, value: Decimal) -> Finding:
         cited = self._cited
-        if any(value in reading.labels for reading in cited.readings):
+        has_unit = bool(hint.unit or hint.currency)
+        if not has_unit and any(value in reading.labels for reading in cited.readings):
             return unverified(f"in the quote, {value:f} is a part of a name")
         if value == 0 and cited.is_negated:
             return unverified("the quote has a negation and no zero")
         if value <= _MAX_RANK and hint.is_rank and cited.words & word_set("ranks"):
             return unverified("the quote has words that may be this rank")
-        if value == 1 and cited.words & word_set("ones"):
+        if value == 1 and not has_unit and cited.words & word_set("ones"):
             return unverified("the quote has an article, which may count")
         if self._has_digits(value):
             return unverified("rules do not know the words of scale in this script")
@@ -208,7 +209,7 @@ class NumberRules:
         """Supported, unless the quotes have another quantity that could be meant."""
         cited = self._cited
         known = cited.claimed_numbers | cited.numbers_of_names
-        of_kind = [each for each in cited.quantities if each.unit == matched[0].unit]
+        of_kind = [each for each in cited.quantities if _kind(each) == _kind(matched[0])]
         others = [
             each
             for each in of_kind
@@ -222,3 +223,11 @@ class NumberRules:
         if len(cited.claimed_numbers) > 1 and len({each.values for each in of_kind}) > 1:
             return unverified("rules do not read which of several values is which")
         return SUPPORTED
+
+
+_PARTS_OF_WHOLE: Final = frozenset((PERCENT, PER_MILLE, FRACTION))
+
+
+def _kind(quantity: Quantity) -> str:
+    """Its unit; the same for all ways to write a part of a whole."""
+    return PERCENT if quantity.unit in _PARTS_OF_WHOLE else quantity.unit

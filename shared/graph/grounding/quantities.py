@@ -101,6 +101,7 @@ def find_quantities(
     known_dates = find_dates(text, language) if dates is None else dates
     found = list(_with_ranges(text, list(_numerals(text, words, decimal_sign, known_dates))))
     found += _fractions(text)
+    found += _halves(text, words)
     found += _number_words(text, language, words, known_dates)
     found += _round_words(text, words)
     return found
@@ -116,11 +117,46 @@ def _round_words(text: str, words: Lexicon) -> Iterator[Quantity]:
     """Numbers such as "a million", "half a million" and "a dozen"."""
     for match in _round_pattern(words.language).finditer(fold_in_place(text)):
         scale = words.scales.get(match["scale"] or match["alone"])
-        value = Decimal(12) if scale is None else Decimal(10) ** scale
-        found = _read_quantity((value,), match.start(), match.end(), text, words)
+        value, end = Decimal(12) if scale is None else Decimal(10) ** scale, match.end()
+        if scale is None and (more := _AND_A_HALF.match(text, end)):
+            value, end = value + value / 2, more.end()
+        found = _read_quantity((value,), match.start(), end, text, words)
         if match["half"]:
             found = found._replace(values=tuple(each / 2 for each in found.values))
         yield found._replace(start=0, end=0, is_written_out=True)
+
+
+_GERMAN_NUMBERS: Final = (
+    "ein",
+    "zwei",
+    "drei",
+    "vier",
+    "funf",
+    "sechs",
+    "sieben",
+    "acht",
+    "neun",
+    "zehn",
+)
+_HALVES: Final = re.compile(rf"(?<!\w)(?:anderthalb|({'|'.join(_GERMAN_NUMBERS)})einhalb)(?!\w)")
+_YEARS_OF_PERIODS: Final = {
+    word: int(years) for years, listed in table("periods").items() for word in phrases(listed)
+}
+_PERIOD: Final = re.compile(rf"(?<!\w)(?<!half a )(?:{alternatives(_YEARS_OF_PERIODS)})(?!\w)")
+
+
+def _halves(text: str, words: Lexicon) -> Iterator[Quantity]:
+    """German numbers such as "anderthalb", and periods of years such as "decade"."""
+    folded = fold_in_place(text)
+    for match in _HALVES.finditer(folded) if "halb" in folded else ():
+        whole = _GERMAN_NUMBERS.index(match[1]) + 1 if match[1] else 1
+        found = _read_quantity((whole + _HALF,), match.start(), match.end(), text, words)
+        yield found._replace(start=0, end=0, is_written_out=True)
+    for match in _PERIOD.finditer(folded):
+        years = Decimal(_YEARS_OF_PERIODS[match[0]])
+        if _AND_A_HALF.match(text, match.end()):
+            years *= 1 + _HALF
+        yield Quantity((years,), "duration-year", is_written_out=True)
 
 
 @cache
@@ -200,6 +236,10 @@ def _read_quantity(
     values: tuple[Decimal, ...], start: int, end: int, text: str, words: Lexicon
 ) -> Quantity:
     """The number of these `values`, with the scale and unit that stand around it."""
+    position = end
+    if more := _AND_A_HALF.match(text, position):
+        values = tuple(value + _last_scale(value) / 2 for value in values)
+        position = more.end()
     near = text[max(0, start - _MAX_CURRENCY_CHARS) : start]
     before = _CURRENCY_BEFORE.search(near.rstrip("-−–"))
     currencies: frozenset[str] = frozenset()
@@ -207,7 +247,7 @@ def _read_quantity(
         currencies = words.currencies.get(fold(before["word"].lstrip("(\"'«„“")), frozenset())
         if not currencies and before["word"][-1] in "$€£¥₹" and not before["word"][-2:-1].isalpha():
             currencies = words.currencies.get(before["word"][-1], frozenset())
-    position, scale = end, 0
+    scale = 0
     # It ends in a code or a sign.
     thousands = _SCALE_BEFORE.search(near) if near.rstrip()[-1:] in _CODE_ENDS else None
     if thousands is not None and (code := thousands["code"] or thousands["sign"]):
@@ -219,6 +259,11 @@ def _read_quantity(
         # "dreitausend Millionen": a second word of scale multiplies.
         if second := _longest(phrase, words.scales, text, currencies):
             scale, position = scale + second[0], second[1]
+            phrase = _phrase(text, position, words)
+        if more := _AND_A_HALF.match(text, position):
+            # "2 millones y medio de euros".
+            values = tuple(value + _HALF for value in values)
+            position = more.end()
             phrase = _phrase(text, position, words)
     if thousands is not None and not scale:
         scale = 3 if thousands["thousand"] else 6 if thousands["million"] else 9
@@ -244,10 +289,27 @@ def _read_quantity(
             break
     if currencies:
         unit = "currency"
+    if more := _AND_A_HALF.match(text, position):
+        # "tre anni e mezzo".
+        values = tuple(value + _HALF for value in values)
+        position = more.end()
     if scale:
         factor = Decimal(10) ** scale
         values = tuple(value * factor for value in values)
     return Quantity(values, unit, currencies, scale, start, position)
+
+
+_HALF: Final = Decimal("0.5")
+_HALF_SIGN: Final = " ½"
+_AND_A_HALF: Final = re.compile(
+    rf"\s?½|\s(?:{alternatives(frozenset(phrases(table('and_a_half')['all'])))})(?!\w)"
+)
+_LARGE_SCALES: Final = (Decimal(10) ** 9, Decimal(10) ** 6)
+
+
+def _last_scale(value: Decimal) -> Decimal:
+    """What "and a half" is a half of: a million in "dos millones y medio"."""
+    return next((scale for scale in _LARGE_SCALES if value and value % scale == 0), Decimal(1))
 
 
 class _Phrase(NamedTuple):
@@ -334,7 +396,9 @@ def _with_ranges(text: str, quantities: list[Quantity]) -> Iterator[Quantity]:
     """In "3.1 to 3.3 billion euros", the first number has the scale and unit of the second one too."""
     previous: Quantity | None = None
     for quantity, following in zip_longest(quantities, quantities[1:]):
-        if (
+        if following is not None and _lacks_unit_of(quantity, following, text):
+            yield quantity._replace(unit=following.unit, currencies=following.currencies)
+        elif (
             following is not None
             and not quantity.scale
             and (
@@ -368,6 +432,17 @@ def _with_ranges(text: str, quantities: list[Quantity]) -> Iterator[Quantity]:
         previous = quantity
 
 
+def _lacks_unit_of(quantity: Quantity, following: Quantity, text: str) -> bool:
+    """Whether the first number of a range has a scale, and its unit after the second: "310 mil y 330 mil toneladas"."""
+    return bool(
+        quantity.scale
+        and following.scale
+        and following.unit
+        and not quantity.unit
+        and _is_range(text[quantity.end : following.start])
+    )
+
+
 def _fractions(text: str) -> Iterator[Quantity]:
     folded = fold_in_place(text)
     for match in _FRACTION.finditer(folded):
@@ -393,6 +468,7 @@ def _number_words(
         return
     for date in dates:
         text = text[: date.start] + "." * (date.end - date.start) + text[date.end :]
+    text = _AND_A_HALF.sub(_HALF_SIGN, text)
     for fraction in _FRACTION.finditer(fold_in_place(text)):
         text = text[: fraction.start()] + "." * len(fraction[0]) + text[fraction.end() :]
     for clause in _CLAUSE_END.split(text):

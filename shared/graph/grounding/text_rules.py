@@ -17,6 +17,7 @@ from shared.graph.grounding.findings import (
     worst,
 )
 from shared.graph.grounding.language import find_language, is_function_word
+from shared.graph.grounding.lexicon import LANGUAGES, lexicon
 from shared.graph.grounding.matching import MIN_ROUNDED, is_same
 from shared.graph.grounding.names import (
     Token,
@@ -28,7 +29,7 @@ from shared.graph.grounding.names import (
     tokenize,
 )
 from shared.graph.grounding.quantities import Quantity, find_quantities
-from shared.graph.grounding.words import word_set
+from shared.graph.grounding.words import fold, word_set
 
 _MAX_NAME_WORDS: Final = 5
 """A text of more words is a sentence, in which a capital letter may be no name."""
@@ -42,6 +43,7 @@ _PERIOD: Final = re.compile(
 )
 """A part of a year, a decade or an ordinal, which a quote mostly writes in another way."""
 _QUARTER: Final = re.compile(r"[QT][1-4]", re.IGNORECASE)
+_YEAR_CHARS: Final = 4
 _ADDRESS: Final = re.compile(r"\S*[.@][^\W\d]\S*")
 
 
@@ -56,6 +58,8 @@ class TextRules:
             if finding.verdict is Verdict.SUPPORTED and ":" in text:
                 return unverified("rules do not read times")
             return finding
+        if (month := _month(text)) is not None:
+            return self._month(month, text)
         is_long = text.count(" ") >= _MAX_NAME_WORDS
         if is_long and any(_has_sentence(quote, text) for quote in self._cited.quotes):
             return SUPPORTED
@@ -83,6 +87,8 @@ class TextRules:
             )
         ]
         quoted = {value for each in self._cited.quantities for value in each.values}
+        if text.strip().isdigit() and dates and dates[0].year in quoted - self._cited.years:
+            return unverified(f"{text.strip()} may be no year in the quote")
         findings = [
             self._date(date, text[date.start : date.end])
             for date in dates
@@ -91,7 +97,8 @@ class TextRules:
         ]
         findings += self._quantities(text, quantities, dates)
         findings += self._codes(text, quantities)
-        findings += self._names(text, language)
+        measures = [range(each.start, each.end) for each in quantities if each.unit and each.end]
+        findings += self._names(text, language, measures)
         finding = worst(findings)
         if finding.verdict is not Verdict.SUPPORTED:
             return finding
@@ -128,6 +135,22 @@ class TextRules:
             return unverified("rules do not read dates in this script")
         return refused(f"the date {written} is not in the quote{instead(map(str, cited.dates))}")
 
+    def _month(self, month: int, written: str) -> Finding:
+        """The finding about a month without a year."""
+        cited = self._cited
+        quoted = {each.month for each in cited.dates} | {
+            lexicon(reading.passage.language).months.get(word)
+            for reading in cited.readings
+            for word in reading.words
+        }
+        if month in quoted:
+            return (
+                SUPPORTED if quoted <= {month, None} else unverified("the quote has other months")
+            )
+        if cited.is_in_other_script or not cited.is_in_known_language:
+            return unverified(f"{written!r} has another form in the quote")
+        return refused(f"{written!r} is not in the quote")
+
     # ---- Quantities and codes
 
     def _quantities(
@@ -137,7 +160,11 @@ class TextRules:
         by_place: dict[int, list[Quantity]] = {}
         for quantity in quantities:
             is_of_name = not quantity.unit and cited.numbers_of_names.intersection(quantity.values)
-            is_of_date = any(date.start <= quantity.start < date.end for date in dates)
+            is_of_date = any(
+                date.start <= quantity.start < date.end
+                and not (quantity.unit and date.end - date.start == _YEAR_CHARS)
+                for date in dates
+            )
             if not is_of_name and not is_of_date:
                 by_place.setdefault(quantity.start, []).append(quantity)
         times = {
@@ -220,7 +247,10 @@ class TextRules:
 
     # ---- Names and words
 
-    def _names(self, text: str, language: str | None) -> Iterator[Finding]:
+    def _names(
+        self, text: str, language: str | None, measures: Sequence[range]
+    ) -> Iterator[Finding]:
+        """`measures` are the places of numbers with their units, which may have a capital: "5 million Swiss francs"."""
         cited = self._cited
         is_sentence = text.rstrip().endswith(_SENTENCE_ENDS)
         is_short = len(tokenize(text)) <= _MAX_NAME_WORDS and not is_sentence
@@ -228,9 +258,16 @@ class TextRules:
         for name in names:
             if is_mentioned(name.text, cited.quotes) or _PERIOD.fullmatch(name.text):
                 continue
+            if any(name.start in each and name.end - 1 in each for each in measures):
+                continue
             if language == "de" and _has_nouns(name.text, cited.quotes):
                 continue
-            if cited.mention(name.text) or cited.may_translate(name.text):
+            if (
+                cited.mention(name.text)
+                or cited.may_translate(name.text)
+                or cited.share_surname(name.text)
+                or cited.have_adjective_of(name.text)
+            ):
                 yield unverified(f"{name.text!r} has another form in the quote")
             elif is_mentioned(name.text, cited.surroundings) or cited.is_own_name(name.text):
                 if is_short:
@@ -276,6 +313,13 @@ class TextRules:
         if not any(_is_in_order(tokens, reading) for reading in cited.readings):
             return unverified("the quote has the words in another order")
         return SUPPORTED
+
+
+def _month(text: str) -> int | None:
+    """The month that the whole text is the name of, in any language."""
+    word = fold(text.strip().rstrip("."))
+    months = (lexicon(each).months.get(word) for each in LANGUAGES)
+    return next((month for month in months if month), None)
 
 
 def _has_sentence(quote: str, text: str) -> bool:

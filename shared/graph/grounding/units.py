@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Final
 
 from babel.numbers import is_currency
@@ -89,7 +90,16 @@ _UNITS: Final = {
     **dict.fromkeys(("f", "fahrenheit"), "temperature-fahrenheit"),
     "l": "volume-liter",
     "kmh": "speed-kilometer-per-hour",
+    "mph": "speed-mile-per-hour",
+    **dict.fromkeys(("lb", "lbs"), "mass-pound"),
 }
+_LENGTHS: Final = {
+    **dict.fromkeys(("mi", "mile", "miles"), "mile"),
+    **dict.fromkeys(("ft", "foot", "feet"), "foot"),
+    **dict.fromkeys(("km", "kilometer", "kilometers", "kilometre", "kilometres"), "kilometer"),
+    **dict.fromkeys(("m", "meter", "meters", "metre", "metres"), "meter"),
+}
+_POWERS: Final = {"sq": "area-square", "square": "area-square", "cubic": "volume-cubic"}
 _SHARES: Final = frozenset({"per", "share"})
 
 
@@ -134,6 +144,11 @@ def _unit_of(words: list[str], has: frozenset[str]) -> tuple[str, str]:
     """The unit and the currency."""
     if "percentage points" in " ".join(words) or "pp" in has:
         return POINTS, ""
+    if has & {"percent", "pct", "prozent"}:
+        return PERCENT, ""
+    for power, length in pairwise(words):
+        if power in _POWERS and length in _LENGTHS:
+            return f"{_POWERS[power]}-{_LENGTHS[length]}", ""
     for word in reversed(words if len(words) > 1 else words[1:]):
         is_code = len(word) == 3 and word not in _words("no_currency") and is_currency(word.upper())
         if code := _CURRENCIES.get(word, word.upper() if is_code else ""):

@@ -48,7 +48,7 @@ MISLEADING = [
     "of a rival",
     "other role",
 ]
-"""False claims of the adversarial cases that the rules support, of 267."""
+"""False claims of the adversarial cases that the rules support, of 286."""
 
 
 def ground(case: EvidenceCase) -> Grounding:
@@ -399,6 +399,6 @@ def test_cases_made_to_mislead() -> None:
         if expected != "true" and verdict is Verdict.SUPPORTED
     ]
     assert supported == MISLEADING
-    assert counts["refused", Verdict.REFUSED] >= 53
-    assert counts["true", Verdict.REFUSED] <= 42
-    assert counts["true", Verdict.SUPPORTED] >= 121
+    assert counts["refused", Verdict.REFUSED] >= 73
+    assert counts["true", Verdict.REFUSED] <= 41
+    assert counts["true", Verdict.SUPPORTED] >= 132
