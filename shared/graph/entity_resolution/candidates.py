@@ -7,6 +7,7 @@ words, longest first (the same words in another order). The cost does not depend
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -41,22 +42,22 @@ def similar_keys(key: str, other_keys: Iterable[str], threshold: float) -> Itera
     """The `other_keys` with at least this similarity to `key` and the same discriminators (numbers, dates)."""
     trigrams, own_discriminators = _trigrams(key), discriminators(key)
     for other_key in dict.fromkeys(other_keys):
-        # The cheapest check comes first: the similarity is at most the share of the trigrams that the other key has.
-        padded = f"  {other_key.replace(' ', '   ')} "
-        shared = len([1 for trigram in trigrams if trigram in padded])
-        if shared / len(trigrams) < threshold or discriminators(other_key) != own_discriminators:
-            continue
         value = _jaccard(trigrams, _trigrams(other_key))
-        if value >= threshold:
+        if value >= threshold and discriminators(other_key) == own_discriminators:
             yield SimilarKey(other_key, value)
 
 
-def _trigrams(key: str) -> set[str]:
+_CACHED_KEYS: Final = 4096
+"""Names of a small graph are compared again with nearly every new one."""
+
+
+@lru_cache(maxsize=_CACHED_KEYS)
+def _trigrams(key: str) -> frozenset[str]:
     padded = [f"  {word} " for word in key.split()]
-    return {word[index : index + 3] for word in padded for index in range(len(word) - 2)}
+    return frozenset(word[index : index + 3] for word in padded for index in range(len(word) - 2))
 
 
-def _jaccard(trigrams: set[str], other_trigrams: set[str]) -> float:
+def _jaccard(trigrams: frozenset[str], other_trigrams: frozenset[str]) -> float:
     shared = len(trigrams & other_trigrams)
     return shared / (len(trigrams) + len(other_trigrams) - shared)
 
