@@ -1,6 +1,7 @@
 """Labelled cases of claims and quotes: does the claim follow from what is quoted?
 
-Two generators make them. The author of the rules must not read `held_out`, which judges them and is run at the end.
+`first` and `adversarial` were written beside the rules. The authors of `second` and `held_out` had not read the rules. The
+author of the rules has read what `second` showed, and must not read `held_out`, which is run when the rules are final.
 """
 
 from collections.abc import Mapping

@@ -1,2938 +1,4169 @@
-"""Cases by one generator: claims on pages as users have them, of which every second one has one thing changed.
+"""A set of held-out cases of claims and quotes, made without sight of the rules that it judges.
 
-Four sources: pages written by hand (`story`), sentences from templates with random facts (`sentence`, `joint`,
-`summary`, `edge`, `negation`), the same templates with facts of the World Factbook, and lines of the World Factbook
-(`factbook`). A template names its facts; a fact knows how a page writes it, how JSON claims it, and what is false
-instead. So true and false cases differ in nothing but the meaning.
+For the first seed there are 763 cases, 375 true and 388 false.
 
-With seed 1 there are 1312 cases, 627 true and 685 false.
-
-By language, true and false: en 157 and 170, de 118 and 128, fr 121 and 131, es 114 and 127, it 117 and 129.
-
-False cases by fault: number 165, negation 74, scale 61, year 57, name 54, date 53, percentage 51, subject 45, unit
-41, invented 35, edge_end 27, currency 22.
-
-True cases by rule: title 98, heading 52, same text 47, free text 43, digit grouping 37, several quotes 37, legal form
-32, boolean 28, alias 27, written date 26, percentage 25, currency 23, scale word 21, unit word 18, sign 16, fraction
-13, honorific 13, number word 12, unit scale 12, range 11, enumeration 6, quarter 6, accent 5, approximation 4,
-genitive 3, identifier 3, plural 3, exonym 2, list 2, adjective 1, edge ends 1.
-
-By source: sentence 480, story 454, negation 100, edge 80, summary 80, joint 60, factbook 58.
+Of pages written by hand come 347 (`-story-` in the id), of sentence forms 310 (`-sentence-`, `-status-`) and of
+the World Factbook 106 (`-factbook-`).
+By language: en 243, de 132, fr 132, it 131, es 125.
+By fault: number 50, name 40, percentage 39, unit 36, negation 33, subject 33, scale 32, year 29, date 28, edge_end
+25, invented 22, currency 21.
+By rule: same text 50, written date 49, digit grouping 43, scale word 34, title 33, percentage 17, negation 16,
+number word 15, free text 15, unit scale 14, unit word 13, decimal comma 12, list 12, several quotes 9, range 9,
+month 9, alias 5, direction 4, legal form 3, letter case 3, currency symbol 2, denial 2, scale abbreviation 1,
+season 1, passive 1, pronoun 1, academic title 1, fraction 1.
+In 22 false cases the value stands in the quotes for something else (note `other role`).
 """
 
 import re
-import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from decimal import Decimal
-from functools import cache
-from itertools import pairwise
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, timedelta
 from random import Random
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any
 
-from sandbox.corpus import factbook
+from sandbox.corpus import Document, factbook
 from tests.support.evidence_cases import EvidenceCase, Fault
 
-LANGUAGES: Final = ("en", "de", "fr", "es", "it")
+LANGUAGES = ("en", "de", "fr", "es", "it")
+OTHER_ROLE = "other role"
+"""Note of a false case whose value does stand in its quotes, but for something else."""
 
 
-_NBSP: Final = "\u00a0"
-_NARROW_NBSP: Final = "\u202f"
-_GROUP_SEPARATORS: Final = {
-    "en": (",",),
-    "de": (".", ".", _NARROW_NBSP, "'"),
-    "fr": (_NBSP, _NARROW_NBSP, " "),
-    "es": (".", ".", _NBSP, " "),
-    "it": (".", ".", "'"),
-}
-_SCALES: Final[Mapping[str, Mapping[int, tuple[str, str, str]]]] = {
-    "en": {10**9: ("billion", "billion", "bn"), 10**6: ("million", "million", "m")},
-    "de": {10**9: ("Milliarde", "Milliarden", "Mrd."), 10**6: ("Million", "Millionen", "Mio.")},
-    "fr": {10**9: ("milliard", "milliards", "Md"), 10**6: ("million", "millions", "M")},
-    "es": {10**9: ("mil millones", "mil millones", ""), 10**6: ("millón", "millones", "M")},
-    "it": {10**9: ("miliardo", "miliardi", "mld"), 10**6: ("milione", "milioni", "mln")},
-}
-"""By size: one, many, abbreviation."""
-_SMALL_NUMBERS: Final = {
-    "en": "two three four five six seven eight nine ten eleven twelve",
-    "de": "zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
-    "fr": "deux trois quatre cinq six sept huit neuf dix onze douze",
-    "es": "dos tres cuatro cinco seis siete ocho nueve diez once doce",
-    "it": "due tre quattro cinque sei sette otto nove dieci undici dodici",
-}
-_MONTHS: Final = {
-    "en": "January February March April May June July August September October November December",
-    "de": "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
-    "fr": "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
-    "es": "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
-    "it": "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
-}
-_SHORT_MONTHS: Final = {
-    "en": "Jan. Feb. Mar. Apr. May June July Aug. Sept. Oct. Nov. Dec.",
-    "de": "Jan. Feb. März Apr. Mai Juni Juli Aug. Sept. Okt. Nov. Dez.",
-    "fr": "janv. févr. mars avr. mai juin juill. août sept. oct. nov. déc.",
-    "it": "gen. feb. mar. apr. mag. giu. lug. ago. set. ott. nov. dic.",
-}
-_QUARTERS: Final = {
-    "en": ("the {} quarter of {}", "first second third fourth", "Q{} {}"),
-    "de": ("{} Quartal {}", "ersten zweiten dritten vierten", "{}. Quartal {}"),
-    "fr": ("{} trimestre {}", "premier deuxième troisième quatrième", "T{} {}"),
-    "es": ("{} trimestre de {}", "primer segundo tercer cuarto", "{}T {}"),
-    "it": ("{} trimestre del {}", "primo secondo terzo quarto", "{}° trimestre {}"),
-}
-_FRACTIONS: Final[Mapping[str, Mapping[str, str]]] = {
-    "en": {"0.5": "half", "0.33": "a third", "0.25": "a quarter", "0.67": "two thirds", "0.75": "three quarters"},
-    "de": {"0.5": "die Hälfte", "0.33": "ein Drittel", "0.25": "ein Viertel", "0.67": "zwei Drittel",
-           "0.75": "drei Viertel"},
-    "fr": {"0.5": "la moitié", "0.33": "un tiers", "0.25": "un quart", "0.67": "deux tiers", "0.75": "trois quarts"},
-    "es": {"0.5": "la mitad", "0.33": "un tercio", "0.25": "una cuarta parte", "0.67": "dos tercios",
-           "0.75": "tres cuartas partes"},
-    "it": {"0.5": "la metà", "0.33": "un terzo", "0.25": "un quarto", "0.67": "due terzi", "0.75": "tre quarti"},
-}  # fmt: skip
-_RANGES: Final = {
-    "en": ("between {} and {}", "{} to {}"),
-    "de": ("zwischen {} und {}", "{} bis {}"),
-    "fr": ("entre {} et {}", "{} à {}"),
-    "es": ("entre {} y {}", "de {} a {}"),
-    "it": ("tra {} e {}", "fra {} e {}"),
-}
-_PERCENT: Final = {
-    "en": ("{}%", "{} percent", "{} per cent"),
-    "de": ("{}\u00a0%", "{} %", "{} Prozent"),
-    "fr": ("{}\u202f%", "{} %", "{} pour cent"),
-    "es": ("{}\u00a0%", "{}%", "{} por ciento"),
-    "it": ("{}%", "{} %", "{} per cento"),
-}
-_AND: Final = {"en": "and", "de": "und", "fr": "et", "es": "y", "it": "e"}
-
-_CURRENCY_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
-    "en": {"EUR": "euros", "USD": "US dollars", "GBP": "pounds", "CHF": "Swiss francs", "SEK": "Swedish kronor"},
-    "de": {"EUR": "Euro", "USD": "US-Dollar", "GBP": "Pfund", "CHF": "Schweizer Franken", "SEK": "schwedische Kronen"},
-    "fr": {"EUR": "euros", "USD": "dollars", "GBP": "livres sterling", "CHF": "francs suisses",
-           "SEK": "couronnes suédoises"},
-    "es": {"EUR": "euros", "USD": "dólares", "GBP": "libras esterlinas", "CHF": "francos suizos", "SEK": "coronas suecas"},
-    "it": {"EUR": "euro", "USD": "dollari", "GBP": "sterline", "CHF": "franchi svizzeri", "SEK": "corone svedesi"},
-}  # fmt: skip
-_SIGNS: Final = {"EUR": "€", "USD": "$", "GBP": "£"}
-
-
-@dataclass(frozen=True)
-class Unit:
-    """A unit: its suffix in property names, its symbol, and its plural by language in the order of LANGUAGES."""
-
-    suffix: str
-    symbol: str
-    words: tuple[str, str, str, str, str]
-    wrong: str
-    """The suffix of a unit with which it is confused."""
-    smaller: str = ""
-    """The suffix of a thousandth of it; empty if that is not in use."""
-
-    def word(self, language: str) -> str:
-        return self.words[LANGUAGES.index(language)]
-
-
-_UNITS: Final = {
-    unit.suffix: unit
-    for unit in (
-        Unit("mw", "MW", ("megawatts", "Megawatt", "mégawatts", "megavatios", "megawatt"), "gw", "kw"),
-        Unit("gw", "GW", ("gigawatts", "Gigawatt", "gigawatts", "gigavatios", "gigawatt"), "mw", "mw"),
-        Unit("kw", "kW", ("kilowatts", "Kilowatt", "kilowatts", "kilovatios", "kilowatt"), "mw"),
-        Unit("gwh", "GWh", ("gigawatt hours", "Gigawattstunden", "gigawattheures", "gigavatios hora", "gigawattora"),
-             "twh", "mwh"),
-        Unit("twh", "TWh", ("terawatt hours", "Terawattstunden", "térawattheures", "teravatios hora", "terawattora"),
-             "gwh", "gwh"),
-        Unit("mwh", "MWh", ("megawatt hours", "Megawattstunden", "mégawattheures", "megavatios hora", "megawattora"), "gwh"),
-        Unit("kwh", "kWh", ("kilowatt hours", "Kilowattstunden", "kilowattheures", "kilovatios hora", "chilowattora"),
-             "mwh"),
-        Unit("km2", "km²", ("square kilometres", "Quadratkilometer", "kilomètres carrés", "kilómetros cuadrados",
-                            "chilometri quadrati"), "sq_miles"),
-        Unit("sq_miles", "sq mi", ("square miles", "Quadratmeilen", "milles carrés", "millas cuadradas", "miglia quadrate"),
-             "km2"),
-        Unit("ha", "ha", ("hectares", "Hektar", "hectares", "hectáreas", "ettari"), "acres"),
-        Unit("acres", "ac", ("acres", "Acres", "acres", "acres", "acri"), "ha"),
-        Unit("km", "km", ("kilometres", "Kilometer", "kilomètres", "kilómetros", "chilometri"), "miles", "m"),
-        Unit("miles", "mi", ("miles", "Meilen", "milles", "millas", "miglia"), "km"),
-        Unit("m", "m", ("metres", "Meter", "mètres", "metros", "metri"), "feet"),
-        Unit("feet", "ft", ("feet", "Fuß", "pieds", "pies", "piedi"), "m"),
-        Unit("tonnes", "t", ("tonnes", "Tonnen", "tonnes", "toneladas", "tonnellate"), "pounds", "kg"),
-        Unit("kg", "kg", ("kilograms", "Kilogramm", "kilogrammes", "kilogramos", "chilogrammi"), "tonnes"),
-        Unit("pounds", "lb", ("pounds", "Pfund", "livres", "libras", "libbre"), "tonnes"),
-        Unit("barrels_per_day", "b/d", ("barrels per day", "Barrel pro Tag", "barils par jour", "barriles diarios",
-                                        "barili al giorno"), "barrels_per_year"),
-        Unit("barrels_per_year", "b/y", ("barrels per year", "Barrel pro Jahr", "barils par an", "barriles anuales",
-                                         "barili all'anno"), "barrels_per_day"),
-        Unit("celsius", "°C", ("degrees Celsius", "Grad Celsius", "degrés Celsius", "grados Celsius", "gradi Celsius"),
-             "fahrenheit"),
-        Unit("fahrenheit", "°F", ("degrees Fahrenheit", "Grad Fahrenheit", "degrés Fahrenheit", "grados Fahrenheit",
-                                  "gradi Fahrenheit"), "celsius"),
-    )
-}  # fmt: skip
-
-_NOUNS: Final[Mapping[str, tuple[str, str, str, str, str]]] = {
-    "people": ("people", "Beschäftigte", "personnes", "personas", "persone"),
-    "inhabitants": ("inhabitants", "Einwohner", "habitants", "habitantes", "abitanti"),
-    "plants": ("plants", "Werken", "usines", "fábricas", "stabilimenti"),
-    "vehicles": ("vehicles", "Fahrzeuge", "véhicules", "vehículos", "veicoli"),
-    "homes": ("homes", "Haushalte", "foyers", "hogares", "famiglie"),
-    "passengers": ("passengers", "Fahrgäste", "voyageurs", "pasajeros", "passeggeri"),
-    "turbines": ("turbines", "Turbinen", "turbines", "turbinas", "turbine"),
-    "stores": ("stores", "Filialen", "magasins", "tiendas", "negozi"),
-}
-"""What is counted, in the order of LANGUAGES."""
-
-
-class Written(NamedTuple):
-    """A fact as a page has it, and the rule by which a reader understands it."""
-
-    text: str
-    rule: str
-
-
-class Magnitude(NamedTuple):
-    text: str
-    is_scaled: bool
-
-
-class Style(Random):
-    """Random choices of notation; all numbers written with one style have the same separators."""
-
-    def __init__(self, seed: object, separator: int | None = None) -> None:
-        super().__init__(str(seed))
-        self.separator = self.randrange(60) if separator is None else separator
-
-
-def _digits(rng: Style, language: str, value: Decimal) -> str:
-    """`value` with the separators of the language; four digits are not always grouped."""
-    whole, _, decimals = f"{abs(value):f}".partition(".")
-    separators = _GROUP_SEPARATORS[language]
-    separator = separators[rng.separator % len(separators)]
-    is_grouped = len(whole) > 4 or (len(whole) == 4 and rng.random() < 0.6)
-    if is_grouped:
-        whole = f"{int(whole):,}".replace(",", separator)
-    decimal_point = "." if language == "en" or (separator == "'" and is_grouped) else ","
-    sign = rng.choice(("-", "\u2212")) if value < 0 else ""
-    return sign + whole + (decimal_point + decimals if decimals else "")
-
-
-def _plain(value: Decimal) -> Decimal:
-    """Without trailing zeros after the decimal point and without an exponent."""
-    return value.quantize(Decimal(1)) if value == value.to_integral() else value.normalize()
-
-
-def _magnitude(rng: Style, language: str, value: Decimal, *, short: bool = False) -> Magnitude:
-    """`value` with a scale word (abbreviated if `short`) where it has one and few digits; else its digits."""
-    for size, (one, many, abbreviation) in _SCALES[language].items():
-        scaled = _plain(value / size)
-        exponent = scaled.as_tuple().exponent
-        if abs(scaled) < 1 or not isinstance(exponent, int) or exponent < -3:
-            continue
-        if language == "es" and size == 10**9 and rng.random() < 0.6:
-            continue  # 1.200 millones
-        if short and abbreviation:
-            space = "" if language == "en" else " "
-            return Magnitude(f"{_digits(rng, language, scaled)}{space}{abbreviation}", True)
-        is_one = abs(scaled) < 2 if language == "fr" else abs(scaled) == 1
-        return Magnitude(f"{_digits(rng, language, scaled)} {one if is_one else many}", True)
-    return Magnitude(_digits(rng, language, value), False)
-
-
-def _with_noun(language: str, magnitude: Magnitude, noun: str) -> str:
-    """`1,2 million d'habitants`, but `12 000 habitants`."""
-    if not magnitude.is_scaled or language in {"en", "de"}:
-        return f"{magnitude.text} {noun}"
-    if language == "fr" and noun[0] in "aeéhiou":
-        return f"{magnitude.text} d'{noun}"
-    return f"{magnitude.text} {'di' if language == 'it' else 'de'} {noun}"
-
-
-def _json_number(value: Decimal) -> int | float:
-    return int(value) if value == value.to_integral() else float(value)
-
-
-def _join(language: str, names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} {_AND[language]} {names[-1]}"
-
-
-def _without_accents(text: str) -> str:
-    return "".join(
-        letter for letter in unicodedata.normalize("NFD", text) if not unicodedata.combining(letter)
-    )
-
-
-def _change_digits(rng: Random, value: Decimal) -> Decimal:
-    """A number of the same length: two digits swapped, or one changed."""
-    digits = list(f"{value:f}")
-    places = [place for place, digit in enumerate(digits) if digit.isdigit()]
-    swaps = [
-        (left, right)
-        for left, right in pairwise(places)
-        if digits[left] != digits[right] and not (left == places[0] and digits[right] == "0")
-    ]
-    if swaps and rng.random() < 0.6:
-        left, right = rng.choice(swaps)
-        digits[left], digits[right] = digits[right], digits[left]
-    else:
-        nonzero = [place for place in places if digits[place] != "0"] or places
-        place = rng.choice(nonzero)
-        digits[place] = rng.choice([digit for digit in "123456789" if digit != digits[place]])
-    return Decimal("".join(digits))
-
-
-class Claimed(NamedTuple):
-    """The properties that state a fact; `rule` if this form needs more than reading what is written."""
-
-    properties: dict[str, Any]
-    rule: str = ""
-
-
-class Variant(NamedTuple):
-    """A fact that is false where another one is true."""
-
-    fact: "Fact"
-    fault: Fault
-    note: str = ""
-
-
-class Fact(Protocol):
-    """A value in a sentence."""
-
-    @property
-    def fault(self) -> Fault:
-        """Of a claim that states another fact of this class instead."""
-
-    @property
-    def forms(self) -> int:
-        """How many forms of claims there are."""
-
-    def write(self, rng: Style, language: str) -> Written: ...
-
-    def claim(self, name: str, form: int, language: str, seed: int) -> Claimed:
-        """State the fact as property `name`. Equal seeds choose the same notation in texts."""
-
-    def variants(self, rng: Random) -> list[Variant]: ...
-
-
-def _text_claim(fact: Fact, name: str, language: str, seed: int, rule: str = "") -> Claimed:
-    return Claimed({name: fact.write(Style(seed), language).text}, rule)
-
-
-@dataclass(frozen=True)
-class Count:
-    """A number of things, such as 12,450 people. `style`: `digits`, `word` (two to twelve) or `round`."""
-
-    value: Decimal
-    noun: str = ""
-    style: str = "digits"
-    fault: Fault = "number"
-    forms: int = 3
-
-    def write(self, rng: Style, language: str) -> Written:
-        noun = _NOUNS[self.noun][LANGUAGES.index(language)] if self.noun else ""
-        if self.style == "word" and 2 <= self.value <= 12:
-            text = _SMALL_NUMBERS[language].split()[int(self.value) - 2]
-            return Written(f"{text} {noun}".strip(), "number word")
-        magnitude = _magnitude(rng, language, self.value)
-        text = _with_noun(language, magnitude, noun) if noun else magnitude.text
-        if self.style == "round":
-            return Written(text, "approximation")
-        if magnitude.is_scaled:
-            return Written(text, "scale word")
-        return Written(text, "digit grouping" if self.value >= 1000 else "same text")
-
-    def claim(self, name: str, form: int, language: str, seed: int) -> Claimed:
-        if form == 1 and self.noun:
-            return _text_claim(
-                self, name, language, seed, "same text" if self.style == "digits" else ""
-            )
-        if form == 2 and self.noun and self.style == "digits":
-            return _text_claim(self, name, "en", seed)
-        return Claimed({name: _json_number(self.value)})
-
-    def variants(self, rng: Random) -> list[Variant]:
-        if self.style == "word":
-            others = [n for n in range(2, 13) if n != self.value]
-            return [Variant(replace(self, value=Decimal(rng.choice(others))), "number")]
-        changed = Variant(replace(self, value=_change_digits(rng, self.value)), "number")
-        larger = Variant(replace(self, value=self.value * rng.choice((10, 1000))), "scale")
-        if self.style == "round":
-            exact = self.value + rng.choice((-1, 1)) * rng.randint(3, 49)
-            note = "more exact than the quote"
-            return [
-                Variant(replace(self, value=exact, style="digits"), "number", note),
-                larger,
-                changed,
-            ]
-        smaller = Variant(
-            replace(self, value=_plain(self.value / 1000)), "scale", "grouping read as decimals"
-        )
-        return [changed, changed, larger, smaller]
-
-
-@dataclass(frozen=True)
-class Money:
-    """An amount of money; a loss is negative but written without its sign."""
-
-    value: Decimal
-    currency: str
-    is_loss: bool = False
-    fault: Fault = "number"
-    forms: int = 5
-
-    def write(self, rng: Style, language: str) -> Written:
-        value = abs(self.value) if self.is_loss else self.value
-        style = rng.choice(("word", "word", "sign", "sign", "code"))
-        if style == "word":
-            short = language in {"de", "it"} and rng.random() < 0.3
-            magnitude = _magnitude(rng, language, value, short=short)
-            word = _CURRENCY_WORDS[language][self.currency]
-            return Written(_with_noun(language, magnitude, word), "scale word")
-        short = rng.random() < 0.5 and not (language in {"fr", "es"} and style == "code")
-        text = _magnitude(rng, language, value, short=short).text
-        mark = _SIGNS.get(self.currency, self.currency) if style == "sign" else self.currency
-        is_code = mark == self.currency
-        if language == "en" or (is_code and language == "it"):
-            return Written(f"{mark}{' ' if is_code else ''}{text}", "currency")
-        if text.endswith((" M", " Md")):
-            return Written(f"{text}{' ' if is_code else ''}{mark}", "currency")
-        return Written(f"{text}{_NBSP}{mark}", "currency")
-
-    def claim(self, name: str, form: int, language: str, seed: int) -> Claimed:
-        rule = "sign" if self.is_loss else ""
-        number = _json_number(self.value)
-        if self.is_loss or form in {0, 4}:
-            return Claimed({f"{name}_{self.currency.lower()}": number}, rule)
-        if form == 1:
-            return Claimed({name: number, f"{name}_currency": self.currency}, "currency")
-        return _text_claim(self, name, "en" if form == 2 else language, seed)
-
-    def variants(self, rng: Random) -> list[Variant]:
-        size = Decimal(10**6)
-        digits = _change_digits(rng, _plain(self.value / size))
-        changed = Variant(replace(self, value=_plain(digits * size)), "number")
-        others = [code for code in ("EUR", "USD", "GBP", "CHF") if code != self.currency]
-        currency = Variant(replace(self, currency=rng.choice(others)), "currency")
-        factor = rng.choice((Decimal(1000), Decimal("0.001"), Decimal(10)))
-        scale = Variant(replace(self, value=_plain(self.value * factor)), "scale")
-        if self.is_loss:
-            gain = replace(self, value=-self.value, is_loss=False)
-            return [Variant(_AsNumber(gain), "number", "sign lost"), changed, scale, currency]
-        return [changed, scale, currency, currency]
-
-
-@dataclass(frozen=True)
-class _AsNumber:
-    """A fact that is claimed in its first form only."""
-
-    fact: Fact
-    fault: Fault = "number"
-    forms: int = 1
-
-    def write(self, rng: Style, language: str) -> Written:
-        return self.fact.write(rng, language)
-
-    def claim(self, name: str, form: int, language: str, seed: int) -> Claimed:
-        return self.fact.claim(name, 0, language, seed)
-
-    def variants(self, rng: Random) -> list[Variant]:
-        return []
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """A measured value with its unit."""
-
-    value: Decimal
-    unit: str
-    fault: Fault = "number"
-    forms: int = 4
-
-    def write(self, rng: Style, language: str) -> Written:
-        unit, magnitude = _UNITS[self.unit], _magnitude(rng, language, self.value)
-        if rng.random() < 0.5 and not magnitude.is_scaled:
-            space = rng.choice((" ", _NBSP))
-            return Written(f"{magnitude.text}{space}{unit.symbol}", "digit grouping")
-        text = _with_noun(language, magnitude, unit.word(language))
-        return Written(text, "scale word" if magnitude.is_scaled else "unit word")
-
-    def claim(self, name: str, form: int, language: str, seed: int) -> Claimed:
-        unit = _UNITS[self.unit]
-        if form == 1:
-            return _text_claim(self, name, "en", seed)
-        if form == 2:
-            return _text_claim(self, name, language, seed)
-        if form == 3 and unit.smaller:
-            number = _json_number(self.value * 1000)
-            return Claimed({f"{name}_{unit.smaller}": number}, "unit scale")
-        return Claimed({f"{name}_{self.unit}": _json_number(self.value)})
-
-    def variants(self, rng: Random) -> list[Variant]:
-        changed = Variant(replace(self, value=_change_digits(rng, self.value)), "number")
-        unit = Variant(replace(self, unit=_UNITS[self.unit].wrong), "unit")
-        scale = Variant(replace(self, value=_plain(self.value * rng.choice((10, 1000)))), "scale")
-        if self.value < 0:
-            return [Variant(replace(self, value=-self.value), "number", "sign lost"), unit, changed]
-        return [changed, scale, unit, unit]
-
-
-@dataclass(frozen=True)
-class Percent:
-    """A percentage; a decline is negative but written without its sign."""
-
-    value: Decimal
-    is_decline: bool = False
-    fault: Fault = "percentage"
-    forms: int = 4
-
-    def write(self, rng: Style, language: str) -> Written:
-        value = abs(self.value) if self.is_decline else self.value
-        style = rng.choice(_PERCENT[language])
-        return Written(style.format(_digits(rng, language, value)), "percentage")
-
-    def claim(self, name: str, form: int, language: str, seed: int) -> Claimed:
-        rule = "sign" if self.is_decline else ""
-        if form == 1:
-            return Claimed({f"{name}_rate": _json_number(self.value / 100)}, rule)
-        if self.is_decline or form in {0, 3}:
-            return Claimed({f"{name}_percent": _json_number(self.value)}, rule)
-        return _text_claim(self, name, language, seed)
-
-    def variants(self, rng: Random) -> list[Variant]:
-        changed = Variant(replace(self, value=_change_digits(rng, self.value)), "percentage")
-        factor = Decimal(10) if abs(self.value) < 10 else Decimal("0.1")
-        moved = Variant(
-            replace(self, value=_plain(self.value * factor)), "percentage", "decimal point moved"
-        )
-        if self.is_decline:
-            return [Variant(Percent(-self.value), "percentage", "sign lost"), changed, moved]
-        return [changed, changed, moved]
-
-
-@dataclass(frozen=True)
-class Fraction:
-    """A share in words: a third, half."""
-
-    value: str
-    fault: Fault = "number"
-    forms: int = 3
-
-    def write(self, rng: Style, language: str) -> Written:
-        return Written(_FRACTIONS[language][self.value], "fraction")
-
-    def claim(self, name: str, form: int, language: str, seed: int) -> Claimed:
-        if form == 0:
-            return Claimed({name: float(self.value)})
-        return _text_claim(self, name, "en" if form == 1 else language, seed)
-
-    def variants(self, rng: Random) -> list[Variant]:
-        others = [value for value in _FRACTIONS["en"] if value != self.value]
-        return [Variant(Fraction(rng.choice(others)), "number")]
-
-
-@dataclass(frozen=True)
-class Range:
-    """From `low` to `high` millions of a unit."""
-
-    low: int
-    high: int
-    unit: str
-    fault: Fault = "number"
-    forms: int = 3
-
-    def write(self, rng: Style, language: str) -> Written:
-        form = rng.choice(_RANGES[language])
-        numbers = Magnitude(
-            f"{form.format(self.low, self.high)} {_SCALES[language][10**6][1]}", True
-        )
-        return Written(_with_noun(language, numbers, _UNITS[self.unit].word(language)), "range")
-
-    def claim(self, name: str, form: int, language: str, seed: int) -> Claimed:
-        if form == 0:
-            low, high = f"{name}_min_{self.unit}", f"{name}_max_{self.unit}"
-            return Claimed({low: self.low * 10**6, high: self.high * 10**6})
-        return _text_claim(self, name, "en" if form == 1 else language, seed)
-
-    def variants(self, rng: Random) -> list[Variant]:
-        wider = Variant(replace(self, high=self.high + rng.randint(1, 4)), "number")
-        other_unit = Variant(replace(self, unit=_UNITS[self.unit].wrong), "unit")
-        middle = Quantity(Decimal((self.low + self.high) * 500_000), self.unit)
-        return [wider, other_unit, Variant(_AsNumber(middle), "number", "middle of the range")]
-
-
-@dataclass(frozen=True)
-class Year:
-    value: int
-    fault: Fault = "year"
-    forms: int = 2
-
-    def write(self, rng: Style, language: str) -> Written:
-        return Written(str(self.value), "same text")
-
-    def claim(self, name: str, form: int, language: str, seed: int) -> Claimed:
-        return Claimed({name: self.value if form == 0 else str(self.value)})
-
-    def variants(self, rng: Random) -> list[Variant]:
-        near = self.value + rng.choice((-10, -2, -1, 1, 2))
-        swapped = int(str(self.value)[:2] + str(self.value)[:1:-1])
-        return [Variant(Year(year), "year") for year in (near, swapped) if year < 2031]
-
-
-@dataclass(frozen=True)
-class Quarter:
-    year: int
-    quarter: int
-    fault: Fault = "date"
-    forms: int = 2
-
-    def write(self, rng: Style, language: str) -> Written:
-        pattern, ordinals, short = _QUARTERS[language]
-        if rng.random() < 0.5:
-            return Written(short.format(self.quarter, self.year), "quarter")
-        return Written(pattern.format(ordinals.split()[self.quarter - 1], self.year), "quarter")
-
-    def claim(self, name: str, form: int, language: str, seed: int) -> Claimed:
-        separated = f"{self.year}-Q{self.quarter}" if form == 0 else f"Q{self.quarter} {self.year}"
-        return Claimed({name: separated})
-
-    def variants(self, rng: Random) -> list[Variant]:
-        others = [quarter for quarter in (1, 2, 3, 4) if quarter != self.quarter]
-        return [
-            Variant(replace(self, quarter=rng.choice(others)), "date"),
-            Variant(replace(self, year=self.year - 1), "year"),
-        ]
-
-
-@dataclass(frozen=True)
-class Day:
-    """A day, or a month if `day` is 0."""
-
-    year: int
-    month: int
-    day: int
-    fault: Fault = "date"
-    forms: int = 5
-
-    @property
-    def iso(self) -> str:
-        return f"{self.year}-{self.month:02}" + (f"-{self.day:02}" if self.day else "")
-
-    def write(self, rng: Style, language: str) -> Written:
-        month = _MONTHS[language].split()[self.month - 1]
-        short = _SHORT_MONTHS.get(language, _MONTHS[language]).split()[self.month - 1]
-        if not self.day:
-            return Written(
-                f"{month}{' de' if language == 'es' else ''} {self.year}", "written date"
-            )
-        return Written(rng.choice(self._notations(language, month, short)), "written date")
-
-    def _notations(self, language: str, month: str, short: str) -> list[str]:
-        day, year = self.day, self.year
-        if language == "en":
-            suffix = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd"}.get(day, "th")
-            named = [f"{day} {month} {year}", f"{month} {day}, {year}", f"{short} {day}, {year}"]
-            return [*named, f"{day}{suffix} {month} {year}", self.iso]
-        if language == "de":
-            dotted = [f"{day:02}.{self.month:02}.{year}", f"{day}.{self.month}.{year}"]
-            return [
-                f"{day}. {month} {year}",
-                f"{day}. {month} {year}",
-                f"{day}. {short} {year}",
-                *dotted,
-            ]
-        numeric = f"{day:02}/{self.month:02}/{year}"
-        if language == "es":
-            return [
-                f"{day} de {month} de {year}",
-                f"{day} de {month} de {year}",
-                f"{day}/{self.month}/{year}",
-                numeric,
-            ]
-        first = {"fr": "1er", "it": "1º"}[language] if day == 1 else str(day)
-        return [
-            f"{first} {month} {year}",
-            f"{first} {month} {year}",
-            f"{first} {short} {year}",
-            numeric,
-        ]
-
-    def claim(self, name: str, form: int, language: str, seed: int) -> Claimed:
-        if form == 1:
-            return Claimed({name: self.iso[:7]})
-        if form == 2 and seed % 2:
-            return Claimed({name: str(self.year)})
-        if form in {3, 4}:
-            return _text_claim(self, name, "en" if form == 3 else language, seed)
-        return Claimed({name: self.iso})
-
-    def variants(self, rng: Random) -> list[Variant]:
-        month = rng.choice([number for number in range(1, 13) if number != self.month])
-        shifted = Variant(replace(self, year=self.year + rng.choice((-2, -1, 1))), "year")
-        if not self.day:
-            exact = replace(self, day=rng.randint(12, 28))
-            note = "more exact than the quote"
-            return [
-                Variant(replace(self, month=month), "date"),
-                shifted,
-                Variant(exact, "date", note),
-            ]
-        day = rng.choice([number for number in range(1, 29) if number != self.day])
-        found = [
-            Variant(replace(self, month=month), "date"),
-            Variant(replace(self, day=day), "date"),
-            shifted,
-        ]
-        if self.day <= 12 and self.day != self.month:
-            swapped = replace(self, month=self.day, day=self.month)
-            found.append(Variant(swapped, "date", "day and month swapped"))
-        return found
-
-
-@dataclass(frozen=True)
-class Name:
-    """A proper name: `text` in claims, one of `spellings` (with rules) in pages; `others` are false instead of it."""
-
-    text: str
-    spellings: tuple[Written, ...]
-    others: tuple[str, ...]
-    fault: Fault = "name"
-    forms: int = 2
-
-    def write(self, rng: Style, language: str) -> Written:
-        return rng.choice(self.spellings)
-
-    def claim(self, name: str, form: int, language: str, seed: int) -> Claimed:
-        plain = _without_accents(self.text)
-        if form == 1 and plain != self.text:
-            return Claimed({name: plain}, "accent")
-        return Claimed({name: self.text})
-
-    def variants(self, rng: Random) -> list[Variant]:
-        return [
-            Variant(Name(other, (Written(other, "same text"),), ()), self.fault)
-            for other in self.others
-            if other != self.text
-        ]
-
-
-@dataclass(frozen=True)
-class Names:
-    """A list of names."""
-
-    texts: tuple[str, ...]
-    other: str
-    fault: Fault = "name"
-    forms: int = 3
-
-    def write(self, rng: Style, language: str) -> Written:
-        return Written(_join(language, self.texts), "list")
-
-    def claim(self, name: str, form: int, language: str, seed: int) -> Claimed:
-        if form == 1:
-            return Claimed({name: ", ".join(self.texts)})
-        return Claimed({name: list(self.texts) if form == 0 else sorted(self.texts)})
-
-    def variants(self, rng: Random) -> list[Variant]:
-        place = rng.randrange(len(self.texts))
-        replaced = (*self.texts[:place], self.other, *self.texts[place + 1 :])
-        added = (*self.texts, self.other)
-        return [Variant(replace(self, texts=texts), "name") for texts in (replaced, added)]
-
-
-@dataclass(frozen=True)
-class Code:
-    """An identifier, such as an ISIN; one digit decides."""
-
-    text: str
-    fault: Fault = "number"
-    forms: int = 1
-
-    def write(self, rng: Style, language: str) -> Written:
-        return Written(self.text, "identifier")
-
-    def claim(self, name: str, form: int, language: str, seed: int) -> Claimed:
-        return Claimed({name: self.text})
-
-    def variants(self, rng: Random) -> list[Variant]:
-        place = rng.choice([i for i, letter in enumerate(self.text) if letter.isdigit()])
-        digit = rng.choice([digit for digit in "0123456789" if digit != self.text[place]])
-        return [Variant(Code(self.text[:place] + digit + self.text[place + 1 :]), "number")]
-
-
-@dataclass(frozen=True)
-class Subject:
-    """What a sentence is about, and how the language speaks of it."""
-
-    name: str
-    type_name: str
-    written: str
-    """In a sentence, with its article if it has one."""
-    pronoun: str
-    """Such as `Das Unternehmen`."""
-    legal_name: str = ""
-    alias: str = ""
-
-
-_COMPANIES: Final[Mapping[str, str]] = {
-    "en": "Kestrel Cells|Kestrel Cells, Inc.|KSTL;Northgate Minerals|Northgate Minerals plc|NGM;"
-    "Bluewater Robotics|Bluewater Robotics Ltd.|BWR;Tamarack Energy|Tamarack Energy Corp.|TMK;"
-    "Silverline Foods|Silverline Foods Inc.|SLVF;Ashdown Semiconductor|Ashdown Semiconductor PLC|ASH;"
-    "Vanterra Motors|Vanterra Motors, Inc.|VNTR;Pemberton Rail|Pemberton Rail Group Ltd|PRG",
-    "de": "Rheinwerk Batterien|Rheinwerk Batterien GmbH|RWB;Kaltenbach Maschinenbau|Kaltenbach Maschinenbau AG|KBM;"
-    "Nordhafen Logistik|Nordhafen Logistik SE|NHL;Müller Feinpapier|Müller Feinpapier GmbH & Co. KG|MFP;"
-    "Alpenglas|Alpenglas AG|AGL;Havelstrom|Havelstrom eG|HVS;Stürmer Pharma|Stürmer Pharma AG|STP;"
-    "Lindauer Optik|Lindauer Optik GmbH|LDO",
-    "fr": "Batteries du Rhône|Batteries du Rhône SA|BDR;Verrerie Saint-Maur|Verrerie Saint-Maur SAS|VSM;"
-    "Groupe Delorme|Groupe Delorme S.A.|GDL;Néovélo|Néovélo SAS|NEOV;Minoterie Kerbrat|Minoterie Kerbrat SARL|MKB;"
-    "Transports Villard|Transports Villard SAS|TVI;Pharmalys|Pharmalys SA|PHLY;Câbleries du Nord|Câbleries du Nord S.A.|CDN",
-    "es": "Energías del Ebro|Energías del Ebro, S.A.|EDE;Grupo Montalbán|Grupo Montalbán, S.A.|GMB;"
-    "Conservas Rianxo|Conservas Rianxo, S.L.|CRX;Cementos Almudévar|Cementos Almudévar, S.A.|CAL;"
-    "Navarra Solar|Navarra Solar, S.L.U.|NVS;Telecable Sur|Telecable Sur, S.A.U.|TSUR;"
-    "Minera Los Cóndores|Minera Los Cóndores, S.A. de C.V.|MLC;Textiles Buñol|Textiles Buñol, S.L.|TXB",
-    "it": "Ceramiche Valdarno|Ceramiche Valdarno S.p.A.|CVD;Officine Bertoldi|Officine Bertoldi S.r.l.|OBT;"
-    "Gruppo Marchesini|Gruppo Marchesini S.p.A.|GMS;Cantine Forlani|Cantine Forlani S.r.l.|CFO;"
-    "Tirrenia Cantieri|Tirrenia Cantieri S.p.A.|TCN;Fonderie Brembate|Fonderie Brembate S.p.A.|FBR;"
-    "Molini Santacroce|Molini Santacroce S.p.A.|MSC;Elettrica Padana|Elettrica Padana S.p.A.|ELP",
-}  # fmt: skip
-"""Name, name with legal form, alias."""
-_PARTNERS: Final = (
-    "Orion Trucks", "Halden Energy", "Vestberg Systems", "Lumen Aviation", "Castellan Group", "Ferrovia Sud",
-    "Nakamura Tools", "Brightwater Utilities", "Sørland Marine", "Électro-Vosges", "Gebrüder Hartwig", "Navalia",
-)  # fmt: skip
-"""Customers and rivals."""
-_CITIES: Final = {
-    "en": "Leeds Dayton Halifax Sheffield Tulsa Galway Wollongong Dundee",
-    "de": "Köln Rostock Chemnitz Graz Würzburg Winterthur Görlitz Lübeck",
-    "fr": "Lyon Nîmes Saint-Étienne Dunkerque Besançon Liège Béziers Valenciennes",
-    "es": "Zaragoza Málaga Córdoba León Gijón Valparaíso Cádiz Medellín",
-    "it": "Bologna Forlì Cagliari Bergamo Taranto Vicenza Cefalù Trieste",
-}
-_TOWNS: Final = {
-    "en": "Brackwell|Ferndale Cross|Kilmarrow|Stony Ridge|Alderwick",
-    "de": "Oberlinden|Bad Harsfeld|Steinbrück|Neuenrode|Königsau",
-    "fr": "Saint-Aubert|Montreval|Villecroix|Castelnou|Beaurivage-sur-Lys",
-    "es": "Villarejo del Río|Peñamora|Torrealba|Santa Lucía de Tormes|Castrofuerte",
-    "it": "Montescuro|Roccafredda|Pian del Lago|Castelverde|San Vito al Colle",
-}
-_PLANTS: Final = {
-    "en": ("{} plant", "The {} plant", "The plant"),
-    "de": ("Kraftwerk {}", "Das Kraftwerk {}", "Das Kraftwerk"),
-    "fr": ("centrale de {}", "La centrale de {}", "La centrale"),
-    "es": ("planta de {}", "La planta de {}", "La planta"),
-    "it": ("impianto di {}", "L'impianto di {}", "L'impianto"),
-}
-_THE_COMPANY: Final = {
-    "en": "The company", "de": "Das Unternehmen", "fr": "L'entreprise", "es": "La empresa", "it": "L'azienda",
-}  # fmt: skip
-_THE_TOWN: Final = {
-    "en": "The town",
-    "de": "Die Stadt",
-    "fr": "La commune",
-    "es": "La localidad",
-    "it": "Il comune",
-}
-_THE_COUNTRY: Final = {
-    "en": "The country",
-    "de": "Das Land",
-    "fr": "Le pays",
-    "es": "El país",
-    "it": "Il Paese",
-}
-_COUNTRIES: Final[Mapping[str, str]] = {
-    "en": "Norway|Japan|Peru|Chile|Portugal",
-    "de": "Norwegen|Japan|Peru|Chile|Portugal",
-    "fr": "La Norvège|Le Japon|Le Pérou|Le Chili|Le Portugal",
-    "es": "Noruega|Japón|Perú|Chile|Portugal",
-    "it": "La Norvegia|Il Giappone|Il Perù|Il Cile|Il Portogallo",
-}
-_PEOPLE: Final = {
-    "en": "Margaret Hollis|Daniel Okafor|Priya Raman|Owen Fairchild|Ruth Calloway|Samuel Brandt",
-    "de": "Anna Weber|Jörg Lindemann|Sabine Köhler|Matthias Groß|Petra Schäfer|Uwe Brandstätter",
-    "fr": "Hélène Marchand|Thierry Le Goff|Amélie Rousseau|François Béranger|Nadia Belkacem|Luc Delattre",
-    "es": "María Ibáñez|Andrés Quintana|Lucía Peñalver|Íñigo Arrieta|Rosa Montenegro|Javier Cortés",
-    "it": "Giulia Ferraro|Niccolò Bassani|Elena Sartori|Marco Dall'Olio|Chiara Lombardi|Paolo Venier",
-}
-_FEMALE: Final = frozenset(
-    ("Margaret", "Priya", "Ruth", "Anna", "Sabine", "Petra", "Hélène", "Amélie", "Nadia", "María", "Lucía", "Rosa",
-     "Giulia", "Elena", "Chiara")
-)  # fmt: skip
-_HONORIFICS: Final = {
-    "en": ("Sir ", "Ms. ", "Dr. ", "Professor "), "de": ("Dr. ", "Frau ", "Dr. ", "Prof. Dr. "),
-    "fr": ("M. ", "Mme ", "Me ", "Me "), "es": ("don ", "doña ", "don ", "doña "),
-    "it": ("l'ing. ", "l'avv. ", "l'avv. ", "l'ing. "),
-}  # fmt: skip
-"""Of a man, of a woman, of a man, of a woman."""
-
-
-def _subjects(language: str, kind: str) -> list[Subject]:
-    if kind == "company":
-        rows = [row.split("|") for row in _COMPANIES[language].split(";")]
-        return [
-            Subject(name, "Company", name, _THE_COMPANY[language], legal, alias)
-            for name, legal, alias in rows
-        ]
-    if kind == "plant":
-        name, written, pronoun = _PLANTS[language]
-        cities = _TOWNS[language].split("|")
-        return [Subject(name.format(c), "PowerPlant", written.format(c), pronoun) for c in cities]
-    if kind == "town":
-        return [
-            Subject(town, "Town", town, _THE_TOWN[language]) for town in _TOWNS[language].split("|")
-        ]
-    article = re.compile(r"^(?:Le |La |Il |L')")
-    return [
-        Subject(article.sub("", written), "Country", written, _THE_COUNTRY[language])
-        for written in _COUNTRIES[language].split("|")
-    ]
-
-
-def _company(rng: Random, language: str, noun: str) -> Fact:
-    name = rng.choice(_PARTNERS)
-    return Name(name, (Written(name, "same text"),), _PARTNERS)
-
-
-def _companies(rng: Random, language: str, noun: str) -> Fact:
-    *texts, other = rng.sample(_PARTNERS, 4)
-    return Names(tuple(texts), other)
-
-
-def _city(rng: Random, language: str, noun: str) -> Fact:
-    cities = _CITIES[language].split()
-    city = rng.choice(cities)
-    return Name(city, (Written(city, "same text"),), tuple(cities))
-
-
-def _person(rng: Random, language: str, noun: str) -> Fact:
-    people = _PEOPLE[language].split("|")
-    name = rng.choice(people)
-    first, _, last = name.partition(" ")
-    place = (first in _FEMALE) + rng.choice((0, 2))
-    spellings = (
-        Written(name, "same text"),
-        Written(_HONORIFICS[language][place] + name, "honorific"),
-    )
-    other_last = rng.choice([other for other in people if other != name]).partition(" ")[2]
-    same_gender = [
-        o.partition(" ")[0] for o in people if (o.split()[0] in _FEMALE) == (first in _FEMALE)
-    ]
-    other_first = rng.choice([other for other in same_gender if other != first])
-    return Name(
-        name, spellings, (f"{first} {other_last}", f"{other_first} {last}", rng.choice(people))
-    )
-
-
-def _decimal(rng: Random, low: int, high: int, decimals: int = 0) -> Decimal:
-    """A random number without trailing zeros that Italian elides no article before (8, 11, 80 to 89)."""
-    while True:
-        number = Decimal(rng.randint(low * 10**decimals, high * 10**decimals)).scaleb(-decimals)
-        if str(number)[-1] != "0" and not re.match(r"8|11(?!\d)", str(number)):
-            return number
-
-
-def _money(rng: Random, language: str, noun: str) -> Money:
-    currencies = {"en": "USD USD GBP EUR", "de": "EUR EUR USD CHF", "it": "EUR EUR USD GBP"}
-    currency = rng.choice(currencies.get(language, "EUR EUR USD SEK").split())
-    if rng.random() < 0.25:
-        return Money(_decimal(rng, 12000, 98000) * 100, currency)
-    mantissa = (
-        _decimal(rng, 1, 9, 1) * 1000
-        if rng.random() < 0.5
-        else _decimal(rng, 12, 780, rng.choice((0, 1)))
-    )
-    return Money(_plain(mantissa * 10**6), currency)
-
-
-def _related_money(rng: Random, first: Money, name: str) -> Money:
-    """An amount beside `first`: of the year before if its name starts with _, else a smaller one."""
-    ratio = rng.uniform(0.72, 1.2) if name.startswith("_") else rng.uniform(0.05, 0.3)
-    digits = (
-        f"{abs(first.value) * Decimal(ratio):.2E}"
-        if first.value < 10**9
-        else f"{first.value * Decimal(ratio):.1E}"
-    )
-    return Money(_plain(Decimal(digits)), first.currency)
-
-
-def _loss(rng: Random, language: str, noun: str) -> Fact:
-    money = _money(rng, language, noun)
-    return replace(money, value=-money.value, is_loss=True)
-
-
-def _day(rng: Random, language: str, noun: str) -> Fact:
-    return Day(
-        rng.randint(1998, 2026),
-        rng.randint(1, 12),
-        rng.choice([d for d in range(1, 29) if d not in {8, 11}]),
-    )
-
-
-def _isin(rng: Random, language: str, noun: str) -> Fact:
-    letters = "".join(rng.choice("0123456789ABCDEFGHKLMNPRSTVWX") for _ in range(5))
-    country = {"en": "GB"}.get(language, language.upper())
-    return Code(f"{country}00{letters}{rng.randint(100, 999)}")
-
-
-def _quantity(
-    low: int, high: int, unit: str, decimals: int = 0
-) -> Callable[[Random, str, str], Fact]:
-    return lambda rng, language, noun: Quantity(_decimal(rng, low, high, decimals), unit)
-
-
-def _power(rng: Random, language: str, noun: str) -> Fact:
-    if rng.random() < 0.4:
-        return Quantity(_decimal(rng, 1, 4, 1), "gw")
-    return Quantity(_decimal(rng, 12, 790), "mw")
-
-
-def _mass(rng: Random, language: str, noun: str) -> Fact:
-    if rng.random() < 0.4:
-        return Quantity(_plain(_decimal(rng, 1, 9, 1) * 10**6), "tonnes")
-    return Quantity(_decimal(rng, 1200, 98000), "tonnes")
-
-
-def _range(rng: Random, language: str, noun: str) -> Fact:
-    low = rng.randint(2, 6)
-    return Range(low, low + rng.randint(2, 7), "tonnes")
-
-
-_MAKERS: Final[Mapping[str, Callable[[Random, str, str], Fact]]] = {
-    "money": _money,
-    "loss": _loss,
-    "count": lambda rng, language, noun: Count(_decimal(rng, 1100, 98000), noun),
-    "few": lambda rng, language, noun: Count(Decimal(rng.randint(2, 12)), noun, "word"),
-    "round": lambda rng, language, noun: Count(
-        Decimal(rng.choice((12, 15, 24, 36, 45, 62, 140)) * 100), noun, "round"
-    ),
-    "percent": lambda rng, language, noun: Percent(_decimal(rng, 2, 40, 1)),
-    "decline": lambda rng, language, noun: Percent(-_decimal(rng, 2, 40, 1), True),
-    "fraction": lambda rng, language, noun: Fraction(rng.choice(list(_FRACTIONS["en"]))),
-    "range": _range,
-    "year": lambda rng, language, noun: Year(rng.randint(1951, 2025)),
-    "old": lambda rng, language, noun: Year(rng.randint(1891, 1988)),
-    "recent": lambda rng, language, noun: Year(rng.randint(2009, 2025)),
-    "quarter": lambda rng, language, noun: Quarter(rng.randint(2019, 2026), rng.randint(1, 4)),
-    "day": _day,
-    "month": lambda rng, language, noun: Day(rng.randint(2010, 2027), rng.randint(1, 12), 0),
-    "person": _person,
-    "city": _city,
-    "company": _company,
-    "companies": _companies,
-    "isin": _isin,
-    "power": _power,
-    "energy": _quantity(120, 7900, "gwh"),
-    "mass": _mass,
-    "area": _quantity(12, 780, "km2", 1),
-    "hectares": _quantity(12, 480, "ha"),
-    "length": _quantity(12, 780, "km", 1),
-    "height": _quantity(120, 2900, "m"),
-    "oil": _quantity(12000, 98000, "barrels_per_day"),
-    "frost": lambda rng, language, noun: Quantity(-_decimal(rng, 2, 39, 1), "celsius"),
-}
-"""Random facts by the type that frames name."""
-
-# {S} is the subject, {T} the target of an edge, {name:type} or {name:type:noun} a fact; facts whose name starts with _
-# are not claimed but mistaken for others.
-
-_FRAMES: Final[Mapping[str, Mapping[str, str]]] = {
-    "en": {
-        "company": """
-{S} reported revenue of {revenue:money} for {fiscal_year:recent}, compared with {_revenue:money} a year earlier.
-{S} employs {employees:count:people} in {plants:few:plants} and was founded in {founded:year}.
-Revenue rose {revenue_growth:percent} to {revenue:money}, {S} said, while operating profit came to {operating_profit:money}.
-{S} named {ceo:person} as chief executive on {appointed:day}, succeeding {_ceo:person}.
-Headquartered in {headquarters:city}, {S} counts {customers:companies} among its customers.
-{S} saw its net income fall by {net_income_change:decline} in {period:quarter}.
-{S} will invest {investment:money} in a new site in {site:city}, where production is due to start in
-  {production_start:month}.
-About {employees:round:people} work for {S}, and {share_abroad:fraction} of them are based abroad.
-{S} expects to ship {output_forecast:range} this year, after {_output:mass} in {_year:recent}.
-{S} (ISIN {isin:isin}) closed {price_change:percent} higher on {trading_day:day}.
-{S} posted a net loss of {net_income:loss} in {fiscal_year:recent}.
-While {_rival:company} delivered {_deliveries:count:vehicles}, {S} sold {deliveries:count:vehicles} in {period:quarter}.
-{S} pumps {production:oil} from fields that it bought on {acquired_fields:day} for {fields_price:money}.
-""",
-        "plant": """
-{S} has a capacity of {capacity:power} and entered service on {commissioned:day}.
-{S} stands on {site_area:hectares} of former farmland; building it cost {cost:money}.
-{S} generated {generation:energy} in {_year:recent} and supplied {households:count:homes}.
-{S} burned {fuel:mass} of wood chips last year, against {_fuel:mass} the year before.
-A pipeline of {pipeline:length}, completed in {pipeline_completed:month}, connects {S} with the coast.
-""",
-        "town": """
-{S} had {population:count:inhabitants} at the census of {census:day} and covers {area:area}.
-{S} recorded {lowest_temperature:frost} on {record_day:day}, the lowest reading since {_since:old}.
-{S} lies {elevation:height} above sea level; its mayor has been {mayor:person} since {mayor_since:recent}.
-""",
-        "country": """
-{S} covers {area:area} and has {population:count:inhabitants}.
-{S} has a coastline of {coastline:length}, and {urban_population:percent} of its people live in towns.
-{S} exported goods and services worth {exports:money} in 2024, when its economy grew by {gdp_growth:percent}.
-""",
-        "edge": """
-supplies|{S} has supplied {T} with battery cells since {since:recent}.
-owns_share_of|{S} holds {share:percent} of the shares in {T} after buying {_share:percent} on {purchase:day}.
-acquires|{S} has agreed to buy {T} for {price:money}, with closing expected in {closing:month}.
-partners_with|Together with {T}, {S} runs {joint_sites:few:plants} under a contract signed on {signed:day}.
-""",
-    },
-    "de": {
-        "company": """
-{S} erzielte {fiscal_year:recent} einen Umsatz von {revenue:money} nach {_revenue:money} im Vorjahr.
-{S} zählt {employees:count:people} in {plants:few:plants} und wurde {founded:year} gegründet.
-Der Umsatz stieg um {revenue_growth:percent} auf {revenue:money}, wie {S} mitteilte; der Betriebsgewinn lag bei
-  {operating_profit:money}.
-Seit dem {appointed:day} steht {ceo:person} an der Spitze, zuvor führte {_ceo:person} das Haus, teilte {S} mit.
-{S} hat den Hauptsitz in {headquarters:city} und beliefert unter anderem {customers:companies}.
-Im {period:quarter} ging der Überschuss um {net_income_change:decline} zurück, berichtete {S}.
-{S} investiert {investment:money} in einen neuen Standort in {site:city}, die Produktion soll im {production_start:month}
-  anlaufen.
-Rund {employees:round:people} arbeiten für {S}, {share_abroad:fraction} davon im Ausland.
-{S} erwartet für dieses Jahr {output_forecast:range}; {_year:recent} waren es {_output:mass}.
-{S} (ISIN {isin:isin}) schloss am {trading_day:day} um {price_change:percent} fester.
-{S} verbuchte {fiscal_year:recent} einen Verlust von {net_income:loss}.
-Während {_rival:company} {_deliveries:count:vehicles} auslieferte, verkaufte {S} im {period:quarter}
-  {deliveries:count:vehicles}.
-{S} fördert {production:oil} aus Feldern, die zum {acquired_fields:day} für {fields_price:money} gekauft wurden.
-""",
-        "plant": """
-{S} hat eine Leistung von {capacity:power} und ging am {commissioned:day} ans Netz.
-{S} steht auf {site_area:hectares} Ackerland; der Bau kostete {cost:money}.
-{S} erzeugte {_year:recent} {generation:energy} und versorgte {households:count:homes}.
-{S} verfeuerte zuletzt {fuel:mass} Holz, im Jahr davor {_fuel:mass}.
-Eine Leitung von {pipeline:length}, fertiggestellt im {pipeline_completed:month}, verbindet die Küste und {S}.
-""",
-        "town": """
-{S} hatte bei der Zählung vom {census:day} {population:count:inhabitants} und ist {area:area} groß.
-{S} meldete am {record_day:day} {lowest_temperature:frost}, den tiefsten Wert seit {_since:old}.
-{S} liegt {elevation:height} über dem Meer; das Rathaus leitet seit {mayor_since:recent} {mayor:person}.
-""",
-        "country": """
-{S} hat eine Fläche von {area:area} und {population:count:inhabitants}.
-{S} hat eine Küste von {coastline:length} Länge; {urban_population:percent} der Menschen leben in Städten.
-{S} führte 2024 Güter und Dienste für {exports:money} aus, die Wirtschaft wuchs um {gdp_growth:percent}.
-""",
-        "edge": """
-supplies|{S} beliefert {T} seit {since:recent} mit Batteriezellen.
-owns_share_of|{S} hält {share:percent} an {T}, nachdem am {purchase:day} weitere {_share:percent} hinzukamen.
-acquires|{S} will {T} für {price:money} übernehmen; der Abschluss wird im {closing:month} erwartet.
-partners_with|Gemeinsam mit {T} produziert {S} in {joint_sites:few:plants}; der Vertrag wurde am {signed:day} unterzeichnet.
-""",
-    },
-    "fr": {
-        "company": """
-{S} a réalisé en {fiscal_year:recent} un chiffre d'affaires de {revenue:money}, contre {_revenue:money} un an plus tôt.
-{S} emploie {employees:count:people} dans {plants:few:plants} et existe depuis {founded:year}.
-Le chiffre d'affaires a progressé de {revenue_growth:percent} à {revenue:money}, indique {S}, pour un résultat
-  opérationnel de {operating_profit:money}.
-Depuis le {appointed:day}, {ceo:person} dirige {S} ; son prédécesseur était {_ceo:person}.
-Avec son siège à {headquarters:city}, {S} compte parmi ses clients {customers:companies}.
-Au {period:quarter}, le bénéfice net a reculé de {net_income_change:decline}, annonce {S}.
-{S} va investir {investment:money} dans un nouveau site à {site:city}, dont la production démarrera en
-  {production_start:month}.
-Environ {employees:round:people} travaillent pour {S}, dont {share_abroad:fraction} à l'étranger.
-{S} prévoit cette année {output_forecast:range}, après {_output:mass} en {_year:recent}.
-{S} (ISIN {isin:isin}) a clôturé en hausse de {price_change:percent} le {trading_day:day}.
-{S} a enregistré en {fiscal_year:recent} une perte nette de {net_income:loss}.
-Là où {_rival:company} livrait {_deliveries:count:vehicles}, {S} en a vendu {deliveries:count} au {period:quarter}.
-{S} extrait {production:oil} de gisements achetés le {acquired_fields:day} pour {fields_price:money}.
-""",
-        "plant": """
-{S} a une puissance de {capacity:power} et a été mise en service le {commissioned:day}.
-{S} occupe {site_area:hectares} ; sa construction a coûté {cost:money}.
-{S} a produit {generation:energy} en {_year:recent} et alimenté {households:count:homes}.
-{S} a brûlé l'an dernier {fuel:mass} de bois, contre {_fuel:mass} l'année précédente.
-Une conduite de {pipeline:length}, achevée en {pipeline_completed:month}, relie au littoral {S}.
-""",
-        "town": """
-{S} comptait {population:count:inhabitants} au recensement du {census:day}, sur {area:area}.
-{S} a relevé {lowest_temperature:frost} le {record_day:day}, valeur la plus basse depuis {_since:old}.
-{S} se trouve à {elevation:height} d'altitude ; la mairie est dirigée par {mayor:person} depuis {mayor_since:recent}.
-""",
-        "country": """
-{S} a une superficie de {area:area} et compte {population:count:inhabitants}.
-{S} possède {coastline:length} de côtes ; {urban_population:percent} de la population vit en ville.
-{S} a exporté en 2024 des biens et services pour {exports:money}, avec une croissance de {gdp_growth:percent}.
-""",
-        "edge": """
-supplies|{S} fournit {T} en cellules de batterie depuis {since:recent}.
-owns_share_of|{S} détient {share:percent} du capital de {T}, après un achat de {_share:percent} le {purchase:day}.
-acquires|{S} va racheter {T} pour {price:money}, la finalisation étant attendue en {closing:month}.
-partners_with|Avec {T}, {S} exploite {joint_sites:few:plants} selon un accord signé le {signed:day}.
-""",
-    },
-    "es": {
-        "company": """
-{S} facturó {revenue:money} en {fiscal_year:recent}, frente a los {_revenue:money} del año anterior.
-{S} emplea a {employees:count:people} en {plants:few:plants} y fue fundada en {founded:year}.
-Los ingresos crecieron un {revenue_growth:percent}, hasta {revenue:money}, informó {S}; el resultado operativo fue de
-  {operating_profit:money}.
-Desde el {appointed:day} dirige {S} {ceo:person}, que sustituye a {_ceo:person}.
-Con sede en {headquarters:city}, {S} tiene entre sus clientes a {customers:companies}.
-En el {period:quarter}, el beneficio neto cayó un {net_income_change:decline}, según {S}.
-{S} invertirá {investment:money} en una nueva fábrica en {site:city}, que empezará a producir en {production_start:month}.
-Unas {employees:round:people} trabajan para {S}, {share_abroad:fraction} de ellas en el extranjero.
-{S} espera producir este año {output_forecast:range}, tras las {_output:mass} de {_year:recent}.
-{S} (ISIN {isin:isin}) cerró con una subida del {price_change:percent} el {trading_day:day}.
-{S} registró en {fiscal_year:recent} unas pérdidas netas de {net_income:loss}.
-Mientras {_rival:company} entregó {_deliveries:count:vehicles}, {S} vendió {deliveries:count:vehicles} en el
-  {period:quarter}.
-{S} extrae {production:oil} de yacimientos comprados el {acquired_fields:day} por {fields_price:money}.
-""",
-        "plant": """
-{S} tiene una potencia de {capacity:power} y entró en servicio el {commissioned:day}.
-{S} ocupa {site_area:hectares}; su construcción costó {cost:money}.
-{S} generó {generation:energy} en {_year:recent} y abasteció a {households:count:homes}.
-{S} quemó el año pasado {fuel:mass} de madera, frente a {_fuel:mass} un año antes.
-Una tubería de {pipeline:length}, terminada en {pipeline_completed:month}, une con la costa {S}.
-""",
-        "town": """
-{S} tenía {population:count:inhabitants} en el censo del {census:day} y abarca {area:area}.
-{S} registró {lowest_temperature:frost} el {record_day:day}, el valor más bajo desde {_since:old}.
-{S} está a {elevation:height} sobre el nivel del mar; ocupa la alcaldía {mayor:person} desde {mayor_since:recent}.
-""",
-        "country": """
-{S} tiene una superficie de {area:area} y {population:count:inhabitants}.
-{S} cuenta con {coastline:length} de costa; el {urban_population:percent} de la población vive en ciudades.
-{S} exportó en 2024 bienes y servicios por {exports:money}, con un crecimiento del {gdp_growth:percent}.
-""",
-        "edge": """
-supplies|{S} suministra celdas de batería a {T} desde {since:recent}.
-owns_share_of|{S} posee el {share:percent} de {T} tras comprar otro {_share:percent} el {purchase:day}.
-acquires|{S} comprará {T} por {price:money}; el cierre se espera en {closing:month}.
-partners_with|Junto con {T}, {S} explota {joint_sites:few:plants} según un contrato firmado el {signed:day}.
-""",
-    },
-    "it": {
-        "company": """
-{S} ha chiuso il {fiscal_year:recent} con ricavi per {revenue:money}, contro {_revenue:money} dell'anno precedente.
-{S} impiega {employees:count:people} in {plants:few:plants} ed è stata fondata nel {founded:year}.
-I ricavi sono cresciuti del {revenue_growth:percent} a {revenue:money}, comunica {S}; l'utile operativo è stato di
-  {operating_profit:money}.
-Dal {appointed:day} guida {S} {ceo:person}, che prende il posto di {_ceo:person}.
-Con sede a {headquarters:city}, {S} annovera tra i clienti {customers:companies}.
-Nel {period:quarter} l'utile netto è calato del {net_income_change:decline}, secondo {S}.
-{S} investirà {investment:money} in un nuovo sito a {site:city}, con avvio della produzione nel mese di
-  {production_start:month}.
-Circa {employees:round:people} lavorano per {S}, {share_abroad:fraction} delle quali all'estero.
-{S} prevede per quest'anno {output_forecast:range}, dopo {_output:mass} nel {_year:recent}.
-{S} (ISIN {isin:isin}) ha chiuso in rialzo del {price_change:percent} il {trading_day:day}.
-{S} ha registrato nel {fiscal_year:recent} una perdita netta di {net_income:loss}.
-Mentre {_rival:company} ha consegnato {_deliveries:count:vehicles}, {S} ha venduto {deliveries:count:vehicles} nel
-  {period:quarter}.
-{S} estrae {production:oil} da giacimenti acquistati il {acquired_fields:day} per {fields_price:money}.
-""",
-        "plant": """
-{S} ha una potenza di {capacity:power} ed è in servizio dal {commissioned:day}.
-{S} occupa {site_area:hectares}; la costruzione è costata {cost:money}.
-{S} ha prodotto {generation:energy} nel {_year:recent} e rifornito {households:count:homes}.
-{S} ha bruciato l'anno scorso {fuel:mass} di legna, contro {_fuel:mass} dell'anno prima.
-Una condotta di {pipeline:length}, completata nel mese di {pipeline_completed:month}, collega alla costa {S}.
-""",
-        "town": """
-{S} contava {population:count:inhabitants} al censimento del {census:day} e si estende per {area:area}.
-{S} ha registrato {lowest_temperature:frost} il {record_day:day}, il valore più basso dal {_since:old}.
-{S} si trova a {elevation:height} sul livello del mare; dal {mayor_since:recent} il sindaco è {mayor:person}.
-""",
-        "country": """
-{S} ha una superficie di {area:area} e {population:count:inhabitants}.
-{S} ha {coastline:length} di coste; popolazione urbana: {urban_population:percent}.
-{S} ha esportato nel 2024 beni e servizi per {exports:money}, con una crescita pari a {gdp_growth:percent}.
-""",
-        "edge": """
-supplies|{S} fornisce celle per batterie a {T} dal {since:recent}.
-owns_share_of|{S} detiene il {share:percent} di {T} dopo aver rilevato un altro {_share:percent} il {purchase:day}.
-acquires|{S} acquisirà {T} per {price:money}; il perfezionamento è atteso nel mese di {closing:month}.
-partners_with|Insieme a {T}, {S} gestisce {joint_sites:few:plants} in base a un contratto firmato il {signed:day}.
-""",
-    },
-}
-
-_CLAUSES: Final[Mapping[str, Mapping[str, str]]] = {
-    "en": {
-        "revenue": "reported revenue of {}", "employees": "employs {}", "founded": "was founded in {}",
-        "revenue_growth": "increased its revenue by {}", "operating_profit": "made an operating profit of {}",
-        "ceo": "is led by {}", "appointed": "got a new chief executive on {}", "headquarters": "has its headquarters in {}",
-        "customers": "supplies {}", "investment": "is investing {} in a new site", "site": "is building a site in {}",
-        "production_start": "plans to start production there in {}", "price_change": "saw its shares rise by {}",
-        "trading_day": "traded higher on {}", "deliveries": "sold {}", "production": "produces {}",
-        "fields_price": "paid {} for its fields", "capacity": "has a capacity of {}",
-        "commissioned": "has been in service since {}",
-        "cost": "cost {} to build", "site_area": "occupies {}", "generation": "generated {}", "households": "supplied {}",
-        "population": "has {}", "area": "covers {}", "census": "was last counted on {}", "elevation": "lies at {}",
-        "mayor": "is governed by {}", "mayor_since": "has had the same mayor since {}",
-    },
-    "de": {
-        "revenue": "erzielte einen Umsatz von {}", "employees": "zählt {}", "founded": "entstand {}",
-        "revenue_growth": "steigerte den Umsatz um {}", "operating_profit": "erreichte einen Betriebsgewinn von {}",
-        "ceo": "wird geleitet von {}", "headquarters": "hat den Sitz in {}", "customers": "beliefert {}",
-        "investment": "steckt {} in einen neuen Standort", "site": "baut in {}", "deliveries": "verkaufte {}",
-        "production": "fördert {}", "fields_price": "zahlte {} für die Felder", "capacity": "leistet {}",
-        "commissioned": "ist seit dem {} am Netz", "cost": "kostete {}", "generation": "lieferte {}",
-        "households": "versorgte {}",
-        "population": "hat {}", "area": "umfasst {}", "elevation": "liegt auf {} Höhe",
-    },
-    "fr": {
-        "revenue": "a réalisé {} de ventes", "employees": "emploie {}", "founded": "date de {}",
-        "revenue_growth": "a accru ses ventes de {}", "operating_profit": "a dégagé un résultat opérationnel de {}",
-        "ceo": "a pour dirigeant {}", "headquarters": "a son siège à {}", "customers": "a pour clients {}",
-        "investment": "investit {} dans un site", "site": "construit un site à {}", "deliveries": "a vendu {}",
-        "production": "produit {}", "fields_price": "a payé {} pour ses gisements",
-        "capacity": "affiche une puissance de {}",
-        "commissioned": "fonctionne depuis le {}", "cost": "a coûté {}", "generation": "a produit {}",
-        "households": "a alimenté {}",
-        "population": "compte {}", "area": "couvre {}", "elevation": "est à {} d'altitude",
-    },
-    "es": {
-        "revenue": "ingresó {}", "employees": "da trabajo a {}", "founded": "nació en {}",
-        "revenue_growth": "aumentó sus ingresos un {}", "operating_profit": "logró un resultado operativo de {}",
-        "ceo": "está dirigida por {}", "headquarters": "tiene su sede en {}", "customers": "tiene como clientes a {}",
-        "investment": "invierte {} en una fábrica", "site": "construye una fábrica en {}", "deliveries": "vendió {}",
-        "production": "extrae {}", "fields_price": "pagó {} por sus yacimientos", "capacity": "tiene {} de potencia",
-        "commissioned": "funciona desde el {}", "cost": "costó {}", "generation": "generó {}",
-        "households": "abasteció a {}",
-        "population": "tiene {}", "area": "ocupa {}", "elevation": "está a {} de altitud",
-    },
-    "it": {
-        "revenue": "ha ottenuto ricavi per {}", "employees": "dà lavoro a {}", "founded": "è nata nel {}",
-        "revenue_growth": "ha aumentato i ricavi del {}", "operating_profit": "ha conseguito un utile operativo di {}",
-        "ceo": "ha come guida {}", "headquarters": "ha sede a {}", "customers": "ha come clienti {}",
-        "investment": "investe {} in un sito", "site": "costruisce un sito a {}", "deliveries": "ha venduto {}",
-        "production": "estrae {}", "fields_price": "ha pagato {} per i giacimenti", "capacity": "ha {} di potenza",
-        "commissioned": "funziona dal {}", "cost": "è costato {}", "generation": "ha generato {}",
-        "households": "ha rifornito {}",
-        "population": "conta {}", "area": "si estende per {}", "elevation": "è a {} di quota",
-    },
-}  # fmt: skip
-"""Predicates of free texts, by property."""
-
-_TITLES: Final = {
-    "en": ("Business briefing", "Markets in brief", "What we know", "Regional news"),
-    "de": ("Meldungen des Tages", "Wirtschaft kompakt", "Nachrichten", "Aus der Region"),
-    "fr": ("L'essentiel de l'actualité", "En bref", "Revue de presse", "Économie"),
-    "es": ("Resumen del día", "Noticias breves", "Actualidad económica", "Panorama"),
-    "it": ("Notizie in breve", "Rassegna stampa", "Economia e territorio", "Il punto"),
-}
-_TITLES_OF_SUBJECT: Final = {
-    "en": ("{}: company profile and key facts", "{} – Annual review", "About {} | Factsheet"),
-    "de": ("{} – Daten und Fakten", "Im Porträt: {}", "{} | Presse"),
-    "fr": ("{} : chiffres clés", "Portrait – {}", "{} | Dossier"),
-    "es": ("{}: datos y cifras", "Perfil de {}", "{} | Prensa"),
-    "it": ("{}: dati e cifre", "Profilo: {}", "{} | Comunicati"),
-}
-_HEADINGS: Final = {
-    "en": ("", "Overview", "Key figures"),
-    "de": ("", "Überblick", "Zahlen und Fakten"),
-    "fr": ("", "Présentation", "Chiffres clés"),
-    "es": ("", "Resumen", "Datos clave"),
-    "it": ("", "Panoramica", "Dati principali"),
-}
-_INVENTED: Final[Mapping[str, Sequence[tuple[str, Any]]]] = {
-    "Company": (
-        ("stock_exchange", "Nasdaq Helsinki"), ("patents", 318), ("dividend_per_share_eur", 1.35), ("auditor",
-        "Harlow & Whitcombe"),
-        ("summary", "The company is known for its hydrogen trains, which run in Denmark."), ("founder", "Tobias Renqvist"),
-        ("market_share_percent", 23), ("is_listed", True), ("debt_usd", 640_000_000), ("next_report", "2027-02-18"),
-    ),
-    "PowerPlant": (
-        ("operator", "Skaldic Power"), ("efficiency_percent", 61.3), ("turbines", 14), ("fuel_supplier", "Lomond Forestry"),
-        ("shutdown", "2031-12-31"), ("summary", "It is the country's first plant with carbon capture."),
-        ("lifetime_years", 35),
-    ),
-    "Town": (
-        ("twin_town", "Rovaniemi"), ("unemployment_percent", 6.4), ("founded", 1247), ("university",
-        "Ostrava Technical University"),
-        ("river", "Vistula"), ("summary", "The town is famous for its glass museum, opened in 1962."),
-    ),
-    "Country": (
-        ("minimum_wage_usd", 412), ("president", "Aurelio Vantini"), ("rail_network_km", 7_311), ("literacy_percent", 93.2),
-        ("independence", "1957-09-30"), ("summary", "The country is the largest exporter of cobalt in the world."),
-    ),
-}  # fmt: skip
-"""Properties by type that no sentence supports."""
-
-_NEGATIONS: Final[Mapping[str, str]] = {
-    "en": """
-plant|operational|{S} is not yet in operation.|{S} is now in operation.
-plant|opened|{S} did not open on {when:day} as planned.|{S} opened on {when:day} as planned.
-company|profitable|{S} has never made a profit.|{S} has made a profit every year since {when:year}.
-company|listed_on_stock_exchange|{S} is no longer listed on any stock exchange.|{S} is listed on the stock exchange in
-  {where:city}.
-company|pays_dividend|{S} will pay no dividend for {when:recent}.|{S} will pay a dividend for {when:recent}.
-""",
-    "de": """
-plant|operational|{S} ist noch nicht in Betrieb.|{S} ist inzwischen in Betrieb.
-plant|opened|{S} wurde nicht wie geplant am {when:day} eröffnet.|{S} wurde wie geplant am {when:day} eröffnet.
-company|profitable|{S} hat noch nie Gewinn gemacht.|{S} macht seit {when:year} jedes Jahr Gewinn.
-company|listed_on_stock_exchange|{S} ist an keiner Börse notiert.|{S} ist an der Börse in {where:city} notiert.
-company|pays_dividend|{S} zahlt für {when:recent} keine Dividende.|{S} zahlt für {when:recent} eine Dividende.
-""",
-    "fr": """
-plant|operational|{S} n'est pas encore en service.|{S} est désormais en service.
-plant|opened|{S} n'a pas ouvert le {when:day} comme prévu.|{S} a ouvert le {when:day} comme prévu.
-company|profitable|{S} n'a jamais réalisé de bénéfice.|{S} réalise un bénéfice chaque année depuis {when:year}.
-company|listed_on_stock_exchange|{S} n'est plus cotée en Bourse.|{S} est cotée à la Bourse de {where:city}.
-company|pays_dividend|{S} ne versera aucun dividende pour {when:recent}.|{S} versera un dividende pour {when:recent}.
-""",
-    "es": """
-plant|operational|{S} todavía no está en funcionamiento.|{S} ya está en funcionamiento.
-plant|opened|{S} no abrió el {when:day} como estaba previsto.|{S} abrió el {when:day} como estaba previsto.
-company|profitable|{S} nunca ha obtenido beneficios.|{S} obtiene beneficios todos los años desde {when:year}.
-company|listed_on_stock_exchange|{S} ya no cotiza en ninguna bolsa.|{S} cotiza en la bolsa de {where:city}.
-company|pays_dividend|{S} no repartirá ningún dividendo por {when:recent}.|{S} repartirá un dividendo por {when:recent}.
-""",
-    "it": """
-plant|operational|{S} non è ancora in funzione.|{S} è ormai in funzione.
-plant|opened|{S} non ha aperto il {when:day} come previsto.|{S} ha aperto il {when:day} come previsto.
-company|profitable|{S} non ha mai chiuso un bilancio in utile.|{S} chiude in utile ogni anno dal {when:year}.
-company|listed_on_stock_exchange|{S} non è più quotata in alcuna Borsa.|{S} è quotata alla Borsa di {where:city}.
-company|pays_dividend|{S} non distribuirà alcun dividendo per il {when:recent}.|{S} distribuirà un dividendo per il
-  {when:recent}.
-""",
-}
-"""Type of subject, property, the sentence by which it is false, the sentence by which it is true."""
-
-
-_SLOT: Final = re.compile(r"\{(\w+):(\w+)(?::(\w+))?\}")
-_PERIODS: Final = frozenset({"fiscal_year", "period"})
-"""Facts that are not claimed beside those of another sentence: they would seem to be its period."""
-_NAMING_RULES: Final = {
-    "pronoun": "title",
-    "heading": "heading",
-    "legal": "legal form",
-    "alias": "alias",
-}
-_PLANS: Final = ("value", "role", "subject", "value", "elsewhere", "role", "value", "invented")
-"""How false cases differ from their true one, in turn."""
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """A sentence of a page with its facts by name, and the rules by which a reader understands them."""
-
-    text: str
-    facts: Mapping[str, Fact]
-    rules: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def claimable(self) -> list[str]:
-        return [name for name in self.facts if not name.startswith("_")]
-
-
-def _texts(facts: Mapping[str, Fact]) -> set[str]:
-    return {fact.text for fact in facts.values() if isinstance(fact, Name)}
-
-
-def _write_sentence(
-    rng: Random,
-    language: str,
-    frame: str,
-    subject: str,
-    *,
-    target: str = "",
-    facts: Mapping[str, Fact] | None = None,
-    separator: int | None = None,
-) -> Sentence:
-    """Fill `frame` with `facts`, which are random where they are missing.
-
-    `subject` is as it is written at the start of a sentence. Equal `separator`s make equal separators of digits.
-    """
-    style = Style(rng.random(), separator)
-    chosen: dict[str, Fact] = {}
-    rules: dict[str, str] = {}
-
-    def fill(match: re.Match[str]) -> str:
-        name, kind, noun = match.groups(default="")
-        fact = (facts or {}).get(name) or _MAKERS[kind](rng, language, noun)
-        while isinstance(fact, Name) and fact.text in _texts(chosen):
-            fact = _MAKERS[kind](rng, language, noun)
-        first = next((other for other in chosen.values() if isinstance(other, Money)), None)
-        if first and kind == "money":
-            fact = _related_money(rng, first, name)
-        chosen[name] = fact
-        written = chosen[name].write(style, language)
-        rules[name] = written.rule
-        return written.text
-
-    if not frame.startswith("{S}") and subject.startswith(
-        ("The ", "Das ", "Die ", "La ", "Le ", "L'", "El ", "Il ")
-    ):
-        subject = subject[0].lower() + subject[1:]
-    text = _SLOT.sub(fill, frame.replace("{S}", subject).replace("{T}", target))
-    return Sentence(text[0].upper() + text[1:], chosen, rules)
-
-
-@dataclass
-class Scene:
-    """A page about a subject with one sentence to quote, and what else is on the page."""
-
-    language: str
-    subject: Subject
-    other: Subject
-    naming: str
-    """How the quote names the subject: a key of _NAMING_RULES or `plain`."""
-    quoted: Sentence
-    decoy: Sentence
-    """The same kind of sentence about `other`."""
-    filler: Sentence
-    title: str
-    heading: str
-
-    def base_case(self) -> EvidenceCase:
-        """A case without properties."""
-        lines = [self.filler.text, self.quoted.text, self.decoy.text]
-        head = [self.title, self.heading] if self.heading else [self.title]
-        return EvidenceCase(
-            id="",
-            language=self.language,
-            title=self.title,
-            heading=self.heading,
-            page="\n".join([*head, " ".join(lines)]),
-            quotes=(self.quoted.text,),
-            subject=self.subject.name,
-            properties={},
-            type_name=self.subject.type_name,
-            aliases=(self.subject.alias,) if self.naming == "alias" else (),
-        )
-
-
-def _write_subject(subject: Subject, naming: str) -> str:
-    named = {"legal": subject.legal_name, "alias": subject.alias, "plain": subject.written}
-    return named.get(naming, subject.pronoun)
-
-
-def _choose_naming(rng: Random, subject: Subject) -> str:
-    names = ("plain", "plain", "plain", "plain", "plain", "pronoun", "heading")
-    return rng.choice((*names, "legal", "alias") if subject.legal_name else names)
-
-
-def _scene(rng: Random, language: str, kind: str, frame: str) -> Scene:
-    subjects = _subjects(language, kind)
-    chosen = rng.sample(range(len(subjects)), 2)
-    subject, other = (subjects[index] for index in chosen)
-    known = [_country_facts()[index] if kind == "country" else {} for index in chosen]
-    naming = _choose_naming(rng, subject)
-    others = [line for line in _frames(language, kind) if line != frame] or [frame]
-    titled = rng.choice(_TITLES_OF_SUBJECT[language]).format(subject.name)
-    written, separator = _write_subject(subject, naming), rng.randrange(60)
-    filler_frame = rng.choice(others)
-    quoted = _write_sentence(rng, language, frame, written, facts=known[0], separator=separator)
-    return Scene(
-        language,
-        subject,
-        other,
-        naming,
-        quoted,
-        decoy=_write_sentence(
-            rng, language, frame, other.written, facts=known[1], separator=separator
-        ),
-        filler=_write_sentence(
-            rng, language, filler_frame, subject.written, facts=known[0], separator=separator
-        ),
-        title=titled if naming == "pronoun" else rng.choice(_TITLES[language]),
-        heading=subject.name if naming == "heading" else rng.choice(_HEADINGS[language]),
-    )
-
-
-def _frames(language: str, kind: str) -> list[str]:
-    return _lines(_FRAMES[language][kind])
-
-
-def _lines(text: str) -> list[str]:
-    """The lines of a text; a line that starts with two spaces continues the one before."""
-    return text.strip().replace("\n  ", " ").split("\n")
-
-
-@dataclass(frozen=True)
-class Choice:
-    """Which facts of a sentence are claimed, and in which form."""
-
-    names: tuple[str, ...]
-    forms: tuple[int, ...]
-    seed: int
-
-    def claim(self, facts: Mapping[str, Fact], language: str) -> Claimed:
-        """The properties, and the rule of the first that has one."""
-        claims = [
-            facts[name].claim(name, form % facts[name].forms, language, self.seed)
-            for name, form in zip(self.names, self.forms, strict=True)
-        ]
-        properties = {key: value for claim in claims for key, value in claim.properties.items()}
-        return Claimed(properties, next((claim.rule for claim in claims if claim.rule), ""))
-
-
-def _choose(rng: Random, sentence: Sentence, plan: str = "value") -> Choice:
-    names = sentence.claimable
-    if plan == "role":
-        names = [name for name in names if any(_roles(sentence, name))] or names
-    count = 2 if len(names) > 1 and plan != "role" and rng.random() < 0.35 else 1
-    chosen = rng.sample(names, count)
-    return Choice(tuple(chosen), tuple(rng.randrange(60) for _ in chosen), rng.randrange(1000))
-
-
-def _roles(sentence: Sentence, name: str) -> Iterator[Fact]:
-    """Facts of the sentence that can be mistaken for fact `name`."""
-    fact = sentence.facts[name]
-    for other_name, other in sentence.facts.items():
-        if other_name != name and type(other) is type(fact):
-            if isinstance(fact, Count) and isinstance(other, Count):
-                yield replace(fact, value=other.value, style="digits")
-            elif _unit(other) == _unit(fact):
-                yield other
-
-
-def _true_case(case: EvidenceCase, choice: Choice, sentence: Sentence, naming: str) -> EvidenceCase:
-    properties, rule = choice.claim(sentence.facts, case.language)
-    if all(isinstance(value, str) and value in sentence.text for value in properties.values()):
-        rule = "same text"
-    rule = rule or sentence.rules[choice.names[0]]
-    return replace(case, properties=properties, rule=_NAMING_RULES.get(naming, rule))
-
-
-def _false_case(
-    rng: Random, plan: str, scene: Scene, true: EvidenceCase, choice: Choice
-) -> EvidenceCase:
-    """Change one thing of `true`; if it cannot be changed as `plan` says, change a value."""
-    if plan == "subject":
-        aliases = (scene.other.alias,) if true.aliases else ()
-        note = "other role" if scene.other.name in true.quotes[0] else ""
-        return replace(
-            true, subject=scene.other.name, aliases=aliases, fault="subject", rule="", note=note
-        )
-    if plan == "invented":
-        name, value = rng.choice(_INVENTED[scene.subject.type_name])
-        kept = true.properties if rng.random() < 0.5 else {}
-        return replace(true, properties={**kept, name: value}, fault="invented", rule="")
-    for name in rng.sample(choice.names, len(choice.names)):
-        for variant in _wrong_facts(rng, plan, scene, name):
-            facts = {**scene.quoted.facts, name: variant.fact}
-            properties = choice.claim(facts, scene.language).properties
-            if properties != true.properties:
-                fault = _date_fault(properties, true.properties, variant.fault)
-                return replace(true, properties=properties, fault=fault, rule="", note=variant.note)
-    raise ValueError(f"No false variant of {true.properties} for {true.quotes}")
-
-
-def _date_fault(properties: Mapping[str, Any], true: Mapping[str, Any], fault: Fault) -> Fault:
-    """`year` for a date of which only the year is claimed, else `fault`."""
-    changed = [value for name, value in properties.items() if value != true.get(name)]
-    return (
-        "year"
-        if fault == "date" and all(re.fullmatch(r"\d{4}", str(v)) for v in changed)
-        else fault
-    )
-
-
-def _wrong_facts(rng: Random, plan: str, scene: Scene, name: str) -> Iterator[Variant]:
-    """Facts that are false of `name`: first those that `plan` names, then changed values."""
-    fact = scene.quoted.facts[name]
-    if plan == "role":
-        for other in _roles(scene.quoted, name):
-            yield Variant(other, fact.fault, "other role")
-    if plan == "elsewhere":
-        yield Variant(scene.decoy.facts[name], fact.fault, "elsewhere in the page")
-    variants = fact.variants(rng)
-    yield from rng.sample(variants, len(variants))
-
-
-def _unit(fact: Fact) -> str:
-    return str(getattr(fact, "unit", getattr(fact, "currency", "")))
-
-
-def _sentence_pairs(rng: Random, language: str, copies: int) -> Iterator[EvidenceCase]:
-    """For each frame true cases, each followed by a false one."""
-    plan = rng.randrange(len(_PLANS))
-    for kind in ("company", "plant", "town", "country"):
-        for frame in _frames(language, kind):
-            for _ in range(copies):
-                plan, scene = (plan + 1) % len(_PLANS), _scene(rng, language, kind, frame)
-                choice = _choose(rng, scene.quoted, _PLANS[plan])
-                true = _true_case(scene.base_case(), choice, scene.quoted, scene.naming)
-                yield true
-                yield _false_case(rng, _PLANS[plan], scene, true, choice)
-
-
-def _unrelated_frames(rng: Random, language: str) -> list[str]:
-    """Two frames about companies that have no fact in common."""
-    while True:
-        frames = rng.sample(_frames(language, "company"), 2)
-        names = [{name for name, _, _ in _SLOT.findall(frame)} for frame in frames]
-        if names[0].isdisjoint(names[1]):
-            return frames
-
-
-def _joint_pairs(rng: Random, language: str, count: int) -> Iterator[EvidenceCase]:
-    """Claims that rest on two quotes, of which the second says `the company`."""
-    for number in range(count):
-        first, second = _unrelated_frames(rng, language)
-        scene = _scene(rng, language, "company", first)
-        start = _write_sentence(rng, language, first, scene.subject.written)
-        end = _write_sentence(rng, language, second, scene.subject.pronoun)
-        names = [rng.choice([n for n in s.claimable if n not in _PERIODS]) for s in (start, end)]
-        both = Sentence(
-            f"{start.text} {end.text}", {**end.facts, **start.facts}, {**end.rules, **start.rules}
-        )
-        scene = replace(
-            scene, quoted=both, naming="plain", title=rng.choice(_TITLES[language]), heading=""
-        )
-        scene.decoy = replace(scene.decoy, facts={**both.facts, **scene.decoy.facts})
-        choice = Choice(tuple(names), tuple(rng.randrange(60) for _ in names), rng.randrange(1000))
-        case = replace(scene.base_case(), quotes=(start.text, end.text))
-        true = replace(_true_case(case, choice, both, "plain"), rule="several quotes")
-        yield true
-        if number % 2:
-            fault = both.facts[names[1]].fault
-            yield replace(
-                true, quotes=(start.text,), fault=fault, rule="", note="elsewhere in the page"
-            )
-        else:
-            yield _false_case(rng, "value", scene, true, choice)
-
-
-def _summary_pairs(rng: Random, language: str, count: int) -> Iterator[EvidenceCase]:
-    """Free texts of one or two sentences, in English or the language of the page."""
-    for number in range(count):
-        kind = ("company", "plant", "company", "town")[number % 4]
-        text_language = "en" if number % 2 else language
-        clauses = _CLAUSES[text_language]
-        frames = [
-            frame
-            for frame in _frames(language, kind)
-            if sum(name in clauses for name, _, _ in _SLOT.findall(frame)) >= 2
-        ]
-        scene = _scene(rng, language, kind, rng.choice(frames))
-        names = [name for name in scene.quoted.claimable if name in clauses]
-        key, seed = rng.choice(("summary", "description")), rng.randrange(1000)
-
-        def state(facts: Mapping[str, Fact]) -> dict[str, Any]:
-            return {key: _summarize(text_language, scene.subject, facts, names, seed)}  # noqa: B023
-
-        true = replace(scene.base_case(), properties=state(scene.quoted.facts), rule="free text")
-        yield true
-        name = rng.choice(names)
-        for variant in _wrong_facts(
-            rng, ("value", "elsewhere", "value", "role")[number // 2 % 4], scene, name
-        ):
-            properties = state({**scene.quoted.facts, name: variant.fact})
-            if properties != true.properties:
-                yield replace(
-                    true, properties=properties, fault=variant.fault, rule="", note=variant.note
-                )
-                break
-
-
-def _summarize(
-    language: str, subject: Subject, facts: Mapping[str, Fact], names: Sequence[str], seed: int
-) -> str:
+def cases(seed: int = 1) -> list[EvidenceCase]:
+    """Return all cases; those of stories are the same for every seed."""
     rng = Random(seed)
-    predicates = []
-    for place, name in enumerate(names):
-        fact = facts[name]
-        text = (
-            fact.text
-            if isinstance(fact, Name)
-            else fact.write(Style(seed + place, seed), language).text
-        )
-        predicates.append(_CLAUSES[language][name].format(text))
-    if rng.random() < 0.5 and len(predicates) > 2:
-        pronoun = {"Company": _THE_COMPANY, "Town": _THE_TOWN}.get(subject.type_name, {}).get(
-            language, subject.name
-        )
-        return f"{subject.name} {predicates[0]}. {pronoun} {_join(language, predicates[1:])}."
-    start = subject.name[0].upper() + subject.name[1:]
-    return f"{start} {_join(language, predicates)}."
+    found = [case for story in STORIES for case in _story_cases(story)]
+    for language in LANGUAGES:
+        found += _sentence_cases(WORDS[language], rng)
+        found += _status_cases(WORDS[language], rng)
+    return found + _factbook_cases(rng)
 
 
-def _edge_pairs(rng: Random, language: str, copies: int) -> Iterator[EvidenceCase]:
-    """Edges between two companies; the false ones have another end, direction or property."""
-    plan = rng.randrange(4)
-    for row in _frames(language, "edge") * copies:
-        type_name, frame = row.split("|")
-        source, target, third = rng.sample(_subjects(language, "company"), 3)
-        target_naming = rng.choice(("plain", "legal", "alias"))
-        naming = _choose_naming(rng, source)
-        written_target = _write_subject(target, target_naming)
-        quoted = _write_sentence(
-            rng, language, frame, _write_subject(source, naming), target=written_target
-        )
-        decoy = _write_sentence(rng, language, frame, target.written, target=third.written)
-        title = rng.choice(_TITLES_OF_SUBJECT[language]).format(source.name)
-        scene = Scene(
-            language,
-            source,
-            third,
-            naming,
-            quoted,
-            decoy,
-            filler=_write_sentence(
-                rng, language, rng.choice(_frames(language, "company")), source.written
-            ),
-            title=title if naming == "pronoun" else rng.choice(_TITLES[language]),
-            heading=source.name if naming == "heading" else "",
-        )
-        choice = _choose(rng, quoted, "role" if plan % 4 == 2 else "value")
-        aliases = (target.alias,) if target_naming == "alias" else ()
-        case = replace(
-            scene.base_case(),
-            kind="edge",
-            type_name=type_name,
-            target=target.name,
-            target_aliases=aliases,
-        )
-        true = _true_case(case, choice, quoted, naming if naming != "plain" else target_naming)
-        if plan % 8 == 5:
-            true = replace(true, properties={}, rule=_NAMING_RULES.get(target_naming, "edge ends"))
-        yield true
-        yield _false_edge(rng, plan, scene, true, choice)
-        plan += 1
-
-
-def _false_edge(
-    rng: Random, plan: int, scene: Scene, true: EvidenceCase, choice: Choice
-) -> EvidenceCase:
-    is_reversed = plan % 8 == 7 and true.type_name != "partners_with"
-    if plan % 2 and not is_reversed:
-        aliases = (scene.other.alias,) if true.target_aliases else ()
-        return replace(
-            true, target=scene.other.name, target_aliases=aliases, fault="edge_end", rule=""
-        )
-    if is_reversed:
-        return replace(
-            true,
-            subject=true.target,
-            target=true.subject,
-            aliases=true.target_aliases,
-            target_aliases=true.aliases,
-            fault="subject",
-            rule="",
-            note="direction reversed",
-        )
-    return _false_case(rng, "role" if plan % 4 == 2 else "value", scene, true, choice)
-
-
-def _negation_cases(rng: Random, language: str) -> Iterator[EvidenceCase]:
-    """Two pairs for each sentence: what it denies, and what it says without the denial."""
-    for number, row in enumerate(_lines(_NEGATIONS[language])):
-        kind, name, negative, positive = row.split("|")
-        for frame, value in ((negative, False), (positive, True)):
-            scene = _scene(rng, language, kind, frame)
-            case = scene.base_case()
-            true = replace(
-                case, properties={name: value}, rule=_NAMING_RULES.get(scene.naming, "boolean")
-            )
-            false = replace(true, properties={name: not value}, fault="negation", rule="")
-            if name == "operational" and number % 2 == 0 and value:
-                true = replace(true, properties={"status": "operational"}, rule="enumeration")
-                false = replace(
-                    true, properties={"status": "not yet operational"}, fault="negation", rule=""
-                )
-            yield true
-            yield false
-
-
-_NUMBER: Final = re.compile(r"(-?[\d,]+(?:\.\d+)?)(?: (million|billion|trillion))?")
-_FACTBOOK_PATHS: Final = {
-    "Area, total": ("total_area", "km2", "Area, land"),
-    "Coastline": ("coastline", "km", ""),
-    "Population, total": ("population", "count", "Population, female"),
-    "Urbanization, urban population": ("urban_population", "percent", "Population growth rate"),
-    "Exports 2024": ("exports_2024", "money", "Exports 2023"),
-    "Electricity, consumption": ("electricity_consumption", "kwh", "Electricity, imports"),
-    "Unemployment rate 2024": ("unemployment_2024", "percent", "Unemployment rate 2022"),
-    "Inflation rate (consumer prices) 2024": (
-        "inflation_2024",
-        "percent",
-        "Inflation rate (consumer prices) 2023",
-    ),
-    "Railways, total": ("railways", "km", ""),
-    "total petroleum production": (
-        "petroleum_production",
-        "barrels_per_day",
-        "refined petroleum consumption",
-    ),
-    "Executive branch, most recent election date": ("last_election", "day", ""),
-    "Capital, name": ("capital", "name", ""),
-}
-"""Property, type or unit, and the line that is mistaken for it."""
-_FACTBOOK_COUNTRIES: Final = (
-    "Ghana",
-    "Norway",
-    "Kenya",
-    "Japan",
-    "Peru",
-    "Estonia",
-    "Chile",
-    "Morocco",
-    "Portugal",
-)
-_CAPITALS: Final = (
-    "Accra",
-    "Oslo",
-    "Nairobi",
-    "Tokyo",
-    "Lima",
-    "Tallinn",
-    "Santiago",
-    "Rabat",
-    "Lisbon",
-)
-
-
-@cache
-def _factbook() -> Mapping[str, Mapping[str, str]]:
-    """The lines of some countries by country and path."""
-    found = {country.names[0]: country for country in factbook.countries()}
-    return {
-        name: {fact.path: fact.text for fact in found[name].facts} for name in _FACTBOOK_COUNTRIES
-    }
-
-
-def _parse_number(text: str) -> Decimal:
-    match = _NUMBER.search(text)
-    if match is None:
-        raise ValueError(f"No number in {text!r}")
-    size = {"million": 10**6, "billion": 10**9, "trillion": 10**12}.get(match[2], 1)
-    return _plain(Decimal(match[1].replace(",", "")) * size)
-
-
-def _parse_fact(kind: str, text: str) -> Fact | None:
-    """The fact that a line of the Factbook states, or None if it is written in another way."""
-    if kind == "name":
-        capital = text.partition(";")[0]
-        return Name(capital, (Written(capital, "same text"),), _CAPITALS)
-    if kind == "day":
-        match = re.fullmatch(r"(\d+) (\w+) (\d{4})", text)
-        if match is None:
-            return None
-        return Day(int(match[3]), _MONTHS["en"].split().index(match[2]) + 1, int(match[1]))
-    number = _parse_number(text)
-    if kind == "percent":
-        return Percent(number)
-    if kind == "count":
-        return Count(number, "inhabitants")
-    return Money(number, "USD") if kind == "money" else Quantity(number, kind)
-
-
-@cache
-def _country_facts() -> list[dict[str, Fact]]:
-    """Facts for the country frames, in the order of _COUNTRIES."""
-    paths = {
-        "area": ("Area, total", "km2"),
-        "population": ("Population, total", "count"),
-        "coastline": ("Coastline", "km"),
-        "urban_population": ("Urbanization, urban population", "percent"),
-        "exports": ("Exports 2024", "money"),
-        "gdp_growth": ("Real GDP growth rate 2024", "percent"),
-    }
-    found: list[dict[str, Fact]] = []
-    for country in _COUNTRIES["en"].split("|"):
-        parsed = {
-            name: _parse_fact(kind, _factbook()[country][path])
-            for name, (path, kind) in paths.items()
-        }
-        found.append({name: fact for name, fact in parsed.items() if fact})
-    return found
-
-
-def _factbook_pairs(rng: Random, count: int) -> Iterator[EvidenceCase]:
-    """Lines of the Factbook as the English pages have them; half of the quotes leave the country to the title."""
-    choices = [(country, path) for country in _FACTBOOK_COUNTRIES for path in _FACTBOOK_PATHS]
-    for number, (country, path) in enumerate(rng.sample(choices, len(choices))):
-        lines = _factbook()[country]
-        name, kind, sibling = _FACTBOOK_PATHS[path]
-        fact = _parse_fact(kind, lines[path]) if path in lines else None
-        if fact is None or number >= count:
-            continue
-        paths = dict.fromkeys(
-            [*rng.sample(list(_FACTBOOK_PATHS), 4), path, *([sibling] if sibling else [])]
-        )
-        page = "\n".join(f"{country} — {p}: {lines[p]}." for p in paths if p in lines)
-        is_titled = rng.random() < 0.5
-        quote = f"{'' if is_titled else f'{country} — '}{path}: {lines[path]}"
-        form, seed = rng.randrange(fact.forms), rng.randrange(1000)
-        properties, rule = fact.claim(name, form, "en", seed)
-        true = EvidenceCase(
-            id="",
-            language="en",
-            title=f"{country}: facts" if is_titled else "The World Factbook",
-            heading="",
-            page=page,
-            quotes=(quote,),
-            subject=country,
-            properties=properties,
-            type_name="Country",
-            rule="title" if is_titled else rule or fact.write(Style(seed), "en").rule,
-        )
-        yield true
-        wrong = [(variant.fact, variant.fault, variant.note) for variant in fact.variants(rng)]
-        rng.shuffle(wrong)
-        if sibling in lines and number % 3 == 0 and (other := _parse_fact(kind, lines[sibling])):
-            wrong.insert(0, (other, fact.fault, "elsewhere in the page"))
-        if number % 5 == 4:
-            others = [other for other in _FACTBOOK_COUNTRIES if other != country]
-            yield replace(true, subject=rng.choice(others), fault="subject", rule="")
-            continue
-        for other, fault, note in wrong:
-            properties = other.claim(name, form, "en", seed).properties
-            if properties != true.properties:
-                yield replace(true, properties=properties, fault=fault, rule="", note=note)
-                break
-
-
-_LINE: Final = re.compile(r"^([a-z]): (.*)$")
+# Stories: pages written by hand, each with several claims.
 
 
 @dataclass(frozen=True)
-class Assertion:
-    """A claim about a story's page: the letters of the lines it cites, and a rule if it is true or a fault if not."""
+class Claim:
+    """A claim about a story; exactly one of `rule` and `fault` is set."""
 
-    lines: str
+    quotes: str
+    """Numbers of the sentences that it cites, such as `1 4`."""
+    subject: str
     properties: Mapping[str, Any]
+    type_name: str
+    target: str = ""
     rule: str = ""
     fault: Fault | None = None
     note: str = ""
+
+
+@dataclass(frozen=True)
+class Story:
+    """A page whose sentences are numbered by marks such as `[1]`; an empty line ends a paragraph."""
+
+    language: str
+    key: str
+    title: str
+    heading: str
+    text: str
+    claims: tuple[Claim, ...]
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Other names of a subject or target."""
+
+
+def yes(
+    rule: str,
+    quotes: str,
+    subject: str,
+    properties: Mapping[str, Any],
+    type_name: str = "Company",
+) -> Claim:
+    """Make a true claim about a node."""
+    return Claim(quotes, subject, properties, type_name, rule=rule)
+
+
+def yes_edge(
+    rule: str,
+    quotes: str,
+    source: str,
+    type_name: str,
+    target: str,
+    properties: Mapping[str, Any] | None = None,
+) -> Claim:
+    """Make a true claim about an edge."""
+    return Claim(quotes, source, properties or {}, type_name, target, rule)
+
+
+def no(
+    fault: Fault,
+    quotes: str,
+    subject: str,
+    properties: Mapping[str, Any],
+    type_name: str = "Company",
+    note: str = "",
+    target: str = "",
+) -> Claim:
+    """Make a false claim: about an edge if `target` is given, else about a node."""
+    return Claim(quotes, subject, properties, type_name, target, fault=fault, note=note)
+
+
+MARK = re.compile(r"\[(\d+)\]")
+
+
+def _story_cases(story: Story) -> list[EvidenceCase]:
+    paragraphs = [_numbered_sentences(part) for part in story.text.split("\n\n")]
+    page = "\n".join(" ".join(part.values()) for part in paragraphs)
+    sentences = {number: text for part in paragraphs for number, text in part.items()}
+    return [
+        EvidenceCase(
+            id=f"{story.language}-story-{story.key}-{index}",
+            language=story.language,
+            title=_with_no_break_spaces(story.title),
+            heading=story.heading,
+            page=page,
+            quotes=tuple(sentences[number] for number in claim.quotes.split()),
+            subject=claim.subject,
+            properties=claim.properties,
+            kind="edge" if claim.target else "node",
+            type_name=claim.type_name,
+            target=claim.target,
+            aliases=story.names.get(claim.subject, ()),
+            target_aliases=story.names.get(claim.target, ()),
+            fault=claim.fault,
+            rule=claim.rule,
+            note=claim.note,
+        )
+        for index, claim in enumerate(story.claims, start=1)
+    ]
+
+
+def _numbered_sentences(paragraph: str) -> dict[str, str]:
+    """Return the paragraph's sentences by their numbers."""
+    _, *parts = MARK.split(_with_no_break_spaces(_in_one_line(paragraph)))
+    return {number: text.strip(" ") for number, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def _in_one_line(text: str) -> str:
+    return re.sub(r"[ \n]+", " ", text).strip(" ")
+
+
+def _with_no_break_spaces(text: str) -> str:
+    """Replace `~`, which stands for a no-break space here."""
+    return text.replace("~", "\N{NO-BREAK SPACE}")
+
+
+# Sentences: forms of each language, filled with facts drawn at random.
+
+
+@dataclass(frozen=True)
+class Words:
+    """How a language writes numbers, amounts and dates, and the names that its pages use."""
+
+    language: str
+    companies: tuple[tuple[str, str], ...]
+    """Full names with the legal form, and names without it."""
+    people: tuple[str, ...]
+    cities: tuple[str, ...]
+    museums: tuple[str, ...]
+    plants: tuple[str, ...]
+    bridges: tuple[str, ...]
+    banks: tuple[str, ...]
+    regions: tuple[str, ...]
+    laws: tuple[str, ...]
+    universities: tuple[str, ...]
+    trial: str
+    """The name of a clinical trial, with {} for its short name."""
+    metals: tuple[tuple[str, str], ...]
+    """A metal in the page's language and in English."""
+    products: tuple[str, ...]
+    countries: tuple[str, ...]
+    """Local names of COUNTRIES, in the same order."""
+    months: tuple[str, ...]
+    number_words: tuple[str, ...]
+    """From two to twelve."""
+    group: tuple[str, ...]
+    """What separates groups of three digits; one is drawn for each number."""
+    decimal: str
+    percent: tuple[str, ...]
+    day_forms: tuple[str, ...]
+    first_of_month: str
+    month_form: str
+    money: Callable[["Words", Random, float, str], str]
+    currency: str
+    """The currency of most amounts."""
+    status: tuple["Status", ...]
+
+    def number(self, rng: Random, value: float) -> str:
+        """Write a number with its groups of digits and its decimal mark."""
+        whole, _, decimals = f"{value:,}".partition(".")
+        if value < 10_000 and rng.random() < 0.2:
+            whole = whole.replace(",", "")
+        text = whole.replace(",", rng.choice(self.group))
+        return text + (self.decimal + decimals if decimals.strip("0") else "")
+
+    def share(self, rng: Random, value: float) -> str:
+        """Write a percentage."""
+        return rng.choice(self.percent).format(self.number(rng, value))
+
+    def day(self, rng: Random, day: date) -> str:
+        """Write a date in words."""
+        number = self.first_of_month if day.day == 1 else str(day.day)
+        return rng.choice(self.day_forms).format(d=number, m=self.months[day.month - 1], y=day.year)
+
+    def month_of(self, day: date) -> str:
+        """Write a month with its year."""
+        return self.month_form.format(m=self.months[day.month - 1], y=day.year)
+
+
+@dataclass(frozen=True)
+class Status:
+    """A sentence that denies something, and claims about it that are true and false."""
+
+    sentence: str
+    """With {c} for the company and {city}."""
+    true: Mapping[str, Any]
+    false: Mapping[str, Any]
+    rule: str = "negation"
+    note: str = ""
+
+
+def _money_en(words: Words, rng: Random, value: float, currency: str) -> str:
+    sign = {"eur": "€", "usd": "$", "gbp": "£", "chf": "CHF "}[currency]
+    amount, names = _scaled(value, (" billion", "bn"), (" million", "m"))
+    return f"{sign}{words.number(rng, amount)}{rng.choice(names)}"
+
+
+def _money_de(words: Words, rng: Random, value: float, currency: str) -> str:
+    amount, names = _scaled(value, ("Milliarden", "Mrd."), ("Millionen", "Mio."))
+    name = {"eur": "Euro", "usd": "US-Dollar", "gbp": "Pfund", "chf": "Franken"}[currency]
+    return f"{words.number(rng, amount)} {rng.choice(names)} {name}"
+
+
+def _money_fr(words: Words, rng: Random, value: float, currency: str) -> str:
+    amount, (name,) = _scaled(value, ("milliard",), ("million",))
+    of = {"eur": "d'euros", "usd": "de dollars", "gbp": "de livres", "chf": "de francs suisses"}
+    if currency == "eur" and value < 1e9 and rng.random() < 0.2:
+        return f"{words.number(rng, amount)}\N{NO-BREAK SPACE}M€"
+    return f"{words.number(rng, amount)} {name}{'s' if amount >= 2 else ''} {of[currency]}"
+
+
+def _money_es(words: Words, rng: Random, value: float, currency: str) -> str:
+    name = {"eur": "euros", "usd": "dólares", "gbp": "libras", "chf": "francos suizos"}[currency]
+    return f"{words.number(rng, _short(value / 1e6))} millones de {name}"
+
+
+def _money_it(words: Words, rng: Random, value: float, currency: str) -> str:
+    amount, names = _scaled(
+        value, ("miliardi di", "miliardi di", "mld di"), ("milioni di", "mln di")
+    )
+    name = {"eur": "euro", "usd": "dollari", "gbp": "sterline", "chf": "franchi"}[currency]
+    return f"{words.number(rng, amount)} {rng.choice(names)} {name}"
+
+
+def _scaled(
+    value: float, billions: tuple[str, ...], millions: tuple[str, ...]
+) -> tuple[float, tuple[str, ...]]:
+    """Express a value in billions or millions."""
+    return (_short(value / 1e9), billions) if value >= 1e9 else (_short(value / 1e6), millions)
+
+
+def _short(value: float) -> float:
+    """Make a whole number an int, and remove the rounding errors of others."""
+    value = round(value, 3)
+    return int(value) if value == int(value) else value
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """What a false claim changes."""
+
+    fault: Fault
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    """Replace or add to those of the true claim."""
+    without: str = ""
+    """The property that is left out."""
     subject: str = ""
-    """Empty if it is the story's."""
-    edge: str = ""
-    """For an edge `type > target`."""
-    part: str = ""
-    """The part of the line that is cited; empty for all of it."""
+    target: str = ""
+    needs: str = ""
+    """The field that the quotes must state for it."""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Option:
+    """A claim that a form supports if its quotes state the fields in `needs`."""
+
+    needs: str
+    subject: str
+    properties: Mapping[str, Any]
+    rule: str
+    wrong: tuple[Wrong, ...]
+    type_name: str = "Company"
+    target: str = ""
     aliases: tuple[str, ...] = ()
     target_aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Story:
-    """A page as it could be on the web, with claims on it.
+class Facts:
+    """What fills the forms of a topic, and the claims that follow from it."""
 
-    Lines of `text` start with a letter (`a: …`) by which claims cite them; `#` starts a heading.
-    Lines that start with two spaces continue the line before.
-    """
-
-    language: str
-    title: str
-    text: str
-    subject: str
-    type_name: str
-    assertions: Sequence[Assertion]
-
-    def cases(self) -> Iterator[EvidenceCase]:
-        sentences: dict[str, str] = {}
-        headings: dict[str, str] = {}
-        page: list[str] = []
-        heading = ""
-        for line in _lines(self.text):
-            if match := _LINE.match(line):
-                sentences[match[1]], headings[match[1]] = match[2], heading
-                page.append(match[2])
-            else:
-                heading = line.lstrip("# ")
-                page.append(f"\n{heading}\n")
-        text = " ".join(page).replace("\n ", "\n").replace(" \n", "\n").strip()
-        for claim in self.assertions:
-            type_name, _, target = claim.edge.partition(" > ")
-            yield EvidenceCase(
-                id="",
-                language=self.language,
-                title=self.title,
-                heading=headings[claim.lines[0]],
-                page=text,
-                quotes=tuple(claim.part or sentences[letter] for letter in claim.lines),
-                subject=claim.subject or self.subject,
-                properties=claim.properties,
-                kind="edge" if target else "node",
-                type_name=type_name or self.type_name,
-                target=target,
-                aliases=claim.aliases,
-                target_aliases=claim.target_aliases,
-                fault=claim.fault,
-                rule=claim.rule,
-                note=claim.note,
-            )
+    fields: Mapping[str, str]
+    options: tuple[Option, ...]
 
 
-def _yes(
-    rule: str,
-    lines: str,
-    properties: Mapping[str, Any],
-    *,
-    note: str = "",
-    subject: str = "",
-    edge: str = "",
-    part: str = "",
-    aliases: tuple[str, ...] = (),
-    target_aliases: tuple[str, ...] = (),
-) -> Assertion:
-    return Assertion(
-        lines, properties, rule, None, note, subject, edge, part, aliases, target_aliases
-    )
+def _wrong_number(rng: Random, value: float) -> Any:
+    """Swap two neighbouring digits of a number or replace one of the first three."""
+    text = str(value)
+    end = len(text) if "." in text else len(text.rstrip("0"))
+    swapped = {text[:i] + text[i + 1] + text[i] + text[i + 2 :] for i in range(end - 1)}
+    place = rng.choice([i for i in range(min(end, 3)) if text[i].isdigit()])
+    far = [digit for digit in "123456789" if abs(int(digit) - int(text[place])) > 1]
+    replaced = {text[:place] + digit + text[place + 1 :] for digit in far}
+    found = [*sorted(swapped), *rng.sample(sorted(replaced), 3)]
+    valid = [one for one in found if re.fullmatch(r"[1-9]\d*(?:\.\d*[1-9])?", one)]
+    numbers = [float(one) if "." in one else int(one) for one in valid]
+    return rng.choice([number for number in numbers if number != value])
 
 
-def _no(
-    fault: Fault,
-    lines: str,
-    properties: Mapping[str, Any],
-    *,
-    note: str = "",
-    subject: str = "",
-    edge: str = "",
-    part: str = "",
-    aliases: tuple[str, ...] = (),
-    target_aliases: tuple[str, ...] = (),
-) -> Assertion:
-    return Assertion(
-        lines, properties, "", fault, note, subject, edge, part, aliases, target_aliases
-    )
+def _wrong_day(rng: Random, day: date) -> str:
+    """Change the day or the month."""
+    if rng.random() < 0.5:
+        return day.replace(day=(day.day + rng.randrange(1, 27)) % 28 + 1).isoformat()
+    return day.replace(
+        month=(day.month + rng.randrange(10)) % 12 + 1, day=min(day.day, 28)
+    ).isoformat()
 
 
-_ENGLISH_STORIES: Final = (
-    Story(
-        "en", "Harbour battery plant clears last hurdle | The Tyne Ledger", """
-a: The £2.4bn battery plant planned by Corvane Power at Blyth Quay won final approval on Tuesday, 14 May 2024.
-b: The company says the site will employ about 3,000 people once all four halls are running.
-c: The first hall is due to make cells from the second quarter of 2026, a year later than first announced.
-# Who pays
-d: The Treasury will lend £310m at a fixed rate of 4.25 per cent, while the North Bank pension fund takes a stake of 12.5 per
-  cent for £300 million.
-e: Corvane, listed in London under the ticker CVN, lost £18.6m before tax last year on sales of £7.2m.
-f: Councillor Eileen Pratt, who chairs the planning committee, said members "did not receive a single objection".
-g: A rival scheme by Amberline at Port Talbot was dropped in 2023 after its backers withdrew 2,024 days into the project.
-""", "Corvane Power", "Company", (
-            _yes("currency", "a", {"planned_investment_gbp": 2_400_000_000}),
-            _no("currency", "a", {"planned_investment_eur": 2_400_000_000}),
-            _yes("written date", "a", {"approved": "2024-05-14", "site": "Blyth Quay"}),
-            _no("date", "a", {"approved": "2024-05-04", "site": "Blyth Quay"}),
-            _yes("approximation", "ab", {"summary": "Corvane Power's Blyth Quay plant is to employ about 3,000 people."}),
-            _no("number", "b", {"expected_employees": 3024}, note="more exact than the quote", subject="Corvane Power"),
-            _yes("quarter", "c", {"production_start": "2026-Q2"}, subject="Blyth Quay plant", aliases=("first hall",)),
-            _no("year", "c", {"production_start": "2025-Q2"}, subject="Blyth Quay plant", aliases=("first hall",)),
-            _yes("percentage", "ad", {"share_percent": 12.5}, edge="invests_in > Blyth Quay battery plant",
-                 subject="North Bank pension fund", target_aliases=("battery plant",)),
-            _no("edge_end", "ad", {"share_percent": 12.5}, edge="invests_in > Amberline", subject="North Bank pension fund"),
-            _no("percentage", "d", {"loan_interest_percent": 12.5}, subject="Treasury", note="other role"),
-            _yes("sign", "e", {"pre_tax_profit_gbp": -18_600_000, "ticker": "CVN"}, aliases=("Corvane",)),
-            _no("number", "e", {"pre_tax_profit_gbp": 18_600_000, "ticker": "CVN"}, aliases=("Corvane",), note="sign lost"),
-            _yes("currency", "e", {"sales_gbp": 7_200_000}, aliases=("CVN", "Corvane")),
-            _no("scale", "e", {"sales_gbp": 7_200_000_000}, aliases=("CVN", "Corvane")),
-            _no("name", "f", {"planning_committee_chair": "Eileen Platt"}, subject="planning committee"),
-            _yes("honorific", "f", {"chair": "Eileen Pratt"}, subject="planning committee"),
-            _no("year", "g", {"dropped": 2024}, subject="Amberline", note="other role"),
-            _yes("same text", "g", {"dropped": 2023, "site": "Port Talbot"}, subject="Amberline"),
-            _no("subject", "g", {"dropped": 2023}, note="other role"),
-        ),
-    ),
-    Story(
-        "en", "Lake Orsa - encyclopedia", """
-a: Lake Orsa is a freshwater lake in the north of Verland with a surface area of 1,043 square kilometres (403 square miles).
-b: It is fed by two rivers, the Tarn and the Little Skell, and drains into the Bay of Meld through a canal 27.5 km long.
-c: The greatest recorded depth is 148 m (486 ft), measured in 1934 by the surveyor Henrik Aune.
-# Ecology
-d: Perch make up roughly a third of the catch and pike another quarter.
-e: Between 1990 and 2010 the mean surface temperature rose by 1.2 °C, to 9.8 °C.
-f: The lake has not frozen over completely since the winter of 1986-87.
-g: Some 40 to 60 pairs of ospreys nest on its 112 islands, of which only nine are inhabited.
-""", "Lake Orsa", "Lake", (
-            _yes("unit word", "a", {"area_km2": 1043}),
-            _no("unit", "a", {"area_km2": 403}, note="other role"),
-            _yes("unit word", "a", {"area_sq_miles": 403}),
-            _no("unit", "a", {"area_sq_miles": 1043}, note="other role"),
-            _yes("title", "b", {"outflow": "Bay of Meld", "tributaries": ["Tarn", "Little Skell"]}),
-            _no("name", "b", {"outflow": "Little Skell"}, note="other role"),
-            _no("unit", "b", {"canal_length_miles": 27.5}),
-            _yes("title", "c", {"max_depth_m": 148, "surveyed": 1934}),
-            _no("number", "c", {"max_depth_m": 184, "surveyed": 1934}),
-            _no("name", "c", {"surveyor": "Henrik Aulie"}),
-            _yes("fraction", "d", {"perch_share": 0.33}),
-            _no("number", "d", {"perch_share": 0.25}, note="other role"),
-            _yes("fraction", "d", {"pike_share_percent": 25}),
-            _yes("title", "e", {"surface_temperature_c": 9.8, "warming_c": 1.2}),
-            _no("number", "e", {"surface_temperature_c": 1.2}, note="other role"),
-            _no("negation", "f", {"last_freeze": "The lake froze over completely in every winter since 1986-87."}),
-            _yes("title", "f", {"last_freeze": "winter of 1986-87"}),
-            _yes("range", "g", {"osprey_pairs_min": 40, "osprey_pairs_max": 60, "islands": 112}),
-            _no("number", "g", {"osprey_pairs_min": 40, "osprey_pairs_max": 112}, note="other role"),
-            _yes("number word", "g", {"inhabited_islands": 9}),
-            _no("number", "g", {"inhabited_islands": 112}, note="other role"),
-        ),
-    ),
-    Story(
-        "en", "Dunmore Pharma: Form 10-K for the fiscal year ended September 30, 2025", """
-# Item 1. Business
-a: We are a specialty pharmaceutical company incorporated in Delaware on February 3, 1998.
-b: As of September 30, 2025, we had 4,310 full-time employees, of whom approximately 1,150 were engaged in research.
-c: Our Phase 3 candidate, DNM-2024, failed to meet its primary endpoint in a trial of 1,246 patients.
-# Item 7. Results of operations
-d: Net revenues were $1,284.6 million, an increase of 8% over fiscal 2024, when they were $1,189.4 million.
-e: Gross margin improved by 1.5 percentage points to 62.3%.
-f: One customer, Halloran Drug Inc., accounted for 31% of net revenues; no other customer exceeded 10%.
-g: We have never declared or paid cash dividends on our common stock.
-h: On November 4, 2025 the Board appointed Dr. Yusuf Demir as Chief Financial Officer, effective January 1, 2026.
-""", "Dunmore Pharma", "Company", (
-            _yes("title", "a", {"incorporated": "1998-02-03", "state": "Delaware"}),
-            _no("date", "a", {"incorporated": "1998-03-02", "state": "Delaware"}, note="day and month swapped"),
-            _yes("title", "b", {"employees": 4310}),
-            _no("number", "b", {"employees": 1150}, note="other role"),
-            _no("number", "b", {"employees": 4130}),
-            _no("year", "c", {"trial_year": 2024}, note="other role"),
-            _yes("identifier", "c", {"candidate": "DNM-2024", "trial_patients": 1246}),
-            _no("negation", "c", {"trial_outcome": "DNM-2024 met its primary endpoint in a trial of 1,246 patients."}),
-            _yes("currency", "d", {"revenue_usd": 1_284_600_000}),
-            _no("number", "d", {"revenue_usd": 1_189_400_000}, note="other role"),
-            _no("scale", "d", {"revenue_usd": 1_284_600}),
-            _yes("percentage", "d", {"revenue_growth_rate": 0.08}),
-            _no("percentage", "d", {"revenue_growth_rate": 0.8}, note="decimal point moved"),
-            _yes("percentage", "e", {"gross_margin_percent": 62.3, "gross_margin_change": "1.5 percentage points"}),
-            _no("percentage", "e", {"gross_margin_percent": 1.5}, note="other role"),
-            _yes("legal form", "f", {"share_of_revenue_percent": 31}, edge="sells_to > Halloran Drug"),
-            _no("percentage", "f", {"share_of_revenue_percent": 10}, edge="sells_to > Halloran Drug", note="other role"),
-            _no("edge_end", "f", {"share_of_revenue_percent": 31}, edge="sells_to > Meridian Stores"),
-            _yes("title", "g", {"pays_dividend": False}),
-            _no("negation", "g", {"pays_dividend": True}),
-            _yes("honorific", "h", {"cfo": "Yusuf Demir", "cfo_since": "2026-01-01"}),
-            _no("date", "h", {"cfo": "Yusuf Demir", "cfo_since": "2025-11-04"}, note="other role"),
-            _no("invented", "h", {"cfo_previous_employer": "Calder Biotech"}),
-        ),
-    ),
-    Story(
-        "en", "Metro extension: what we know so far", """
-# Northern Line extension
-a: The 8.4-mile extension opened to passengers on the 3rd of September, eleven months behind schedule.
-b: It cost $3.9 billion, half of it paid by the federal government.
-c: Trains reach 65 mph and run every six minutes at peak hours.
-d: Ridership in the first week averaged 41,700 trips a day, well short of the 60,000 forecast.
-# Eastern Line
-e: Work on the Eastern Line has been suspended, and no date has been set for its resumption.
-f: Contractor Kessler-Ruiz JV walked off the site in March after a dispute over $74,000,000 in unpaid bills.
-""", "Northern Line extension", "RailwayLine", (
-            _yes("heading", "a", {"length_miles": 8.4}),
-            _no("unit", "a", {"length_km": 8.4}),
-            _yes("heading", "a", {"opened": "September 3"}),
-            _no("date", "a", {"opened": "November 3"}),
-            _yes("heading", "b", {"cost_usd": 3_900_000_000, "federal_share": 0.5}),
-            _no("scale", "b", {"cost_usd": 3_900_000, "federal_share": 0.5}),
-            _yes("number word", "c", {"peak_interval_minutes": 6}),
-            _no("unit", "c", {"top_speed_kmh": 65}),
-            _yes("heading", "d", {"daily_trips": 41_700}),
-            _no("number", "d", {"daily_trips": 60_000}, note="other role"),
-            _yes("enumeration", "e", {"status": "suspended"}, subject="Eastern Line"),
-            _no("negation", "e", {"resumption": "A date has been set for the resumption of work."}, subject="Eastern Line"),
-            _no("subject", "e", {"status": "suspended"}),
-            _yes("heading", "f", {"unpaid_bills": "$74 million", "contractor": "Kessler-Ruiz JV"}, subject="Eastern Line"),
-            _no("name", "f", {"unpaid_bills": "$74 million", "contractor": "Kessler-Diaz JV"}, subject="Eastern Line"),
-            _yes("free text", "d", {"summary": "In its first week the line saw 41,700 trips a day, fewer than "
-                                               "the 60,000 forecast."}),
-            _no("number", "d", {"summary": "In its first week the line saw 47,100 trips a day, fewer than the "
-                                           "60,000 forecast."}),
-        ),
-    ),
-    Story(
-        "en", "Corporate: Tuskar Cellars bought by Danish group", """
-a: Tuskar Cellars, maker of the Old Lantern cider, has been sold to Denmark's Bryggeriet Holm A/S for an undisclosed sum.
-b: Founded by brothers Niall and Conor Whelan in 2009 with a loan of 15,000 euro, the Wexford firm now exports to
-  22 countries.
-c: It turned over €37.5 million in the year to June, and Holm said it would double capacity to 400,000 hectolitres by 2028.
-d: Neither brother will stay on; Aoife Brennan, currently head of sales, takes over as managing director next month.
-""", "Tuskar Cellars", "Company", (
-            _yes("legal form", "a", {}, edge="acquired_by > Bryggeriet Holm"),
-            _no("edge_end", "b", {}, edge="acquired_by > Bryggeriet Holm"),
-            _no("invented", "a", {"price_eur": 85_000_000}, edge="acquired_by > Bryggeriet Holm"),
-            _yes("several quotes", "ab", {"founded": 2009, "founders": ["Niall Whelan", "Conor Whelan"]}),
-            _no("name", "ab", {"founded": 2009, "founders": ["Niall Whelan", "Colm Whelan"]}),
-            _yes("several quotes", "ab", {"export_countries": 22, "headquarters": "Wexford"}),
-            _no("number", "ab", {"export_countries": 15}),
-            _yes("title", "c", {"turnover_eur": 37_500_000}, aliases=("Tuskar",)),
-            _no("scale", "c", {"turnover_eur": 375_000_000}, aliases=("Tuskar",)),
-            _no("number", "c", {"planned_capacity_hectolitres": 800_000}, aliases=("Tuskar",)),
-            _yes("title", "d", {"next_managing_director": "Aoife Brennan"}),
-            _no("negation", "ad", {"management": "Niall and Conor Whelan will stay on after the sale."}),
-        ),
-    ),
-)  # fmt: skip
-
-_GERMAN_STORIES: Final = (
-    Story(
-        "de", "Brandhorst Windtechnik meldet Rekordauftrag", """
-a: Der Husumer Anlagenbauer Brandhorst Windtechnik hat am Montag den größten Auftrag seiner Geschichte bekannt gegeben.
-b: Für den Park „Doggerfeld 3“ liefert das Unternehmen 84 Turbinen mit je 15 Megawatt, zusammen also 1,26 Gigawatt.
-c: Der Auftragswert liegt bei rund 1,9 Mrd. Euro; die Auslieferung soll im Frühjahr 2027 beginnen.
-# Geschäftszahlen
-d: Brandhorsts Umsatz kletterte im Geschäftsjahr 2024/25 um 17,4 Prozent auf 2,31 Milliarden Euro.
-e: Unter dem Strich blieb dennoch ein Fehlbetrag von 46,5 Mio. Euro, nach einem Gewinn von 12 Mio. Euro im Jahr zuvor.
-f: Die Zahl der Beschäftigten stieg von 5.870 auf 6.240, knapp ein Viertel davon arbeitet in Dänemark.
-g: Vorstandschefin Dr. Karin Thiessen schloss einen Stellenabbau aus: „Wir werden keinen Standort schließen.“
-h: Die Aktie (WKN A12024) verlor am Nachmittag 3,2 % auf 41,85 Euro.
-""", "Brandhorst Windtechnik", "Company", (
-            _yes("same text", "b", {"turbines": 84, "turbine_power_mw": 15}, subject="Doggerfeld 3"),
-            _no("number", "b", {"turbines": 15}, subject="Doggerfeld 3", note="other role"),
-            _yes("unit scale", "b", {"capacity_mw": 1260}, subject="Doggerfeld 3"),
-            _no("scale", "b", {"capacity_mw": 126}, subject="Doggerfeld 3"),
-            _yes("title", "b", {"turbines": 84}, edge="supplies > Doggerfeld 3"),
-            _no("edge_end", "b", {"turbines": 84}, edge="supplies > Nordergründe 2"),
-            _yes("currency", "ac", {"order_value_eur": 1_900_000_000}),
-            _no("scale", "ac", {"order_value_eur": 1_900_000}),
-            _no("currency", "ac", {"order_value_usd": 1_900_000_000}),
-            _yes("genitive", "d", {"revenue_eur": 2_310_000_000, "fiscal_year": "2024/25"}),
-            _no("number", "d", {"revenue_eur": 2_130_000_000, "fiscal_year": "2024/25"}),
-            _yes("genitive", "d", {"revenue_growth_percent": 17.4}),
-            _no("year", "d", {"fiscal_year": "2023/24"}),
-            _yes("sign", "e", {"net_income_eur": -46_500_000}),
-            _no("number", "e", {"net_income_eur": 12_000_000}, note="other role"),
-            _yes("digit grouping", "f", {"employees": 6240}),
-            _no("number", "f", {"employees": 5870}, note="other role"),
-            _no("scale", "f", {"employees": 6.24}, note="grouping read as decimals"),
-            _yes("honorific", "g", {"ceo": "Karin Thiessen", "plant_closures_planned": False}),
-            _no("negation", "g", {"ceo": "Karin Thiessen", "plant_closures_planned": True}),
-            _no("year", "h", {"share_price_year": 2024}, note="other role"),
-            _yes("sign", "h", {"share_price_change_percent": -3.2, "share_price_eur": 41.85}),
-            _no("percentage", "h", {"share_price_change_percent": 3.2}, note="sign lost"),
-            _yes("free text", "de", {"summary": "Brandhorst grew revenue by 17.4% to EUR 2.31 billion but "
-                                                "lost EUR 46.5 million."}),
-            _no("number", "de", {"summary": "Brandhorst grew revenue by 17.4% to EUR 2.31 billion but lost "
-                                            "EUR 64.5 million."}),
-        ),
-    ),
-    Story(
-        "de", "Talbrücke Oberwald – Wikibau", """
-a: Die Talbrücke Oberwald überspannt auf 742 m Länge das Tal der Schwarzen Lenne und ist bis zu 96 Meter hoch.
-b: Mit dem Bau wurde im Mai 1971 begonnen, die Freigabe erfolgte am 17. Oktober 1974 durch Ministerpräsident Alfons Kreuzer.
-c: Täglich passieren etwa 58.000 Fahrzeuge das Bauwerk, darunter ein Fünftel Lastwagen.
-# Neubau
-d: Seit Dezember 2021 ist die Brücke für Lkw über 3,5 Tonnen gesperrt; eine Sanierung kommt laut Gutachten nicht in Frage.
-e: Der Ersatzneubau soll zwischen 180 und 220 Millionen Euro kosten und frühestens Ende 2029 fertig sein.
-f: Den Zuschlag erhielt die Bietergemeinschaft aus Gebr. Ostertag KG und der österreichischen Alpbau AG.
-""", "Talbrücke Oberwald", "Bridge", (
-            _yes("same text", "a", {"length_m": 742, "height_m": 96}),
-            _no("number", "a", {"length_m": 96}, note="other role"),
-            _no("unit", "a", {"length": "742 km"}),
-            _yes("title", "b", {"construction_start": "1971-05", "opened": "1974-10-17"}),
-            _no("date", "b", {"opened": "1971-05"}, note="other role"),
-            _no("year", "b", {"opened": "1947-10-17"}),
-            _yes("honorific", "b", {"opened_by": "Alfons Kreuzer"}),
-            _yes("fraction", "c", {"truck_share": 0.2, "daily_vehicles": 58000}),
-            _no("number", "c", {"truck_share": 0.5, "daily_vehicles": 58000}),
-            _no("negation", "d", {"repair_possible": True}),
-            _yes("title", "d", {"repair_possible": False, "closed_to_heavy_trucks_since": "2021-12"}),
-            _no("date", "d", {"closed_to_heavy_trucks_since": "2021-11"}),
-            _yes("range", "e", {"replacement_cost": "180 to 220 million euros"}, aliases=("Ersatzneubau",)),
-            _no("number", "e", {"replacement_cost_eur": 200_000_000}, aliases=("Ersatzneubau",), note="middle of the range"),
-            _yes("list", "f", {"contractors": ["Gebr. Ostertag KG", "Alpbau AG"]}),
-            _no("name", "f", {"contractors": ["Gebr. Osterkamp KG", "Alpbau AG"]}),
-            _no("invented", "f", {"contract_value_eur": 204_000_000}),
-        ),
-    ),
-    Story(
-        "de", "Kantonalbank Rigi: Halbjahresbericht", """
-# Auf einen Blick
-a: Die Kantonalbank Rigi erzielte im ersten Halbjahr 2025 einen Reingewinn von CHF 128,4 Mio. (+6,1 %).
-b: Die Kundeneinlagen nahmen um CHF 1'250 Mio. auf CHF 31,7 Mrd. zu.
-c: Per 30. Juni 2025 zählte die Bank 1'412 Mitarbeitende in 38 Filialen.
-d: Präsident des Bankrats ist seit dem 1.4.2023 Beat Zurbriggen, lic. oec. HSG.
-e: Eine Beteiligung an der Helvia Leasing AG wurde nicht erworben; die Gespräche wurden im Mai abgebrochen.
-""", "Kantonalbank Rigi", "Company", (
-            _yes("currency", "a", {"net_profit_chf": 128_400_000}),
-            _no("currency", "a", {"net_profit_eur": 128_400_000}),
-            _yes("percentage", "a", {"net_profit_growth_percent": 6.1}),
-            _no("percentage", "a", {"net_profit_growth_percent": 61}, note="decimal point moved"),
-            _yes("title", "b", {"customer_deposits_chf": 31_700_000_000}),
-            _no("number", "b", {"customer_deposits_chf": 1_250_000_000}, note="other role"),
-            _yes("digit grouping", "c", {"employees": 1412, "branches": 38}, aliases=("die Bank",)),
-            _no("scale", "c", {"employees": 14_120}, aliases=("die Bank",)),
-            _no("number", "c", {"branches": 1412}, aliases=("die Bank",), note="other role"),
-            _yes("written date", "d", {"chair": "Beat Zurbriggen", "chair_since": "2023-04-01"}),
-            _no("date", "d", {"chair": "Beat Zurbriggen", "chair_since": "2023-01-04"}, note="day and month swapped"),
-            _no("name", "d", {"chair": "Beat Zurfluh"}),
-            _no("negation", "e", {}, edge="owns_share_of > Helvia Leasing", target_aliases=("Helvia Leasing AG",)),
-            _yes("title", "e", {"talks": "broken off in May"}, edge="negotiated_with > Helvia Leasing",
-                 target_aliases=("Helvia Leasing AG",)),
-        ),
-    ),
-    Story(
-        "de", "Bahnausbau am Niederrhein kommt voran", """
-a: Das dritte Gleis zwischen Emmerling und Wesenberg wird nach Angaben der Netzgesellschaft erst 2031 fertig.
-b: Von den 73 Kilometern sind bislang 29 gebaut, die Hälfte der 47 Bahnübergänge ist beseitigt.
-c: Zwölf Brücken müssen noch erneuert werden; kein einziger Tunnel ist nötig.
-d: Der Kölner Planer Theo Mirbach rechnet mit Gesamtkosten von 2.300 Millionen Euro.
-e: In der Nacht zum 1. März wird die Strecke für 54 Stunden voll gesperrt, Ersatzbusse fahren ab Bahnsteig 12.
-""", "drittes Gleis Emmerling–Wesenberg", "RailwayLine", (
-            _yes("several quotes", "ab", {"length_km": 73, "completion": 2031}, aliases=("dritte Gleis",)),
-            _no("number", "ab", {"length_km": 29}, aliases=("dritte Gleis",), note="other role"),
-            _no("year", "ab", {"length_km": 73, "completion": 2013}, aliases=("dritte Gleis",)),
-            _yes("fraction", "ab", {"level_crossings_removed": "half of 47"}, aliases=("dritte Gleis",)),
-            _no("number", "ab", {"level_crossings_removed": "a third of 47"}, aliases=("dritte Gleis",)),
-            _yes("number word", "ac", {"bridges_to_renew": 12, "tunnels": 0}, aliases=("dritte Gleis",)),
-            _no("negation", "ac", {"needs_tunnel": True}, aliases=("dritte Gleis",)),
-            _yes("scale word", "ad", {"cost_eur": 2_300_000_000}, aliases=("dritte Gleis",)),
-            _no("scale", "ad", {"cost_eur": 2_300_000}, aliases=("dritte Gleis",)),
-            _yes("exonym", "d", {"city": "Cologne", "profession": "planner"}, subject="Theo Mirbach"),
-            _no("name", "d", {"city": "Koblenz", "profession": "planner"}, subject="Theo Mirbach"),
-            _yes("written date", "ae", {"closure_start": "March 1", "closure_hours": 54}, aliases=("dritte Gleis",)),
-            _no("number", "ae", {"closure_hours": 12}, aliases=("dritte Gleis",), note="other role"),
-        ),
-    ),
-)  # fmt: skip
-
-_FRENCH_STORIES: Final = (
-    Story(
-        "fr", "Aciéries de la Fensch : résultats annuels 2024", """
-a: Le groupe Aciéries de la Fensch a publié mercredi un chiffre d'affaires de 3,47 milliards d'euros, en repli de 2,8 %.
-b: Le résultat net part du groupe s'établit à 61,2 M€, contre une perte de 14,9 M€ en 2023.
-c: L'endettement net a été ramené de 1,1 Md€ à 865 millions d'euros.
-d: Le dividende proposé, 0,85 € par action, sera soumis au vote des actionnaires le 1er juin 2025.
-# Production
-e: Les trois hauts-fourneaux ont produit 4,15 millions de tonnes d'acier, soit 12 024 tonnes par jour en moyenne.
-f: La filière électrique, inexistante en 2019, représente désormais près d'un tiers des volumes.
-g: L'usine de Maizerolles n'a pas redémarré en 2024 et ne redémarrera pas avant le second semestre 2026.
-# Gouvernance
-h: Mme Sylvie Aubertin, ingénieure des Mines, a succédé le 15 janvier à M. Patrick Weiss à la direction générale.
-i: L'État détient 15,3 % du capital, la famille Weiss 28 % et le norvégien Norsk Malm ASA un peu plus de 5 %.
-""", "Aciéries de la Fensch", "Company", (
-            _yes("scale word", "a", {"revenue_eur": 3_470_000_000}),
-            _no("scale", "a", {"revenue_eur": 34_700_000_000}),
-            _yes("sign", "a", {"revenue_change_percent": -2.8}),
-            _no("percentage", "a", {"revenue_change_percent": 2.8}, note="sign lost"),
-            _yes("currency", "b", {"net_income_eur": 61_200_000}),
-            _no("number", "b", {"net_income_eur": 14_900_000}, note="other role"),
-            _yes("sign", "b", {"net_income_2023_eur": -14_900_000}),
-            _no("currency", "b", {"net_income_usd": 61_200_000}),
-            _yes("title", "c", {"net_debt_eur": 865_000_000}),
-            _no("number", "c", {"net_debt_eur": 1_100_000_000}, note="other role"),
-            _yes("written date", "d", {"dividend_per_share_eur": 0.85, "shareholder_vote": "2025-06-01"}),
-            _no("date", "d", {"dividend_per_share_eur": 0.85, "shareholder_vote": "2025-07-01"}),
-            _yes("digit grouping", "e", {"daily_output_tonnes": 12024, "blast_furnaces": 3}),
-            _no("year", "e", {"production_year": 2024}, note="other role", part="soit 12 024 tonnes par jour en moyenne"),
-            _yes("scale word", "e", {"annual_output_tonnes": 4_150_000}),
-            _no("unit", "e", {"annual_output": "4.15 million kilograms"}),
-            _no("number", "f", {"electric_share": 0.5}),
-            _yes("title", "g", {"maizerolles_restarted": False}),
-            _no("negation", "g", {"summary": "The Maizerolles plant restarted in 2024."}),
-            _yes("honorific", "h", {"ceo": "Sylvie Aubertin"}),
-            _no("name", "h", {"ceo": "Patrick Weiss"}, note="other role"),
-            _yes("percentage", "i", {"share_percent": 15.3}, edge="owns_share_of > Aciéries de la Fensch", subject="État"),
-            _no("percentage", "i", {"share_percent": 28}, edge="owns_share_of > Aciéries de la Fensch", subject="État",
-                note="other role"),
-            _yes("legal form", "i", {}, edge="owns_share_of > Aciéries de la Fensch", subject="Norsk Malm"),
-            _no("percentage", "i", {"share_percent": 15.3}, edge="owns_share_of > Aciéries de la Fensch",
-                subject="Norsk Malm", note="other role"),
-        ),
-    ),
-    Story(
-        "fr", "Saint-Évroult-le-Haut", """
-a: Saint-Évroult-le-Haut est une commune française de 1 867 habitants (recensement de 2021), située à 412 m d'altitude.
-b: Elle s'étend sur 23,6 km², dont un peu plus de la moitié est couverte de forêts.
-# Histoire
-c: L'abbaye, fondée en 1126 par l'évêque Guilhem de Mauriac, fut incendiée le 3 août 1562 puis rebâtie entre 1611 et 1640.
-d: Le viaduc de la Sioule, long de 395 mètres, n'a été achevé qu'en 1884, deux ans après le chemin de fer.
-# Économie
-e: La fromagerie Vergnaud, premier employeur avec 140 salariés, transforme chaque année 18 millions de litres de lait.
-f: Depuis 2018 la commune abrite un parc de six éoliennes d'une puissance totale de 14,1 MW.
-g: Le musée de la Coutellerie a accueilli 23 450 visiteurs en 2019 mais seulement 9 800 l'année suivante.
-""", "Saint-Évroult-le-Haut", "Town", (
-            _yes("digit grouping", "a", {"population": 1867, "elevation_m": 412}),
-            _no("number", "a", {"population": 2021}, note="other role"),
-            _no("number", "a", {"population": 1876, "elevation_m": 412}),
-            _yes("accent", "a", {"population": 1867}, subject="Saint-Evroult-le-Haut"),
-            _no("subject", "a", {"population": 1867}, subject="Saint-Évroult-le-Bas"),
-            _yes("title", "b", {"area_km2": 23.6}),
-            _no("unit", "b", {"area_ha": 23.6}),
-            _yes("same text", "c", {"founded": 1126, "destroyed": "1562-08-03"}, subject="abbaye de Saint-Évroult",
-                 aliases=("L'abbaye",)),
-            _no("year", "c", {"founded": 1611}, subject="abbaye de Saint-Évroult", aliases=("L'abbaye",), note="other role"),
-            _no("name", "c", {"founder": "Guillaume de Mauriac"}, subject="abbaye de Saint-Évroult", aliases=("L'abbaye",)),
-            _yes("unit word", "d", {"length_m": 395, "completed": 1884}, subject="viaduc de la Sioule"),
-            _no("year", "d", {"completed": 1882}, subject="viaduc de la Sioule"),
-            _no("unit", "d", {"length_km": 395}, subject="viaduc de la Sioule"),
-            _yes("scale word", "e", {"employees": 140, "milk_litres_per_year": 18_000_000}, subject="fromagerie Vergnaud"),
-            _no("number", "e", {"employees": 18}, subject="fromagerie Vergnaud", note="other role"),
-            _yes("number word", "f", {"wind_turbines": 6, "wind_capacity": "14.1 MW", "wind_farm_since": 2018}),
-            _no("number", "f", {"wind_turbines": 16, "wind_capacity": "14.1 MW"}),
-            _yes("same text", "g", {"visitors_2019": 23450}, subject="musée de la Coutellerie"),
-            _no("number", "g", {"visitors_2019": 9800}, subject="musée de la Coutellerie", note="other role"),
-            _no("year", "g", {"summary": "En 2018, le musée de la Coutellerie a reçu 23 450 visiteurs."},
-                subject="musée de la Coutellerie"),
-            _yes("free text", "g", {"summary": "En 2019, le musée de la Coutellerie a reçu 23 450 visiteurs."},
-                 subject="musée de la Coutellerie"),
-        ),
-    ),
-    Story(
-        "fr", "Levée de fonds record pour Hydralune", """
-a: La start-up grenobloise Hydralune a annoncé jeudi avoir levé 120 millions de dollars auprès d'un consortium mené par
-  Alba Capital.
-b: « Nous passerons de 85 à 240 salariés d'ici fin 2026 », précise sa cofondatrice et présidente, Inès Kaddour.
-c: L'entreprise conçoit des électrolyseurs de 5 MW ; elle n'a encore livré aucun exemplaire commercial.
-d: Créée en 2019 par deux anciens chercheurs du CEA, elle avait déjà réuni 18 M€ en mars 2022.
-e: Son concurrent belge Waterstof NV emploie, lui, 900 personnes et vise 1,5 GW de production annuelle.
-""", "Hydralune", "Company", (
-            _yes("scale word", "a", {"funding_usd": 120_000_000, "lead_investor": "Alba Capital"}),
-            _no("currency", "a", {"funding_eur": 120_000_000, "lead_investor": "Alba Capital"}),
-            _no("name", "a", {"lead_investor": "Alma Capital"}),
-            _yes("same text", "a", {}, edge="invests_in > Hydralune", subject="Alba Capital"),
-            _no("edge_end", "a", {}, edge="invests_in > Waterstof", subject="Alba Capital"),
-            _yes("title", "b", {"employees": 85, "planned_employees": 240}),
-            _no("number", "b", {"employees": 240}, note="other role"),
-            _yes("title", "b", {"co_founder": "Inès Kaddour"}),
-            _no("name", "b", {"co_founder": "Inès Haddour"}),
-            _yes("title", "c", {"electrolyser_power_mw": 5, "commercial_deliveries": False}),
-            _no("negation", "c", {"commercial_deliveries": True}),
-            _yes("title", "d", {"founded": 2019, "previous_round_eur": 18_000_000}),
-            _no("year", "d", {"founded": 2022}, note="other role"),
-            _no("subject", "e", {"employees": 900}, note="other role"),
-            _yes("unit scale", "e", {"target_output_mw": 1500}, subject="Waterstof NV"),
-            _no("scale", "e", {"target_output_mw": 150}, subject="Waterstof NV"),
-            _no("invented", "a", {"valuation_usd": 640_000_000}),
-            _yes("adjective", "a", {"headquarters": "Grenoble"}),
-        ),
-    ),
-    Story(
-        "fr", "Canicule : le point ville par ville", """
-# Montfaucon
-a: Il a fait 42,6 °C mercredi, du jamais-vu depuis l'ouverture de la station en 1921 ; le précédent record était de 41,3 °C.
-# Port-Cazeau
-b: La température n'est pas descendue sous 27,8 degrés dans la nuit de mercredi à jeudi.
-c: Huit personnes ont été hospitalisées, aucune n'est décédée.
-# Val-d'Esquières
-d: Le mercure est resté négatif au sommet : −1,5 °C à 6 h, à 3 842 m.
-""", "Montfaucon", "Town", (
-            _yes("heading", "a", {"record_temperature_c": 42.6}),
-            _no("number", "a", {"record_temperature_c": 41.3}, note="other role"),
-            _no("unit", "a", {"record_temperature": "42.6 °F"}),
-            _no("subject", "b", {"lowest_night_temperature_c": 27.8}),
-            _yes("heading", "b", {"lowest_night_temperature_c": 27.8}, subject="Port-Cazeau"),
-            _yes("number word", "c", {"hospitalized": 8, "deaths": 0}, subject="Port-Cazeau"),
-            _no("negation", "c", {"summary": "À Port-Cazeau, une personne hospitalisée est décédée."},
-                subject="Port-Cazeau"),
-            _yes("sign", "d", {"summit_temperature_c": -1.5}, subject="Val-d'Esquières"),
-            _no("number", "d", {"summit_temperature_c": 1.5}, subject="Val-d'Esquières", note="sign lost"),
-            _no("number", "d", {"summit_elevation_m": 3482}, subject="Val-d'Esquières"),
-        ),
-    ),
-)  # fmt: skip
-
-_SPANISH_STORIES: Final = (
-    Story(
-        "es", "Aceites Sierra Alhama, el gigante discreto del olivar", """
-a: Aceites Sierra Alhama cerró la campaña 2023-2024 con unas ventas de 1.236 millones de euros, un 18,2 % más.
-b: La cooperativa jiennense agrupa a 27.450 familias olivareras repartidas en 96 municipios.
-c: Molturó 412.000 toneladas de aceituna, de las que obtuvo 84.300 toneladas de aceite.
-d: El precio en origen, que llegó a rozar los 9 euros por kilo en enero, cayó hasta los 4,15 euros en octubre.
-# Expansión
-e: En marzo compró por 63 M€ la italiana Frantoio Belcolle S.p.A., que factura unos 110 millones al año.
-f: Su presidente, don Anselmo Torrijos, no descarta salir a bolsa, aunque «no será antes de 2028».
-g: Estados Unidos absorbe ya el 34 % de las exportaciones, por delante de Italia (21 %) y Francia (9 %).
-h: La nueva envasadora de Antequera, con capacidad para 2.024 botellas por minuto, arrancará en el segundo trimestre de 2026.
-""", "Aceites Sierra Alhama", "Company", (
-            _yes("scale word", "a", {"revenue_eur": 1_236_000_000, "season": "2023-2024"}),
-            _no("scale", "a", {"revenue_eur": 1_236_000, "season": "2023-2024"}),
-            _yes("scale word", "a", {"revenue": "1.236 billion euros"}),
-            _no("scale", "a", {"revenue": "1,236 billion euros"}),
-            _yes("percentage", "a", {"revenue_growth_percent": 18.2}),
-            _no("percentage", "a", {"revenue_growth_percent": 12.8}),
-            _yes("title", "b", {"member_families": 27450, "municipalities": 96}),
-            _no("scale", "b", {"member_families": 27.45}, note="grouping read as decimals"),
-            _yes("title", "c", {"oil_tonnes": 84300}),
-            _no("number", "c", {"oil_tonnes": 412000}, note="other role"),
-            _no("unit", "c", {"oil_kg": 84300}),
-            _yes("unit scale", "c", {"oil_kg": 84_300_000}),
-            _yes("several quotes", "cd", {"producer_price_october_eur_per_kg": 4.15}, subject="aceite"),
-            _no("number", "cd", {"producer_price_october_eur_per_kg": 9}, subject="aceite", note="other role"),
-            _yes("legal form", "e", {"price_eur": 63_000_000}, edge="acquires > Frantoio Belcolle"),
-            _no("number", "e", {"price_eur": 110_000_000}, edge="acquires > Frantoio Belcolle", note="other role"),
-            _no("edge_end", "e", {"price_eur": 63_000_000}, edge="acquires > Oleificio Marini"),
-            _yes("honorific", "f", {"chairman": "Anselmo Torrijos"}),
-            _no("name", "f", {"chairman": "Anselmo Torrejón"}),
-            _no("year", "f", {"earliest_listing": 2025}),
-            _yes("percentage", "g", {"share_of_exports_percent": 34}, edge="exports_to > Estados Unidos"),
-            _no("percentage", "g", {"share_of_exports_percent": 21}, edge="exports_to > Estados Unidos", note="other role"),
-            _yes("exonym", "g", {"share_of_exports_percent": 34}, edge="exports_to > United States"),
-            _no("edge_end", "g", {"share_of_exports_percent": 9}, edge="exports_to > Portugal"),
-            _yes("quarter", "h", {"start": "2026-Q2", "bottles_per_minute": 2024}, subject="envasadora de Antequera"),
-            _no("year", "h", {"start": "2024"}, subject="envasadora de Antequera", note="other role"),
-        ),
-    ),
-    Story(
-        "es", "Presa de Valdehierro", """
-a: La presa de Valdehierro es una presa de gravedad de 98 metros de altura situada en el río Nabia.
-b: Su embalse, de 1.140 hectáreas, puede almacenar 317 hectómetros cúbicos de agua.
-c: Las obras comenzaron el 2 de febrero de 1956 y fue inaugurada el 25 de julio de 1963 por el ministro Jorge Vigón Landa.
-d: El pueblo de Castrillo Viejo, con 43 casas y una iglesia del siglo XII, quedó bajo las aguas.
-# Central hidroeléctrica
-e: Cuatro turbinas Francis suman 212 MW; en 2022, año de sequía, generaron solo 148 GWh, menos de la mitad de lo habitual.
-f: La concesión de Hidroeléctrica del Nabia, S.A. vence el 31/12/2036 y no es prorrogable.
-""", "presa de Valdehierro", "Dam", (
-            _yes("unit word", "a", {"height_m": 98, "river": "Nabia"}),
-            _no("unit", "a", {"height_ft": 98, "river": "Nabia"}),
-            _no("name", "a", {"river": "Navia"}),
-            _yes("title", "b", {"reservoir_area_ha": 1140, "reservoir_volume": "317 hm³"}),
-            _no("number", "b", {"reservoir_area_ha": 317}, note="other role"),
-            _no("scale", "b", {"reservoir_area_ha": 1.14}, note="grouping read as decimals"),
-            _yes("title", "c", {"construction_start": "1956-02-02", "inaugurated": "1963-07-25"}),
-            _no("date", "c", {"inaugurated": "1956-02-02"}, note="other role"),
-            _yes("honorific", "c", {"inaugurated_by": "Jorge Vigón Landa"}),
-            _no("year", "c", {"inaugurated": "1936-07-25"}),
-            _no("invented", "c", {"engineer": "Ramiro Echegaray"}),
-            _yes("title", "d", {"submerged_village": "Castrillo Viejo", "submerged_houses": 43}),
-            _no("name", "d", {"submerged_village": "Castrillo Nuevo", "submerged_houses": 43}),
-            _yes("number word", "e", {"turbines": 4, "capacity_mw": 212, "generation_2022_gwh": 148}),
-            _no("number", "e", {"turbines": 4, "capacity_mw": 148}, note="other role"),
-            _no("unit", "e", {"generation_2022_mwh": 148}),
-            _yes("written date", "f", {"expires": "2036-12-31", "extendable": False},
-                 edge="concession_of > presa de Valdehierro",
-                 subject="Hidroeléctrica del Nabia"),
-            _no("negation", "f", {"expires": "2036-12-31", "extendable": True}, edge="concession_of > presa de Valdehierro",
-                subject="Hidroeléctrica del Nabia"),
-            _no("edge_end", "f", {"expires": "2036-12-31"}, edge="concession_of > presa de Riomayor",
-                subject="Hidroeléctrica del Nabia"),
-        ),
-    ),
-    Story(
-        "es", "Minera Quillagua eleva su previsión de cobre", """
-a: SANTIAGO.- Minera Quillagua (QLG) elevó este lunes su guía de producción para 2025 a entre 310 mil y 330 mil toneladas.
-b: En el tercer trimestre produjo 81.250 toneladas de cobre fino, 6,4% más que en igual período de 2024.
-c: El costo directo bajó de US$ 2,11 a US$ 1,94 por libra.
-d: La utilidad alcanzó los US$ 214 millones y el Ebitda, los US$ 402 millones; la deuda neta es de 1,3 veces el Ebitda.
-e: La gerenta general, Carolina Undurraga Pérez, dijo que la huelga de 17 días «no afectó los embarques».
-f: El gobierno regional no ha aprobado todavía la planta desaladora, cuya inversión asciende a 1.050 millones de dólares.
-""", "Minera Quillagua", "Company", (
-            _yes("range", "a", {"guidance_min_tonnes": 310_000, "guidance_max_tonnes": 330_000}),
-            _no("number", "a", {"guidance_min_tonnes": 310_000, "guidance_max_tonnes": 350_000}),
-            _yes("range", "a", {"guidance": "310,000 to 330,000 tonnes"}, subject="Quillagua", aliases=("QLG",)),
-            _yes("title", "b", {"quarterly_output_tonnes": 81250, "output_growth_percent": 6.4}),
-            _no("number", "b", {"quarterly_output_tonnes": 82150, "output_growth_percent": 6.4}),
-            _no("year", "b", {"quarter": "2024-Q3"}, note="other role"),
-            _yes("title", "c", {"cash_cost_usd_per_pound": 1.94}),
-            _no("number", "c", {"cash_cost_usd_per_pound": 2.11}, note="other role"),
-            _no("unit", "c", {"cash_cost_usd_per_kg": 1.94}),
-            _yes("title", "d", {"net_income_usd": 214_000_000, "ebitda_usd": 402_000_000}),
-            _no("number", "d", {"net_income_usd": 402_000_000}, note="other role"),
-            _no("currency", "d", {"net_income_clp": 214_000_000}),
-            _yes("title", "e", {"general_manager": "Carolina Undurraga", "strike_days": 17}),
-            _no("negation", "e", {"summary": "Una huelga de 17 días afectó los embarques de Minera Quillagua."}),
-            _yes("title", "f", {"desalination_plant_approved": False}),
-            _no("negation", "f", {"desalination_plant_approved": True}),
-            _no("scale", "f", {"desalination_investment_usd": 1_050_000}),
-            _yes("scale word", "f", {"desalination_investment_usd": 1_050_000_000}),
-        ),
-    ),
-)  # fmt: skip
-
-_ITALIAN_STORIES: Final = (
-    Story(
-        "it", "Cantieri Navali Altieri, ordini per quasi quattro miliardi", """
-a: Cantieri Navali Altieri chiude il primo semestre 2025 con ricavi per 1,84 miliardi di euro (+11,3%).
-b: Il portafoglio ordini vale 3,96 mld: 14 navi, di cui nove da crociera, con consegne fino al 2031.
-c: L'utile netto si attesta a 47,5 milioni, mentre l'anno scorso il semestre si era chiuso in rosso per 9,2 milioni.
-d: Nei sette stabilimenti lavorano 11.280 persone; altre 20.000 circa sono impiegate nell'indotto.
-# La nuova ammiraglia
-e: La «Stella Adriatica», varata sabato 8 marzo 2025 a Monfaldo, è lunga 344 metri e può ospitare 6.730 passeggeri.
-f: Il costo della nave, che sarà consegnata alla compagnia norvegese Fjordlinje AS nel mese di novembre,
-  sfiora il miliardo di dollari.
-g: «Non ci saranno esuberi», assicura l'amministratore delegato Ludovico Prandi, in carica dal 2022.
-h: La società non è quotata: l'82% è della famiglia Altieri e il restante 18% del fondo Tergeste.
-""", "Cantieri Navali Altieri", "Company", (
-            _yes("scale word", "a", {"revenue_eur": 1_840_000_000}),
-            _no("scale", "a", {"revenue_eur": 1_840_000}),
-            _yes("percentage", "a", {"revenue_growth": "11.3%"}),
-            _no("percentage", "a", {"revenue_growth": "11.3 percentage points"}),
-            _yes("scale word", "ab", {"order_backlog_eur": 3_960_000_000, "ships_on_order": 14}),
-            _no("number", "ab", {"order_backlog_eur": 3_960_000_000, "ships_on_order": 9}, note="other role"),
-            _yes("number word", "b", {"cruise_ships_on_order": 9, "last_delivery": 2031}),
-            _no("year", "b", {"cruise_ships_on_order": 9, "last_delivery": 2013}),
-            _yes("several quotes", "ac", {"net_income_eur": 47_500_000}),
-            _no("number", "ac", {"net_income_eur": 9_200_000}, note="other role"),
-            _yes("title", "d", {"employees": 11280, "plants": 7}),
-            _no("number", "d", {"employees": 20000}, note="other role"),
-            _yes("written date", "e", {"launched": "2025-03-08", "length_m": 344}, subject="Stella Adriatica"),
-            _no("date", "e", {"launched": "2025-08-03", "length_m": 344}, subject="Stella Adriatica",
-                note="day and month swapped"),
-            _no("unit", "e", {"length": "344 feet"}, subject="Stella Adriatica"),
-            _yes("digit grouping", "e", {"passengers": 6730}, subject="Stella Adriatica"),
-            _no("scale", "e", {"passengers": 67_300}, subject="Stella Adriatica"),
-            _yes("several quotes", "ef", {"delivery": "November"}, edge="delivered_to > Fjordlinje",
-                 subject="Stella Adriatica"),
-            _no("edge_end", "ef", {"delivery": "November"}, edge="delivered_to > Nordlys Cruises",
-                subject="Stella Adriatica"),
-            _no("date", "ef", {"delivery": "September"}, edge="delivered_to > Fjordlinje", subject="Stella Adriatica"),
-            _yes("title", "g", {"ceo": "Ludovico Prandi", "ceo_since": 2022, "layoffs_planned": False}),
-            _no("name", "g", {"ceo": "Lodovico Grandi", "ceo_since": 2022}),
-            _no("negation", "g", {"layoffs_planned": True}),
-            _yes("title", "h", {"listed": False}),
-            _no("negation", "h", {"listed": True}),
-            _yes("percentage", "h", {"share": 0.18}, edge="owns_share_of > Cantieri Navali Altieri", subject="Tergeste"),
-            _no("percentage", "h", {"share": 0.82}, edge="owns_share_of > Cantieri Navali Altieri", subject="Tergeste",
-                note="other role"),
-        ),
-    ),
-    Story(
-        "it", "Rocca di Ventimonte", """
-a: Rocca di Ventimonte è un comune italiano di 4.812 abitanti della provincia di Arsenia, a 623 m s.l.m.
-b: Il castello, edificato nel 1284 da Guidone degli Alberti, fu danneggiato dal terremoto del 14 gennaio 1703.
-c: Il territorio comunale, di 58,37 chilometri quadrati, comprende le frazioni di Pieve Alta, Colle Rosso e Fontegelata.
-# Economia
-d: Un terzo degli occupati lavora nella ceramica; il 45% nei servizi.
-e: La cooperativa Terra Buona produce 2,3 milioni di bottiglie di vino l'anno, il 60 per cento delle quali
-  destinato all'estero.
-f: Dal 1º luglio 2023 il comune non applica più l'imposta di soggiorno.
-# Amministrazione
-g: Sindaca dal 27 maggio 2019 è l'avv. Benedetta Scarpelli, rieletta nel 2024 con il 61,8% dei voti.
-""", "Rocca di Ventimonte", "Town", (
-            _yes("digit grouping", "a", {"population": 4812, "elevation_m": 623, "province": "Arsenia"}),
-            _no("scale", "a", {"population": 4.812}, note="grouping read as decimals"),
-            _no("name", "a", {"province": "Arsiero"}),
-            _yes("title", "b", {"castle_built": 1284, "earthquake": "1703-01-14"}),
-            _no("year", "b", {"castle_built": 1703}, note="other role"),
-            _no("date", "b", {"earthquake": "1703-06-14"}),
-            _yes("list", "c", {"districts": ["Pieve Alta", "Colle Rosso", "Fontegelata"], "area_km2": 58.37}),
-            _no("name", "c", {"districts": ["Pieve Alta", "Colle Nero", "Fontegelata"]}),
-            _no("unit", "c", {"area_sq_miles": 58.37}),
-            _yes("fraction", "d", {"ceramics_employment_share": "a third", "services_employment_percent": 45}),
-            _no("number", "d", {"ceramics_employment_share": 0.45}, note="other role"),
-            _yes("scale word", "e", {"bottles_per_year": 2_300_000, "export_share": 0.6}, subject="Terra Buona"),
-            _no("scale", "e", {"bottles_per_year": 2_300, "export_share": 0.6}, subject="Terra Buona"),
-            _no("percentage", "e", {"bottles_per_year": 2_300_000, "export_share": 0.06}, subject="Terra Buona",
-                note="decimal point moved"),
-            _yes("title", "f", {"tourist_tax": False, "tourist_tax_ended": "2023-07-01"}),
-            _no("negation", "f", {"tourist_tax": True}),
-            _yes("honorific", "g", {"mayor": "Benedetta Scarpelli", "mayor_since": "2019-05-27"}),
-            _no("date", "g", {"mayor": "Benedetta Scarpelli", "mayor_since": "2024-05-27"}, note="other role"),
-            _no("name", "g", {"mayor": "Benedetta Scarpellini", "mayor_since": "2019-05-27"}),
-            _yes("percentage", "g", {"summary": "Mayor Benedetta Scarpelli was re-elected in 2024 with 61.8% of the vote."}),
-            _no("percentage", "g", {"summary": "Mayor Benedetta Scarpelli was re-elected in 2024 with 68.1% of the vote."}),
-        ),
-    ),
-    Story(
-        "it", "Energia, via libera al parco eolico «Capo Sereno»", """
-a: Il ministero ha autorizzato il parco eolico in mare Capo Sereno: 38 turbine per una potenza di 570 MW.
-b: L'investimento, stimato in 1.650 milioni di euro, è a carico della joint venture fra Elettra Rinnovabili S.p.A. e
-  la danese Havkraft.
-c: A regime l'impianto fornirà 1,9 TWh l'anno, quanto basta per 700 mila famiglie.
-d: I lavori non sono ancora iniziati; la posa della prima fondazione è prevista a metà 2027.
-e: Le turbine, alte 262 metri, sorgeranno ad almeno 30 chilometri dalla costa, su fondali fra i 90 e i 120 metri.
-""", "Capo Sereno", "WindFarm", (
-            _yes("same text", "a", {"turbines": 38, "capacity": "570 MW"}),
-            _no("number", "a", {"turbines": 570}, note="other role"),
-            _yes("unit scale", "a", {"capacity_gw": 0.57}),
-            _no("scale", "a", {"capacity_gw": 5.7}),
-            _yes("scale word", "b", {"cost_eur": 1_650_000_000}),
-            _no("scale", "b", {"cost_eur": 1_650_000}),
-            _yes("legal form", "b", {"owners": ["Elettra Rinnovabili", "Havkraft"]}),
-            _no("name", "b", {"owners": ["Elettra Rinnovabili", "Nordkraft"]}),
-            _yes("unit scale", "c", {"annual_generation_gwh": 1900, "households": 700_000}),
-            _no("unit", "c", {"annual_generation_gwh": 1.9}),
-            _no("scale", "c", {"annual_generation_twh": 1.9, "households": 7_000}),
-            _yes("title", "d", {"construction_started": False}),
-            _no("negation", "d", {"summary": "I lavori per il parco Capo Sereno sono già iniziati."}),
-            _no("year", "d", {"first_foundation": "mid-2025"}),
-            _yes("title", "d", {"first_foundation": "mid-2027"}),
-            _yes("range", "e", {"water_depth_min_m": 90, "water_depth_max_m": 120, "turbine_height_m": 262}),
-            _no("number", "e", {"turbine_height_m": 120}, note="other role"),
-            _no("unit", "e", {"distance_from_coast": "30 miles"}),
-        ),
-    ),
-)  # fmt: skip
-
-_SHORT_STORIES: Final = (
-    Story(
-        "en", "Kiln & Copper Ltd - product news, 2024-11-18", """
-a: Kiln & Copper makes induction hobs, kettles and ovens at its works in Stoke, using steel from three suppliers.
-b: Model KC-2025 draws 2,025 W at most and weighs nine and a half kilos.
-c: Call 0800 555 1987 to order; deliveries start on 02 December 2024.
-d: A quarter of the hobs sold last year went to Ireland; fewer than one in ten went to mainland Europe.
-e: The firm was bought by Swiss investor Rütli Partners AG on 2022-06-30, when sales stood at £9,999,500.
-f: Its warranty was doubled to ten years, and returns fell from 4.4% to 1.9%.
-""", "Kiln & Copper", "Company", (
-            _yes("plural", "a", {"products": ["induction hob", "kettle", "oven"], "suppliers": 3}),
-            _no("name", "a", {"products": ["induction hob", "kettle", "toaster"], "suppliers": 3}),
-            _yes("identifier", "b", {"max_power_w": 2025, "weight_kg": 9.5}, subject="KC-2025"),
-            _no("unit", "b", {"max_power_kw": 2025}, subject="KC-2025"),
-            _no("year", "b", {"launched": 2025}, subject="KC-2025", note="other role"),
-            _no("year", "c", {"founded": 1987}, note="other role"),
-            _yes("written date", "c", {"deliveries_start": "2024-12-02", "phone": "0800 555 1987"}),
-            _no("date", "c", {"deliveries_start": "2024-11-18"}, note="other role"),
-            _yes("fraction", "d", {"share_of_hobs_sold_to_ireland": 0.25}),
-            _no("number", "d", {"share_of_hobs_sold_to_ireland": 0.1}, note="other role"),
-            _yes("accent", "e", {"since": "2022-06-30"}, edge="owned_by > Rutli Partners"),
-            _no("edge_end", "e", {"since": "2022-06-30"}, edge="owned_by > Rigi Partners"),
-            _yes("digit grouping", "e", {"sales_gbp": 9_999_500}),
-            _no("number", "e", {"sales_gbp": 10_000_000}, note="rounded"),
-            _yes("percentage", "f", {"warranty_years": 10, "return_rate": 0.019}),
-            _no("percentage", "f", {"warranty_years": 10, "return_rate": 0.044}, note="other role"),
-        ),
-    ),
-    Story(
-        "de", "Stadtwerke Ahrensfelde: Fernwärme aus der Tiefe", """
-a: Die Geothermieanlage der Stadtwerke Ahrensfelde fördert 94 Grad heißes Wasser aus 2.850 Metern Tiefe.
-b: Betreiber ist die Tiefenwärme Ahrensfelde GmbH & Co. KG, an der die Stadtwerke zu 51 Prozent beteiligt sind.
-c: Oberbürgermeister Frank-Uwe Kröger legte am Freitag, dem 7. Februar 2025, den Grundstein des Heizhauses.
-d: Anderthalb Millionen Euro steuert das Land bei, zwei Drittel der Gesamtkosten trägt der Bund.
-e: Angeschlossen werden zunächst drei Schulen, das Hallenbad und gut 2.000 Wohnungen, keine Betriebe.
-f: Die CO₂-Emissionen der Stadt sinken dadurch um 8.400 t jährlich, das sind minus 11,5 %.
-""", "Geothermieanlage Ahrensfelde", "PowerPlant", (
-            _yes("title", "a", {"water_temperature_c": 94, "depth_m": 2850}, aliases=("Geothermieanlage",)),
-            _no("scale", "a", {"water_temperature_c": 94, "depth_m": 2.85}, aliases=("Geothermieanlage",),
-                note="grouping read as decimals"),
-            _no("unit", "a", {"water_temperature_f": 94}, aliases=("Geothermieanlage",)),
-            _yes("legal form", "b", {"share_percent": 51}, edge="owns_share_of > Tiefenwärme Ahrensfelde",
-                 subject="Stadtwerke Ahrensfelde"),
-            _no("percentage", "b", {"share_percent": 15}, edge="owns_share_of > Tiefenwärme Ahrensfelde",
-                subject="Stadtwerke Ahrensfelde"),
-            _yes("genitive", "c", {"laid": "2025-02-07"}, subject="Grundstein Heizhaus",
-                 aliases=("Grundstein des Heizhauses",)),
-            _no("date", "c", {"laid": "2025-07-02"}, subject="Grundstein Heizhaus", aliases=("Grundstein des Heizhauses",),
-                note="day and month swapped"),
-            _yes("honorific", "c", {"mayor": "Frank-Uwe Kröger"}, subject="Ahrensfelde"),
-            _no("name", "c", {"mayor": "Frank-Uwe Krüger"}, subject="Ahrensfelde"),
-            _yes("number word", "ad", {"state_grant_eur": 1_500_000}, aliases=("Geothermieanlage",)),
-            _no("number", "ad", {"state_grant_eur": 2_500_000}, aliases=("Geothermieanlage",)),
-            _yes("fraction", "ad", {"federal_share": "zwei Drittel"}, aliases=("Geothermieanlage",)),
-            _no("number", "ad", {"federal_share": "ein Drittel"}, aliases=("Geothermieanlage",)),
-            _no("negation", "ae", {"connected": ["Schulen", "Hallenbad", "Wohnungen", "Betriebe"]},
-                aliases=("Geothermieanlage",)),
-            _yes("plural", "ae", {"connected": ["Schule", "Hallenbad", "Wohnung"]}, aliases=("Geothermieanlage",)),
-            _yes("sign", "f", {"co2_change_percent": -11.5, "co2_saving_tonnes": 8400}, subject="Ahrensfelde"),
-            _no("percentage", "f", {"co2_change_percent": 11.5, "co2_saving_tonnes": 8400}, subject="Ahrensfelde",
-                note="sign lost"),
-        ),
-    ),
-    Story(
-        "fr", "Tramway : la ligne C prend du retard", """
-a: La ligne C du tramway de Rennemont, longue de 11,3 km et desservant dix-neuf stations, ouvrira le samedi 1er mars 2025.
-b: Elle devait être inaugurée en septembre 2024, a rappelé Claire-Marie d'Estaing, vice-présidente chargée des transports.
-c: Les rames, des Citéa 305 d'Alvestom, peuvent transporter deux cent dix voyageurs chacune.
-d: Aucune indemnité ne sera versée aux commerçants, dont les ventes auraient baissé de 20 à 30 %.
-e: Coût total : 412 millions d'euros, soit 36,5 M€ du kilomètre, financés à moitié par la métropole.
-""", "ligne C", "RailwayLine", (
-            _yes("title", "a", {"length_km": 11.3, "opening": "2025-03-01"}, aliases=("La ligne C",)),
-            _no("date", "a", {"length_km": 11.3, "opening": "2025-05-01"}),
-            _no("number", "a", {"length_km": 13.1, "opening": "2025-03-01"}),
-            _yes("number word", "a", {"stations": 19}, subject="ligne C du tramway de Rennemont"),
-            _no("number", "a", {"stations": 9}, subject="ligne C du tramway de Rennemont"),
-            _no("date", "ab", {"opening": "2024-09"}, note="other role"),
-            _yes("same text", "b", {"role": "vice-présidente chargée des transports"}, subject="Claire-Marie d'Estaing"),
-            _no("name", "b", {"transport_chief": "Claire-Marie d'Estang"}),
-            _yes("number word", "c", {"capacity_passengers": 210}, subject="Citéa 305", aliases=("Citea 305",)),
-            _no("number", "c", {"capacity_passengers": 305}, subject="Citéa 305", note="other role"),
-            _yes("same text", "c", {}, edge="made_by > Alvestom", subject="Citéa 305"),
-            _no("edge_end", "c", {}, edge="made_by > Siemer", subject="Citéa 305"),
-            _no("negation", "d", {"shopkeepers_compensated": True}),
-            _yes("range", "d", {"sales_drop": "20 to 30%"}, subject="commerçants"),
-            _no("percentage", "d", {"sales_drop": "20 to 50%"}, subject="commerçants"),
-            _yes("title", "e", {"cost_eur": 412_000_000, "cost_per_km": "36.5 million euros"}),
-            _no("number", "e", {"cost_eur": 36_500_000}, note="other role"),
-            _yes("fraction", "e", {"share_of_cost": 0.5}, edge="funds > ligne C", subject="métropole"),
-        ),
-    ),
-    Story(
-        "es", "Astilleros Brétema firma el mayor contrato de su historia", """
-a: Astilleros Brétema S.A. construirá seis patrulleras para la Armada de Caledia por 1,35 millardos de euros.
-b: La primera, bautizada «Punta Lobeira», se entregará a finales de noviembre de 2027 y medirá 87,5 metros de eslora.
-c: La plantilla pasará de mil doscientos a mil quinientos trabajadores, según la directora general, D.ª Uxía Castelao.
-d: El contrato (exp. 2025/1187) no incluye el mantenimiento, que se licitará en 2029.
-e: Cerca de dos tercios del valor de cada buque corresponden a proveedores gallegos.
-f: Las acciones subieron un 7,9 % hasta 12,36 euros, tras perder medio punto porcentual la víspera.
-""", "Astilleros Brétema", "Company", (
-            _yes("legal form", "a", {"ships": 6, "value_eur": 1_350_000_000}, edge="builds_for > Armada de Caledia"),
-            _no("scale", "a", {"ships": 6, "value_eur": 1_350_000}, edge="builds_for > Armada de Caledia"),
-            _no("edge_end", "a", {"ships": 6}, edge="builds_for > Armada de Noria"),
-            _yes("written date", "b", {"delivery": "2027-11", "length_m": 87.5}, subject="Punta Lobeira"),
-            _no("date", "b", {"delivery": "2027-12", "length_m": 87.5}, subject="Punta Lobeira"),
-            _no("unit", "b", {"length_ft": 87.5}, subject="Punta Lobeira"),
-            _yes("number word", "c", {"employees": 1200, "planned_employees": 1500}),
-            _no("number", "c", {"employees": 1500}, note="other role"),
-            _yes("honorific", "c", {"general_manager": "Uxía Castelao"}),
-            _no("name", "c", {"general_manager": "Uxía Castelló"}),
-            _yes("identifier", "d", {"contract_number": "2025/1187", "includes_maintenance": False}),
-            _no("negation", "d", {"contract_number": "2025/1187", "includes_maintenance": True}),
-            _no("number", "d", {"contract_number": "2025/1178"}),
-            _no("number", "d", {"employees": 1187}, note="other role"),
-            _yes("fraction", "e", {"galician_supplier_share": 0.67}),
-            _no("number", "e", {"galician_supplier_share": 0.33}),
-            _yes("percentage", "f", {"share_price_change": "7.9%", "share_price": "12.36 euros"}),
-            _no("percentage", "f", {"share_price_change": "0.5%", "share_price": "12.36 euros"}, note="other role"),
-        ),
-    ),
-    Story(
-        "it", "Banca del Lario: nominato il nuovo direttore generale", """
-a: Il consiglio di Banca del Lario (BDL) ha nominato il dott. Ettore Quaglia direttore generale con decorrenza
-  1º gennaio 2026.
-b: Quaglia, 52 anni, arriva da Credito Insubre, dove guidava un centinaio di filiali.
-c: Al 30/09/2025 gli impieghi ammontavano a € 7.842.500.000, la raccolta a 9,1 mld.
-d: Il rapporto fra sofferenze e impieghi è sceso di mezzo punto, all'1,8%; nessuna svalutazione è stata necessaria.
-e: Gli sportelli chiusi nel triennio sono 24 su 118, uno su cinque.
-f: Sull'ipotesi di fusione con Banca Orobica «non c'è alcuna trattativa», ripete la presidente Mariella Fontana.
-""", "Banca del Lario", "Company", (
-            _yes("honorific", "a", {"general_manager": "Ettore Quaglia", "in_office_from": "2026-01-01"}),
-            _no("name", "a", {"general_manager": "Ettore Quaglio", "in_office_from": "2026-01-01"}),
-            _yes("alias", "a", {"general_manager": "Ettore Quaglia"}, subject="BDL S.p.A.", aliases=("BDL",)),
-            _no("year", "a", {"in_office_from": "2025-01-01"}),
-            _yes("several quotes", "ab", {"age": 52, "previous_employer": "Credito Insubre"}, subject="Ettore Quaglia"),
-            _no("number", "ab", {"age": 100}, subject="Ettore Quaglia", note="other role"),
-            _yes("currency", "ac", {"loans_eur": 7_842_500_000, "deposits": "9.1 billion"}),
-            _no("scale", "ac", {"loans_eur": 7_842_500}),
-            _yes("written date", "ac", {"loans": "7.8425 billion euros", "as_of": "2025-09-30"}),
-            _no("currency", "ac", {"loans": "7.8425 billion Swiss francs", "as_of": "2025-09-30"}),
-            _yes("title", "d", {"bad_loan_ratio_percent": 1.8, "write_downs": False}),
-            _no("percentage", "d", {"bad_loan_ratio_percent": 0.5}, note="other role"),
-            _no("negation", "d", {"write_downs": True}),
-            _yes("title", "e", {"branches_closed": 24}),
-            _no("number", "e", {"branches_closed": 118}, note="other role"),
-            _no("negation", "f", {}, edge="negotiates_with > Banca Orobica"),
-            _yes("plural", "e", {"summary": "In tre anni la banca ha chiuso 24 filiali."}, note="sportello, filiale"),
-            _no("number", "e", {"summary": "In tre anni la banca ha chiuso 42 filiali."}),
-            _yes("honorific", "f", {"chair": "Mariella Fontana"}),
-            _no("name", "f", {"chair": "Mariella Fontanelli"}),
-        ),
-    ),
-)  # fmt: skip
+def _wrong_year(rng: Random, year: int) -> int:
+    return year + rng.choice((-10, -3, -2, -1, 1, 2))
 
 
-def _stories() -> Sequence[Story]:
-    long_stories = (
-        _ENGLISH_STORIES,
-        _GERMAN_STORIES,
-        _FRENCH_STORIES,
-        _SPANISH_STORIES,
-        _ITALIAN_STORIES,
-    )
-    return (*(story for stories in long_stories for story in stories), *_SHORT_STORIES)
+def _other_currency(rng: Random, currency: str) -> str:
+    return rng.choice([one for one in ("eur", "usd", "gbp", "chf") if one != currency])
 
 
-def cases(seed: int = 1) -> list[EvidenceCase]:
-    """All cases; equal seeds give equal cases. Written pages come first and do not depend on the seed."""
-    found: list[tuple[str, EvidenceCase]] = [
-        ("story", case) for story in _stories() for case in story.cases()
-    ]
-    for language in LANGUAGES:
-        rng = Random(f"{seed} {language}")
-        families = {
-            "sentence": _sentence_pairs(rng, language, 2),
-            "joint": _joint_pairs(rng, language, 6),
-            "summary": _summary_pairs(rng, language, 8),
-            "edge": _edge_pairs(rng, language, 2),
-            "negation": _negation_cases(rng, language),
-        }
-        found += [(family, case) for family, made in families.items() for case in made]
-    found += [("factbook", case) for case in _factbook_pairs(Random(f"{seed} factbook"), 30)]
-    return _number(found)
+def _currency(words: Words, rng: Random) -> str:
+    return words.currency if rng.random() < 0.7 else rng.choice(("eur", "usd", "gbp", "chf"))
 
 
-def _number(found: Sequence[tuple[str, EvidenceCase]]) -> list[EvidenceCase]:
-    """Give each case its id. Raises ValueError for two equal cases."""
-    numbers: Counter[str] = Counter()
-    seen: set[str] = set()
-    numbered: list[EvidenceCase] = []
-    for family, case in found:
-        stem = f"{case.language}-{family}"
-        numbers[stem] += 1
-        content = repr(
+def _amount(rng: Random, most: float = 9e9) -> int:
+    """Draw an amount with three digits that count, between 12 million and `most`."""
+    value = 12e6 * (most / 12e6) ** rng.random()
+    digits: int = 10 ** (len(str(int(value))) - rng.choice((2, 3, 3)))
+    return max(12, int(value) // digits) * digits
+
+
+def _rounded(value: float) -> int:
+    """Keep three digits."""
+    return int(float(f"{value:.2e}"))
+
+
+def _day(rng: Random, first: int = 2015, last: int = 2025) -> date:
+    days = (date(last, 12, 28) - date(first, 1, 1)).days
+    return date(first, 1, 1) + timedelta(rng.randrange(days))
+
+
+def _percentage(rng: Random, most: int = 30) -> float:
+    value = rng.randrange(15, most * 10) / 10
+    return int(value) if value == int(value) else value
+
+
+@dataclass(frozen=True)
+class Company:
+    """A company as its page names it and as the claim does."""
+
+    stated: str
+    claimed: str
+    aliases: tuple[str, ...]
+    other: str
+    """Another company, which the page does not name."""
+    rule: str
+    """`legal form` if both names differ in it, else empty."""
+
+
+def _company(words: Words, rng: Random) -> Company:
+    (full, short), (other, other_short) = rng.sample(words.companies, 2)
+    if rng.random() < 0.3:
+        return Company(full, short, (full,), other_short, "legal form")
+    if rng.random() < 0.15:
+        return Company(short, full, (short,), other, "legal form")
+    name, other_name = (full, other) if rng.random() < 0.4 else (short, other_short)
+    return Company(name, name, (), other_name, "")
+
+
+def _revenue(words: Words, rng: Random) -> Facts:
+    c, year = _company(words, rng), rng.randrange(2017, 2026)
+    currency, amount, growth = _currency(words, rng), _amount(rng), _percentage(rng)
+    other = _other_currency(rng, currency)
+    key = f"revenue_{currency}" if rng.random() < 0.7 else f"revenue{currency.title()}"
+    prev = _rounded(amount / (1 + growth / 100))
+    kept = Wrong("subject", subject=c.other)
+    scale = amount * 1000 if amount < 1e9 else amount // 1000
+    fields = {
+        "c": c.stated,
+        "year": str(year),
+        "amount": words.money(words, rng, amount, currency),
+        "pct": words.share(rng, growth),
+        "prev": words.money(words, rng, prev, currency),
+    }
+    options = (
+        Option(
+            "amount",
+            c.claimed,
+            {key: amount},
+            "scale word",
             (
-                case.title,
-                case.quotes,
-                case.subject,
-                case.target,
-                dict(case.properties),
-                case.aliases,
+                Wrong("scale", {key: scale}),
+                Wrong("number", {key: _wrong_number(rng, amount)}),
+                Wrong(
+                    "currency",
+                    {key.replace(currency, other).replace(currency.title(), other.title()): amount},
+                    key,
+                ),
+                Wrong("number", {key: prev}, needs="prev", note=OTHER_ROLE),
+                Wrong("invented", {"operating_margin_percent": _percentage(rng, 20)}),
+                kept,
+            ),
+            aliases=c.aliases,
+        ),
+        Option(
+            "amount year",
+            c.claimed,
+            {"revenue": amount, "currency": currency.upper(), "fiscal_year": year},
+            "scale word",
+            (
+                Wrong("currency", {"currency": other.upper()}),
+                Wrong("year", {"fiscal_year": _wrong_year(rng, year)}),
+                Wrong("scale", {"revenue": scale}),
+            ),
+            aliases=c.aliases,
+        ),
+        Option(
+            "pct",
+            c.claimed,
+            {"revenue_growth_percent": growth},
+            "percentage",
+            (Wrong("percentage", {"revenue_growth_percent": _wrong_number(rng, growth)}), kept),
+            aliases=c.aliases,
+        ),
+    )
+    return Facts(fields, options)
+
+
+def _employees(words: Words, rng: Random) -> Facts:
+    c, (city, other_city) = _company(words, rng), rng.sample(words.cities, 2)
+    number = rng.randrange(520, 48_000)
+    site = number // rng.randrange(2, 6)
+    fields = {
+        "c": c.stated,
+        "city": city,
+        "n": words.number(rng, number),
+        "site_n": words.number(rng, site),
+    }
+    wrong = (
+        Wrong("number", {"employees": _wrong_number(rng, number)}),
+        Wrong("number", {"employees": site}, needs="site_n", note=OTHER_ROLE),
+        Wrong("scale", {"employees": number * 1000}),
+        Wrong("subject", subject=c.other),
+        Wrong("invented", {"founded": rng.randrange(1880, 2005)}),
+        Wrong("invented", {"ceo": rng.choice(words.people)}),
+    )
+    place = {"employees": number, "headquarters": city}
+    return Facts(
+        fields,
+        (
+            Option(
+                "n", c.claimed, {"employees": number}, "digit grouping", wrong, aliases=c.aliases
+            ),
+            Option(
+                "site_n city",
+                c.claimed,
+                place,
+                "digit grouping",
+                (Wrong("name", {"headquarters": other_city}), *wrong),
+                aliases=c.aliases,
+            ),
+        ),
+    )
+
+
+def _founding(words: Words, rng: Random) -> Facts:
+    c, (city, other_city) = _company(words, rng), rng.sample(words.cities, 2)
+    founder, other = rng.sample(words.people, 2)
+    year = rng.randrange(1871, 2012)
+    properties = {"founded": year, "founder": founder}
+    wrong = (
+        Wrong("year", {"founded": _wrong_year(rng, year)}),
+        Wrong("name", {"founder": other}),
+        Wrong("subject", subject=c.other),
+        Wrong("invented", {"initial_capital_eur": rng.randrange(2, 90) * 1000}),
+    )
+    ends = (Wrong("edge_end", target=other_city), Wrong("subject", subject=c.other))
+    return Facts(
+        {"c": c.stated, "city": city, "seat": city, "year": str(year), "founder": founder},
+        (
+            Option("c year founder", c.claimed, properties, "same text", wrong, aliases=c.aliases),
+            Option(
+                "c city",
+                c.claimed,
+                {"founding_place": city},
+                "same text",
+                (Wrong("name", {"founding_place": other_city}), wrong[2]),
+                aliases=c.aliases,
+            ),
+            Option(
+                "seat",
+                c.claimed,
+                {"headquarters": city},
+                "several quotes",
+                (Wrong("name", {"headquarters": other_city}), wrong[2]),
+                aliases=c.aliases,
+            ),
+            Option("seat", c.claimed, {}, "several quotes", ends, "located_in", city, c.aliases),
+            Option(
+                "c founder",
+                founder,
+                {},
+                "same text",
+                (Wrong("edge_end", target=c.other), Wrong("subject", subject=other)),
+                "founded",
+                c.claimed,
+                target_aliases=c.aliases,
+            ),
+        ),
+    )
+
+
+def _ceo(words: Words, rng: Random) -> Facts:
+    c, day = _company(words, rng), _day(rng)
+    person, predecessor, other = rng.sample(words.people, 3)
+    fields = {
+        "c": c.stated,
+        "person": person,
+        "predecessor": predecessor,
+        "date": words.day(rng, day),
+    }
+    wrong = (
+        Wrong("date", {"ceo_since": _wrong_day(rng, day)}),
+        Wrong("name", {"ceo": other}),
+        Wrong(
+            "year", {"ceo_since": day.replace(day=min(day.day, 28), year=day.year - 1).isoformat()}
+        ),
+        Wrong("subject", subject=c.other),
+        Wrong("name", {"ceo": predecessor}, needs="predecessor", note=OTHER_ROLE),
+    )
+    return Facts(
+        fields,
+        (
+            Option(
+                "person date",
+                c.claimed,
+                {"ceo": person, "ceo_since": day.isoformat()},
+                "written date",
+                wrong,
+                aliases=c.aliases,
+            ),
+            Option(
+                "person date c",
+                person,
+                {"since": day.isoformat()},
+                "written date",
+                (Wrong("edge_end", target=c.other), Wrong("date", {"since": _wrong_day(rng, day)})),
+                "ceo_of",
+                c.claimed,
+                target_aliases=c.aliases,
+            ),
+        ),
+    )
+
+
+def _population(words: Words, rng: Random) -> Facts:
+    (city, other), year = rng.sample(words.cities, 2), rng.randrange(2011, 2025)
+    number = rng.randrange(61_000, 430_000)
+    wrong = (
+        Wrong("number", {"population": _wrong_number(rng, number)}),
+        Wrong("year", {"year": _wrong_year(rng, year)}),
+        Wrong("subject", subject=other),
+        Wrong("scale", {"population": number * 1000}),
+        Wrong("invented", {"area_km2": rng.randrange(40, 300)}),
+    )
+    return Facts(
+        {"city": city, "n": words.number(rng, number), "year": str(year)},
+        (
+            Option(
+                "n year",
+                city,
+                {"population": number, "year": year},
+                "digit grouping",
+                wrong,
+                "City",
+            ),
+        ),
+    )
+
+
+def _power(words: Words, rng: Random) -> Facts:
+    plant, other = rng.sample(words.plants, 2)
+    capacity, homes, invest = (
+        rng.randrange(18, 640),
+        rng.randrange(9, 400) * 1000,
+        _amount(rng, 9e8),
+    )
+    fields = {
+        "plant": plant,
+        "capacity": str(capacity),
+        "households": words.number(rng, homes),
+        "invest": words.money(words, rng, invest, words.currency),
+    }
+    cost = f"cost_{words.currency}"
+    subject = Wrong("subject", subject=other)
+    return Facts(
+        fields,
+        (
+            Option(
+                "capacity",
+                plant,
+                {"capacity_mw": capacity},
+                "unit word",
+                (
+                    Wrong("number", {"capacity_mw": _wrong_number(rng, capacity)}),
+                    Wrong("unit", {"capacity_kw": capacity}, "capacity_mw"),
+                    Wrong("unit", {"capacity_gw": capacity}, "capacity_mw"),
+                    Wrong("invented", {"turbines": rng.randrange(9, 90)}),
+                    subject,
+                ),
+                "PowerPlant",
+            ),
+            Option(
+                "capacity",
+                plant,
+                {"capacity_kw": capacity * 1000},
+                "unit scale",
+                (Wrong("unit", {"capacity_kw": capacity}), subject),
+                "PowerPlant",
+            ),
+            Option(
+                "households",
+                plant,
+                {"households_supplied": homes},
+                "digit grouping",
+                (Wrong("number", {"households_supplied": _wrong_number(rng, homes)}), subject),
+                "PowerPlant",
+            ),
+            Option(
+                "invest",
+                plant,
+                {cost: invest},
+                "scale word",
+                (
+                    Wrong("scale", {cost: invest * 1000}),
+                    Wrong(
+                        "currency", {f"cost_{_other_currency(rng, words.currency)}": invest}, cost
+                    ),
+                ),
+                "PowerPlant",
+            ),
+        ),
+    )
+
+
+def _takeover(words: Words, rng: Random) -> Facts:
+    (full, short), (b, b_short), (d, _) = rng.sample(words.companies, 3)
+    day, amount, currency = _day(rng), _amount(rng, 3e9), _currency(words, rng)
+    key = f"price_{currency}"
+    fields = {
+        "c": full,
+        "b": b,
+        "date": words.day(rng, day),
+        "closed": words.day(rng, day),
+        "amount": words.money(words, rng, amount, currency),
+    }
+    price = Option(
+        "c b amount",
+        short,
+        {key: amount},
+        "scale word",
+        (
+            Wrong("scale", {key: amount * 1000}),
+            Wrong("currency", {f"price_{_other_currency(rng, currency)}": amount}, key),
+            Wrong("edge_end", target=d),
+            Wrong("subject", subject=d),
+            Wrong("number", {key: _wrong_number(rng, amount)}),
+        ),
+        "acquires",
+        b_short,
+        (full,),
+        (b,),
+    )
+    dated = Option(
+        "c b date",
+        full,
+        {"announced": day.isoformat()},
+        "written date",
+        (Wrong("date", {"announced": _wrong_day(rng, day)}), Wrong("edge_end", target=d)),
+        "acquires",
+        b,
+    )
+    closed = Option(
+        "c b closed",
+        full,
+        {"completed": day.isoformat()},
+        "written date",
+        (Wrong("date", {"completed": _wrong_day(rng, day)}), Wrong("subject", subject=d)),
+        "acquires",
+        b,
+    )
+    return Facts(fields, (price, dated, closed))
+
+
+def _price(words: Words, rng: Random) -> Facts:
+    (metal, english), (_, other) = rng.sample(words.metals, 2)
+    price, change = rng.randrange(1800, 31_000), _percentage(rng, 9)
+    fields = {
+        "commodity": metal,
+        "Commodity": metal.capitalize(),
+        "price": words.number(rng, price),
+        "pct": words.share(rng, change),
+    }
+    key = "price_usd_per_tonne"
+    aliases = (metal,) if metal != english else ()
+    subject = Wrong("subject", subject=other)
+    return Facts(
+        fields,
+        (
+            Option(
+                "price",
+                english,
+                {key: price},
+                "alias" if words.language != "en" else "currency symbol",
+                (
+                    Wrong("number", {key: _wrong_number(rng, price)}),
+                    Wrong("unit", {"price_usd_per_kg": price}, key),
+                    Wrong("currency", {"price_eur_per_tonne": price}, key),
+                    subject,
+                ),
+                "Commodity",
+                aliases=aliases,
+            ),
+            Option(
+                "pct",
+                english,
+                {"weekly_change_percent": change},
+                "percentage",
+                (
+                    Wrong("percentage", {"weekly_change_percent": _wrong_number(rng, change)}),
+                    subject,
+                ),
+                "Commodity",
+                aliases=aliases,
+            ),
+        ),
+    )
+
+
+def _rate(words: Words, rng: Random) -> Facts:
+    (bank, other), day = rng.sample(words.banks, 2), _day(rng)
+    old, new = rng.sample([n / 4 for n in range(3, 26)], 2)
+    percent = rng.choice(words.percent)
+    fields = {
+        "bank": bank,
+        "rate": percent.format(words.number(rng, new)),
+        "old_rate": percent.format(words.number(rng, old)),
+        "date": words.day(rng, day),
+    }
+    key = "interest_rate_percent"
+    return Facts(
+        fields,
+        (
+            Option(
+                "rate date",
+                bank,
+                {key: _short(new), "effective_from": day.isoformat()},
+                "written date",
+                (
+                    Wrong("percentage", {key: _short(new + rng.choice((0.3, 0.8, 1.1)))}),
+                    Wrong("date", {"effective_from": _wrong_day(rng, day)}),
+                    Wrong("percentage", {key: _short(old)}, needs="old_rate", note=OTHER_ROLE),
+                    Wrong("subject", subject=other),
+                ),
+                "CentralBank",
+            ),
+        ),
+    )
+
+
+def _visitors(words: Words, rng: Random) -> Facts:
+    (museum, other), year = rng.sample(words.museums, 2), rng.randrange(2014, 2025)
+    number, change = rng.randrange(21_000, 890_000), _percentage(rng, 25)
+    fields = {
+        "museum": museum,
+        "year": str(year),
+        "n": words.number(rng, number),
+        "pct": words.share(rng, change),
+    }
+    return Facts(
+        fields,
+        (
+            Option(
+                "n year",
+                museum,
+                {"visitors": number, "year": year},
+                "digit grouping",
+                (
+                    Wrong("number", {"visitors": _wrong_number(rng, number)}),
+                    Wrong("year", {"year": _wrong_year(rng, year)}),
+                    Wrong("subject", subject=other),
+                    Wrong("invented", {"exhibits": rng.randrange(300, 9000)}),
+                ),
+                "Museum",
+            ),
+            Option(
+                "pct",
+                museum,
+                {"visitor_growth_percent": change},
+                "percentage",
+                (Wrong("percentage", {"visitor_growth_percent": _wrong_number(rng, change)}),),
+                "Museum",
+            ),
+        ),
+    )
+
+
+def _jobs(words: Words, rng: Random) -> Facts:
+    (region, other), day = rng.sample(words.regions, 2), _day(rng).replace(day=1)
+    rate, number = rng.randrange(31, 149) / 10, rng.randrange(9_000, 96_000)
+    fields = {
+        "region": region,
+        "rate": words.share(rng, _short(rate)),
+        "month": words.month_of(day),
+        "n": words.number(rng, number),
+    }
+    key = "unemployment_rate_percent"
+    later = (day.replace(month=day.month % 12 + 1)).isoformat()[:7]
+    return Facts(
+        fields,
+        (
+            Option(
+                "rate month",
+                region,
+                {key: _short(rate), "month": day.isoformat()[:7]},
+                "month",
+                (
+                    Wrong("percentage", {key: _wrong_number(rng, _short(rate))}),
+                    Wrong("date", {"month": later}),
+                    Wrong("subject", subject=other),
+                ),
+                "Region",
+            ),
+            Option(
+                "n",
+                region,
+                {"unemployed": number},
+                "several quotes",
+                (
+                    Wrong("number", {"unemployed": _wrong_number(rng, number)}),
+                    Wrong("scale", {"unemployed": number * 1000}),
+                ),
+                "Region",
+            ),
+        ),
+    )
+
+
+def _bridge(words: Words, rng: Random) -> Facts:
+    (bridge, other), year = rng.sample(words.bridges, 2), rng.randrange(1954, 2024)
+    length, cost = rng.randrange(180, 3900), _amount(rng, 7e8)
+    fields = {
+        "bridge": bridge,
+        "length": words.number(rng, length),
+        "year": str(year),
+        "cost": words.money(words, rng, cost, words.currency),
+    }
+    return Facts(
+        fields,
+        (
+            Option(
+                "length year",
+                bridge,
+                {"length_m": length, "opened": year},
+                "unit word",
+                (
+                    Wrong("unit", {"length_ft": length}, "length_m"),
+                    Wrong("unit", {"length_km": length}, "length_m"),
+                    Wrong("number", {"length_m": _wrong_number(rng, length)}),
+                    Wrong("year", {"opened": _wrong_year(rng, year)}),
+                    Wrong("subject", subject=other),
+                ),
+                "Bridge",
+            ),
+            Option(
+                "length",
+                bridge,
+                {"length_km": length / 1000},
+                "unit scale",
+                (Wrong("unit", {"length_miles": length / 1000}, "length_km"),),
+                "Bridge",
+            ),
+        ),
+    )
+
+
+def _study(words: Words, rng: Random) -> Facts:
+    name, other_name = rng.sample(("ALBA", "NEVIS", "TILIA", "ORION", "CEDRA"), 2)
+    university, other = rng.sample(words.universities, 2)
+    number, share = rng.randrange(84, 4200), _percentage(rng, 88)
+    fields = {
+        "study": name,
+        "university": university,
+        "n": words.number(rng, number),
+        "pct": words.share(rng, share),
+    }
+    subject = Wrong("subject", subject=words.trial.format(other_name))
+    trial = words.trial.format(name)
+    return Facts(
+        fields,
+        (
+            Option(
+                "n pct",
+                trial,
+                {"participants": number, "improved_percent": share},
+                "several quotes",
+                (
+                    Wrong("number", {"participants": _wrong_number(rng, number)}),
+                    Wrong("percentage", {"improved_percent": _wrong_number(rng, share)}),
+                    subject,
+                    Wrong("invented", {"duration_weeks": rng.randrange(6, 104)}),
+                ),
+                "Study",
+            ),
+            Option(
+                "university",
+                trial,
+                {},
+                "same text",
+                (Wrong("edge_end", target=other), subject),
+                "conducted_by",
+                university,
+            ),
+        ),
+    )
+
+
+def _range(words: Words, rng: Random) -> Facts:
+    c, year = _company(words, rng), rng.randrange(2019, 2027)
+    low = rng.randrange(12, 180) * 5
+    high = low + rng.randrange(1, 8) * 5
+    keys = ("revenue_guidance_min_eur", "revenue_guidance_max_eur")
+    return Facts(
+        {"c": c.stated, "year": str(year), "low": str(low), "high": str(high)},
+        (
+            Option(
+                "low high year",
+                c.claimed,
+                {keys[0]: low * 1_000_000, keys[1]: high * 1_000_000, "year": year},
+                "range",
+                (
+                    Wrong("number", {keys[1]: (high + rng.randrange(2, 9) * 10) * 1_000_000}),
+                    Wrong("scale", {keys[0]: low * 1000, keys[1]: high * 1000}),
+                    Wrong("year", {"year": _wrong_year(rng, year)}),
+                    Wrong("subject", subject=c.other),
+                ),
+                aliases=c.aliases,
+            ),
+        ),
+    )
+
+
+def _word(words: Words, rng: Random) -> Facts:
+    c, place = _company(words, rng), rng.randrange(11)
+    count = place + 2
+    wrong_count = count + rng.choice((1, 2, 3))
+    fields = {"c": c.stated, "word": words.number_words[place], "city": rng.choice(words.cities)}
+    return Facts(
+        fields,
+        (
+            Option(
+                "c word",
+                c.claimed,
+                {"factories": count},
+                "number word",
+                (Wrong("number", {"factories": wrong_count}), Wrong("subject", subject=c.other)),
+                aliases=c.aliases,
+            ),
+            Option(
+                "word !c",
+                c.claimed,
+                {"branches": count},
+                "number word",
+                (
+                    Wrong("number", {"branches": wrong_count}),
+                    Wrong(
+                        "invented",
+                        rng.choice(({"countries": 19}, {"founded": 1961}, {"employees": 740})),
+                    ),
+                ),
+                aliases=c.aliases,
+            ),
+        ),
+    )
+
+
+def _product(words: Words, rng: Random) -> Facts:
+    c, (city, other_city) = _company(words, rng), rng.sample(words.cities, 2)
+    first, second, third, other = rng.sample(words.products, 4)
+    return Facts(
+        {"c": c.stated, "city": city, "p1": first, "p2": second, "p3": third},
+        (
+            Option(
+                "city p1",
+                c.claimed,
+                {"location": city},
+                "same text",
+                (
+                    Wrong("edge_end", target=other),
+                    Wrong("name", {"location": other_city}),
+                    Wrong("subject", subject=c.other),
+                ),
+                "produces",
+                first,
+                c.aliases,
+            ),
+            Option(
+                "p1 p2 p3",
+                c.claimed,
+                {"products": [first, second, third]},
+                "list",
+                (
+                    Wrong("name", {"products": [first, second, other]}),
+                    Wrong("invented", {"products": [first, second, third, other]}),
+                ),
+                aliases=c.aliases,
+            ),
+        ),
+    )
+
+
+def _law(words: Words, rng: Random) -> Facts:
+    (law, other), day, votes = (
+        rng.sample(words.laws, 2),
+        _day(rng, 2019, 2027),
+        rng.randrange(51, 340),
+    )
+    return Facts(
+        {"law": law, "date": words.day(rng, day), "votes": str(votes)},
+        (
+            Option(
+                "date votes",
+                law,
+                {"in_force_from": day.isoformat(), "votes_in_favour": votes},
+                "written date",
+                (
+                    Wrong("date", {"in_force_from": _wrong_day(rng, day)}),
+                    Wrong("number", {"votes_in_favour": _wrong_number(rng, votes)}),
+                    Wrong("subject", subject=other),
+                    Wrong(
+                        "invented",
+                        rng.choice(
+                            (
+                                {"votes_against": votes // 2 + 7},
+                                {"abstentions": 13},
+                                {"articles": 42},
+                            )
+                        ),
+                    ),
+                ),
+                "Law",
+            ),
+        ),
+    )
+
+
+def _infobox(words: Words, rng: Random) -> Facts:
+    c, (city, other_city), year = (
+        _company(words, rng),
+        rng.sample(words.cities, 2),
+        rng.randrange(1890, 2016),
+    )
+    number, (person, other), amount = (
+        rng.randrange(60, 9000),
+        rng.sample(words.people, 2),
+        _amount(rng, 3e9),
+    )
+    fields = {
+        "c": c.stated,
+        "city": city,
+        "year": str(year),
+        "n": words.number(rng, number),
+        "person": person,
+        "amount": words.money(words, rng, amount, words.currency),
+        "report": str(rng.randrange(2018, 2026)),
+    }
+    key = f"revenue_{words.currency}"
+    return Facts(
+        fields,
+        (
+            Option(
+                "city year n",
+                c.claimed,
+                {"founded": year, "headquarters": city, "employees": number},
+                "title",
+                (
+                    Wrong("year", {"founded": _wrong_year(rng, year)}),
+                    Wrong("name", {"headquarters": other_city}),
+                    Wrong("number", {"employees": _wrong_number(rng, number)}),
+                    Wrong("subject", subject=c.other),
+                ),
+                aliases=c.aliases,
+            ),
+            Option(
+                "person amount",
+                c.claimed,
+                {"ceo": person, key: amount},
+                "title",
+                (
+                    Wrong("name", {"ceo": other}),
+                    Wrong("scale", {key: amount * 1000 if amount < 1e9 else amount // 1000}),
+                    Wrong(
+                        "currency", {f"revenue_{_other_currency(rng, words.currency)}": amount}, key
+                    ),
+                ),
+                aliases=c.aliases,
+            ),
+        ),
+    )
+
+
+COUNTRIES = (
+    "Kenya",
+    "Portugal",
+    "Norway",
+    "Poland",
+    "Chile",
+    "Ghana",
+    "Hungary",
+    "Greece",
+    "Morocco",
+    "Iceland",
+    "Uruguay",
+    "Croatia",
+    "Thailand",
+)
+"""Countries of the Factbook that pages of other languages tell of."""
+NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+
+
+def _country(words: Words, rng: Random) -> Facts:
+    place, other = rng.sample(range(len(COUNTRIES)), 2)
+    stated = {fact.path: fact.text for fact in _countries()[COUNTRIES[place]].facts}
+    population = int(_number(stated["Population, total"]))
+    area = int(_number(stated["Area, total"]))
+    gdp = round(_number(stated["GDP (official exchange rate)"]), 1)
+    gdp_usd = int(round(gdp * 10) * 10**8)
+    local = words.countries[place]
+    rule = "alias" if local != COUNTRIES[place] else "digit grouping"
+    subject = Wrong("subject", subject=COUNTRIES[other])
+    fields = {
+        "country": local,
+        "population": words.number(rng, population),
+        "area": words.number(rng, area),
+        "gdp": words.money(words, rng, gdp_usd, "usd"),
+    }
+    aliases = (local,) if local != COUNTRIES[place] else ()
+    return Facts(
+        fields,
+        (
+            Option(
+                "population area",
+                COUNTRIES[place],
+                {"population": population, "area_km2": area},
+                rule,
+                (
+                    Wrong("number", {"population": _wrong_number(rng, population)}),
+                    Wrong("unit", {"area_sq_miles": area}, "area_km2"),
+                    subject,
+                ),
+                "Country",
+                aliases=aliases,
+            ),
+            Option(
+                "gdp",
+                COUNTRIES[place],
+                {"gdp_usd": gdp_usd},
+                rule if rule == "alias" else "scale word",
+                (
+                    Wrong("scale", {"gdp_usd": gdp_usd // 1000}),
+                    Wrong("currency", {"gdp_eur": gdp_usd}, "gdp_usd"),
+                    Wrong("number", {"gdp_usd": _wrong_number(rng, gdp_usd)}),
+                ),
+                "Country",
+                aliases=aliases,
+            ),
+        ),
+    )
+
+
+def _countries() -> dict[str, factbook.Country]:
+    """Return the countries of the Factbook by the name that its documents use."""
+    if not COUNTRIES_BY_NAME:
+        COUNTRIES_BY_NAME.update({country.names[0]: country for country in factbook.countries()})
+    return COUNTRIES_BY_NAME
+
+
+COUNTRIES_BY_NAME: dict[str, factbook.Country] = {}
+
+
+def _number(text: str) -> float:
+    """Return the first number in a text of the Factbook, as written: 308.683 of `$308.683 billion`."""
+    match = NUMBER.search(text)
+    if match is None:
+        raise ValueError(f"There is no number in {text!r}.")
+    return float(match.group().replace(",", ""))
+
+
+TOPICS: Mapping[str, Callable[[Words, Random], Facts]] = {
+    "revenue": _revenue,
+    "employees": _employees,
+    "founding": _founding,
+    "ceo": _ceo,
+    "population": _population,
+    "power": _power,
+    "takeover": _takeover,
+    "price": _price,
+    "rate": _rate,
+    "visitors": _visitors,
+    "jobs": _jobs,
+    "bridge": _bridge,
+    "study": _study,
+    "range": _range,
+    "word": _word,
+    "product": _product,
+    "law": _law,
+    "infobox": _infobox,
+    "country": _country,
+}
+CASES_PER_TOPIC = 3
+STATUS_CASES = 5
+
+
+@dataclass(frozen=True)
+class Form:
+    """A page with fields in braces; `cited` are the places of the sentences that are quoted."""
+
+    title: str
+    heading: str
+    sentences: tuple[str, ...]
+    cited: tuple[int, ...]
+
+
+def _forms(language: str) -> dict[str, list[Form]]:
+    """Return the forms of a language by topic."""
+    found: dict[str, list[Form]] = {}
+    for block in FORMS_TEXT[language].strip().split("@")[1:]:
+        topic, _, rest = _in_one_line(block).partition(" ")
+        title, heading, *sentences = rest.split(" | ")
+        cited = tuple(place for place, text in enumerate(sentences) if text.startswith("*"))
+        plain = tuple(text.removeprefix("*") for text in sentences)
+        found.setdefault(topic, []).append(Form(title, heading, plain, cited))
+    return found
+
+
+def _supports(form: Form, needs: str) -> bool:
+    """Whether the form's quotes state every field in `needs`, and none that is marked with `!`."""
+    quoted = " ".join(form.sentences[place] for place in form.cited)
+    return all(
+        (f"{{{need.removeprefix('!')}}}" in quoted) != need.startswith("!")
+        for need in needs.split()
+    )
+
+
+def _sentence_cases(words: Words, rng: Random) -> list[EvidenceCase]:
+    forms, used, found = _forms(words.language), Counter[str](), []
+    for offset, (topic, facts_of) in enumerate(TOPICS.items()):
+        for number in range(1, CASES_PER_TOPIC + 1):
+            form = forms[topic][(number - 1) % len(forms[topic])]
+            false = (offset + number + LANGUAGES.index(words.language)) % 2 == 0
+            found.append(
+                _sentence_case(words, rng, topic, number, form, facts_of(words, rng), used, false)
+            )
+    return found
+
+
+def _sentence_case(
+    words: Words,
+    rng: Random,
+    topic: str,
+    number: int,
+    form: Form,
+    facts: Facts,
+    used: Counter[str],
+    false: bool,
+) -> EvidenceCase:
+    """Make one case; a false one has the fault that was used least in its language so far."""
+    option = rng.choice([one for one in facts.options if _supports(form, one.needs)])
+    wrong = None
+    if false:
+        possible = [one for one in option.wrong if _supports(form, one.needs)]
+        wrong = min(possible, key=lambda one: (used[one.fault + one.note], rng.random()))
+        used[wrong.fault + wrong.note] += 1
+    fill = _filler(words, facts.fields)
+    sentences = [fill(text).replace("..", ".") for text in form.sentences]
+    title, heading = fill(form.title), fill(form.heading)
+    title = title[0].upper() + title[1:]
+    quotes = tuple(_needed(form, f"{option.needs} {wrong.needs if wrong else ''}", sentences))
+    properties = dict(option.properties)
+    if wrong is not None:
+        properties = {
+            k: v for k, v in {**properties, **wrong.properties}.items() if k != wrong.without
+        }
+    named = (option.subject, *option.aliases)
+    rule = option.rule
+    if not any(name.lower() in quote.lower() for name in named for quote in quotes):
+        rule = "title" if any(name.lower() in title.lower() for name in named) else "heading"
+    elif rule in ("same text", "digit grouping") and option.subject not in " ".join(quotes):
+        rule = "alias" if option.type_name == "Country" else "legal form"
+    return EvidenceCase(
+        id=f"{words.language}-sentence-{topic}-{number}",
+        language=words.language,
+        title=title,
+        heading=heading,
+        page="".join(text + (" " if text.endswith(".") else "\n") for text in sentences).strip(),
+        quotes=quotes,
+        subject=(wrong and wrong.subject) or option.subject,
+        properties=properties,
+        kind="edge" if option.target else "node",
+        type_name=option.type_name,
+        target=(wrong and wrong.target) or option.target,
+        aliases=() if wrong and wrong.subject else option.aliases,
+        target_aliases=() if wrong and wrong.target else option.target_aliases,
+        fault=wrong.fault if wrong else None,
+        rule="" if wrong else rule,
+        note=wrong.note if wrong else "",
+    )
+
+
+def _needed(form: Form, needed: str, sentences: Sequence[str]) -> list[str]:
+    """Return the first quote and those that state what the claim needs."""
+    needs = [f"{{{need}}}" for need in needed.split() if not need.startswith("!")]
+    places = [
+        p for p in form.cited if p == form.cited[0] or any(n in form.sentences[p] for n in needs)
+    ]
+    return [sentences[place] for place in places]
+
+
+IL = re.compile(r"\b([Ii])l (?=8\d*[,% ]|11[,% ]|1[,%])")
+ARTICLE = re.compile(r"\b([Dd]e|[Dd]a|[Nn]e|[Aa])l (?=8\d*[,% ]|11[,% ]|1[,%])")
+
+
+def _filler(words: Words, fields: Mapping[str, str]) -> Callable[[str], str]:
+    """Return a function that fills a form."""
+
+    def fill(text: str) -> str:
+        text = text.format(**fields)
+        return _elided(text) if words.language == "it" else text
+
+    return fill
+
+
+def _elided(text: str) -> str:
+    """Write Italian articles as they stand before a number that begins with a vowel: `dell'8%`."""
+    text = IL.sub(lambda match: "L'" if match[1] == "I" else "l'", text)
+    return ARTICLE.sub(r"\1ll'", text)
+
+
+def _status_cases(words: Words, rng: Random) -> list[EvidenceCase]:
+    """Make cases of sentences that deny something."""
+    found = []
+    for number, status in enumerate(rng.sample(words.status, STATUS_CASES), start=1):
+        c, city = _company(words, rng), rng.choice(words.cities)
+        false = number % 2 == (0 if words.language in ("en", "fr", "it") else 1)
+        sentence = status.sentence.format(c=c.stated, city=city)
+        claimed = status.false if false else status.true
+        properties = {
+            key: value.format(c=c.claimed, city=city) if isinstance(value, str) else value
+            for key, value in claimed.items()
+        }
+        found.append(
+            EvidenceCase(
+                id=f"{words.language}-status-{number}",
+                language=words.language,
+                title=c.stated,
+                heading="",
+                page=sentence,
+                quotes=(sentence,),
+                subject=c.claimed,
+                properties=properties,
+                type_name="Company",
+                aliases=c.aliases,
+                fault="negation" if false else None,
+                rule="" if false else status.rule,
+                note=status.note if false else "",
             )
         )
-        if content in seen:
-            raise ValueError(f"Two equal cases: {content}")
-        seen.add(content)
-        numbered.append(replace(case, id=f"{stem}-{numbers[stem]:03}"))
-    return numbered
+    return found
+
+
+FORMS_TEXT: Mapping[str, str] = {
+    "en": """
+@revenue {c} annual report {year} | Key figures | *{c} generated revenue of {amount} in {year}, {pct} more than
+  the year before. | The supervisory board meets again in March.
+@revenue {c} beats forecasts | Markets | *Sales at {c} rose {pct} to {amount} in {year}. | *In the previous year
+  the group had taken {prev}. | Analysts had expected slightly less.
+@revenue Results: {c} | Full year {year} | {c} presented its accounts on Wednesday. | *Revenue for the year came
+  in at {amount}, an increase of {pct}.
+@employees About {c} | Who we are | *{c} has {n} employees, {site_n} of them at its head office in {city}. | We
+  train apprentices in nine trades.
+@employees {c} to hire in {city} | Jobs | *With {n} staff, {c} is one of the largest private employers in
+  {city}. | The canteen opened last summer.
+@founding {c} – company history | The early years | *{c} was founded in {city} in {year} by {founder}. | The
+  first workshop stood behind the railway station.
+@founding {c} | History | *{founder} set up {c} in {year} with a loan from an uncle. | *The company is still
+  based in {seat}.
+@ceo {c} names new chief executive | People | *{c} has appointed {person} as chief executive with effect from
+  {date}. | *{person} succeeds {predecessor}, who is retiring.
+@ceo Change at the top of {c} | Management | *{person} takes over as CEO of {c} on {date}, the company said. |
+  Trade unions welcomed the decision.
+@population {city} – facts and figures | Population | *{city} had {n} inhabitants at the end of {year}. | The
+  oldest parish register dates from the sixteenth century.
+@population Census results for {city} | Demography | *According to the {year} census, {n} people live in {city}.
+  | About a third of the households consist of one person.
+@power {plant} goes online | Energy | *The {plant} has an installed capacity of {capacity} MW and supplies
+  around {households} homes. | It stands on former moorland.
+@power {plant} – project page | Key data | Planning took six years. | *The {plant} cost {invest} to build and
+  delivers up to {capacity} megawatts.
+@takeover {c} swallows rival | Deals | *{c} is buying {b} for {amount}, both companies said on {date}. | The
+  deal still needs the approval of the regulator.
+@takeover {b} sold | Mergers | *On {closed}, {c} completed the acquisition of {b}. | *The price was {amount}.
+@price Metals: {commodity} | Prices | *{Commodity} traded at ${price} a tonne in London on Friday, {pct} higher
+  on the week. | Stocks in warehouses fell again.
+@rate {bank} moves | Monetary policy | *The {bank} changed its key rate to {rate} from {old_rate} on {date}. |
+  The decision had been expected by most economists.
+@rate Key rate now {rate} | Monetary policy | *With effect from {date}, the policy rate of the {bank} stands at
+  {rate}. | The next meeting is in six weeks.
+@visitors {museum}: a good year | Culture | *The {museum} counted {n} visitors in {year}, {pct} more than a year
+  before. | Admission is free on Sundays.
+@jobs Labour market in {region} | Unemployment | *The unemployment rate in {region} was {rate} in {month}. |
+  *{n} people were out of work. | Seasonal effects played no part.
+@bridge {bridge} | Technical data | *The {bridge} is {length} metres long and was opened in {year}. | *It cost
+  {cost}. | Cyclists have a lane of their own.
+@study {study} trial published | Medicine | *The {study} trial at the {university} enrolled {n} patients. |
+  *Symptoms improved in {pct} of them. | The authors call for longer studies.
+@range {c} confirms outlook | Outlook | *{c} expects sales of between {low} and {high} million euros in {year}.
+  | Raw materials remain dear.
+@word {c} at a glance | Locations | *{c} runs {word} factories in Europe. | Each of them has its own fire
+  brigade.
+@word {c} expands | Network | *The group now has {word} branches. | The newest one opened in {city} in May.
+@product {c} in {city} | Production | *At its plant in {city}, {c} makes {p1}. | The site covers nine hectares.
+@product What {c} sells | Range | *The range of {c} comprises {p1}, {p2} and {p3}. | Spare parts are kept for 15
+  years.
+@law New rules from {date} | Legislation | *The {law} comes into force on {date}. | *Parliament passed it with
+  {votes} votes in favour. | Transitional rules apply to small firms.
+@infobox {c} | Company profile | *Founded: {year} | *Headquarters: {city} | *Employees: {n} | Auditor: Holt &
+  Partners
+@infobox {c} | Fact sheet | Legal form: corporation | *CEO: {person} | *Revenue: {amount} ({report})
+@country {country} – country profile | Data | *{country} has a population of {population}. | *It covers an area
+  of {area} square kilometres. | Most visitors come in spring.
+@country {country}: economy | Overview | *The gross domestic product of {country} is put at {gdp}. | Agriculture
+  has lost ground for decades.
+""",
+    "de": """
+@revenue {c}: Geschäftsbericht {year} | Kennzahlen | *{c} erzielte {year} einen Umsatz von {amount}, ein Plus
+  von {pct} gegenüber dem Vorjahr. | Der Aufsichtsrat tagt im März.
+@revenue {c} wächst | Unternehmen | *Der Umsatz von {c} kletterte {year} um {pct} auf {amount}. | *Im Vorjahr
+  waren es {prev}. | Analysten hatten etwas weniger erwartet.
+@revenue Bilanz: {c} | Geschäftsjahr {year} | Die Zahlen stellte der Finanzvorstand am Mittwoch vor. | *Die
+  Erlöse beliefen sich auf {amount} und lagen damit um {pct} höher als im Jahr davor.
+@employees Über {c} | Wer wir sind | *{c} beschäftigt {n} Mitarbeiterinnen und Mitarbeiter, davon {site_n} am
+  Stammsitz in {city}. | Wir bilden in neun Berufen aus.
+@employees {c} sucht Personal | Arbeitsmarkt | *Mit {n} Beschäftigten zählt {c} zu den größten Arbeitgebern in
+  {city}. | Die Kantine wurde im Sommer umgebaut.
+@founding {c} – Firmengeschichte | Die Anfänge | *{c} wurde {year} von {founder} in {city} gegründet. | Die
+  erste Werkstatt lag hinter dem Bahnhof.
+@founding {c} | Geschichte | *Im Jahr {year} gründete {founder} mit geliehenem Geld {c}. | *Bis heute hat das
+  Unternehmen seinen Sitz in {seat}.
+@ceo Neuer Chef bei {c} | Personalien | *{person} übernimmt zum {date} den Vorstandsvorsitz von {c}. | *{person}
+  folgt auf {predecessor}.
+@ceo Führungswechsel | {c} | *Der Aufsichtsrat hat {person} mit Wirkung vom {date} an die Spitze von {c}
+  berufen. | Die Gewerkschaft begrüßte die Entscheidung.
+@population {city} in Zahlen | Bevölkerung | *{city} zählte Ende {year} genau {n} Einwohner. | Das älteste
+  Kirchenbuch stammt aus dem 16. Jahrhundert.
+@population Zensus: {city} | Demografie | *Laut Zensus {year} leben in {city} {n} Menschen. | In einem Drittel
+  der Haushalte lebt nur eine Person.
+@power {plant} am Netz | Energie | *Der {plant} hat eine installierte Leistung von {capacity} MW und versorgt
+  rechnerisch {households} Haushalte. | Er steht auf einem früheren Moor.
+@power {plant} | Projektdaten | Die Planung dauerte sechs Jahre. | *Der {plant} hat {invest} gekostet und
+  leistet bis zu {capacity} Megawatt.
+@takeover {c} kauft zu | Übernahmen | *{c} übernimmt für {amount} das Unternehmen {b}, wie beide Unternehmen am
+  {date} mitteilten. | Das Kartellamt muss noch zustimmen.
+@takeover {b} verkauft | Fusionen | *Am {closed} hat {c} die Übernahme von {b} abgeschlossen. | *Der Kaufpreis
+  lag bei {amount}.
+@price Metalle: {commodity} | Rohstoffe | *Die Tonne {commodity} kostete am Freitag in London {price} Dollar,
+  {pct} mehr als in der Vorwoche. | Die Lagerbestände sanken erneut.
+@rate {bank} bewegt sich | Geldpolitik | *Die {bank} hat den Leitzins am {date} von {old_rate} auf {rate}
+  geändert. | Die meisten Volkswirte hatten damit gerechnet.
+@rate Leitzins bei {rate} | Geldpolitik | *Seit dem {date} liegt der Leitzins bei {rate}, wie die {bank}
+  mitteilte. | Die nächste Sitzung findet in sechs Wochen statt.
+@visitors {museum}: gutes Jahr | Kultur | *Das {museum} zählte {year} insgesamt {n} Besucher, {pct} mehr als ein
+  Jahr zuvor. | Sonntags ist der Eintritt frei.
+@jobs Arbeitsmarkt in {region} | Arbeitslosigkeit | *Die Arbeitslosenquote in {region} lag im {month} bei
+  {rate}. | *{n} Menschen waren ohne Arbeit. | Saisonale Effekte spielten keine Rolle.
+@bridge {bridge} | Technische Daten | *Die {bridge} ist {length} Meter lang und wurde {year} eingeweiht. | *Sie
+  kostete {cost}. | Radfahrer haben eine eigene Spur.
+@study {study}-Studie erschienen | Medizin | *An der {study}-Studie der {university} nahmen {n} Patienten teil.
+  | *Bei {pct} von ihnen besserten sich die Beschwerden. | Die Autoren fordern längere Studien.
+@range {c} bestätigt Prognose | Ausblick | *{c} rechnet für {year} mit einem Umsatz zwischen {low} und {high}
+  Millionen Euro. | Rohstoffe bleiben teuer.
+@word {c} auf einen Blick | Standorte | *{c} betreibt {word} Werke in Europa. | Jedes hat eine eigene Feuerwehr.
+@word {c} wächst weiter | Filialnetz | *Das Unternehmen hat jetzt {word} Filialen. | Die jüngste wurde im Mai in
+  {city} eröffnet.
+@product {c} in {city} | Produktion | *Im Werk {city} stellt {c} {p1} her. | Das Gelände ist neun Hektar groß.
+@product Sortiment von {c} | Produkte | *Zum Sortiment von {c} gehören {p1}, {p2} und {p3}. | Ersatzteile gibt
+  es 15 Jahre lang.
+@law Neue Regeln ab {date} | Gesetzgebung | *Das {law} tritt am {date} in Kraft. | *Der Landtag hatte es mit
+  {votes} Stimmen verabschiedet. | Für Kleinbetriebe gelten Übergangsfristen.
+@infobox {c} | Steckbrief | *Gründung: {year} | *Sitz: {city} | *Mitarbeiter: {n} | Wirtschaftsprüfer: Holt &
+  Partner
+@infobox {c} | Auf einen Blick | Rechtsform: Kapitalgesellschaft | *Vorstandsvorsitz: {person} | *Umsatz:
+  {amount} ({report})
+@country {country} – Länderprofil | Daten | *{country} hat {population} Einwohner. | *Die Fläche beträgt {area}
+  Quadratkilometer. | Die meisten Reisenden kommen im Frühjahr.
+@country {country}: Wirtschaft | Überblick | *Das Bruttoinlandsprodukt von {country} wird auf {gdp} geschätzt. |
+  Die Landwirtschaft verliert seit Jahrzehnten an Gewicht.
+""",
+    "fr": """
+@revenue {c} : rapport annuel {year} | Chiffres clés | *{c} a réalisé en {year} un chiffre d'affaires de
+  {amount}, en hausse de {pct} sur un an. | Le conseil se réunira en mars.
+@revenue {c} fait mieux que prévu | Entreprises | *Les ventes de {c} ont progressé de {pct} en {year}, à
+  {amount}. | *Elles s'élevaient à {prev} l'année précédente. | Les analystes attendaient un peu moins.
+@revenue Résultats : {c} | Exercice {year} | Le directeur financier a présenté les comptes mercredi. | *Le
+  chiffre d'affaires ressort à {amount}, soit une progression de {pct}.
+@employees À propos de {c} | Qui sommes-nous | *{c} emploie {n} personnes, dont {site_n} à son siège de {city}.
+  | Nous formons des apprentis à neuf métiers.
+@employees {c} recrute | Emploi | *Avec {n} salariés, {c} est l'un des premiers employeurs privés de {city}. |
+  La cantine a été refaite cet été.
+@founding {c} — histoire | Les débuts | *{c} a été fondée en {year} à {city} par {founder}. | Le premier atelier
+  se trouvait derrière la gare.
+@founding {c} | Historique | *En {year}, {founder} crée {c} avec l'argent d'un oncle. | *L'entreprise a toujours
+  son siège à {seat}.
+@ceo {c} change de tête | Nominations | *{person} prendra la direction générale de {c} le {date}. | *{person}
+  succède à {predecessor}, qui part à la retraite.
+@ceo Nomination | {c} | *Le conseil d'administration de {c} a nommé {person} à la direction générale à compter
+  du {date}. | Les syndicats ont salué ce choix.
+@population {city} en chiffres | Population | *{city} comptait {n} habitants fin {year}. | Le plus ancien
+  registre paroissial date du XVIe siècle.
+@population Recensement : {city} | Démographie | *Selon le recensement de {year}, {n} personnes vivent à {city}.
+  | Un ménage sur trois ne compte qu'une personne.
+@power {plant} : mise en service | Énergie | *Le {plant} affiche une puissance installée de {capacity} MW et
+  alimente environ {households} foyers. | Il occupe d'anciennes landes.
+@power {plant} | Fiche technique | Les études ont duré six ans. | *Le {plant} a coûté {invest} et fournit
+  jusqu'à {capacity} mégawatts.
+@takeover {c} s'agrandit | Acquisitions | *{c} rachète {b} pour {amount}, ont annoncé les deux sociétés le
+  {date}. | L'accord doit encore être autorisé.
+@takeover {b} change de mains | Fusions | *Le {closed}, {c} a bouclé l'acquisition de {b}. | *Le prix s'élève à
+  {amount}.
+@price Métaux : {commodity} | Matières premières | *La tonne de {commodity} s'échangeait vendredi à {price}
+  dollars à Londres, en hausse de {pct} sur la semaine. | Les stocks ont encore reculé.
+@rate La {bank} bouge | Politique monétaire | *La {bank} a fait passer son taux directeur de {old_rate} à {rate}
+  le {date}. | La plupart des économistes s'y attendaient.
+@rate Taux directeur à {rate} | Politique monétaire | *Depuis le {date}, le taux directeur de la {bank} est de
+  {rate}. | La prochaine réunion aura lieu dans six semaines.
+@visitors {museum} : une bonne année | Culture | *Le {museum} a accueilli {n} visiteurs en {year}, soit {pct} de
+  plus qu'un an plus tôt. | L'entrée est gratuite le dimanche.
+@jobs Marché du travail : {region} | Chômage | *Le taux de chômage en {region} s'établissait à {rate} en
+  {month}. | *{n} personnes étaient sans emploi. | Les effets saisonniers n'ont joué aucun rôle.
+@bridge {bridge} | Données techniques | *Le {bridge} mesure {length} mètres de long et a été inauguré en {year}.
+  | *Il a coûté {cost}. | Les cyclistes ont leur propre voie.
+@study Essai {study} | Médecine | *L'essai {study}, mené à l'{university}, a inclus {n} patients. | *Les
+  symptômes ont diminué chez {pct} d'entre eux. | Les auteurs souhaitent des études plus longues.
+@range {c} confirme ses objectifs | Perspectives | *{c} table sur un chiffre d'affaires compris entre {low} et
+  {high} millions d'euros en {year}. | Les matières premières restent chères.
+@word {c} en bref | Sites | *{c} exploite {word} usines en Europe. | Chacune a sa propre équipe de pompiers.
+@word {c} poursuit son expansion | Réseau | *Le groupe possède désormais {word} agences. | La dernière a ouvert
+  en mai à {city}.
+@product {c} à {city} | Production | *Dans son usine de {city}, {c} fabrique des {p1}. | Le site s'étend sur
+  neuf hectares.
+@product La gamme de {c} | Produits | *La gamme de {c} comprend des {p1}, des {p2} et des {p3}. | Les pièces
+  sont disponibles pendant 15 ans.
+@law De nouvelles règles le {date} | Législation | *La {law} entre en vigueur le {date}. | *L'Assemblée l'avait
+  adoptée par {votes} voix. | Les petites entreprises bénéficient d'un délai.
+@infobox {c} | Fiche d'identité | *Création : {year} | *Siège : {city} | *Effectif : {n} | Commissaire aux
+  comptes : Holt & Associés
+@infobox {c} | En bref | Forme juridique : société de capitaux | *Direction : {person} | *Chiffre d'affaires :
+  {amount} ({report})
+@country {country} — fiche pays | Données | *Population ({country}) : {population} habitants | *Superficie :
+  {area} km² | La plupart des voyageurs viennent au printemps.
+@country {country} : économie | Aperçu | *PIB ({country}) : {gdp} | L'agriculture recule depuis des décennies.
+""",
+    "es": """
+@revenue {c}: informe anual {year} | Principales cifras | *{c} facturó {amount} en {year}, un {pct} más que el
+  año anterior. | El consejo se reúne en marzo.
+@revenue {c} supera las previsiones | Empresas | *Los ingresos de {c} crecieron un {pct} en {year}, hasta
+  {amount}. | *Un año antes había ingresado {prev}. | Los analistas esperaban algo menos.
+@revenue Resultados: {c} | Ejercicio {year} | El director financiero presentó las cuentas el miércoles. | *La
+  cifra de negocio alcanzó {amount}, con un aumento del {pct}.
+@employees Sobre {c} | Quiénes somos | *{c} tiene {n} empleados, de los que {site_n} trabajan en la sede de
+  {city}. | Formamos aprendices en nueve oficios.
+@employees {c} busca personal | Empleo | *Con {n} trabajadores, {c} es una de las mayores empresas privadas de
+  {city}. | El comedor se reformó en verano.
+@founding {c}: historia | Los inicios | *{c} fue fundada en {city} en {year} por {founder}. | El primer taller
+  estaba detrás de la estación.
+@founding {c} | Historia | *En {year}, {founder} creó {c} con un préstamo de su tío. | *La empresa mantiene su
+  sede en {seat}.
+@ceo {c} estrena máximo ejecutivo | Nombramientos | *{person} asumirá la dirección ejecutiva de {c} el {date}. |
+  *El puesto lo ocupaba hasta ahora {predecessor}.
+@ceo Relevo en la dirección ejecutiva | {c} | *El consejo de administración de {c} ha puesto a {person} al
+  frente de la compañía desde el {date}. | Los sindicatos aplaudieron la decisión.
+@population {city} en cifras | Población | *{city} tenía {n} habitantes a finales de {year}. | El registro
+  parroquial más antiguo es del siglo XVI.
+@population Censo: {city} | Demografía | *Según el censo de {year}, en {city} viven {n} personas. | Uno de cada
+  tres hogares es unipersonal.
+@power {plant} en marcha | Energía | *El {plant} tiene una potencia instalada de {capacity} MW y abastece a unos
+  {households} hogares. | Ocupa antiguos pastos.
+@power {plant} | Ficha técnica | La tramitación duró seis años. | *El {plant} costó {invest} y genera hasta
+  {capacity} megavatios.
+@takeover {c} crece con compras | Adquisiciones | *{c} compra {b} por {amount}, según anunciaron ambas compañías
+  el {date}. | Competencia aún debe autorizar la operación.
+@takeover {b} cambia de manos | Fusiones | *El {closed}, {c} completó la adquisición de {b}. | *El precio fue de
+  {amount}.
+@price Metales: {commodity} | Materias primas | *La tonelada de {commodity} cotizaba el viernes en Londres a
+  {price} dólares, un {pct} más que la semana anterior. | Las existencias volvieron a bajar.
+@rate El {bank} mueve ficha | Política monetaria | *El {bank} cambió su tasa de referencia del {old_rate} al
+  {rate} el {date}. | La mayoría de los economistas lo esperaba.
+@rate Tasa en el {rate} | Política monetaria | *Desde el {date}, la tasa de referencia del {bank} está en el
+  {rate}. | La próxima reunión será dentro de seis semanas.
+@visitors {museum}: un buen año | Cultura | *El {museum} recibió {n} visitantes en {year}, un {pct} más que un
+  año antes. | La entrada es gratuita los domingos.
+@jobs Mercado laboral: {region} | Desempleo | *La tasa de paro en {region} se situó en el {rate} en {month}. |
+  *Había {n} personas sin trabajo. | No influyeron efectos estacionales.
+@bridge {bridge} | Datos técnicos | *El {bridge} mide {length} metros de largo y se inauguró en {year}. | *Costó
+  {cost}. | Los ciclistas tienen su propio carril.
+@study Ensayo {study} | Medicina | *El ensayo {study}, de la {university}, incluyó a {n} pacientes. | *Los
+  síntomas mejoraron en el {pct} de ellos. | Los autores piden estudios más largos.
+@range {c} mantiene su previsión | Perspectivas | *{c} espera unos ingresos de entre {low} y {high} millones de
+  euros en {year}. | Las materias primas siguen caras.
+@word {c} de un vistazo | Centros | *{c} explota {word} fábricas en Europa. | Cada una tiene sus propios
+  bomberos.
+@word {c} sigue creciendo | Red | *El grupo ya tiene {word} sucursales. | La última abrió en mayo en {city}.
+@product {c} en {city} | Producción | *En su planta de {city}, {c} fabrica {p1}. | El recinto ocupa nueve
+  hectáreas.
+@product Catálogo de {c} | Productos | *El catálogo de {c} incluye {p1}, {p2} y {p3}. | Hay repuestos durante 15
+  años.
+@law Nuevas normas desde el {date} | Legislación | *La {law} entra en vigor el {date}. | *El Parlamento la
+  aprobó con {votes} votos a favor. | Las pequeñas empresas tendrán un plazo mayor.
+@infobox {c} | Ficha | *Fundación: {year} | *Sede: {city} | *Empleados: {n} | Auditor: Holt y Asociados
+@infobox {c} | En síntesis | Forma jurídica: sociedad de capital | *Consejero delegado: {person} | *Facturación:
+  {amount} ({report})
+@country {country}: ficha país | Datos | *{country} tiene {population} habitantes. | *Su superficie es de {area}
+  km². | La mayoría de los viajeros llega en primavera.
+@country {country}: economía | Panorama | *El producto interior bruto de {country} se estima en {gdp}. | La
+  agricultura pierde peso desde hace décadas.
+""",
+    "it": """
+@revenue {c}: relazione annuale {year} | Dati principali | *{c} ha registrato nel {year} ricavi per {amount}, in
+  aumento del {pct} sull'anno prima. | Il consiglio si riunisce a marzo.
+@revenue {c} sopra le attese | Aziende | *Nel {year} il fatturato di {c} è cresciuto del {pct} a {amount}. |
+  *L'anno precedente era stato di {prev}. | Gli analisti si aspettavano un po' meno.
+@revenue Bilancio: {c} | Esercizio {year} | Il direttore finanziario ha presentato i conti mercoledì. | *I
+  ricavi sono stati pari a {amount}, con una crescita del {pct}.
+@employees Chi è {c} | Profilo | *{c} ha {n} dipendenti, di cui {site_n} nella sede di {city}. | Formiamo
+  apprendisti in nove mestieri.
+@employees {c} assume | Lavoro | *Con {n} addetti {c} è tra i maggiori datori di lavoro privati di {city}. | La
+  mensa è stata rifatta in estate.
+@founding {c}: la storia | Gli inizi | *{c} è stata fondata a {city} nel {year} da {founder}. | La prima
+  officina era dietro la stazione.
+@founding {c} | Storia | *Nel {year} {founder} fondò {c} con un prestito dello zio. | *L'azienda ha ancora sede
+  a {seat}.
+@ceo {c} cambia guida | Nomine | *{person} sarà amministratore delegato di {c} dal {date}. | *{person} succede a
+  {predecessor}, che va in pensione.
+@ceo Nomina al vertice | {c} | *Il consiglio di {c} ha nominato {person} amministratore delegato a partire dal
+  {date}. | I sindacati hanno apprezzato la scelta.
+@population {city} in cifre | Popolazione | *{city} contava {n} abitanti alla fine del {year}. | Il registro
+  parrocchiale più antico è del Cinquecento.
+@population Censimento: {city} | Demografia | *Secondo il censimento del {year}, a {city} vivono {n} persone. |
+  Una famiglia su tre è formata da una sola persona.
+@power {plant} in funzione | Energia | *Il {plant} ha una potenza installata di {capacity} MW e rifornisce circa
+  {households} famiglie. | Sorge su vecchi pascoli.
+@power {plant} | Scheda tecnica | L'iter è durato sei anni. | *Il {plant} è costato {invest} e produce fino a
+  {capacity} megawatt.
+@takeover {c} fa acquisti | Acquisizioni | *{c} compra {b} per {amount}, hanno annunciato le due società il
+  {date}. | Serve ancora il via libera dell'antitrust.
+@takeover {b} ceduta | Fusioni | *Il {closed} {c} ha completato l'acquisizione di {b}. | *Il prezzo è stato di
+  {amount}.
+@price Metalli: {commodity} | Materie prime | *Una tonnellata di {commodity} valeva venerdì a Londra {price}
+  dollari, il {pct} in più rispetto alla settimana precedente. | Le scorte sono calate ancora.
+@rate La {bank} si muove | Politica monetaria | *La {bank} ha portato il tasso di riferimento dal {old_rate} al
+  {rate} il {date}. | Quasi tutti gli economisti se lo aspettavano.
+@rate Tasso al {rate} | Politica monetaria | *Dal {date} il tasso di riferimento della {bank} è al {rate}. | La
+  prossima riunione è tra sei settimane.
+@visitors {museum}: un buon anno | Cultura | *Il {museum} ha accolto {n} visitatori nel {year}, il {pct} in più
+  di un anno prima. | La domenica l'ingresso è gratuito.
+@jobs Mercato del lavoro: {region} | Disoccupazione | *Il tasso di disoccupazione in {region} era del {rate} nel
+  mese di {month}. | *Le persone senza lavoro erano {n}. | Gli effetti stagionali non hanno pesato.
+@bridge {bridge} | Dati tecnici | *Il {bridge} è lungo {length} metri ed è stato inaugurato nel {year}. | *È
+  costato {cost}. | I ciclisti hanno una corsia propria.
+@study Studio {study} | Medicina | *Lo studio {study} dell'{university} ha coinvolto {n} pazienti. | *I sintomi
+  sono migliorati nel {pct} di loro. | Gli autori chiedono studi più lunghi.
+@range {c} conferma le stime | Prospettive | *{c} prevede per il {year} ricavi compresi tra {low} e {high}
+  milioni di euro. | Le materie prime restano care.
+@word {c} in breve | Sedi | *{c} gestisce {word} stabilimenti in Europa. | Ognuno ha i propri vigili del fuoco.
+@word {c} continua a crescere | Rete | *Il gruppo ha ora {word} filiali. | L'ultima è stata aperta a maggio a
+  {city}.
+@product {c} a {city} | Produzione | *Nello stabilimento di {city} {c} produce {p1}. | L'area misura nove
+  ettari.
+@product Il catalogo di {c} | Prodotti | *Il catalogo di {c} comprende {p1}, {p2} e {p3}. | I ricambi sono
+  disponibili per 15 anni.
+@law Nuove regole dal {date} | Legislazione | *La {law} entra in vigore il {date}. | *Il Parlamento l'ha
+  approvata con {votes} voti favorevoli. | Per le piccole imprese sono previste deroghe.
+@infobox {c} | Scheda | *Fondazione: {year} | *Sede: {city} | *Dipendenti: {n} | Revisore: Holt e Associati
+@infobox {c} | In sintesi | Forma giuridica: società di capitali | *Amministratore delegato: {person} |
+  *Fatturato: {amount} ({report})
+@country {country}: scheda paese | Dati | *Popolazione ({country}): {population} abitanti | *Superficie: {area}
+  km² | La maggior parte dei viaggiatori arriva in primavera.
+@country {country}: economia | Panoramica | *PIL ({country}): {gdp} | L'agricoltura perde peso da decenni.
+""",
+}
+
+
+WORDS: Mapping[str, Words] = {
+    "en": Words(
+        language="en",
+        companies=(
+            ("Thornbury Castings Ltd", "Thornbury Castings"),
+            ("Redwick Foods plc", "Redwick Foods"),
+            ("Halvern Instruments Inc.", "Halvern Instruments"),
+            ("Cobalt Ridge Mining Corp.", "Cobalt Ridge Mining"),
+            ("Merriton Textiles Ltd", "Merriton Textiles"),
+            ("Pellworth Logistics plc", "Pellworth Logistics"),
+            ("Birchdale Paper Company", "Birchdale Paper"),
+            ("Osgood Marine LLC", "Osgood Marine"),
+            ("Tarn Valley Dairies Ltd", "Tarn Valley Dairies"),
+            ("Kingsmoor Optics Inc.", "Kingsmoor Optics"),
+        ),
+        people=(
+            "Alison Greaves",
+            "Martin Okafor",
+            "Helen Strand",
+            "Rajiv Menon",
+            "Tom Ackerley",
+            "Josephine Wray",
+            "Douglas Penhale",
+            "Naomi Feld",
+        ),
+        cities=(
+            "Norwich",
+            "Dundee",
+            "Swansea",
+            "Preston",
+            "Halifax",
+            "Ipswich",
+            "Carlisle",
+            "Plymouth",
+        ),
+        museums=(
+            "Harrow Maritime Museum",
+            "Museum of Rope Making",
+            "Eastgate Clock Museum",
+            "Fenland Art Gallery",
+        ),
+        plants=(
+            "Corran Hill Wind Farm",
+            "Blackmoor Wind Farm",
+            "Stony Pike Wind Farm",
+            "Lowther Solar Park",
+        ),
+        bridges=("Alder Point Bridge", "Mersham Bridge", "Quarry Street Bridge", "Tollgate Bridge"),
+        banks=(
+            "Bank of England",
+            "Bank of Canada",
+            "Reserve Bank of New Zealand",
+            "Reserve Bank of Australia",
+        ),
+        regions=("Northumberland", "Cornwall", "Lincolnshire", "Cumbria", "Kent"),
+        laws=("Coastal Housing Act", "Drone Safety Act", "Allotments Act", "Short Lets Act"),
+        universities=(
+            "University of Exeter",
+            "University of Stirling",
+            "University of Hull",
+            "University of Bath",
+        ),
+        trial="{} trial",
+        metals=(
+            ("copper", "copper"),
+            ("nickel", "nickel"),
+            ("zinc", "zinc"),
+            ("tin", "tin"),
+            ("aluminium", "aluminium"),
+        ),
+        products=(
+            "bicycle bells",
+            "garden hoses",
+            "oat biscuits",
+            "office chairs",
+            "ship propellers",
+            "wool blankets",
+        ),
+        countries=COUNTRIES,
+        months=(
+            "January",
+            "February",
+            "March",
+            "April",
+            "May",
+            "June",
+            "July",
+            "August",
+            "September",
+            "October",
+            "November",
+            "December",
+        ),
+        number_words=(
+            "two",
+            "three",
+            "four",
+            "five",
+            "six",
+            "seven",
+            "eight",
+            "nine",
+            "ten",
+            "eleven",
+            "twelve",
+        ),
+        group=(",",),
+        decimal=".",
+        percent=("{}%", "{} per cent", "{} percent"),
+        day_forms=("{d} {m} {y}", "{m} {d}, {y}"),
+        first_of_month="1",
+        month_form="{m} {y}",
+        money=_money_en,
+        currency="gbp",
+        status=(
+            Status("{c} is not listed on any stock exchange.", {"listed": False}, {"listed": True}),
+            Status(
+                "{c} has no plans to close its plant in {city}.",
+                {"plans_to_close_plant": False, "plant": "{city}"},
+                {"plans_to_close_plant": True, "plant": "{city}"},
+            ),
+            Status(
+                "{c} will not pay a dividend this year.",
+                {"summary": "{c} will not pay a dividend this year."},
+                {"summary": "{c} will pay a dividend this year."},
+                "same text",
+            ),
+            Status(
+                "{c} does not produce in Asia.",
+                {"produces_in_asia": False},
+                {"produces_in_asia": True},
+            ),
+            Status(
+                "The new warehouse of {c} in {city} has still not opened.",
+                {"warehouse_opened": False},
+                {"warehouse_opened": True},
+            ),
+            Status(
+                "{c} denied that it was in talks with a buyer.",
+                {"in_talks_with_buyer": False},
+                {"in_talks_with_buyer": True},
+                "denial",
+                "sense: denied",
+            ),
+        ),
+    ),
+    "de": Words(
+        language="de",
+        companies=(
+            ("Kessler Maschinenbau GmbH", "Kessler Maschinenbau"),
+            ("Nordlicht Energie AG", "Nordlicht Energie"),
+            ("Vossberg Textil GmbH & Co. KG", "Vossberg Textil"),
+            ("Altmühl Papier AG", "Altmühl Papier"),
+            ("Brandecker Optik GmbH", "Brandecker Optik"),
+            ("Feldhusen Logistik SE", "Feldhusen Logistik"),
+            ("Schönrain Keramik GmbH", "Schönrain Keramik"),
+            ("Wiesental Backwaren KG", "Wiesental Backwaren"),
+            ("Grotjahn Armaturen AG", "Grotjahn Armaturen"),
+            ("Lindauer Werkzeuge GmbH", "Lindauer Werkzeuge"),
+        ),
+        people=(
+            "Sabine Rother",
+            "Jörg Wallmann",
+            "Ute Finkenstein",
+            "Mehmet Aydin",
+            "Christoph Lauterbach-Weiß",
+            "Birgit Semmler",
+            "Holger Dierksen",
+            "Annika Prell",
+        ),
+        cities=(
+            "Bremen",
+            "Kassel",
+            "Rostock",
+            "Heilbronn",
+            "Osnabrück",
+            "Würzburg",
+            "Jena",
+            "Saarbrücken",
+        ),
+        museums=(
+            "Schifffahrtsmuseum Brake",
+            "Uhrenmuseum Glashagen",
+            "Museum für Papierkunst",
+            "Textilmuseum Reutlingen",
+        ),
+        plants=(
+            "Windpark Altmoor",
+            "Windpark Hohe Geest",
+            "Solarpark Lauchfeld",
+            "Windpark Steinrücken",
+        ),
+        bridges=(
+            "Rheinbrücke Hollern",
+            "Elbbrücke Lenzow",
+            "Talbrücke Ahrenfels",
+            "Mainbrücke Sommerau",
+        ),
+        banks=(
+            "Schweizerische Nationalbank",
+            "Europäische Zentralbank",
+            "Tschechische Nationalbank",
+        ),
+        regions=("Thüringen", "Brandenburg", "Niedersachsen", "Hessen", "Sachsen-Anhalt"),
+        laws=("Wärmespeichergesetz", "Ladenruhegesetz", "Hafenentgeltgesetz", "Pflegebonusgesetz"),
+        universities=(
+            "Universität Gießen",
+            "Universität Rostock",
+            "Universität Graz",
+            "Universität Bern",
+        ),
+        trial="{}-Studie",
+        metals=(
+            ("Kupfer", "copper"),
+            ("Nickel", "nickel"),
+            ("Zink", "zinc"),
+            ("Zinn", "tin"),
+            ("Aluminium", "aluminium"),
+        ),
+        products=(
+            "Fahrradklingeln",
+            "Gartenschläuche",
+            "Haferkekse",
+            "Bürostühle",
+            "Schiffsschrauben",
+            "Wolldecken",
+        ),
+        countries=(
+            "Kenia",
+            "Portugal",
+            "Norwegen",
+            "Polen",
+            "Chile",
+            "Ghana",
+            "Ungarn",
+            "Griechenland",
+            "Marokko",
+            "Island",
+            "Uruguay",
+            "Kroatien",
+            "Thailand",
+        ),
+        months=(
+            "Januar",
+            "Februar",
+            "März",
+            "April",
+            "Mai",
+            "Juni",
+            "Juli",
+            "August",
+            "September",
+            "Oktober",
+            "November",
+            "Dezember",
+        ),
+        number_words=(
+            "zwei",
+            "drei",
+            "vier",
+            "fünf",
+            "sechs",
+            "sieben",
+            "acht",
+            "neun",
+            "zehn",
+            "elf",
+            "zwölf",
+        ),
+        group=(".",),
+        decimal=",",
+        percent=("{} Prozent", "{}\N{NO-BREAK SPACE}%", "{} %"),
+        day_forms=("{d}. {m} {y}",),
+        first_of_month="1",
+        month_form="{m} {y}",
+        money=_money_de,
+        currency="eur",
+        status=(
+            Status("{c} ist nicht börsennotiert.", {"listed": False}, {"listed": True}),
+            Status(
+                "{c} will das Werk in {city} nicht schließen.",
+                {"summary": "{c} will das Werk in {city} nicht schließen."},
+                {"summary": "{c} will das Werk in {city} schließen."},
+                "same text",
+            ),
+            Status(
+                "Eine Dividende zahlt {c} in diesem Jahr nicht.",
+                {"pays_dividend": False},
+                {"pays_dividend": True},
+            ),
+            Status(
+                "{c} hat keinen Betriebsrat.",
+                {"has_works_council": False},
+                {"has_works_council": True},
+            ),
+            Status(
+                "Das neue Lager von {c} in {city} ist noch nicht in Betrieb.",
+                {"warehouse_operational": False},
+                {"warehouse_operational": True},
+            ),
+            Status(
+                "{c} dementierte, dass Verkaufsgespräche laufen.",
+                {"sale_talks": False},
+                {"sale_talks": True},
+                "denial",
+                "sense: dementieren",
+            ),
+        ),
+    ),
+    "fr": Words(
+        language="fr",
+        companies=(
+            ("Ferronnerie Baudry SAS", "Ferronnerie Baudry"),
+            ("Laiteries du Vercors SA", "Laiteries du Vercors"),
+            ("Tissages Morvan SARL", "Tissages Morvan"),
+            ("Papeterie Coudray SA", "Papeterie Coudray"),
+            ("Bouchonnerie Landaise SA", "Bouchonnerie Landaise"),
+            ("Verrerie Saintonge SAS", "Verrerie Saintonge"),
+            ("Conserverie Le Guellec SA", "Conserverie Le Guellec"),
+            ("Transports Roussillon SAS", "Transports Roussillon"),
+            ("Robinetterie Chastain SA", "Robinetterie Chastain"),
+            ("Biscuiterie Perdriel SARL", "Biscuiterie Perdriel"),
+        ),
+        people=(
+            "Claire Montfort",
+            "Jean-Luc Barbier",
+            "Nadia Belkacem",
+            "Thierry Lacombe",
+            "Sophie Duhamel",
+            "Étienne Rocher",
+            "Marguerite Vasseur",
+            "Karim Toumi",
+        ),
+        cities=(
+            "Nantes",
+            "Dijon",
+            "Limoges",
+            "Roubaix",
+            "Besançon",
+            "Tarbes",
+            "Valence",
+            "Saint-Étienne",
+        ),
+        museums=(
+            "musée des Tanneurs",
+            "musée de la Batellerie",
+            "musée du Sel",
+            "musée Gabriel-Lenoir",
+        ),
+        plants=(
+            "parc éolien de Brenne",
+            "parc éolien du Causse Noir",
+            "parc solaire de Vinzelles",
+            "parc éolien des Trois Landes",
+        ),
+        bridges=(
+            "pont de la Vauvre",
+            "pont des Saulniers",
+            "viaduc de Morlac",
+            "pont de Chambreuil",
+        ),
+        banks=("Banque nationale suisse", "Banque centrale européenne", "Banque du Canada"),
+        regions=("Bretagne", "Normandie", "Occitanie", "Corse", "Wallonie"),
+        laws=(
+            "loi sur les haies",
+            "loi sur les locations de courte durée",
+            "loi relative aux ports de plaisance",
+        ),
+        universities=(
+            "université de Nantes",
+            "université de Lausanne",
+            "université de Liège",
+            "université de Tours",
+        ),
+        trial="essai {}",
+        metals=(
+            ("cuivre", "copper"),
+            ("nickel", "nickel"),
+            ("zinc", "zinc"),
+            ("plomb", "lead"),
+            ("cobalt", "cobalt"),
+        ),
+        products=(
+            "sonnettes de vélo",
+            "tuyaux de jardin",
+            "biscuits sablés",
+            "fauteuils de bureau",
+            "couvertures de laine",
+        ),
+        countries=(
+            "Kenya",
+            "Portugal",
+            "Norvège",
+            "Pologne",
+            "Chili",
+            "Ghana",
+            "Hongrie",
+            "Grèce",
+            "Maroc",
+            "Islande",
+            "Uruguay",
+            "Croatie",
+            "Thaïlande",
+        ),
+        months=(
+            "janvier",
+            "février",
+            "mars",
+            "avril",
+            "mai",
+            "juin",
+            "juillet",
+            "août",
+            "septembre",
+            "octobre",
+            "novembre",
+            "décembre",
+        ),
+        number_words=(
+            "deux",
+            "trois",
+            "quatre",
+            "cinq",
+            "six",
+            "sept",
+            "huit",
+            "neuf",
+            "dix",
+            "onze",
+            "douze",
+        ),
+        group=("\N{NO-BREAK SPACE}", "\N{NARROW NO-BREAK SPACE}", " "),
+        decimal=",",
+        percent=("{}\N{NO-BREAK SPACE}%", "{} %", "{}\N{NARROW NO-BREAK SPACE}%"),
+        day_forms=("{d} {m} {y}",),
+        first_of_month="1er",
+        month_form="{m} {y}",
+        money=_money_fr,
+        currency="eur",
+        status=(
+            Status("{c} n'est pas cotée en Bourse.", {"listed": False}, {"listed": True}),
+            Status(
+                "{c} ne fermera pas son usine de {city}.",
+                {"summary": "{c} ne fermera pas son usine de {city}."},
+                {"summary": "{c} fermera son usine de {city}."},
+                "same text",
+            ),
+            Status(
+                "{c} ne versera aucun dividende cette année.",
+                {"pays_dividend": False},
+                {"pays_dividend": True},
+            ),
+            Status(
+                "{c} n'exporte pas hors d'Europe.",
+                {"exports_outside_europe": False},
+                {"exports_outside_europe": True},
+            ),
+            Status(
+                "Le nouvel entrepôt de {c} à {city} n'est pas encore ouvert.",
+                {"warehouse_opened": False},
+                {"warehouse_opened": True},
+            ),
+            Status(
+                "{c} dément être en discussion avec un acheteur.",
+                {"in_talks_with_buyer": False},
+                {"in_talks_with_buyer": True},
+                "denial",
+                "sense: démentir",
+            ),
+        ),
+    ),
+    "es": Words(
+        language="es",
+        companies=(
+            ("Fundiciones Arteta S.A.", "Fundiciones Arteta"),
+            ("Conservas Ribadavia S.L.", "Conservas Ribadavia"),
+            ("Textiles Montcada S.A.", "Textiles Montcada"),
+            ("Papelera del Cinca S.A.", "Papelera del Cinca"),
+            ("Galletas La Serrana S.L.", "Galletas La Serrana"),
+            ("Transportes Beltrán e Hijos S.L.", "Transportes Beltrán e Hijos"),
+            ("Cerámicas Onda Nueva S.A.", "Cerámicas Onda Nueva"),
+            ("Minera Altoandina S.A.", "Minera Altoandina"),
+            ("Lácteos Picoblanco S.A.", "Lácteos Picoblanco"),
+            ("Válvulas Durango S.A.", "Válvulas Durango"),
+        ),
+        people=(
+            "Lucía Hernando Gil",
+            "Javier Echeverri",
+            "Pilar Soto Cano",
+            "Andrés Villalba",
+            "Mercedes Ugarte",
+            "Rubén Castellanos",
+            "Inmaculada Prieto",
+            "Guillermo Ansaldo",
+        ),
+        cities=(
+            "Zaragoza",
+            "Murcia",
+            "Valladolid",
+            "Gijón",
+            "Córdoba",
+            "Burgos",
+            "Cartagena",
+            "Lleida",
+        ),
+        museums=(
+            "Museo del Vidrio de Sorbas",
+            "Museo Naval de Castro",
+            "Museo de la Imprenta",
+            "Museo Etnográfico de Liébana",
+        ),
+        plants=(
+            "parque eólico Sierra Parda",
+            "parque eólico Cerro Alto",
+            "parque solar Las Mesetas",
+            "parque eólico La Muela Vieja",
+        ),
+        bridges=(
+            "puente de Valdoro",
+            "puente del Arrabal",
+            "viaducto de Las Hoces",
+            "puente de San Froilán",
+        ),
+        banks=("Banco de México", "Banco Central de Chile", "Banco Central Europeo"),
+        regions=("Extremadura", "Cantabria", "Asturias", "Aragón", "Navarra"),
+        laws=("Ley de Pesca Fluvial", "Ley de Alquiler Turístico", "Ley de Caminos Rurales"),
+        universities=(
+            "Universidad de Oviedo",
+            "Universidad de Murcia",
+            "Universidad de Chile",
+            "Universidad de Deusto",
+        ),
+        trial="ensayo {}",
+        metals=(
+            ("cobre", "copper"),
+            ("níquel", "nickel"),
+            ("cinc", "zinc"),
+            ("estaño", "tin"),
+            ("aluminio", "aluminium"),
+        ),
+        products=(
+            "timbres de bicicleta",
+            "mangueras",
+            "galletas de avena",
+            "sillas de oficina",
+            "hélices",
+            "mantas de lana",
+        ),
+        countries=(
+            "Kenia",
+            "Portugal",
+            "Noruega",
+            "Polonia",
+            "Chile",
+            "Ghana",
+            "Hungría",
+            "Grecia",
+            "Marruecos",
+            "Islandia",
+            "Uruguay",
+            "Croacia",
+            "Tailandia",
+        ),
+        months=(
+            "enero",
+            "febrero",
+            "marzo",
+            "abril",
+            "mayo",
+            "junio",
+            "julio",
+            "agosto",
+            "septiembre",
+            "octubre",
+            "noviembre",
+            "diciembre",
+        ),
+        number_words=(
+            "dos",
+            "tres",
+            "cuatro",
+            "cinco",
+            "seis",
+            "siete",
+            "ocho",
+            "nueve",
+            "diez",
+            "once",
+            "doce",
+        ),
+        group=(".", ".", "\N{NO-BREAK SPACE}"),
+        decimal=",",
+        percent=("{} %", "{}%", "{}\N{NO-BREAK SPACE}%"),
+        day_forms=("{d} de {m} de {y}",),
+        first_of_month="1",
+        month_form="{m} de {y}",
+        money=_money_es,
+        currency="eur",
+        status=(
+            Status("{c} no cotiza en bolsa.", {"listed": False}, {"listed": True}),
+            Status(
+                "{c} no cerrará su planta de {city}.",
+                {"summary": "{c} no cerrará su planta de {city}."},
+                {"summary": "{c} cerrará su planta de {city}."},
+                "same text",
+            ),
+            Status(
+                "{c} no repartirá dividendo este año.",
+                {"pays_dividend": False},
+                {"pays_dividend": True},
+            ),
+            Status(
+                "{c} no tiene filiales fuera de España.",
+                {"has_subsidiaries_abroad": False},
+                {"has_subsidiaries_abroad": True},
+            ),
+            Status(
+                "El nuevo almacén de {c} en {city} aún no ha abierto.",
+                {"warehouse_opened": False},
+                {"warehouse_opened": True},
+            ),
+            Status(
+                "{c} desmintió que negocie con un comprador.",
+                {"in_talks_with_buyer": False},
+                {"in_talks_with_buyer": True},
+                "denial",
+                "sense: desmentir",
+            ),
+        ),
+    ),
+    "it": Words(
+        language="it",
+        companies=(
+            ("Fonderie Valsesia S.p.A.", "Fonderie Valsesia"),
+            ("Conserve Torregrande S.r.l.", "Conserve Torregrande"),
+            ("Tessitura Brianzola S.p.A.", "Tessitura Brianzola"),
+            ("Cartiera del Nera SpA", "Cartiera del Nera"),
+            ("Biscottificio Marradi S.r.l.", "Biscottificio Marradi"),
+            ("Trasporti Fratelli Gualco S.r.l.", "Trasporti Fratelli Gualco"),
+            ("Ceramiche Fiorano Alta S.p.A.", "Ceramiche Fiorano Alta"),
+            ("Latteria Pian dei Lupi S.p.A.", "Latteria Pian dei Lupi"),
+            ("Rubinetterie Cusio S.p.A.", "Rubinetterie Cusio"),
+            ("Vetreria San Donato SpA", "Vetreria San Donato"),
+        ),
+        people=(
+            "Giulia Marchesini",
+            "Roberto Pagani",
+            "Elena Dall'Oglio",
+            "Stefano Carbone",
+            "Francesca Mulas",
+            "Davide Ferraris",
+            "Ornella Tedesco",
+            "Matteo Rinaldi",
+        ),
+        cities=(
+            "Trieste",
+            "Bergamo",
+            "Salerno",
+            "Reggio Emilia",
+            "Taranto",
+            "Vicenza",
+            "Pescara",
+            "Cagliari",
+        ),
+        museums=(
+            "Museo della Seta di Lecco",
+            "Museo del Sale",
+            "Museo Civico Navale",
+            "Museo della Carta di Pietrabuona",
+        ),
+        plants=(
+            "parco eolico di Monte Falco",
+            "parco eolico di Piana Secca",
+            "parco solare di Cerreto",
+            "parco eolico di Serra Alta",
+        ),
+        bridges=(
+            "ponte di Rocca Alta",
+            "ponte dei Carbonai",
+            "viadotto di Valmora",
+            "ponte San Biagio",
+        ),
+        banks=("Banca nazionale svizzera", "Banca centrale europea", "Banca d'Inghilterra"),
+        regions=("Umbria", "Liguria", "Calabria", "Basilicata", "Lombardia"),
+        laws=(
+            "legge sui mercati rionali",
+            "legge sugli affitti brevi",
+            "legge sulla pesca interna",
+        ),
+        universities=(
+            "Università di Pavia",
+            "Università di Torino",
+            "Università di Bari",
+            "Università di Trento",
+        ),
+        trial="studio {}",
+        metals=(
+            ("rame", "copper"),
+            ("nichel", "nickel"),
+            ("zinco", "zinc"),
+            ("stagno", "tin"),
+            ("alluminio", "aluminium"),
+        ),
+        products=(
+            "campanelli per biciclette",
+            "tubi da giardino",
+            "biscotti",
+            "sedie da ufficio",
+            "eliche navali",
+            "coperte di lana",
+        ),
+        countries=(
+            "Kenya",
+            "Portogallo",
+            "Norvegia",
+            "Polonia",
+            "Cile",
+            "Ghana",
+            "Ungheria",
+            "Grecia",
+            "Marocco",
+            "Islanda",
+            "Uruguay",
+            "Croazia",
+            "Thailandia",
+        ),
+        months=(
+            "gennaio",
+            "febbraio",
+            "marzo",
+            "aprile",
+            "maggio",
+            "giugno",
+            "luglio",
+            "agosto",
+            "settembre",
+            "ottobre",
+            "novembre",
+            "dicembre",
+        ),
+        number_words=(
+            "due",
+            "tre",
+            "quattro",
+            "cinque",
+            "sei",
+            "sette",
+            "otto",
+            "nove",
+            "dieci",
+            "undici",
+            "dodici",
+        ),
+        group=(".",),
+        decimal=",",
+        percent=("{}%", "{}%", "{} per cento"),
+        day_forms=("{d} {m} {y}",),
+        first_of_month="1°",
+        month_form="{m} {y}",
+        money=_money_it,
+        currency="eur",
+        status=(
+            Status("{c} non è quotata in Borsa.", {"listed": False}, {"listed": True}),
+            Status(
+                "{c} non chiuderà lo stabilimento di {city}.",
+                {"summary": "{c} non chiuderà lo stabilimento di {city}."},
+                {"summary": "{c} chiuderà lo stabilimento di {city}."},
+                "same text",
+            ),
+            Status(
+                "Quest'anno {c} non distribuirà dividendi.",
+                {"pays_dividend": False},
+                {"pays_dividend": True},
+            ),
+            Status(
+                "{c} non ha debiti con le banche.",
+                {"has_bank_debt": False},
+                {"has_bank_debt": True},
+            ),
+            Status(
+                "Il nuovo magazzino di {c} a {city} non è ancora in funzione.",
+                {"warehouse_operational": False},
+                {"warehouse_operational": True},
+            ),
+            Status(
+                "{c} smentisce trattative con un acquirente.",
+                {"in_talks_with_buyer": False},
+                {"in_talks_with_buyer": True},
+                "denial",
+                "sense: smentire",
+            ),
+        ),
+    ),
+}
+
+
+# The Factbook: a country's facts as its documents state them, with the lines around each.
+
+
+@dataclass(frozen=True)
+class FactKind:
+    """A fact that states one number."""
+
+    path: str
+    key: str
+    rule: str
+    fault: Fault = "number"
+    """Of a wrong value."""
+    other_key: str = ""
+    """A property that would give the number another unit or currency."""
+    other_fault: Fault = "unit"
+    whole: bool = False
+    """Whether the value is a whole number."""
+    divide: int = 1
+    """What the stated unit is divided by to get that of the property."""
+
+
+FACT_KINDS = (
+    FactKind("Population, total", "population", "digit grouping", whole=True),
+    FactKind("Area, total", "area_km2", "unit word", other_key="area_ha", whole=True),
+    FactKind("Coastline", "coastline_km", "unit word", other_key="coastline_miles"),
+    FactKind("Land boundaries, total", "land_border_km", "unit word", other_key="land_border_m"),
+    FactKind("Irrigated land", "irrigated_land_km2", "unit word", other_key="irrigated_land_acres"),
+    FactKind("Airports", "airports", "same text", whole=True),
+    FactKind("Real GDP growth rate 2024", "gdp_growth_percent", "percentage", "percentage"),
+    FactKind(
+        "Inflation rate (consumer prices) 2023", "inflationRatePercent", "percentage", "percentage"
+    ),
+    FactKind(
+        "Urbanization, urban population", "urban_population_percent", "percentage", "percentage"
+    ),
+    FactKind("Land use, forest", "forest_share_percent", "percentage", "percentage"),
+    FactKind(
+        "Electricity generation sources, fossil fuels", "fossil_share", "percentage", "percentage"
+    ),
+    FactKind(
+        "Real GDP per capita 2024",
+        "gdp_per_capita_usd",
+        "currency symbol",
+        "number",
+        "gdp_per_capita_eur",
+        "currency",
+    ),
+    FactKind(
+        "GDP (official exchange rate)",
+        "gdp_usd",
+        "scale word",
+        "number",
+        "gdp_gbp",
+        "currency",
+        whole=True,
+    ),
+    FactKind(
+        "Exports 2022", "exports_usd", "scale word", "number", "exports_eur", "currency", whole=True
+    ),
+    FactKind(
+        "Budget, revenues",
+        "budget_revenue_usd",
+        "scale word",
+        "number",
+        "budget_revenue_cny",
+        "currency",
+        whole=True,
+    ),
+    FactKind(
+        "Electricity, installed generating capacity",
+        "installed_capacity_mw",
+        "unit scale",
+        other_key="installed_capacity_gw",
+        divide=1000,
+    ),
+    FactKind(
+        "Electricity, consumption",
+        "electricity_consumption_kwh",
+        "scale word",
+        other_key="electricity_consumption_mwh",
+        whole=True,
+    ),
+    FactKind(
+        "Carbon dioxide emissions, total emissions",
+        "co2_emissions_tonnes",
+        "scale word",
+        whole=True,
+    ),
+    FactKind(
+        "Broadband - fixed subscriptions, total", "broadbandSubscriptions", "scale word", whole=True
+    ),
+    FactKind("Life expectancy at birth, total population", "life_expectancy_years", "same text"),
+    FactKind("Total fertility rate", "children_per_woman", "same text"),
+    FactKind("Median age, total", "median_age_years", "same text", other_key="median_age_months"),
+)
+FACT_SCALES = {"million": 10**6, "billion": 10**9, "trillion": 10**12}
+SCALE_WORD = re.compile(r"^\$?[\d.,]+ (million|billion|trillion)\b")
+NOTED_YEAR = re.compile(r"\((20\d\d) est\.\)|\((20\d\d)\)")
+LEADER = re.compile(
+    r"^(Prime Minister|President|Chancellor|Premier) ([\w .'-]+?) \(since (\d{1,2} \w+ \d{4})\)$"
+)
+FREED = re.compile(r"^(\d{1,2} \w+ \d{4}) \(from (?:the )?([A-Z]\w+(?: [A-Z]\w+)*)\)$")
+SUMMIT = re.compile(r"^([A-Z][\w .'-]+?) (\d[\d,]*) m$")
+PARTNERS = re.compile(r"^([A-Z][\w .]*?) (\d+)%, ([A-Z][\w .]*?) (\d+)%")
+BORDERS = re.compile(r"^([A-Z][\w .]*?) (\d[\d,]*) km; ([A-Z][\w .]*?) (\d[\d,]*) km")
+LIST = re.compile(r"^[a-z ]+(?:, [a-z ]+){2,6}$")
+PLAIN = re.compile(r"^[A-Za-z' -]+$")
+NOT_COUNTRIES = ("The Dominican", "World", "European Union")
+CASES_PER_FACT_KIND = 3
+CASES_PER_FACT_READER = 5
+LINES_AROUND = 3
+
+
+def _factbook_cases(rng: Random) -> list[EvidenceCase]:
+    documents = factbook.load().documents
+    countries = [
+        c
+        for c in _countries().values()
+        if len(c.facts) > 150 and PLAIN.match(c.names[0]) and c.names[0] not in NOT_COUNTRIES
+    ]
+    names = [country.names[0] for country in countries]
+    used, found, count = Counter[str](), [], 0
+    readers: list[tuple[str, str, Callable[..., Option | None], int]] = [
+        (kind.key, kind.path, _reader(kind), CASES_PER_FACT_KIND) for kind in FACT_KINDS
+    ]
+    readers += [(key, path, read, CASES_PER_FACT_READER) for key, path, read in FACT_READERS]
+    for key, path, read, wanted in readers:
+        made = 0
+        for country in rng.sample(countries, len(countries)):
+            fact = next((fact for fact in country.facts if fact.path == path), None)
+            other = rng.choice(
+                [name for name in names if name not in (country.names[0], *country.names)]
+            )
+            option = read(rng, country.names[0], fact.text, other) if fact else None
+            if option is None or fact is None:
+                continue
+            made, count = made + 1, count + 1
+            page = _lines_around(documents, country.names[0], path, fact.text)
+            found.append(
+                _fact_case(rng, f"en-factbook-{key}-{made}", page, option, used, count % 2 == 0)
+            )
+            if made == wanted:
+                break
+    return found
+
+
+@dataclass(frozen=True)
+class FactPage:
+    """A part of a document, and the line of it that states a fact."""
+
+    title: str
+    text: str
+    line: str
+
+
+def _lines_around(documents: Sequence[Document], country: str, path: str, text: str) -> FactPage:
+    (line,) = list(factbook.fact_lines(country, path, text))[:1]
+    for document in documents:
+        lines = document.text.split("\n")
+        if document.title.startswith(f"{country}: ") and line in lines:
+            place = lines.index(line)
+            around = lines[max(0, place - LINES_AROUND) : place + LINES_AROUND + 1]
+            return FactPage(document.title, "\n".join(around), line)
+    raise ValueError(f"No document states {line!r}.")
+
+
+def _fact_case(
+    rng: Random, case_id: str, page: FactPage, option: Option, used: Counter[str], false: bool
+) -> EvidenceCase:
+    wrong = None
+    if false:
+        wrong = min(option.wrong, key=lambda one: (used[one.fault + one.note], rng.random()))
+        used[wrong.fault + wrong.note] += 1
+    properties = dict(option.properties)
+    if wrong is not None:
+        properties = {
+            k: v for k, v in {**properties, **wrong.properties}.items() if k != wrong.without
+        }
+    return EvidenceCase(
+        id=case_id,
+        language="en",
+        title=page.title,
+        heading="",
+        page=page.text,
+        quotes=(page.line,),
+        subject=(wrong and wrong.subject) or option.subject,
+        properties=properties,
+        kind="edge" if option.target else "node",
+        type_name=option.type_name,
+        target=(wrong and wrong.target) or option.target,
+        fault=wrong.fault if wrong else None,
+        rule="" if wrong else option.rule,
+        note=wrong.note if wrong else "",
+    )
+
+
+def _reader(kind: FactKind) -> Callable[[Random, str, str, str], Option | None]:
+    """Return a function that reads a fact of this kind; it returns None for a text of another form."""
+
+    def read(rng: Random, country: str, text: str, other: str) -> Option | None:
+        if not re.match(r"^\$?\d", text):
+            return None
+        scaled = SCALE_WORD.match(text)
+        scale = FACT_SCALES[scaled[1]] if scaled else 1
+        if (kind.rule in ("scale word", "unit scale")) != bool(scaled):
+            return None
+        stated = _number(text) * scale / kind.divide
+        value: float = round(stated) if kind.whole else _short(stated)
+        if value < 2:
+            return None
+        year = NOTED_YEAR.search(text)
+        noted = {"year": int(year[1] or year[2])} if year and rng.random() < 0.4 else {}
+        wrong = [
+            Wrong(kind.fault, {kind.key: _wrong_number(rng, value)}),
+            Wrong("subject", subject=other),
+        ]
+        if kind.other_key:
+            wrong.append(Wrong(kind.other_fault, {kind.other_key: value}, kind.key))
+        if scaled:
+            wrong.append(Wrong("scale", {kind.key: value * 1000}))
+        if noted:
+            wrong.append(Wrong("year", {"year": _wrong_year(rng, noted["year"])}))
+        return Option("", country, {kind.key: value, **noted}, kind.rule, tuple(wrong), "Country")
+
+    return read
+
+
+MONTHS_EN = WORDS["en"].months
+
+
+def _iso_date(text: str) -> date:
+    """Read `21 December 2024`."""
+    day, month, year = text.split()
+    return date(int(year), MONTHS_EN.index(month) + 1, int(day))
+
+
+def _leader(rng: Random, country: str, text: str, other: str) -> Option | None:
+    match = LEADER.match(text)
+    if match is None:
+        return None
+    since, name = _iso_date(match[3]), match[2].title()
+    wrong = (
+        Wrong(
+            "name",
+            {
+                "head_of_government": f"{name.split()[0]} {rng.choice(WORDS['en'].people).split()[-1]}"
+            },
+        ),
+        Wrong("date", {"since": _wrong_day(rng, since)}),
+        Wrong("subject", subject=other),
+        Wrong(
+            "invented", {"party": rng.choice(("Centre Union", "Democratic Front", "People First"))}
+        ),
+    )
+    properties = {"head_of_government": name, "since": since.isoformat()}
+    return Option("", country, properties, "letter case", wrong, "Country")
+
+
+def _independence(rng: Random, country: str, text: str, other: str) -> Option | None:
+    match = FREED.match(text)
+    if match is None:
+        return None
+    day = _iso_date(match[1])
+    wrong = (
+        Wrong("date", {"independence_date": _wrong_day(rng, day)}),
+        Wrong("subject", subject=other),
+        Wrong("name", {"independent_from": "Portugal" if match[2] != "Portugal" else "Spain"}),
+        Wrong(
+            "year",
+            {"independence_date": day.replace(day=min(day.day, 28), year=day.year + 2).isoformat()},
+        ),
+    )
+    properties = {"independence_date": day.isoformat(), "independent_from": match[2]}
+    return Option("", country, properties, "written date", wrong, "Country")
+
+
+def _summit(rng: Random, country: str, text: str, other: str) -> Option | None:
+    match = SUMMIT.match(text)
+    if match is None:
+        return None
+    height = int(_number(match[2]))
+    wrong = (
+        Wrong("unit", {"highest_point_elevation_ft": height}, "highest_point_elevation_m"),
+        Wrong("number", {"highest_point_elevation_m": _wrong_number(rng, height)}),
+        Wrong("name", {"highest_point": rng.choice(("Pico Alto", "Jebel Serra", "Mount Alvern"))}),
+        Wrong("subject", subject=other),
+    )
+    properties = {"highest_point": match[1], "highest_point_elevation_m": height}
+    return Option("", country, properties, "unit word", wrong, "Country")
+
+
+def _partner(rng: Random, country: str, text: str, other: str) -> Option | None:
+    match = PARTNERS.match(text)
+    if match is None or other in text:
+        return None
+    share = int(match[2])
+    wrong = (
+        Wrong("edge_end", target=other),
+        Wrong("percentage", {"share_percent": _wrong_number(rng, share)}),
+        Wrong("percentage", {"share_percent": int(match[4])}, note=OTHER_ROLE),
+        Wrong("subject", subject=other),
+    )
+    return Option("", country, {"share_percent": share}, "list", wrong, "exports_to", match[1])
+
+
+def _border(rng: Random, country: str, text: str, other: str) -> Option | None:
+    match = BORDERS.match(text)
+    if match is None or other in text:
+        return None
+    length = int(_number(match[2]))
+    wrong = (
+        Wrong("edge_end", target=other),
+        Wrong("number", {"border_length_km": int(_number(match[4]))}, note=OTHER_ROLE),
+        Wrong("unit", {"border_length_miles": length}, "border_length_km"),
+        Wrong("subject", subject=other),
+    )
+    return Option("", country, {"border_length_km": length}, "list", wrong, "borders", match[1])
+
+
+def _resources(rng: Random, country: str, text: str, other: str) -> Option | None:
+    if not LIST.match(text):
+        return None
+    names = text.split(", ")
+    more = rng.choice(
+        [one for one in ("amber", "graphite", "diamonds", "tungsten") if one not in text]
+    )
+    wrong = (
+        Wrong("name", {"natural_resources": [more, *names[1:]]}),
+        Wrong("invented", {"natural_resources": [*names, more]}),
+        Wrong("subject", subject=other),
+    )
+    return Option("", country, {"natural_resources": names}, "list", wrong, "Country")
+
+
+def _capital(rng: Random, country: str, text: str, other: str) -> Option | None:
+    if not PLAIN.match(text) or text == country:
+        return None
+    wrong = (
+        Wrong(
+            "edge_end",
+            target=rng.choice(
+                [one for one in ("Lima", "Oslo", "Tirana", "Manila", "Nairobi") if one != text]
+            ),
+        ),
+        Wrong("subject", subject=other),
+    )
+    return Option("", country, {}, "same text", wrong, "has_capital", text)
+
+
+def _government(rng: Random, country: str, text: str, other: str) -> Option | None:
+    if not PLAIN.match(text) or "monarchy" in text:
+        return None
+    wrong = (
+        Wrong("name", {"government_type": "constitutional monarchy"}),
+        Wrong("subject", subject=other),
+    )
+    return Option("", country, {"government_type": text}, "same text", wrong, "Country")
+
+
+FACT_READERS: tuple[tuple[str, str, Callable[[Random, str, str, str], Option | None]], ...] = (
+    ("leader", "Executive branch, head of government", _leader),
+    ("independence", "Independence", _independence),
+    ("summit", "Elevation, highest point", _summit),
+    ("partner", "Exports - partners", _partner),
+    ("border", "Land boundaries, border countries", _border),
+    ("resources", "Natural resources", _resources),
+    ("capital", "Capital, name", _capital),
+    ("government", "Government type", _government),
+)
+
+
+STORIES = (
+    Story(
+        "en",
+        "windpark",
+        "Skerryvale Wind to build second park off Peterhead | North Sea Business Weekly",
+        "Second phase",
+        """[1] Skerryvale Wind plc said on Tuesday it would spend £1.35bn on a second offshore park 28 miles
+        east of Peterhead. [2] The project, called Buchan Reach, will have 64 turbines and a capacity of 960
+        megawatts, enough for roughly 1.1 million homes. [3] First power is expected in the autumn of 2029.
+
+        [4] Skerryvale employs 2,140 people, most of them in Aberdeen. [5] Chief executive Fiona Rankine said the
+        company had not yet chosen a supplier for the turbines. [6] "We are talking to three manufacturers and
+        will decide by 30 June 2026," she said. [7] The first park, which opened in 2018, generated 1.9 terawatt
+        hours last year. [8] Shares in Skerryvale rose 4.2 per cent to 318p.""",
+        (
+            yes(
+                "scale abbreviation", "1", "Skerryvale Wind plc", {"investment_gbp": 1_350_000_000}
+            ),
+            no("scale", "1", "Skerryvale Wind plc", {"investment_gbp": 1_350_000}),
+            yes("same text", "2", "Buchan Reach", {"turbines": 64, "capacity_mw": 960}, "WindFarm"),
+            no("number", "2", "Buchan Reach", {"capacity_mw": 690}, "WindFarm"),
+            yes("digit grouping", "4", "Skerryvale Wind", {"employees": 2140}),
+            no("negation", "5", "Skerryvale Wind", {"turbine_supplier_chosen": True}),
+            yes("written date", "5 6", "Skerryvale Wind", {"supplier_decision_by": "2026-06-30"}),
+            no("date", "5 6", "Skerryvale Wind", {"supplier_decision_by": "2026-06-13"}),
+            yes("title", "5", "Skerryvale Wind plc", {"ceo": "Fiona Rankine"}),
+            no("name", "5", "Skerryvale Wind plc", {"ceo": "Fiona Rennie"}),
+            yes_edge("several quotes", "1 2", "Skerryvale Wind plc", "builds", "Buchan Reach"),
+            no("unit", "1 2", "Buchan Reach", {"distance_to_peterhead_km": 28}, "WindFarm"),
+            yes("number word", "5 6", "Skerryvale Wind", {"turbine_bidders": 3}),
+            no("percentage", "8", "Skerryvale Wind", {"share_price_change_percent": 2.4}),
+            no("year", "7", "Buchan Reach", {"opened": 2018}, "WindFarm", OTHER_ROLE),
+            yes("season", "2 3", "Buchan Reach", {"first_power_year": 2029}, "WindFarm"),
+            yes(
+                "free text",
+                "2 3",
+                "Buchan Reach",
+                {"summary": "A 960 MW wind park with 64 turbines."},
+                "WindFarm",
+            ),
+            no(
+                "invented",
+                "2 3",
+                "Buchan Reach",
+                {"summary": "A 960 MW wind park with floating turbines."},
+                "WindFarm",
+            ),
+        ),
+        names={"Skerryvale Wind plc": ("Skerryvale Wind", "Skerryvale")},
+    ),
+    Story(
+        "en",
+        "lochness",
+        "Loch Ness – Highland Lakes Encyclopedia",
+        "Geography",
+        """[1] Loch Ness is a freshwater loch in the Scottish Highlands that stretches for about 36 kilometres
+        south-west of Inverness. [2] With a surface area of 56 square kilometres it is the second largest loch in
+        Scotland after Loch Lomond. [3] Its greatest depth is 230 metres, which makes it the second deepest after
+        Loch Morar. [4] The loch holds some 7.4 cubic kilometres of water.
+
+        [5] It is part of the Caledonian Canal, which was engineered by Thomas Telford and opened in 1822. [6] The
+        loch does not freeze over, even in hard winters. [7] Urquhart Castle, on the western shore, drew 547,518
+        visitors in 2019.""",
+        (
+            yes("unit word", "1", "Loch Ness", {"length_km": 36}, "Lake"),
+            no("number", "3", "Loch Ness", {"max_depth_m": 320}, "Lake"),
+            yes("title", "3", "Loch Ness", {"max_depth_m": 230}, "Lake"),
+            no("unit", "2", "Loch Ness", {"surface_area_sq_miles": 56}, "Lake"),
+            yes("title", "2", "Loch Ness", {"surface_area_km2": 56}, "Lake"),
+            no("edge_end", "5", "Caledonian Canal", {}, "engineered_by", target="James Watt"),
+            yes_edge("passive", "5", "Caledonian Canal", "engineered_by", "Thomas Telford"),
+            no("negation", "6", "Loch Ness", {"freezes_over": True}, "Lake"),
+            yes("negation", "6", "Loch Ness", {"freezes_over": False}, "Lake"),
+            no("year", "5", "Caledonian Canal", {"opened": 1832}, "Canal"),
+            yes(
+                "digit grouping",
+                "7",
+                "Urquhart Castle",
+                {"visitors": 547518, "year": 2019},
+                "Castle",
+            ),
+            no("subject", "3", "Loch Morar", {"max_depth_m": 230}, "Lake", OTHER_ROLE),
+            no(
+                "invented",
+                "1 4",
+                "Loch Ness",
+                {"volume_km3": 7.4, "mean_temperature_c": 5.5},
+                "Lake",
+            ),
+            yes(
+                "free text",
+                "2 3",
+                "Loch Ness",
+                {"summary": "Scotland's second largest and second deepest loch."},
+                "Lake",
+            ),
+        ),
+    ),
+    Story(
+        "en",
+        "foods",
+        "Marlowe Foods Reports First-Quarter 2025 Results",
+        "Financial highlights",
+        """[1] CINCINNATI, April 24, 2025 – Marlowe Foods Inc. today reported net sales of $2.46 billion for its
+        first quarter, up 6.5% from $2.31 billion a year earlier. [2] Net income came to $187 million, or $1.12 per
+        diluted share. [3] Gross margin narrowed to 31.8% from 33.0%.
+
+        [4] "Demand for frozen breakfast held up better than we feared," said Dana Whitlock, President and Chief
+        Executive Officer. [5] The company now expects full-year net sales of between $9.8 billion and $10.1
+        billion. [6] The Board of Directors declared a quarterly dividend of $0.31 per share, payable on June 16,
+        2025 to shareholders of record on May 30, 2025. [7] Marlowe did not repurchase any shares during the
+        quarter. [8] In February it completed the purchase of Prairie Griddle, a maker of waffles, for $415 million
+        in cash.""",
+        (
+            yes("scale word", "1", "Marlowe Foods Inc.", {"q1_net_sales_usd": 2_460_000_000}),
+            no("number", "1", "Marlowe Foods Inc.", {"q1_net_sales_usd": 2_640_000_000}),
+            yes(
+                "scale word", "2", "Marlowe Foods", {"net_income_usd": 187_000_000, "eps_usd": 1.12}
+            ),
+            no("scale", "2", "Marlowe Foods", {"net_income_usd": 187_000_000_000}),
+            yes("same text", "1", "Marlowe Foods", {"net_sales_growth_percent": 6.5}),
+            no("percentage", "3", "Marlowe Foods", {"gross_margin_percent": 38.1}),
+            no("percentage", "3", "Marlowe Foods", {"gross_margin_percent": 33.0}, note=OTHER_ROLE),
+            yes(
+                "range",
+                "5",
+                "Marlowe Foods",
+                {
+                    "sales_guidance_low_usd": 9_800_000_000,
+                    "sales_guidance_high_usd": 10_100_000_000,
+                },
+            ),
+            yes("written date", "6", "Marlowe Foods", {"dividend_payable_on": "2025-06-16"}),
+            no(
+                "date", "6", "Marlowe Foods", {"dividend_payable_on": "2025-05-30"}, note=OTHER_ROLE
+            ),
+            no("negation", "7", "Marlowe Foods", {"repurchased_shares": True}),
+            yes_edge(
+                "pronoun",
+                "7 8",
+                "Marlowe Foods Inc.",
+                "acquired",
+                "Prairie Griddle",
+                {"price_usd": 415_000_000},
+            ),
+            no(
+                "currency",
+                "8",
+                "Marlowe Foods Inc.",
+                {"price_eur": 415_000_000},
+                "acquired",
+                target="Prairie Griddle",
+            ),
+            yes("title", "4", "Marlowe Foods", {"ceo": "Dana Whitlock"}),
+            no("name", "4", "Marlowe Foods", {"ceo": "Diane Whitfield"}),
+            no(
+                "invented",
+                "4",
+                "Dana Whitlock",
+                {"position": "Chief Executive Officer", "age": 52},
+                "Person",
+            ),
+        ),
+        names={"Marlowe Foods Inc.": ("Marlowe Foods", "Marlowe")},
+    ),
+    Story(
+        "en",
+        "labour",
+        "Labour market overview: June 2025",
+        "Main points",
+        """[1] The unemployment rate for people aged 16 years and over was estimated at 4.6% in February to April
+        2025. [2] The employment rate stood at 75.1%, up 0.4 percentage points on the year. [3] The number of job
+        vacancies fell by 63,000 in the quarter to 736,000. [4] Average regular weekly earnings in Great Britain
+        were £677 in April. [5] An estimated 41,000 working days were lost because of labour disputes, most of them
+        in the education sector. [6] The figures are not adjusted for inflation. [7] The next release is on 10 July
+        2025.""",
+        (
+            yes("same text", "1", "unemployment rate", {"rate_percent": 4.6}, "Indicator"),
+            no("percentage", "1", "unemployment rate", {"rate_percent": 6.4}, "Indicator"),
+            yes(
+                "digit grouping",
+                "3",
+                "job vacancies",
+                {"count": 736000, "quarterly_change": -63000},
+                "Indicator",
+            ),
+            no("number", "3", "job vacancies", {"count": 763000}, "Indicator"),
+            yes(
+                "currency symbol",
+                "4",
+                "average regular weekly earnings",
+                {"amount_gbp": 677},
+                "Indicator",
+            ),
+            no(
+                "currency", "4", "average regular weekly earnings", {"amount_usd": 677}, "Indicator"
+            ),
+            no("subject", "2", "inactivity rate", {"rate_percent": 75.1}, "Indicator"),
+            yes(
+                "same text", "2", "employment rate", {"value": 75.1, "unit": "percent"}, "Indicator"
+            ),
+            no("scale", "5", "working days lost", {"count": 41_000_000}, "Indicator"),
+            yes("negation", "6", "Labour market overview", {"inflation_adjusted": False}, "Report"),
+            no("negation", "6", "Labour market overview", {"inflation_adjusted": True}, "Report"),
+            yes(
+                "written date",
+                "7",
+                "Labour market overview",
+                {"next_release": "2025-07-10"},
+                "Report",
+            ),
+            no("date", "7", "Labour market overview", {"next_release": "2025-07-01"}, "Report"),
+            yes(
+                "free text",
+                "3",
+                "job vacancies",
+                {"summary": "The number of vacancies fell to 736,000."},
+                "Indicator",
+            ),
+        ),
+    ),
+    Story(
+        "en",
+        "sleep",
+        "Nap study: sleep after lunch helps older adults remember names",
+        "Results",
+        """[1] A nap of half an hour after lunch improved the recall of names in people over 65, according to a
+        study published on 11 September 2024 in the Journal of Ageing and Memory. [2] Researchers led by Dr Amara
+        Osei at the University of Leeds followed the 412 volunteers of the nap study for eighteen months. [3] Those in
+        the nap group remembered 23% more names than the control group. [4] There was no difference in reaction time
+        between the groups. [5] The work was funded by the Wellbrook Trust with a grant of £1.8 million. [6] Participants
+        were on average 71.4 years old. [7] Ms Lin Park, who ran the statistics, cautioned that the effect had not been
+        tested in people with dementia.""",
+        (
+            yes(
+                "same text",
+                "2",
+                "nap study",
+                {"participants": 412, "lead_author": "Amara Osei"},
+                "Study",
+            ),
+            no("number", "2", "nap study", {"participants": 421}, "Study"),
+            yes("number word", "2", "nap study", {"duration_months": 18}, "Study"),
+            no("unit", "2", "nap study", {"duration_weeks": 18}, "Study"),
+            yes("written date", "1", "nap study", {"published": "2024-09-11"}, "Study"),
+            no("year", "1", "nap study", {"publication_year": 2014}, "Study"),
+            no("negation", "4", "nap study", {"improved_reaction_time": True}, "Study"),
+            yes(
+                "free text",
+                "3",
+                "nap study",
+                {"finding": "The nap group remembered 23% more names."},
+                "Study",
+            ),
+            no("percentage", "3", "nap study", {"recall_improvement_percent": 32}, "Study"),
+            yes_edge("several quotes", "1 2", "Amara Osei", "works_at", "University of Leeds"),
+            no("edge_end", "1 2", "Amara Osei", {}, "works_at", target="University of Sheffield"),
+            yes_edge(
+                "scale word",
+                "5",
+                "Wellbrook Trust",
+                "funded",
+                "nap study",
+                {"amount_gbp": 1_800_000},
+            ),
+            no("name", "7", "nap study", {"statistician": "Lin Clark"}, "Study"),
+        ),
+    ),
+    Story(
+        "de",
+        "pumpen",
+        "Hartwig Pumpen baut in Görlitz – Sächsische Wirtschaftspost",
+        "Neues Werk",
+        """[1] Der Pumpenhersteller Hartwig Pumpen GmbH & Co. KG investiert 86 Millionen Euro in ein neues Werk in
+        Görlitz. [2] Dort sollen bis Ende 2027 rund 340 Arbeitsplätze entstehen, teilte das Familienunternehmen am
+        Donnerstag mit. [3] Bisher beschäftigt Hartwig 1.860 Menschen an drei Standorten.
+
+        [4] „Wir haben lange nach einer Fläche gesucht“, sagte Geschäftsführerin Katrin Hartwig. [5] Das Grundstück
+        ist 12,4 Hektar groß. [6] Der Umsatz stieg im vergangenen Geschäftsjahr um 7,3 Prozent auf 412 Millionen
+        Euro, nach 384 Millionen Euro im Jahr zuvor. [7] An einen Börsengang denkt die Eigentümerfamilie nicht.
+        [8] Der Spatenstich ist für den 14. April 2026 geplant. [9] Gegründet wurde das Unternehmen 1924 in
+        Bautzen.""",
+        (
+            yes(
+                "scale word",
+                "1",
+                "Hartwig Pumpen",
+                {"investment_eur": 86_000_000, "location": "Görlitz"},
+            ),
+            no("scale", "1", "Hartwig Pumpen", {"investment_eur": 86_000_000_000}),
+            yes(
+                "digit grouping",
+                "3",
+                "Hartwig Pumpen GmbH & Co. KG",
+                {"employees": 1860, "sites": 3},
+            ),
+            no("number", "3", "Hartwig Pumpen GmbH & Co. KG", {"employees": 1680}),
+            yes("decimal comma", "6", "Hartwig Pumpen", {"revenue_growth_percent": 7.3}),
+            no("percentage", "6", "Hartwig Pumpen", {"revenue_growth_percent": 3.7}),
+            yes("title", "6", "Hartwig Pumpen", {"revenue_eur": 412_000_000}),
+            no("number", "6", "Hartwig Pumpen", {"revenue_eur": 384_000_000}, note=OTHER_ROLE),
+            yes("written date", "1 8", "Werk Görlitz", {"groundbreaking": "2026-04-14"}, "Factory"),
+            no("date", "1 8", "Werk Görlitz", {"groundbreaking": "2026-04-24"}, "Factory"),
+            no("negation", "7", "Hartwig Pumpen", {"ipo_planned": True}),
+            yes("negation", "7", "Hartwig Pumpen", {"ipo_planned": False}),
+            yes("same text", "9", "Hartwig Pumpen", {"founded": 1924, "founding_place": "Bautzen"}),
+            no("name", "9", "Hartwig Pumpen", {"founded": 1924, "founding_place": "Zittau"}),
+            no("unit", "1 5", "Werk Görlitz", {"site_area_m2": 12.4}, "Factory"),
+            yes("unit scale", "1 5", "Werk Görlitz", {"site_area_m2": 124_000}, "Factory"),
+            yes(
+                "free text",
+                "1 2",
+                "Hartwig Pumpen",
+                {"summary": "Hartwig Pumpen baut ein neues Werk in Görlitz."},
+            ),
+        ),
+        names={
+            "Hartwig Pumpen": ("Hartwig Pumpen GmbH & Co. KG", "Hartwig"),
+            "Hartwig Pumpen GmbH & Co. KG": ("Hartwig Pumpen", "Hartwig"),
+        },
+    ),
+    Story(
+        "de",
+        "bodensee",
+        "Bodensee – Lexikon der Gewässer",
+        "Lage und Größe",
+        """[1] Der Bodensee liegt im Alpenvorland und gehört zu Deutschland, Österreich und der Schweiz. [2] Er
+        besteht aus dem Obersee und dem Untersee, die durch den Seerhein verbunden sind. [3] Mit 536 km² ist er der
+        drittgrößte See Mitteleuropas. [4] Seine größte Tiefe beträgt 251 m; sie wird zwischen Fischbach und Uttwil
+        erreicht. [5] Die Uferlinie ist 273 km lang, davon entfallen 173 km auf Deutschland. [6] Der wichtigste
+        Zufluss ist der Alpenrhein. [7] Rund vier Millionen Menschen erhalten Trinkwasser aus dem See. [8] Eine
+        Brücke über den Obersee gibt es nicht.""",
+        (
+            yes("title", "3", "Bodensee", {"area_km2": 536}, "Lake"),
+            no("number", "3", "Bodensee", {"area_km2": 563}, "Lake"),
+            yes("title", "4", "Bodensee", {"maxDepthMeters": 251}, "Lake"),
+            no("unit", "4", "Bodensee", {"maxDepthFeet": 251}, "Lake"),
+            yes(
+                "number word",
+                "7",
+                "Bodensee",
+                {"people_supplied_with_drinking_water": 4_000_000},
+                "Lake",
+            ),
+            no("scale", "7", "Bodensee", {"people_supplied_with_drinking_water": 4_000}, "Lake"),
+            yes(
+                "list",
+                "1",
+                "Bodensee",
+                {"countries": ["Deutschland", "Österreich", "Schweiz"]},
+                "Lake",
+            ),
+            no(
+                "name",
+                "1",
+                "Bodensee",
+                {"countries": ["Deutschland", "Österreich", "Italien"]},
+                "Lake",
+            ),
+            yes_edge("title", "6", "Alpenrhein", "flows_into", "Bodensee"),
+            no("edge_end", "6", "Alpenrhein", {}, "flows_into", target="Chiemsee"),
+            no("number", "5", "Bodensee", {"shoreline_km": 173}, "Lake", OTHER_ROLE),
+            yes("same text", "5", "Bodensee", {"shoreline_km": 273}, "Lake"),
+            no(
+                "negation",
+                "8",
+                "Obersee",
+                {"summary": "Über den Obersee gibt es eine Brücke."},
+                "Lake",
+            ),
+            no("subject", "3 4", "Starnberger See", {"area_km2": 536}, "Lake"),
+        ),
+    ),
+    Story(
+        "de",
+        "inflation",
+        "Verbraucherpreise im Mai 2025: Inflationsrate bei 2,1 Prozent",
+        "Pressemitteilung",
+        """[1] Die Verbraucherpreise in Deutschland lagen im Mai 2025 um 2,1 % höher als im Mai 2024. [2] Energie
+        verbilligte sich binnen Jahresfrist um 4,6 %. [3] Nahrungsmittel kosteten dagegen 2,8 % mehr. [4] Die Preise
+        für Dienstleistungen stiegen um 3,4 %, darunter Bahnfahrten um 11,3 %. [5] Ein Liter Superbenzin kostete im
+        Schnitt 1,68 Euro. [6] Ein direkter Zusammenhang mit der Mehrwertsteuer besteht nach Angaben des Amtes
+        nicht. [7] Die Kerninflation, also ohne Energie und Nahrungsmittel, betrug 2,8 %. [8] Die endgültigen Werte
+        veröffentlicht das Amt am 13. Juni 2025.""",
+        (
+            yes(
+                "decimal comma",
+                "1",
+                "Deutschland",
+                {"inflation_rate_percent": 2.1, "month": "2025-05"},
+                "Country",
+            ),
+            no("percentage", "1", "Deutschland", {"inflation_rate_percent": 1.2}, "Country"),
+            yes("direction", "2", "Energie", {"price_change_percent": -4.6}, "PriceGroup"),
+            no("percentage", "2", "Energie", {"price_change_percent": -6.4}, "PriceGroup"),
+            yes("same text", "7", "Kerninflation", {"rate_percent": 2.8}, "Indicator"),
+            no(
+                "percentage",
+                "4",
+                "Dienstleistungen",
+                {"price_change_percent": 11.3},
+                "PriceGroup",
+                OTHER_ROLE,
+            ),
+            yes("decimal comma", "5", "Superbenzin", {"price_eur_per_litre": 1.68}, "Product"),
+            no("currency", "5", "Superbenzin", {"price_chf_per_litre": 1.68}, "Product"),
+            no("unit", "5", "Superbenzin", {"price_eur_per_gallon": 1.68}, "Product"),
+            yes(
+                "written date",
+                "8",
+                "Verbraucherpreise",
+                {"final_results_on": "2025-06-13"},
+                "Statistic",
+            ),
+            no("date", "8", "Verbraucherpreise", {"final_results_on": "2025-07-13"}, "Statistic"),
+            no("subject", "3", "Bekleidung", {"price_change_percent": 2.8}, "PriceGroup"),
+            yes("same text", "3", "Nahrungsmittel", {"price_change_percent": 2.8}, "PriceGroup"),
+        ),
+    ),
+    Story(
+        "de",
+        "bahn",
+        "Ausbau der Taunusquerbahn verzögert sich",
+        "Bahnverkehr",
+        """[1] Der Ausbau der Taunusquerbahn zwischen Limburg und Bad Homburg wird frühestens im Dezember 2031
+        fertig. [2] Die Kosten für die 41 Kilometer lange Strecke beziffert das Land inzwischen auf 1,2 Milliarden
+        Euro. [3] Vor fünf Jahren war noch von 780 Mio. Euro die Rede. [4] Künftig sollen die Züge mit 140 km/h
+        statt mit 80 km/h fahren. [5] Projektleiter Jens Overbeck nennt als Grund den Artenschutz. [6] Den Auftrag
+        für die Signaltechnik erhielt die Rotherm Signalbau AG aus Kassel. [7] Ein Weiterbau bis Friedberg ist vom
+        Tisch. [8] Täglich nutzen etwa 9.500 Fahrgäste die Linie.""",
+        (
+            yes(
+                "scale word",
+                "1 2",
+                "Taunusquerbahn",
+                {"cost_eur": 1_200_000_000, "length_km": 41},
+                "RailwayLine",
+            ),
+            no("scale", "1 2", "Taunusquerbahn", {"cost_eur": 1_200_000}, "RailwayLine"),
+            yes("title", "4", "Taunusquerbahn", {"planned_top_speed_kmh": 140}, "RailwayLine"),
+            no("number", "4", "Taunusquerbahn", {"planned_top_speed_kmh": 160}, "RailwayLine"),
+            yes("month", "1", "Taunusquerbahn", {"earliest_completion": "2031-12"}, "RailwayLine"),
+            no("year", "1", "Taunusquerbahn", {"earliest_completion_year": 2030}, "RailwayLine"),
+            yes_edge(
+                "title", "6", "Rotherm Signalbau AG", "supplies_signalling_for", "Taunusquerbahn"
+            ),
+            no("edge_end", "6", "Rotherm Signalbau AG", {}, "based_in", target="Göttingen"),
+            yes_edge("same text", "6", "Rotherm Signalbau", "based_in", "Kassel"),
+            no("name", "5", "Taunusquerbahn", {"project_manager": "Jens Overhoff"}, "RailwayLine"),
+            yes("digit grouping", "8", "Taunusquerbahn", {"daily_passengers": 9500}, "RailwayLine"),
+            no(
+                "negation",
+                "7",
+                "Taunusquerbahn",
+                {"summary": "Die Strecke wird bis Friedberg verlängert."},
+                "RailwayLine",
+                "sense: vom Tisch",
+            ),
+            no(
+                "invented",
+                "6",
+                "Rotherm Signalbau AG",
+                {"headquarters": "Kassel", "employees": 260},
+            ),
+            yes(
+                "free text",
+                "1",
+                "Taunusquerbahn",
+                {"description": "Bahnstrecke zwischen Limburg und Bad Homburg"},
+                "RailwayLine",
+            ),
+        ),
+        names={
+            "Rotherm Signalbau AG": ("Rotherm Signalbau",),
+            "Rotherm Signalbau": ("Rotherm Signalbau AG",),
+        },
+    ),
+    Story(
+        "de",
+        "herz",
+        "Klinikum Rheinau: Herzzentrum eröffnet",
+        "Aktuelles",
+        """[1] Am 2. September 2024 hat das Klinikum Rheinau sein neues Herzzentrum eröffnet. [2] Der Bau kostete
+        54,5 Millionen Euro; 31 Millionen davon trug das Land. [3] Ärztlicher Direktor ist Prof. Dr. Tilman Vogt,
+        der zuvor in Ulm arbeitete. [4] Das Haus hat 92 Betten und zwei Hybrid-Operationssäle. [5] Im Jahr 2023
+        wurden am Klinikum 28.417 Patienten stationär behandelt, 3,9 Prozent mehr als im Vorjahr. [6] Eine eigene
+        Notaufnahme erhält das Herzzentrum nicht.""",
+        (
+            yes("written date", "1", "Herzzentrum Rheinau", {"opened": "2024-09-02"}, "Hospital"),
+            no("date", "1", "Herzzentrum Rheinau", {"opened": "2024-02-09"}, "Hospital"),
+            yes(
+                "scale word",
+                "2",
+                "Herzzentrum Rheinau",
+                {"construction_cost_eur": 54_500_000},
+                "Hospital",
+            ),
+            no(
+                "number",
+                "2",
+                "Herzzentrum Rheinau",
+                {"construction_cost_eur": 31_000_000},
+                "Hospital",
+                OTHER_ROLE,
+            ),
+            yes(
+                "academic title",
+                "3",
+                "Herzzentrum Rheinau",
+                {"medical_director": "Tilman Vogt"},
+                "Hospital",
+            ),
+            no("name", "3", "Herzzentrum Rheinau", {"medical_director": "Tilman Voss"}, "Hospital"),
+            yes(
+                "number word",
+                "4",
+                "Herzzentrum Rheinau",
+                {"beds": 92, "hybrid_operating_rooms": 2},
+                "Hospital",
+            ),
+            no("number", "4", "Herzzentrum Rheinau", {"beds": 29}, "Hospital"),
+            yes(
+                "digit grouping",
+                "5",
+                "Klinikum Rheinau",
+                {"inpatients": 28417, "year": 2023},
+                "Hospital",
+            ),
+            no("year", "5", "Klinikum Rheinau", {"inpatients": 28417, "year": 2021}, "Hospital"),
+            no(
+                "negation",
+                "6",
+                "Herzzentrum Rheinau",
+                {"has_emergency_department": True},
+                "Hospital",
+            ),
+            yes(
+                "free text",
+                "1",
+                "Klinikum Rheinau",
+                {"summary": "Das Klinikum hat ein neues Herzzentrum eröffnet."},
+                "Hospital",
+            ),
+        ),
+        names={"Herzzentrum Rheinau": ("Herzzentrum", "Herzzentrum des Klinikums Rheinau")},
+    ),
+    Story(
+        "fr",
+        "fromagerie",
+        "Les Fromageries Aubrac-Vernet rachètent un concurrent jurassien",
+        "Agroalimentaire",
+        """[1] Les Fromageries Aubrac-Vernet ont annoncé jeudi le rachat de la société jurassienne Comtesse SAS pour
+        48 millions d'euros. [2] L'opération doit être finalisée d'ici au 30 septembre 2025. [3] Comtesse emploie 215
+        salariés à Poligny et réalise un chiffre d'affaires de 93,4 millions d'euros. [4] Aucun licenciement n'est
+        prévu, assure la directrice générale Hélène Castaing.
+
+        [5] Fondé en 1957 à Rodez, le groupe Aubrac-Vernet compte 1~940 collaborateurs. [6] En 2024, ses ventes ont
+        progressé de 5,2~% à 1,1 milliard d'euros. [7] Il exporte 38~% de sa production, surtout vers l'Allemagne et
+        le Japon. [8] Le groupe n'est pas coté en Bourse.""",
+        (
+            yes_edge(
+                "scale word",
+                "1",
+                "Fromageries Aubrac-Vernet",
+                "acquires",
+                "Comtesse SAS",
+                {"price_eur": 48_000_000},
+            ),
+            no(
+                "currency",
+                "1",
+                "Fromageries Aubrac-Vernet",
+                {"price_chf": 48_000_000},
+                "acquires",
+                target="Comtesse SAS",
+            ),
+            yes("legal form", "3", "Comtesse SAS", {"employees": 215, "headquarters": "Poligny"}),
+            no("number", "3", "Comtesse SAS", {"employees": 251}),
+            yes("scale word", "3", "Comtesse", {"revenue_eur": 93_400_000}),
+            no("scale", "3", "Comtesse", {"revenue_eur": 93_400_000_000}),
+            yes(
+                "written date",
+                "1 2",
+                "Fromageries Aubrac-Vernet",
+                {"deal_completion_by": "2025-09-30"},
+            ),
+            no("negation", "4", "Comtesse SAS", {"layoffs_planned": True}),
+            yes("digit grouping", "5", "Aubrac-Vernet", {"employees": 1940, "founded": 1957}),
+            no("year", "5", "Aubrac-Vernet", {"founded": 1975}),
+            yes(
+                "decimal comma", "5 6", "Aubrac-Vernet", {"sales_growth_percent": 5.2, "year": 2024}
+            ),
+            no("percentage", "7", "Fromageries Aubrac-Vernet", {"export_share_percent": 83}),
+            no("edge_end", "5", "Aubrac-Vernet", {}, "founded_in", target="Aurillac"),
+            yes("negation", "8", "Aubrac-Vernet", {"listed": False}),
+            yes(
+                "free text",
+                "7",
+                "Aubrac-Vernet",
+                {"summary": "Le groupe exporte vers l'Allemagne et le Japon."},
+            ),
+            no(
+                "name",
+                "7",
+                "Aubrac-Vernet",
+                {"summary": "Le groupe exporte vers l'Allemagne et la Chine."},
+            ),
+        ),
+        names={
+            "Fromageries Aubrac-Vernet": ("Aubrac-Vernet", "groupe Aubrac-Vernet"),
+            "Aubrac-Vernet": ("Fromageries Aubrac-Vernet",),
+            "Comtesse": ("Comtesse SAS",),
+            "Comtesse SAS": ("Comtesse",),
+        },
+    ),
+    Story(
+        "fr",
+        "millau",
+        "Viaduc de Millau — Encyclopédie des ouvrages d'art",
+        "Description",
+        """[1] Le viaduc de Millau est un pont à haubans qui franchit la vallée du Tarn, dans l'Aveyron. [2] Long de
+        2~460 mètres, il culmine à 343 mètres et porte l'autoroute A75. [3] Il a été conçu par l'ingénieur Michel
+        Virlogeux et l'architecte Norman Foster. [4] Inauguré le 14 décembre 2004, il a été ouvert à la circulation
+        deux jours plus tard. [5] Sa construction, confiée au groupe Eiffage, a coûté environ 400 millions d'euros.
+        [6] L'ouvrage repose sur sept piles. [7] Les piétons n'y sont pas admis.""",
+        (
+            yes(
+                "digit grouping",
+                "1 2",
+                "Viaduc de Millau",
+                {"length_m": 2460, "height_m": 343},
+                "Bridge",
+            ),
+            no("unit", "1 2", "Viaduc de Millau", {"length_km": 2460}, "Bridge"),
+            yes("unit scale", "1 2", "viaduc de Millau", {"length_km": 2.46}, "Bridge"),
+            no("number", "1 2", "viaduc de Millau", {"height_m": 334}, "Bridge"),
+            yes("written date", "1 4", "viaduc de Millau", {"inaugurated": "2004-12-14"}, "Bridge"),
+            no("date", "1 4", "viaduc de Millau", {"inaugurated": "2004-12-04"}, "Bridge"),
+            yes("title", "3", "Viaduc de Millau", {"architect": "Norman Foster"}, "Bridge"),
+            no("name", "3", "Viaduc de Millau", {"architect": "Jean Nouvel"}, "Bridge"),
+            yes("number word", "6", "Viaduc de Millau", {"piers": 7}, "Bridge"),
+            no("scale", "5", "Viaduc de Millau", {"cost_eur": 400_000}, "Bridge"),
+            yes_edge("title", "5", "Eiffage", "built", "Viaduc de Millau"),
+            no("edge_end", "5", "Eiffage", {}, "built", target="pont de Normandie"),
+            no("negation", "7", "Viaduc de Millau", {"pedestrians_allowed": True}, "Bridge"),
+            no(
+                "name",
+                "3",
+                "Viaduc de Millau",
+                {"architect": "Michel Virlogeux"},
+                "Bridge",
+                OTHER_ROLE,
+            ),
+        ),
+    ),
+    Story(
+        "fr",
+        "tourisme",
+        "Fréquentation touristique : l'été 2024 en Bretagne",
+        "L'essentiel",
+        """[1] Entre juin et septembre 2024, les hébergements collectifs de Bretagne ont enregistré 19,7 millions de
+        nuitées, soit un recul de 1,8~% par rapport à 2023. [2] Les campings représentent à eux seuls 62~% des
+        nuitées. [3] La clientèle étrangère, d'abord allemande et britannique, a augmenté de 3,1~%. [4] Le taux
+        d'occupation des hôtels s'établit à 68,9~%. [5] Le prix moyen d'une chambre atteint 94 euros. [6] Le Finistère
+        reste le premier département, avec 6,4 millions de nuitées. [7] L'enquête ne porte pas sur les locations entre
+        particuliers.""",
+        (
+            yes("scale word", "1", "Bretagne", {"overnight_stays": 19_700_000}, "Region"),
+            no("scale", "1", "Bretagne", {"overnight_stays": 19_700}, "Region"),
+            yes("direction", "1", "Bretagne", {"overnight_stays_change_percent": -1.8}, "Region"),
+            no("percentage", "1", "Bretagne", {"overnight_stays_change_percent": -8.1}, "Region"),
+            yes(
+                "decimal comma",
+                "4",
+                "hôtels de Bretagne",
+                {"occupancy_rate_percent": 68.9},
+                "Sector",
+            ),
+            no("percentage", "2", "campings", {"share_of_overnight_stays_percent": 26}, "Sector"),
+            yes("same text", "2", "campings", {"share_of_overnight_stays_percent": 62}, "Sector"),
+            no("currency", "5", "hôtels de Bretagne", {"average_room_price_gbp": 94}, "Sector"),
+            yes("scale word", "6", "Finistère", {"overnight_stays": 6_400_000}, "Department"),
+            no("subject", "6", "Morbihan", {"overnight_stays": 6_400_000}, "Department"),
+            no(
+                "year",
+                "1",
+                "Bretagne",
+                {"overnight_stays": 19_700_000, "year": 2023},
+                "Region",
+                OTHER_ROLE,
+            ),
+            yes("negation", "7", "enquête", {"covers_private_rentals": False}, "Survey"),
+            no("negation", "7", "enquête", {"covers_private_rentals": True}, "Survey"),
+            yes(
+                "free text",
+                "1 3",
+                "Bretagne",
+                {"summary": "La clientèle étrangère a augmenté de 3,1 %."},
+                "Region",
+            ),
+        ),
+        names={"hôtels de Bretagne": ("hôtels",)},
+    ),
+    Story(
+        "fr",
+        "tramway",
+        "Tramway : la ligne C de Saint-Brévent sur les rails",
+        "Transports",
+        """[1] Le conseil métropolitain a voté lundi 3 février 2025 la construction de la ligne C du tramway de
+        Saint-Brévent. [2] Longue de 11,6 km, elle desservira 19 stations entre la gare et l'hôpital Pasteur. [3] Le
+        coût est estimé à 375 millions d'euros hors taxes, dont 82 millions d'euros à la charge de l'État. [4] Les
+        22 rames seront fournies par Ferrovia Constructions, dont l'usine se trouve à Valenciennes. [5] La mise en
+        service est attendue en 2030. [6] Le maire, Olivier Delmas, s'est abstenu. [7] La ligne transportera 45~000
+        voyageurs par jour.""",
+        (
+            yes("written date", "1", "ligne C", {"approved_on": "2025-02-03"}, "TramLine"),
+            no("date", "1", "ligne C", {"approved_on": "2025-03-02"}, "TramLine"),
+            yes("same text", "1 2", "ligne C", {"length_km": 11.6, "stations": 19}, "TramLine"),
+            no("number", "1 2", "ligne C", {"length_km": 11.6, "stations": 29}, "TramLine"),
+            yes("scale word", "1 3", "ligne C", {"cost_eur": 375_000_000}, "TramLine"),
+            no("number", "1 3", "ligne C", {"cost_eur": 357_000_000}, "TramLine"),
+            yes_edge(
+                "title", "4", "Ferrovia Constructions", "supplies", "ligne C", {"trainsets": 22}
+            ),
+            no("edge_end", "4", "Ferrovia Constructions", {}, "has_factory_in", target="Belfort"),
+            yes("digit grouping", "7", "ligne C", {"expected_daily_passengers": 45000}, "TramLine"),
+            no("year", "5", "ligne C", {"opening_year": 2032}, "TramLine"),
+            no("name", "6", "Saint-Brévent", {"mayor": "Olivier Delorme"}, "City"),
+            no("invented", "1 2", "ligne C", {"length_km": 11.6, "operator": "Keolis"}, "TramLine"),
+            yes("title", "6", "Saint-Brévent", {"mayor": "Olivier Delmas"}, "City"),
+        ),
+        names={"ligne C": ("ligne C du tramway de Saint-Brévent",)},
+    ),
+    Story(
+        "fr",
+        "abeilles",
+        "Abeilles sauvages : un inventaire inédit dans les Alpes",
+        "Biodiversité",
+        """[1] Des chercheurs de l'université de Grenoble ont recensé 487 espèces d'abeilles sauvages dans le massif
+        des Écrins. [2] L'étude, parue le 1er juin 2023 dans la revue Faune alpine, s'appuie sur 12~350 observations.
+        [3] Une espèce sur cinq est considérée comme menacée. [4] « Au-dessus de 2~000 mètres, la diversité a chuté
+        de 14~% en trente ans », explique l'entomologiste Maud Perrier. [5] L'équipe n'a pas trouvé de trace du frelon
+        asiatique. [6] Le programme a reçu 640~000 euros de la Fondation Hautes Terres.""",
+        (
+            yes("same text", "1", "massif des Écrins", {"wild_bee_species": 487}, "Region"),
+            no("number", "1", "massif des Écrins", {"wild_bee_species": 478}, "Region"),
+            yes(
+                "written date", "2", "inventaire des abeilles", {"published": "2023-06-01"}, "Study"
+            ),
+            no("date", "2", "inventaire des abeilles", {"published": "2023-07-01"}, "Study"),
+            yes("digit grouping", "2", "inventaire des abeilles", {"observations": 12350}, "Study"),
+            no("scale", "2", "inventaire des abeilles", {"observations": 12_350_000}, "Study"),
+            yes(
+                "fraction",
+                "3",
+                "abeilles sauvages",
+                {"threatened_share_percent": 20},
+                "SpeciesGroup",
+            ),
+            no(
+                "percentage",
+                "4",
+                "abeilles sauvages",
+                {"diversity_loss_percent": 41},
+                "SpeciesGroup",
+            ),
+            yes("same text", "4", "Maud Perrier", {"profession": "entomologiste"}, "Person"),
+            no("subject", "4", "Maud Ferrand", {"profession": "entomologiste"}, "Person"),
+            no("negation", "5", "frelon asiatique", {"found_in_survey": True}, "Species"),
+            yes_edge(
+                "digit grouping",
+                "6",
+                "Fondation Hautes Terres",
+                "funds",
+                "programme",
+                {"amount_eur": 640_000},
+            ),
+            no("name", "2", "inventaire des abeilles", {"journal": "Flore alpine"}, "Study"),
+        ),
+    ),
+    Story(
+        "es",
+        "aceite",
+        "Olivarera del Guadalbullón cierra su mejor campaña - El Correo del Campo",
+        "Cooperativas",
+        """[1] La cooperativa Olivarera del Guadalbullón facturó 127,5 millones de euros en la campaña 2023/2024, un
+        18 % más que en la anterior. [2] La producción, en cambio, cayó hasta las 14.300 toneladas de aceite. [3] El
+        precio medio en origen fue de 7,85 euros por kilo. [4] La entidad agrupa a 2.870 socios de once municipios de
+        Jaén y no tiene deuda bancaria.
+
+        [5] Su presidente, Antonio Quesada Ruiz, fue reelegido el 22 de marzo de 2024. [6] «Exportamos dos tercios de
+        lo que producimos», afirmó. [7] La almazara de Mengíbar, inaugurada en 1998, procesa 1.200 toneladas de
+        aceituna al día. [8] La cooperativa descarta fusionarse con Sierra Mágina Oleícola.""",
+        (
+            yes("scale word", "1", "Olivarera del Guadalbullón", {"revenue_eur": 127_500_000}),
+            no("number", "1", "Olivarera del Guadalbullón", {"revenue_eur": 172_500_000}),
+            yes("title", "2", "Olivarera del Guadalbullón", {"oil_production_tonnes": 14300}),
+            no("unit", "2", "Olivarera del Guadalbullón", {"oil_production_kg": 14300}),
+            yes("decimal comma", "2 3", "aceite", {"origin_price_eur_per_kg": 7.85}, "Product"),
+            no("currency", "2 3", "aceite", {"origin_price_usd_per_kg": 7.85}, "Product"),
+            yes(
+                "digit grouping",
+                "4",
+                "Olivarera del Guadalbullón",
+                {"members": 2870, "municipalities": 11},
+            ),
+            no("negation", "4", "Olivarera del Guadalbullón", {"has_bank_debt": True}),
+            yes(
+                "written date",
+                "5",
+                "Antonio Quesada Ruiz",
+                {"reelected_on": "2024-03-22"},
+                "Person",
+            ),
+            no("date", "5", "Antonio Quesada Ruiz", {"reelected_on": "2024-05-22"}, "Person"),
+            no("name", "5", "Olivarera del Guadalbullón", {"president": "Antonio Quesada Marín"}),
+            yes("title", "5", "Olivarera del Guadalbullón", {"president": "Antonio Quesada Ruiz"}),
+            no("year", "7", "almazara de Mengíbar", {"opened": 1989}, "Mill"),
+            yes(
+                "same text", "7", "almazara de Mengíbar", {"capacity_tonnes_per_day": 1200}, "Mill"
+            ),
+            no(
+                "negation",
+                "8",
+                "Olivarera del Guadalbullón",
+                {"summary": "La cooperativa se fusiona con Sierra Mágina Oleícola."},
+                note="sense: descartar",
+            ),
+            yes(
+                "free text",
+                "4",
+                "Olivarera del Guadalbullón",
+                {"description": "cooperativa con 2.870 socios y sin deuda bancaria"},
+            ),
+            yes("same text", "7", "almazara de Mengíbar", {"opened": 1998}, "Mill"),
+        ),
+        names={"Olivarera del Guadalbullón": ("Cooperativa Olivarera del Guadalbullón",)},
+    ),
+    Story(
+        "es",
+        "teide",
+        "Teide - Enciclopedia de montañas",
+        "Características",
+        """[1] El Teide es un volcán situado en la isla de Tenerife, en las Canarias. [2] Con 3.715 metros sobre el
+        nivel del mar, es el pico más alto de España. [3] Su última erupción se produjo en noviembre de 1909 y duró
+        diez días. [4] El parque nacional que lo rodea fue creado el 22 de enero de 1954 y ocupa 18.990 hectáreas.
+        [5] La Unesco lo declaró Patrimonio de la Humanidad en 2007. [6] El teleférico salva un desnivel de 1.199
+        metros en unos ocho minutos. [7] No se puede subir a la cima sin permiso.""",
+        (
+            yes("title", "2", "Teide", {"elevation_m": 3715, "highest_in": "España"}, "Mountain"),
+            no("number", "2", "Teide", {"elevation_m": 3751}, "Mountain"),
+            yes("month", "3", "Teide", {"last_eruption": "1909-11"}, "Mountain"),
+            no("year", "3", "Teide", {"last_eruption_year": 1919}, "Mountain"),
+            yes(
+                "written date",
+                "4",
+                "Parque Nacional del Teide",
+                {"established": "1954-01-22"},
+                "Park",
+            ),
+            no("unit", "4", "Parque Nacional del Teide", {"area_km2": 18990}, "Park"),
+            yes("unit scale", "4", "Parque Nacional del Teide", {"area_km2": 189.9}, "Park"),
+            no("unit", "2", "Teide", {"elevation_ft": 3715}, "Mountain"),
+            yes_edge("same text", "1", "Teide", "located_in", "Tenerife"),
+            no("edge_end", "1", "Teide", {}, "located_in", target="La Palma"),
+            yes("number word", "6", "teleférico del Teide", {"ride_minutes": 8}, "CableCar"),
+            no(
+                "subject", "6", "teleférico de Fuente Dé", {"height_difference_m": 1199}, "CableCar"
+            ),
+            no("negation", "7", "Teide", {"summit_permit_required": False}, "Mountain"),
+            yes("negation", "7", "Teide", {"summit_permit_required": True}, "Mountain"),
+            yes("free text", "2", "Teide", {"summary": "El pico más alto de España."}, "Mountain"),
+            no("name", "2", "Teide", {"summary": "El pico más alto de Portugal."}, "Mountain"),
+        ),
+        names={"Parque Nacional del Teide": ("parque nacional",)},
+    ),
+    Story(
+        "es",
+        "paro",
+        "El paro baja en 57.835 personas en mayo",
+        "Mercado laboral",
+        """[1] El número de parados registrados en España descendió en mayo de 2025 en 57.835, hasta un total de
+        2.454.883. [2] Es el dato más bajo en un mes de mayo desde 2008. [3] La afiliación media a la Seguridad Social
+        superó los 21,78 millones de personas. [4] Por sectores, el paro cae sobre todo en los servicios, con 41.016
+        desempleados menos. [5] El 42,8 % de los contratos firmados fueron indefinidos. [6] El paro no subió en
+        ninguna comunidad autónoma. [7] La ministra Carmen Olmedo calificó el dato de histórico.""",
+        (
+            yes(
+                "digit grouping",
+                "1",
+                "España",
+                {"registered_unemployed": 2454883, "month": "2025-05"},
+                "Country",
+            ),
+            no("number", "1", "España", {"registered_unemployed": 2545883}, "Country"),
+            yes("direction", "1", "España", {"monthly_change_in_unemployed": -57835}, "Country"),
+            no("scale", "3", "Seguridad Social", {"average_affiliates": 21_780}, "Institution"),
+            no("percentage", "5", "contratos", {"permanent_share_percent": 48.2}, "Statistic"),
+            yes("decimal comma", "5", "contratos", {"permanent_share_percent": 42.8}, "Statistic"),
+            no("negation", "6", "paro", {"rose_in_some_region": True}, "Statistic"),
+            no(
+                "number", "1 4", "servicios", {"decline_in_unemployed": 57835}, "Sector", OTHER_ROLE
+            ),
+            yes("digit grouping", "4", "servicios", {"decline_in_unemployed": 41016}, "Sector"),
+            no("name", "7", "paro", {"minister_quoted": "Carmen Robledo"}, "Statistic"),
+            yes("same text", "7", "Carmen Olmedo", {"position": "ministra"}, "Person"),
+            no("year", "1 2", "paro", {"lowest_may_since": 2018}, "Statistic"),
+            yes(
+                "free text",
+                "6",
+                "paro",
+                {"summary": "El paro no subió en ninguna comunidad autónoma."},
+                "Statistic",
+            ),
+            yes(
+                "decimal comma",
+                "3",
+                "Seguridad Social",
+                {"affiliates_more_than": 21_780_000},
+                "Institution",
+            ),
+        ),
+    ),
+    Story(
+        "es",
+        "solar",
+        "Helioterra pone en marcha su planta de Badajoz",
+        "Energías renovables",
+        """[1] Helioterra Renovables S.A. ha puesto en marcha en Badajoz una planta fotovoltaica de 210 MW que
+        evitará la emisión de 96.000 toneladas de CO2 al año. [2] La inversión asciende a 138 millones de euros y ha
+        sido financiada en un 60 % por el Banco Ibérico de Crédito. [3] La planta, bautizada como Dehesa Clara, ocupa
+        430 hectáreas. [4] Helioterra, con sede en Zaragoza, prevé ingresar entre 310 y 330 millones de euros este
+        año. [5] La consejera delegada, Marta Iriarte, no dio detalles sobre la posible venta de activos en Chile.
+        [6] La compañía obtuvo en 2024 un beneficio neto de 41,2 millones de euros.""",
+        (
+            yes(
+                "same text",
+                "1 3",
+                "Dehesa Clara",
+                {"capacity_mw": 210, "area_ha": 430},
+                "SolarPlant",
+            ),
+            no("unit", "1 3", "Dehesa Clara", {"capacity_kw": 210}, "SolarPlant"),
+            yes("scale word", "1 2", "Helioterra Renovables S.A.", {"investment_eur": 138_000_000}),
+            no("scale", "1 2", "Helioterra Renovables S.A.", {"investment_eur": 138_000_000_000}),
+            yes("range", "4", "Helioterra", {"revenue_forecast_eur": [310_000_000, 330_000_000]}),
+            no("currency", "6", "Helioterra", {"net_profit_usd": 41_200_000}),
+            yes("scale word", "6", "Helioterra", {"net_profit_eur": 41_200_000, "year": 2024}),
+            no("edge_end", "4", "Helioterra", {}, "headquartered_in", target="Bilbao"),
+            yes_edge("same text", "4", "Helioterra Renovables", "headquartered_in", "Zaragoza"),
+            no(
+                "percentage",
+                "1 2",
+                "Banco Ibérico de Crédito",
+                {"financed_share_percent": 80},
+                "Bank",
+            ),
+            yes("title", "5", "Helioterra", {"ceo": "Marta Iriarte"}),
+            no(
+                "invented",
+                "5",
+                "Helioterra",
+                {"ceo": "Marta Iriarte", "asset_sale_price_eur": 75_000_000},
+            ),
+            no("subject", "1", "Solvega Energía", {"capacity_mw": 210}),
+            yes(
+                "free text",
+                "1",
+                "Helioterra",
+                {"summary": "Helioterra ha puesto en marcha una planta fotovoltaica en Badajoz."},
+            ),
+            no(
+                "name",
+                "1",
+                "Helioterra",
+                {"summary": "Helioterra ha puesto en marcha una planta fotovoltaica en Cáceres."},
+            ),
+            no(
+                "scale",
+                "1 3",
+                "Dehesa Clara",
+                {"co2_avoided_tonnes_per_year": 96_000_000},
+                "SolarPlant",
+            ),
+        ),
+        names={
+            "Helioterra": ("Helioterra Renovables S.A.",),
+            "Helioterra Renovables": ("Helioterra Renovables S.A.", "Helioterra"),
+        },
+    ),
+    Story(
+        "it",
+        "occhiali",
+        "Ottica Dolomiti, ricavi oltre i 300 milioni - Il Quotidiano del Nordest",
+        "Imprese",
+        """[1] Ottica Dolomiti S.p.A., l'azienda di Agordo che produce montature per occhiali, ha chiuso il 2024 con
+        ricavi per 312,6 milioni di euro, in crescita dell'8,4% rispetto ai 288,4 milioni dell'anno precedente. [2]
+        L'utile netto è salito a 27 milioni di euro. [3] Il gruppo conta 1.730 dipendenti e quattro stabilimenti, tutti
+        in provincia di Belluno.
+
+        [4] L'assemblea del 29 aprile 2025 ha nominato amministratore delegato Paolo De Zolt, che succede a Luisa
+        Fontanive. [5] «Non apriremo fabbriche all'estero», ha detto De Zolt. [6] Il dividendo sarà di 0,42 euro per
+        azione. [7] Gli Stati Uniti valgono il 35% delle vendite.""",
+        (
+            yes("scale word", "1", "Ottica Dolomiti", {"revenue_eur": 312_600_000, "year": 2024}),
+            no("number", "1", "Ottica Dolomiti", {"revenue_eur": 321_600_000, "year": 2024}),
+            no(
+                "number",
+                "1",
+                "Ottica Dolomiti",
+                {"revenue_eur": 288_400_000, "year": 2024},
+                note=OTHER_ROLE,
+            ),
+            yes("decimal comma", "1", "Ottica Dolomiti S.p.A.", {"revenue_growth_percent": 8.4}),
+            no("percentage", "7", "Ottica Dolomiti", {"us_share_of_sales_percent": 53}),
+            yes("title", "2", "Ottica Dolomiti", {"net_profit_eur": 27_000_000}),
+            no("currency", "2", "Ottica Dolomiti", {"net_profit_usd": 27_000_000}),
+            yes("number word", "3", "Ottica Dolomiti", {"employees": 1730, "plants": 4}),
+            no("number", "3", "Ottica Dolomiti", {"employees": 1730, "plants": 5}),
+            yes(
+                "written date",
+                "4",
+                "Paolo De Zolt",
+                {"appointed_on": "2025-04-29", "role": "amministratore delegato"},
+                "Person",
+            ),
+            no("date", "4", "Paolo De Zolt", {"appointed_on": "2025-04-19"}, "Person"),
+            no("name", "4", "Ottica Dolomiti", {"ceo": "Luisa Fontanive"}, note=OTHER_ROLE),
+            no(
+                "negation",
+                "5",
+                "Ottica Dolomiti",
+                {"summary": "L'azienda aprirà fabbriche all'estero."},
+            ),
+            yes("decimal comma", "6", "Ottica Dolomiti", {"dividend_per_share_eur": 0.42}),
+            yes_edge("same text", "1", "Ottica Dolomiti", "produces", "montature per occhiali"),
+        ),
+        names={
+            "Ottica Dolomiti": ("Ottica Dolomiti S.p.A.",),
+            "Ottica Dolomiti S.p.A.": ("Ottica Dolomiti",),
+        },
+    ),
+    Story(
+        "it",
+        "trasimeno",
+        "Lago Trasimeno - Enciclopedia dei laghi italiani",
+        "Geografia",
+        """[1] Il Trasimeno, in provincia di Perugia, è con 128 km² il lago più esteso dell'Italia centrale. [2] La
+        profondità massima non supera i sei metri. [3] Il perimetro misura circa 54 chilometri. [4] Lo specchio d'acqua
+        comprende tre isole: Polvese, Maggiore e Minore. [5] Il parco regionale fu istituito il 3 marzo 1995. [6] Nel
+        217 a.C. Annibale vi sconfisse l'esercito romano del console Gaio Flaminio. [7] Il lago non ha emissari
+        naturali. [8] I comuni rivieraschi contano nell'insieme 57.200 abitanti.""",
+        (
+            yes("title", "1", "Lago Trasimeno", {"area_km2": 128}, "Lake"),
+            no("number", "1", "Lago Trasimeno", {"area_km2": 182}, "Lake"),
+            yes("number word", "2", "Lago Trasimeno", {"max_depth_m": 6}, "Lake"),
+            no("unit", "2", "Lago Trasimeno", {"max_depth_km": 6}, "Lake"),
+            yes(
+                "list",
+                "4",
+                "Lago Trasimeno",
+                {"islands": ["Polvese", "Maggiore", "Minore"]},
+                "Lake",
+            ),
+            no(
+                "name",
+                "4",
+                "Lago Trasimeno",
+                {"islands": ["Polvese", "Maggiore", "Bisentina"]},
+                "Lake",
+            ),
+            yes(
+                "written date",
+                "5",
+                "parco regionale del Trasimeno",
+                {"established": "1995-03-03"},
+                "Park",
+            ),
+            no("year", "5", "parco regionale del Trasimeno", {"established_year": 1959}, "Park"),
+            yes_edge("same text", "6", "Annibale", "defeated", "Gaio Flaminio"),
+            no("edge_end", "6", "Annibale", {}, "defeated", target="Publio Cornelio Scipione"),
+            no("negation", "7", "Lago Trasimeno", {"has_natural_outflow": True}, "Lake"),
+            yes(
+                "digit grouping",
+                "8",
+                "comuni rivieraschi del Trasimeno",
+                {"population": 57200},
+                "Region",
+            ),
+            no("subject", "1 3", "Lago di Bolsena", {"perimeter_km": 54}, "Lake"),
+            no(
+                "scale",
+                "8",
+                "comuni rivieraschi del Trasimeno",
+                {"population": 57_200_000},
+                "Region",
+            ),
+        ),
+        names={
+            "Lago Trasimeno": ("Trasimeno",),
+            "parco regionale del Trasimeno": ("parco regionale",),
+            "comuni rivieraschi del Trasimeno": ("comuni rivieraschi",),
+        },
+    ),
+    Story(
+        "it",
+        "natalita",
+        "Natalità: nel 2023 nuovo minimo storico",
+        "Comunicato stampa",
+        """[1] Nel 2023 sono nati in Italia 379.890 bambini, il 3,4% in meno rispetto al 2022. [2] Il numero medio di
+        figli per donna è sceso a 1,20. [3] L'età media al parto è rimasta pressoché stabile a 32,5 anni. [4] I nati da
+        genitori entrambi stranieri sono 51.447, pari al 13,5% del totale. [5] Il nome più scelto per i maschi è
+        Leonardo, per le femmine Sofia. [6] Dal 2008 il calo non si è mai interrotto. [7] I dati definitivi sono stati
+        diffusi il 21 ottobre 2024.""",
+        (
+            yes("digit grouping", "1", "Italia", {"births": 379890, "year": 2023}, "Country"),
+            no("number", "1", "Italia", {"births": 397890, "year": 2023}, "Country"),
+            yes("direction", "1", "Italia", {"births_change_percent": -3.4}, "Country"),
+            no("percentage", "4", "Italia", {"births_to_foreign_parents_percent": 15.3}, "Country"),
+            yes("title", "4", "Natalità", {"births_to_foreign_parents": 51447}, "Statistic"),
+            yes("decimal comma", "2", "natalità", {"children_per_woman": 1.2}, "Statistic"),
+            no("unit", "3", "natalità", {"mean_age_at_birth_months": 32.5}, "Statistic"),
+            no("name", "5", "natalità", {"most_popular_girl_name": "Aurora"}, "Statistic"),
+            yes("same text", "5", "natalità", {"most_popular_boy_name": "Leonardo"}, "Statistic"),
+            no("date", "7", "natalità", {"final_data_released": "2024-10-12"}, "Statistic"),
+            yes(
+                "written date", "7", "natalità", {"final_data_released": "2024-10-21"}, "Statistic"
+            ),
+            no("subject", "1", "Spagna", {"births": 379890}, "Country"),
+            no("scale", "1", "Italia", {"births": 379_890_000}, "Country"),
+        ),
+    ),
+    Story(
+        "it",
+        "porto",
+        "Porto di Acquamarina, via libera alla nuova diga",
+        "Infrastrutture",
+        """[1] Il ministero ha approvato il 18 luglio 2024 il progetto della nuova diga foranea di Acquamarina. [2]
+        L'opera, lunga 4,2 chilometri, costerà 1,3 miliardi di euro, di cui 600 milioni a carico dello Stato. [3] I
+        lavori sono stati affidati al consorzio Mare Aperto, guidato da Costruzioni Ligustri SpA. [4] Nel 2023 il
+        porto ha movimentato 2.620.000 container. [5] La consegna è prevista per il novembre 2028. [6] Il presidente
+        dell'Autorità portuale, Sergio Bonfante, ha escluso aumenti delle tariffe. [7] Potranno attraccare navi lunghe
+        fino a 400 metri.""",
+        (
+            yes(
+                "written date",
+                "1",
+                "diga foranea di Acquamarina",
+                {"approved_on": "2024-07-18"},
+                "Infrastructure",
+            ),
+            no(
+                "date",
+                "1",
+                "diga foranea di Acquamarina",
+                {"approved_on": "2024-06-18"},
+                "Infrastructure",
+            ),
+            yes(
+                "scale word",
+                "1 2",
+                "diga foranea di Acquamarina",
+                {"cost_eur": 1_300_000_000},
+                "Infrastructure",
+            ),
+            no(
+                "scale",
+                "1 2",
+                "diga foranea di Acquamarina",
+                {"cost_eur": 1_300_000},
+                "Infrastructure",
+            ),
+            yes(
+                "unit scale",
+                "1 2",
+                "diga foranea di Acquamarina",
+                {"length_m": 4200},
+                "Infrastructure",
+            ),
+            no(
+                "unit",
+                "1 2",
+                "diga foranea di Acquamarina",
+                {"length_miles": 4.2},
+                "Infrastructure",
+            ),
+            yes_edge("legal form", "3", "Costruzioni Ligustri", "leads", "consorzio Mare Aperto"),
+            no("edge_end", "3", "Costruzioni Ligustri", {}, "leads", target="consorzio Terraferma"),
+            yes(
+                "digit grouping",
+                "4",
+                "Porto di Acquamarina",
+                {"containers": 2_620_000, "year": 2023},
+                "Port",
+            ),
+            no(
+                "year", "4", "Porto di Acquamarina", {"containers": 2_620_000, "year": 2022}, "Port"
+            ),
+            no("name", "6", "Autorità portuale", {"president": "Sergio Bonanni"}, "Authority"),
+            no(
+                "negation",
+                "6",
+                "Autorità portuale",
+                {"summary": "Il presidente ha annunciato aumenti delle tariffe."},
+                "Authority",
+                "sense: escludere",
+            ),
+            yes(
+                "month",
+                "1 5",
+                "diga foranea di Acquamarina",
+                {"delivery": "2028-11"},
+                "Infrastructure",
+            ),
+            yes(
+                "free text",
+                "1 3",
+                "diga foranea",
+                {"summary": "I lavori sono affidati al consorzio Mare Aperto."},
+                "Infrastructure",
+            ),
+        ),
+        names={
+            "Costruzioni Ligustri": ("Costruzioni Ligustri SpA",),
+            "Porto di Acquamarina": ("porto",),
+        },
+    ),
+    Story(
+        "it",
+        "grano",
+        "Grano duro: una varietà che resiste alla siccità",
+        "Ricerca",
+        """[1] Un gruppo dell'Università di Foggia ha selezionato una varietà di grano duro, battezzata Aridea, che
+        consuma il 22% di acqua in meno. [2] La sperimentazione è durata cinque anni e ha coinvolto 38 aziende agricole.
+        [3] La resa media è stata di 4,1 tonnellate per ettaro. [4] La ricerca, coordinata da Grazia Lo Surdo, è
+        stata finanziata dalla Regione Puglia con 950.000 euro. [5] La varietà non è geneticamente modificata. [6] I
+        semi saranno in vendita dal 1° ottobre 2026 a 78 euro al quintale.""",
+        (
+            yes(
+                "same text",
+                "1",
+                "Aridea",
+                {"water_saving_percent": 22, "species": "grano duro"},
+                "Variety",
+            ),
+            no("percentage", "1", "Aridea", {"water_saving_percent": 32}, "Variety"),
+            yes("number word", "1 2", "Aridea", {"trial_years": 5, "farms": 38}, "Variety"),
+            no("number", "1 2", "Aridea", {"farms": 83}, "Variety"),
+            yes("decimal comma", "1 3", "Aridea", {"yield_t_per_ha": 4.1}, "Variety"),
+            no("unit", "1 3", "Aridea", {"yield_kg_per_ha": 4.1}, "Variety"),
+            yes_edge(
+                "digit grouping",
+                "4",
+                "Regione Puglia",
+                "finances",
+                "ricerca",
+                {"amount_eur": 950_000},
+            ),
+            no("edge_end", "4", "Regione Basilicata", {}, "finances", target="ricerca"),
+            no("negation", "1 5", "Aridea", {"genetically_modified": True}, "Variety"),
+            yes("written date", "1 6", "Aridea", {"on_sale_from": "2026-10-01"}, "Variety"),
+            no("currency", "6", "Aridea", {"seed_price_usd_per_quintal": 78}, "Variety"),
+            no(
+                "invented", "1", "Aridea", {"water_saving_percent": 22, "patented": True}, "Variety"
+            ),
+            yes(
+                "free text",
+                "1 5",
+                "Aridea",
+                {"description": "varietà di grano duro non geneticamente modificata"},
+                "Variety",
+            ),
+        ),
+    ),
+)

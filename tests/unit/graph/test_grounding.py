@@ -21,7 +21,7 @@ from shared.graph.grounding.names import (
 )
 from shared.graph.grounding.quantities import find_quantities, read_number
 from shared.graph.grounding.units import convert, hint_of
-from tests.support.evidence_cases import EvidenceCase, adversarial, first
+from tests.support.evidence_cases import EvidenceCase, adversarial, first, second
 
 REFUSABLE = {
     "number",
@@ -94,6 +94,16 @@ def test_true_claims_are_seldom_refused(judged: list[tuple[EvidenceCase, Groundi
     verdicts = Counter(grounding.worst for case, grounding in judged if case.fault is None)
     assert verdicts[Verdict.REFUSED] <= MAX_FALSE_REFUSALS * verdicts.total()
     assert verdicts[Verdict.SUPPORTED] >= 0.4 * verdicts.total()
+
+
+def test_cases_by_an_author_who_had_not_read_the_rules() -> None:
+    verdicts = [(case, ground(case).worst) for case in second.cases()]
+    true = [verdict for case, verdict in verdicts if case.fault is None]
+    assert true.count(Verdict.REFUSED) <= MAX_FALSE_REFUSALS * len(true)
+    assert [case.id for case, each in verdicts if case.fault and each is Verdict.SUPPORTED] == []
+    # What has a note needs sense: a value of something else, a direction, a notation.
+    readable = [each for case, each in verdicts if case.fault in REFUSABLE and not case.note]
+    assert readable.count(Verdict.REFUSED) >= 0.98 * len(readable)
 
 
 def test_a_reason_names_the_value_and_what_the_quote_has() -> None:
