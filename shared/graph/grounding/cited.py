@@ -25,7 +25,14 @@ from shared.graph.grounding.names import (
 )
 from shared.graph.grounding.quantities import Quantity, find_quantities
 from shared.graph.grounding.units import hint_of
-from shared.graph.grounding.words import fold, fold_in_place, table_scale, word_pattern, word_set
+from shared.graph.grounding.words import (
+    fold,
+    fold_in_place,
+    table,
+    table_scale,
+    word_pattern,
+    word_set,
+)
 
 
 class Passage(NamedTuple):
@@ -121,10 +128,6 @@ _CONTRACTED_NOT: Final = re.compile(r"n['’]t\b", re.IGNORECASE)
 _MAX_DEPTH: Final = 20
 _STEM: Final = 5
 """Letters by which the word of a name and its translation are taken for the same: "European", "Europäische"."""
-
-
-_LOWER_CASE_ADJECTIVES: Final = frozenset(("fr", "es", "it", "pt"))
-"""Languages that write the adjectives of places with a small letter."""
 
 
 class CitedPassages:
@@ -268,22 +271,26 @@ class CitedPassages:
     def share_surname(self, name: str) -> bool:
         """Whether a quote names two people of one surname, of whom `name` is the first: "Niall and Conor Whelan"."""
         first, _, last = name.partition(" ")
-        if not last:
+        quotes = [quote for quote in self.quotes if last and first in quote and last in quote]
+        if not quotes:
             return False
         joint = "|".join(sorted(word_set("joint_names")))
-        pattern = rf"\b{re.escape(first)},? (?:[^\W\d]\w+,? ){{0,3}}(?:{joint}|&) [^\W\d]\w+ {re.escape(last)}\b"
-        return any(re.search(pattern, quote) for quote in self.quotes)
+        others = r"(?:, [^\W\d]\w+)*"
+        pattern = rf"\b{re.escape(first)}{others},? (?:{joint}|&) [^\W\d]\w+ {re.escape(last)}\b"
+        return any(re.search(pattern, quote) for quote in quotes)
 
     def have_adjective_of(self, name: str) -> bool:
-        """Whether a quote has what may be the adjective of a place, such as "grenobloise" of "Grenoble"."""
-        stem = fold(name[:-1] if len(name) > _STEM else name)
-        if not name[:1].isupper() or not name.isalpha() or len(stem) < _STEM - 1:
+        """Whether a quote has what may be the adjective of a city, such as "grenobloise" of "Grenoble"."""
+        if not name[:1].isupper() or not name.isalpha():
             return False
+        folded = fold(name)
+        stems = [stem for cut in range(3) if len(stem := folded[: len(folded) - cut]) >= _STEM - 1]
+        endings = table("demonyms")
         return any(
-            token.word.startswith(stem) and len(token.word) > len(name) and not token.is_capitalized
+            stem + ending in reading.words
             for reading in self.readings
-            if reading.passage.language in _LOWER_CASE_ADJECTIVES
-            for token in tokenize(reading.passage.quote)
+            for ending in endings.get(reading.passage.language or "", "").split()
+            for stem in stems
         )
 
     def _has_stem(self, word: str) -> bool:

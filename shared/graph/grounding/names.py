@@ -71,7 +71,6 @@ def _without_dots(match: re.Match[str]) -> str:
     return letters + " " * (len(match[0]) - len(letters))
 
 
-_MIN_WORDS_OF_PERSON: Final = 2
 _UNSURE_TITLES: Final = frozenset(("don", "dona", "lord", "ing", "m", "pr"))
 
 
@@ -86,8 +85,6 @@ def name_words(name: str) -> tuple[str, ...]:
         and not (word in word_set("titles") and (word not in _UNSURE_TITLES or len(words) > 2))
     ]
     while len(kept) > 1 and kept[0] in word_set("articles"):
-        kept.pop(0)
-    if len(kept) > _MIN_WORDS_OF_PERSON and kept[0] in word_set("offices"):
         kept.pop(0)
     return tuple(kept or words)
 

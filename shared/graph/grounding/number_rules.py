@@ -20,7 +20,7 @@ from shared.graph.grounding.lexicon import PER_MILLE, PERCENT, lexicon
 from shared.graph.grounding.matching import Match, is_next, match_number
 from shared.graph.grounding.names import find_names, is_place, tokenize
 from shared.graph.grounding.quantities import FRACTION, Quantity
-from shared.graph.grounding.units import Hint
+from shared.graph.grounding.units import SHARE, Hint, convert
 from shared.graph.grounding.words import word_set
 
 _LIKELY_YEARS: Final = range(1900, 2051)
@@ -113,7 +113,7 @@ class NumberRules:
 
     def _missing(self, hint: Hint, value: Decimal) -> Finding:
         cited = self._cited
-        has_unit = bool(hint.unit or hint.currency)
+        has_unit = self._has_unit_of(hint)
         if not has_unit and any(value in reading.labels for reading in cited.readings):
             return unverified(f"in the quote, {value:f} is a part of a name")
         if value == 0 and cited.is_negated:
@@ -135,6 +135,17 @@ class NumberRules:
         unit = hint.currency or hint.unit
         written = f"{value:f} ({unit})" if unit else f"{value:f}"
         return refused(f"{written} is not in the quote{cited.numbers_instead}")
+
+    def _has_unit_of(self, hint: Hint) -> bool:
+        """Whether the quotes have a number in the unit or currency of the property."""
+        if hint.currency:
+            return any(hint.currency in each.currencies for each in self._cited.quantities)
+        if hint.unit in (PERCENT, SHARE):
+            return any(_kind(each) == PERCENT for each in self._cited.quantities)
+        return bool(hint.unit) and any(
+            each.unit and convert(each.values[0], each.unit, hint.unit) is not None
+            for each in self._cited.quantities
+        )
 
     def _has_digits(self, value: Decimal) -> bool:
         """Whether a quote in another script has the digits of `value`, as "1.2万" has those of 12,000."""

@@ -119,44 +119,30 @@ def _round_words(text: str, words: Lexicon) -> Iterator[Quantity]:
         scale = words.scales.get(match["scale"] or match["alone"])
         value, end = Decimal(12) if scale is None else Decimal(10) ** scale, match.end()
         if scale is None and (more := _AND_A_HALF.match(text, end)):
-            value, end = value + value / 2, more.end()
+            value, end = value + value * _HALF, more.end()
         found = _read_quantity((value,), match.start(), end, text, words)
         if match["half"]:
             found = found._replace(values=tuple(each / 2 for each in found.values))
         yield found._replace(start=0, end=0, is_written_out=True)
 
 
-_GERMAN_NUMBERS: Final = (
-    "ein",
-    "zwei",
-    "drei",
-    "vier",
-    "funf",
-    "sechs",
-    "sieben",
-    "acht",
-    "neun",
-    "zehn",
+_ONE_AND_A_HALF: Final = re.compile(
+    rf"(?<!\w)(?:{alternatives(frozenset(phrases(table('one_and_a_half')['all'])))})(?!\w)"
 )
-_HALVES: Final = re.compile(rf"(?<!\w)(?:anderthalb|({'|'.join(_GERMAN_NUMBERS)})einhalb)(?!\w)")
-_YEARS_OF_PERIODS: Final = {
-    word: int(years) for years, listed in table("periods").items() for word in phrases(listed)
-}
-_PERIOD: Final = re.compile(rf"(?<!\w)(?<!half a )(?:{alternatives(_YEARS_OF_PERIODS)})(?!\w)")
+_GERMAN_NUMBERS: Final = table("german_numbers")["all"].split()
+_GERMAN_HALVES: Final = re.compile(rf"(?<!\w)({'|'.join(_GERMAN_NUMBERS)})einhalb(?!\w)")
 
 
 def _halves(text: str, words: Lexicon) -> Iterator[Quantity]:
-    """German numbers such as "anderthalb", and periods of years such as "decade"."""
+    """Numbers such as "one and a half" and, in German, "zweieinhalb"."""
     folded = fold_in_place(text)
-    for match in _HALVES.finditer(folded) if "halb" in folded else ():
-        whole = _GERMAN_NUMBERS.index(match[1]) + 1 if match[1] else 1
+    for match in _ONE_AND_A_HALF.finditer(folded):
+        found = _read_quantity((1 + _HALF,), match.start(), match.end(), text, words)
+        yield found._replace(start=0, end=0, is_written_out=True)
+    for match in _GERMAN_HALVES.finditer(folded) if "einhalb" in folded else ():
+        whole = _GERMAN_NUMBERS.index(match[1]) + 1
         found = _read_quantity((whole + _HALF,), match.start(), match.end(), text, words)
         yield found._replace(start=0, end=0, is_written_out=True)
-    for match in _PERIOD.finditer(folded):
-        years = Decimal(_YEARS_OF_PERIODS[match[0]])
-        if _AND_A_HALF.match(text, match.end()):
-            years *= 1 + _HALF
-        yield Quantity((years,), "duration-year", is_written_out=True)
 
 
 @cache
@@ -238,7 +224,7 @@ def _read_quantity(
     """The number of these `values`, with the scale and unit that stand around it."""
     position = end
     if more := _AND_A_HALF.match(text, position):
-        values = tuple(value + _last_scale(value) / 2 for value in values)
+        values = tuple(_enlarge(value, _last_scale(value) * _HALF) for value in values)
         position = more.end()
     near = text[max(0, start - _MAX_CURRENCY_CHARS) : start]
     before = _CURRENCY_BEFORE.search(near.rstrip("-−–"))
@@ -260,9 +246,9 @@ def _read_quantity(
         if second := _longest(phrase, words.scales, text, currencies):
             scale, position = scale + second[0], second[1]
             phrase = _phrase(text, position, words)
-        if more := _AND_A_HALF.match(text, position):
+        if more := _AND_A_HALF_AT_END.match(text, position):
             # "2 millones y medio de euros".
-            values = tuple(value + _HALF for value in values)
+            values = tuple(_enlarge(value, _HALF) for value in values)
             position = more.end()
             phrase = _phrase(text, position, words)
     if thousands is not None and not scale:
@@ -289,9 +275,9 @@ def _read_quantity(
             break
     if currencies:
         unit = "currency"
-    if more := _AND_A_HALF.match(text, position):
+    if more := _AND_A_HALF_AT_END.match(text, position):
         # "tre anni e mezzo".
-        values = tuple(value + _HALF for value in values)
+        values = tuple(_enlarge(value, _HALF) for value in values)
         position = more.end()
     if scale:
         factor = Decimal(10) ** scale
@@ -301,15 +287,32 @@ def _read_quantity(
 
 _HALF: Final = Decimal("0.5")
 _HALF_SIGN: Final = " ½"
-_AND_A_HALF: Final = re.compile(
-    rf"\s?½|\s(?:{alternatives(frozenset(phrases(table('and_a_half')['all'])))})(?!\w)"
+_HALF_OF_SCALE: Final = re.compile(r"\b(\d{1,9}) ½ (1(?:000){1,4})\b")
+_AND_A_HALF_WORDS: Final = (
+    rf"(?:\s?½|\s(?:{alternatives(frozenset(phrases(table('and_a_half')['all'])))}))(?![\w-])"
 )
+_AND_A_HALF: Final = re.compile(
+    rf"{_AND_A_HALF_WORDS}(?!\s(?:{alternatives(word_set('collective_numbers'))})(?!\w))"
+)
+_AND_A_HALF_AT_END: Final = re.compile(
+    rf"{_AND_A_HALF_WORDS}(?=\s*(?:[.,;:)!?]|$)|\sd['’]|\s(?:of|de|del|di|da|do|ago|later|old|long|fa)\s)"
+)
+"""After a scale or unit, where a noun can follow that is halved: "20 acres and a half mile"."""
+_MAX_DIGITS: Final = 20
+"""Before the decimal sign, of numbers that are taken apart."""
 _LARGE_SCALES: Final = (Decimal(10) ** 9, Decimal(10) ** 6)
 
 
 def _last_scale(value: Decimal) -> Decimal:
     """What "and a half" is a half of: a million in "dos millones y medio"."""
-    return next((scale for scale in _LARGE_SCALES if value and value % scale == 0), Decimal(1))
+    if not value or value.adjusted() > _MAX_DIGITS:
+        return Decimal(1)
+    return next((scale for scale in _LARGE_SCALES if value % scale == 0), Decimal(1))
+
+
+def _enlarge(value: Decimal, part: Decimal) -> Decimal:
+    """`value` further from zero by `part`."""
+    return value + part.copy_sign(value)
 
 
 class _Phrase(NamedTuple):
@@ -432,6 +435,12 @@ def _with_ranges(text: str, quantities: list[Quantity]) -> Iterator[Quantity]:
         previous = quantity
 
 
+_ALSO_LISTS: Final = frozenset(("and", "or", "und", "oder", "et", "ou", "y", "o", "e", "ed"))
+"""Words between the numbers of a range, and between the items of a list."""
+_BETWEEN: Final = re.compile(r"\b(?:between|zwischen|entre|tra|fra)\s\W*$", re.IGNORECASE)
+_BETWEEN_CHARS: Final = 14
+
+
 def _lacks_unit_of(quantity: Quantity, following: Quantity, text: str) -> bool:
     """Whether the first number of a range has a scale, and its unit after the second: "310 mil y 330 mil toneladas"."""
     return bool(
@@ -439,7 +448,11 @@ def _lacks_unit_of(quantity: Quantity, following: Quantity, text: str) -> bool:
         and following.scale
         and following.unit
         and not quantity.unit
-        and _is_range(text[quantity.end : following.start])
+        and _is_range(between := text[quantity.end : following.start])
+        and (
+            between.strip() not in _ALSO_LISTS
+            or _BETWEEN.search(text[max(0, quantity.start - _BETWEEN_CHARS) : quantity.start])
+        )
     )
 
 
@@ -475,6 +488,10 @@ def _number_words(
         converted = alpha2digit(_WITH_DIGIT.sub(".", clause), language, threshold=2)
         if converted == clause:
             continue
+        # "two and a half million".
+        converted = _HALF_OF_SCALE.sub(
+            lambda match: str(int(match[1]) * int(match[2]) + int(match[2]) // 2), converted
+        )
         for match in _NUMBER.finditer(converted):
             if (
                 match["number"].isdigit()

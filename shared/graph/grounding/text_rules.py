@@ -29,7 +29,7 @@ from shared.graph.grounding.names import (
     tokenize,
 )
 from shared.graph.grounding.quantities import Quantity, find_quantities
-from shared.graph.grounding.words import fold, word_set
+from shared.graph.grounding.words import fold, table, word_set
 
 _MAX_NAME_WORDS: Final = 5
 """A text of more words is a sentence, in which a capital letter may be no name."""
@@ -58,8 +58,9 @@ class TextRules:
             if finding.verdict is Verdict.SUPPORTED and ":" in text:
                 return unverified("rules do not read times")
             return finding
-        if (month := _month(text)) is not None:
-            return self._month(month, text)
+        of_month = self._month(text)
+        if of_month is not None:
+            return of_month
         is_long = text.count(" ") >= _MAX_NAME_WORDS
         if is_long and any(_has_sentence(quote, text) for quote in self._cited.quotes):
             return SUPPORTED
@@ -135,21 +136,20 @@ class TextRules:
             return unverified("rules do not read dates in this script")
         return refused(f"the date {written} is not in the quote{instead(map(str, cited.dates))}")
 
-    def _month(self, month: int, written: str) -> Finding:
-        """The finding about a month without a year."""
-        cited = self._cited
-        quoted = {each.month for each in cited.dates} | {
-            lexicon(reading.passage.language).months.get(word)
+    def _month(self, written: str) -> Finding | None:
+        """The finding about a text that is the name of a month; None if no quote has another name of a month."""
+        cited, month = self._cited, _month(written)
+        if month is None or cited.contain(written.strip()):
+            return None
+        quoted = {each.month for each in cited.dates if each.month} | {
+            number
             for reading in cited.readings
-            for word in reading.words
+            for word in reading.words - word_set("ambiguous_months")
+            if (number := lexicon(reading.passage.language).months.get(word))
         }
         if month in quoted:
-            return (
-                SUPPORTED if quoted <= {month, None} else unverified("the quote has other months")
-            )
-        if cited.is_in_other_script or not cited.is_in_known_language:
             return unverified(f"{written!r} has another form in the quote")
-        return refused(f"{written!r} is not in the quote")
+        return refused(f"{written!r} is not in the quote") if quoted else None
 
     # ---- Quantities and codes
 
@@ -200,6 +200,11 @@ class TextRules:
         is_named = first.is_label and cited.know(written)
         if is_named or (not first.unit and cited.contain(written)):
             return SUPPORTED
+        if first.unit == "duration-year" and any(
+            word in cited.words
+            for word in table("periods").get(f"{first.values[0]:f}", "").split(", ")
+        ):
+            return unverified(f"{written!r} has another form in the quote")
         return refused(f"{written!r} is not in the quote{cited.numbers_instead}")
 
     def _found_quantity(
@@ -265,6 +270,7 @@ class TextRules:
             if (
                 cited.mention(name.text)
                 or cited.may_translate(name.text)
+                or cited.mention(_without_office(name.text))
                 or cited.share_surname(name.text)
                 or cited.have_adjective_of(name.text)
             ):
@@ -313,6 +319,12 @@ class TextRules:
         if not any(_is_in_order(tokens, reading) for reading in cited.readings):
             return unverified("the quote has the words in another order")
         return SUPPORTED
+
+
+def _without_office(name: str) -> str:
+    """The name of a person without "Mayor" and the like before it."""
+    office, _, person = name.partition(" ")
+    return person if " " in person and fold(office) in word_set("offices") else name
 
 
 def _month(text: str) -> int | None:

@@ -144,19 +144,25 @@ def _unit_of(words: list[str], has: frozenset[str]) -> tuple[str, str]:
     """The unit and the currency."""
     if "percentage points" in " ".join(words) or "pp" in has:
         return POINTS, ""
-    if has & {"percent", "pct", "prozent"}:
-        return PERCENT, ""
-    for power, length in pairwise(words):
-        if power in _POWERS and length in _LENGTHS:
-            return f"{_POWERS[power]}-{_LENGTHS[length]}", ""
+    may_be_code = not has & {"percent", "pct", "prozent"}
     for word in reversed(words if len(words) > 1 else words[1:]):
-        is_code = len(word) == 3 and word not in _words("no_currency") and is_currency(word.upper())
+        is_code = (
+            may_be_code
+            and len(word) == 3
+            and word not in _words("no_currency")
+            and is_currency(word.upper())
+        )
         if code := _CURRENCIES.get(word, word.upper() if is_code else ""):
             return "currency", code
     if has >= {"barrels", "per", "day"}:
         return "barrels per day", ""
     if has >= _SHARES or (has & _words("no_share") and has & {"rate", "share", "ratio"}):
         return "", ""
+    if "per" in has:
+        return _rate_of(words), ""
+    for power, length in pairwise(words):
+        if power in _POWERS and length in _LENGTHS:
+            return f"{_POWERS[power]}-{_LENGTHS[length]}", ""
     for word in reversed(words):
         if len(word) == 1 and word is not words[-1]:
             continue  # `series_c_amount`
@@ -169,6 +175,20 @@ def _unit_of(words: list[str], has: frozenset[str]) -> tuple[str, str]:
         ):
             return unit, ""
     return "", ""
+
+
+_SHORT_TIMES: Final = frozenset(["h", "hr", "hour", "s", "sec", "second", "min", "minute", "day"])
+
+
+def _rate_of(words: list[str]) -> str:
+    """The unit of a rate such as `speed_miles_per_hour`. Per year and per head, it is that of the amount."""
+    known, end = lexicon(None).units, words.index("per")
+    phrases = (
+        " ".join(words[start:]) for start in range(end) if words[max(0, start - 1)] not in _POWERS
+    )
+    if unit := next((known[phrase] for phrase in phrases if phrase in known), ""):
+        return unit
+    return "" if _SHORT_TIMES & {*words[end:]} else _unit_of(words[:end], frozenset(words[:end]))[0]
 
 
 def _parts(word: str) -> list[str]:

@@ -48,7 +48,7 @@ MISLEADING = [
     "of a rival",
     "other role",
 ]
-"""False claims of the adversarial cases that the rules support, of 286."""
+"""False claims of the adversarial cases that the rules support, of 295."""
 
 
 def ground(case: EvidenceCase) -> Grounding:
@@ -409,6 +409,6 @@ def test_cases_made_to_mislead() -> None:
         if expected != "true" and verdict is Verdict.SUPPORTED
     ]
     assert supported == MISLEADING
-    assert counts["refused", Verdict.REFUSED] >= 73
-    assert counts["true", Verdict.REFUSED] <= 41
-    assert counts["true", Verdict.SUPPORTED] >= 132
+    assert counts["refused", Verdict.REFUSED] >= 79
+    assert counts["true", Verdict.REFUSED] <= 40
+    assert counts["true", Verdict.SUPPORTED] >= 140
