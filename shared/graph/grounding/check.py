@@ -80,7 +80,7 @@ class ClaimCheck:
                     unclear.append(names[0])
             elif any(is_mentioned(name, cited.surroundings) for name in names):
                 only_around.append(names[0])
-            elif any(self._may_be_meant(name) for name in names):
+            elif any(self._may_be_meant(name) or cited.have_all_words(name) for name in names):
                 return unverified(f"the quote may mean {names[0]!r}")
             else:
                 return refused(
@@ -97,6 +97,8 @@ class ClaimCheck:
             return unverified(f"the quote names {others}, and {only_around[0]!r} only the page")
         if cited.is_negated:
             return unverified("the quote has a negation")
+        if cited.name_after_pronoun:
+            return unverified("the quote may speak of something that was named before")
         return SUPPORTED
 
     def value(self, name: str, value: Any) -> Finding:
@@ -108,6 +110,8 @@ class ClaimCheck:
             return unverified("rules do not know the language of the page")
         if self._cited.is_negated:
             return unverified("the quote has a negation")
+        if (per := hint_of(name).per) and not self._cited.have_unit(per):
+            return unverified(f"the quote does not say for each of what {name} is")
         if isinstance(value, int | float) and not self._is_about(name):
             return unverified(f"the quote has no word for {name}")
         return finding

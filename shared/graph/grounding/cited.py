@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
 from shared.graph.grounding.dates import Date, find_dates
 from shared.graph.grounding.findings import instead
-from shared.graph.grounding.lexicon import LANGUAGES
+from shared.graph.grounding.lexicon import LANGUAGES, lexicon
 from shared.graph.grounding.matching import to_decimal
 from shared.graph.grounding.names import (
     beginning_of,
@@ -26,6 +26,7 @@ from shared.graph.grounding.names import (
 from shared.graph.grounding.quantities import Quantity, find_quantities
 from shared.graph.grounding.units import hint_of
 from shared.graph.grounding.words import (
+    alternatives,
     fold,
     fold_in_place,
     table,
@@ -99,6 +100,16 @@ class Reading:
     def words(self) -> frozenset[str]:
         return frozenset(token.word for token in tokenize(self.passage.quote))
 
+    @property
+    def begins_with_pronoun(self) -> bool:
+        tokens = tokenize(self.passage.quote)
+        pronouns = table("pronouns").get(self.passage.language or "", "").split()
+        return bool(tokens) and tokens[0].word in pronouns
+
+    def has_unit(self, unit: str) -> bool:
+        words, symbols = _unit_patterns(self.passage.language, unit)
+        return bool(words.search(self.folded) or symbols.search(self.passage.quote))
+
     def places_of(self, word: str) -> list[int]:
         """Where the quote has the word in some form: numbers of its words, from 0."""
         alike = self._places.get(beginning_of(word), ())
@@ -115,6 +126,18 @@ class Reading:
     @cached_property
     def folded(self) -> str:
         return fold_in_place(self.passage.quote)
+
+
+@cache
+def _unit_patterns(language: str | None, unit: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """For the words of the unit, in folded text, and its symbols."""
+    known = lexicon(language)
+    words = frozenset(word for word, meaning in known.units.items() if meaning == unit)
+    symbols = frozenset(symbol for symbol, meaning in known.symbols.items() if meaning == unit)
+    return (
+        re.compile(rf"(?<!\w)(?:{alternatives(words) or '(?!)'})(?!\w)"),
+        re.compile(rf"(?<![^\W\d])(?:{alternatives(symbols) or '(?!)'})(?!\w)"),
+    )
 
 
 _read: Final = lru_cache(maxsize=256)(Reading)
@@ -267,6 +290,28 @@ class CitedPassages:
         if not own:
             return any(word in quoted for word in words for quoted in self.words)
         return all(self.mention(word) or self._has_stem(word) for word in own)
+
+    def have_all_words(self, name: str) -> bool:
+        """Whether quotes, title and heading have each word of a name of several: "Werk in Ulm" has those of "Werk Ulm"."""
+        words = [word for word in name_words(name) if word not in word_set("particles")]
+        around = {token.word for text in self.surroundings for token in tokenize(text)}
+        known = self.words | around
+        return len(words) > 1 and all(
+            any(is_noun_form(word, each) for each in known) for word in words
+        )
+
+    @property
+    def name_after_pronoun(self) -> bool:
+        """Whether the quotes that name the element begin with a word such as "its", which may mean something else."""
+        naming = [each for each in self.readings if self._is_named_in(each.passage.quote)]
+        return bool(naming) and all(each.begins_with_pronoun for each in naming)
+
+    def _is_named_in(self, quote: str) -> bool:
+        return any(is_mentioned(name, [quote]) for name in self.names)
+
+    def have_unit(self, unit: str) -> bool:
+        """Whether the quotes have the unit, with a number or without: "a litre"."""
+        return any(reading.has_unit(unit) for reading in self.readings)
 
     def share_surname(self, name: str) -> bool:
         """Whether a quote names two people of one surname, of whom `name` is the first: "Niall and Conor Whelan"."""

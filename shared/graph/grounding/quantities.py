@@ -286,6 +286,11 @@ def _read_quantity(
 
 
 _HALF: Final = Decimal("0.5")
+_IN: Final = alternatives(frozenset(phrases(table("one_in")["all"])))
+_ONE_IN: Final = re.compile(
+    rf"(?<!\w)(?:one|une?|uno|una|eine?r?|uma?|een) (?:{_IN}) (\d\d?)(?!\w|[.,]\d)"
+)
+"""Such as "one in 5"."""
 _HALF_SIGN: Final = " ½"
 _HALF_OF_SCALE: Final = re.compile(r"\b(\d{1,9}) ½ (1(?:000){1,4})\b")
 _AND_A_HALF_WORDS: Final = (
@@ -492,6 +497,9 @@ def _number_words(
         converted = _HALF_OF_SCALE.sub(
             lambda match: str(int(match[1]) * int(match[2]) + int(match[2]) // 2), converted
         )
+        for match in _ONE_IN.finditer(fold_in_place(converted)):
+            if denominator := int(match[1]):
+                yield Quantity((1 / Decimal(denominator),), FRACTION, is_written_out=True)
         for match in _NUMBER.finditer(converted):
             if (
                 match["number"].isdigit()

@@ -37,6 +37,8 @@ class Hint:
     """Whether its texts say of what kind something is, and are no names even with capitals."""
     is_change: bool = False
     """Whether a decrease makes them negative."""
+    per: str = ""
+    """The unit of `Lexicon.units` that they are for each of, such as a tonne for `price_usd_per_tonne`."""
 
 
 _PART: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
@@ -122,6 +124,7 @@ def hint_of(name: str) -> Hint:
         and words[-1] not in _words("unknown_unit"),
         is_rank=bool(has & {"rank", "ranking", "position", "place"}),
         is_change=bool(has & _words("change")) and not has & _words("loss"),
+        per=_unit_after_per(words) if "per" in has else "",
     )
 
 
@@ -175,6 +178,12 @@ def _unit_of(words: list[str], has: frozenset[str]) -> tuple[str, str]:
         ):
             return unit, ""
     return "", ""
+
+
+def _unit_after_per(words: list[str]) -> str:
+    after = words[words.index("per") + 1 :]
+    unit, _ = _unit_of(["", *after], frozenset(after)) if after else ("", "")
+    return unit if "-" in unit else ""
 
 
 _SHORT_TIMES: Final = frozenset(["h", "hr", "hour", "s", "sec", "second", "min", "minute", "day"])

@@ -1,7 +1,7 @@
 """Labelled cases of claims and quotes: does the claim follow from what is quoted?
 
-`first` and `adversarial` were written beside the rules. The authors of `second` and `held_out` had not read the rules. The
-author of the rules has read what `second` showed, and must not read `held_out`, which is run when the rules are final.
+`first` and `adversarial` were written beside the rules. The authors of `second` and `held_out` had not read the rules. When
+the rules were final, each was run once, `held_out` last (decision 0040 has the figures); then the failures were read.
 """
 
 from collections.abc import Mapping

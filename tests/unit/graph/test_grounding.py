@@ -21,7 +21,7 @@ from shared.graph.grounding.names import (
 )
 from shared.graph.grounding.quantities import find_quantities, read_number
 from shared.graph.grounding.units import convert, hint_of
-from tests.support.evidence_cases import EvidenceCase, adversarial, first, second
+from tests.support.evidence_cases import EvidenceCase, adversarial, first, held_out, second
 
 REFUSABLE = {
     "number",
@@ -96,8 +96,9 @@ def test_true_claims_are_seldom_refused(judged: list[tuple[EvidenceCase, Groundi
     assert verdicts[Verdict.SUPPORTED] >= 0.4 * verdicts.total()
 
 
-def test_cases_by_an_author_who_had_not_read_the_rules() -> None:
-    verdicts = [(case, ground(case).worst) for case in second.cases()]
+@pytest.mark.parametrize("cases", [second.cases(), held_out.cases()], ids=["second", "held_out"])
+def test_cases_by_authors_who_had_not_read_the_rules(cases: list[EvidenceCase]) -> None:
+    verdicts = [(case, ground(case).worst) for case in cases]
     true = [verdict for case, verdict in verdicts if case.fault is None]
     assert true.count(Verdict.REFUSED) <= MAX_FALSE_REFUSALS * len(true)
     assert [case.id for case, each in verdicts if case.fault and each is Verdict.SUPPORTED] == []
