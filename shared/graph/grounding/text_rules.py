@@ -17,7 +17,7 @@ from shared.graph.grounding.findings import (
     worst,
 )
 from shared.graph.grounding.language import find_language, is_function_word
-from shared.graph.grounding.lexicon import LANGUAGES, lexicon
+from shared.graph.grounding.lexicon import lexicon
 from shared.graph.grounding.matching import MIN_ROUNDED, is_same
 from shared.graph.grounding.names import (
     Token,
@@ -44,6 +44,7 @@ _PERIOD: Final = re.compile(
 """A part of a year, a decade or an ordinal, which a quote mostly writes in another way."""
 _QUARTER: Final = re.compile(r"[QT][1-4]", re.IGNORECASE)
 _YEAR_CHARS: Final = 4
+_MAX_MONTH_CHARS: Final = 12
 _ADDRESS: Final = re.compile(r"\S*[.@][^\W\d]\S*")
 
 
@@ -138,7 +139,7 @@ class TextRules:
 
     def _month(self, written: str) -> Finding | None:
         """The finding about a text that is the name of a month; None if no quote has another name of a month."""
-        cited, month = self._cited, _month(written)
+        cited, month = self._cited, self._month_of(written)
         if month is None or cited.contain(written.strip()):
             return None
         quoted = {each.month for each in cited.dates if each.month} | {
@@ -150,6 +151,15 @@ class TextRules:
         if month in quoted:
             return unverified(f"{written!r} has another form in the quote")
         return refused(f"{written!r} is not in the quote") if quoted else None
+
+    def _month_of(self, text: str) -> int | None:
+        """The month that the whole text is the name of, in the language of a quote or in English."""
+        word = fold(text.strip().rstrip("."))
+        if len(word) > _MAX_MONTH_CHARS:
+            return None
+        languages = dict.fromkeys(reading.passage.language for reading in self._cited.readings)
+        months = (lexicon(each).months.get(word) for each in languages)
+        return next((month for month in months if month), None)
 
     # ---- Quantities and codes
 
@@ -325,13 +335,6 @@ def _without_office(name: str) -> str:
     """The name of a person without "Mayor" and the like before it."""
     office, _, person = name.partition(" ")
     return person if " " in person and fold(office) in word_set("offices") else name
-
-
-def _month(text: str) -> int | None:
-    """The month that the whole text is the name of, in any language."""
-    word = fold(text.strip().rstrip("."))
-    months = (lexicon(each).months.get(word) for each in LANGUAGES)
-    return next((month for month in months if month), None)
 
 
 def _has_sentence(quote: str, text: str) -> bool:
