@@ -208,7 +208,8 @@ class CitedPassages:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        return frozenset(word for reading in self.readings for word in reading.words)
+        none: frozenset[str] = frozenset()
+        return none.union(*[reading.words for reading in self.readings])
 
     @cached_property
     def is_negated(self) -> bool:

@@ -291,6 +291,15 @@ _ONE_IN: Final = re.compile(
     rf"(?<!\w)(?:one|une?|uno|una|eine?r?|uma?|een) (?:{_IN}) (\d\d?)(?!\w|[.,]\d)"
 )
 """Such as "one in 5"."""
+
+
+@cache
+def _number_stems(language: str) -> re.Pattern[str]:
+    """In German and Dutch, a number word can begin with any other: "einundzwanzig"."""
+    stems = "|".join(table("number_stems")[language].split())
+    return re.compile(stems if language in ("de", "nl") else rf"(?<!\w)(?:{stems})")
+
+
 _HALF_SIGN: Final = " ½"
 _HALF_OF_SCALE: Final = re.compile(r"\b(\d{1,9}) ½ (1(?:000){1,4})\b")
 _AND_A_HALF_WORDS: Final = (
@@ -489,6 +498,8 @@ def _number_words(
     text = _AND_A_HALF.sub(_HALF_SIGN, text)
     for fraction in _FRACTION.finditer(fold_in_place(text)):
         text = text[: fraction.start()] + "." * len(fraction[0]) + text[fraction.end() :]
+    if not _number_stems(language).search(fold_in_place(text)):
+        return
     for clause in _CLAUSE_END.split(text):
         converted = alpha2digit(_WITH_DIGIT.sub(".", clause), language, threshold=2)
         if converted == clause:

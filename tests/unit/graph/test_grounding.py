@@ -1,5 +1,6 @@
 """The rules that decide whether a claim follows from its quotes: labelled cases in five languages, and single rules."""
 
+import re
 from collections import Counter
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -7,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from shared.graph.grounding import check, cited
+from shared.graph.grounding import check, cited, quantities
 from shared.graph.grounding.check import Grounding, check_element
 from shared.graph.grounding.cited import Claimed, Passage, years_of_page
 from shared.graph.grounding.dates import find_dates
@@ -202,6 +203,29 @@ def test_languages_are_recognized() -> None:
     wrong = [case.id for case in first.cases() if find_language(case.page) != case.language]
     assert wrong == []
     assert find_language("2024: 1,5") is None
+
+
+NUMBER_WORDS = {
+    "en": "two eleven twelfth thirteen twenty-one forty fifty-six hundred second third ninth tenth",
+    "de": "zwo dreizehn vierzig sechzehn siebzig einundzwanzig zweihundert zweite dritte siebte",
+    "fr": "quatorze quatre-vingt soixante septante onze mille deuxième cinquième vingtième",
+    "es": "dieciséis veintiuno treinta quinientos mil cuarto quinto séptimo décimo vigésimo",
+    "it": "quattordici diciotto ventuno ottanta duemila quarto sesto nono decimo centesimo",
+    "pt": "quatorze dezesseis quinhentos milhão quarto sétimo oitavo vigésimo",
+    "nl": "eenentwintig dertien tachtig tweehonderd derde vierde",
+}
+
+
+def test_number_words_are_looked_for_wherever_they_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The short way finds what the long one does."""
+    cases = [*first.cases(), *second.cases(), *held_out.cases()]
+    texts = {(quote, case.language) for case in cases for quote in case.quotes}
+    texts |= {
+        (f"Lorvik: {word}.", each) for each, words in NUMBER_WORDS.items() for word in words.split()
+    }
+    quick = {text: find_quantities(*text, ".") for text in texts}
+    monkeypatch.setattr(quantities, "_number_stems", lambda language: re.compile(""))
+    assert {text: find_quantities(*text, ".") for text in texts} == quick
 
 
 @pytest.mark.parametrize(
