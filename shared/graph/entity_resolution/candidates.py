@@ -48,7 +48,7 @@ def similar_keys(key: str, other_keys: Iterable[str], threshold: float) -> Itera
 
 
 _CACHED_KEYS: Final = 4096
-"""Names of a small graph are compared again with nearly every new one."""
+"""Every new name of a small graph is compared with nearly all others."""
 
 
 @lru_cache(maxsize=_CACHED_KEYS)

@@ -98,7 +98,7 @@ class ClaimCheck:
         if cited.is_negated:
             return unverified("the quote has a negation")
         if cited.name_after_pronoun:
-            return unverified("the quote may speak of something that was named before")
+            return unverified("the pronoun at the beginning of the quote may mean something else")
         return SUPPORTED
 
     def value(self, name: str, value: Any) -> Finding:
@@ -111,7 +111,7 @@ class ClaimCheck:
         if self._cited.is_negated:
             return unverified("the quote has a negation")
         if (per := hint_of(name).per) and not self._cited.have_unit(per):
-            return unverified(f"the quote does not say for each of what {name} is")
+            return unverified(f"the quote does not name the unit after 'per' in {name}")
         if isinstance(value, int | float) and not self._is_about(name):
             return unverified(f"the quote has no word for {name}")
         return finding

@@ -90,7 +90,7 @@ class TextRules:
         ]
         quoted = {value for each in self._cited.quantities for value in each.values}
         if text.strip().isdigit() and dates and dates[0].year in quoted - self._cited.years:
-            return unverified(f"{text.strip()} may be no year in the quote")
+            return unverified(f"{text.strip()} may not be a year in the quote")
         findings = [
             self._date(date, text[date.start : date.end])
             for date in dates
@@ -212,7 +212,7 @@ class TextRules:
             return SUPPORTED
         if first.unit == "duration-year" and any(
             word in cited.words
-            for word in table("periods").get(f"{first.values[0]:f}", "").split(", ")
+            for word in table("periods").get(f"{first.values[0].normalize():f}", "").split(", ")
         ):
             return unverified(f"{written!r} has another form in the quote")
         return refused(f"{written!r} is not in the quote{cited.numbers_instead}")

@@ -38,7 +38,7 @@ class Hint:
     is_change: bool = False
     """Whether a decrease makes them negative."""
     per: str = ""
-    """The unit of `Lexicon.units` that they are for each of, such as a tonne for `price_usd_per_tonne`."""
+    """The unit after "per" in the name, one of `Lexicon.units`: "mass-tonne" for `price_usd_per_tonne`."""
 
 
 _PART: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")

@@ -41,8 +41,7 @@ class _NormalizedText:
 
 
 def find_quote(page: str, quote: str) -> Span | None:
-    """Where `page` has `quote`: the first place that has it character by character, else the first that has its words; or
-    None.
+    """The first exact occurrence of `quote` in `page`, else the first one after normalization, else None.
 
     White space is collapsed and typography is normalized: quotation marks, dashes, ligatures, zero-width characters.
     Case and words must match exactly.
