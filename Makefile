@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help setup bench demo up cluster cluster-down tail test test-all test-fast test-attacks test-browser test-browser-short test-chaos test-chaos-short test-cluster \
-	test-cluster-short test-mutations test-walks test-simulation bench-makespan bench-api bench-events bench-window bench-graph bench-round-trip bench-verification bench-soak check format lock asyncapi clean
+	test-cluster-short test-mutations test-walks test-simulation bench-makespan bench-api bench-events bench-window bench-graph bench-round-trip bench-verification bench-soak bench-tokens test-tokens-short check format lock asyncapi clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,7 +35,7 @@ cluster-down:  ## stop the cluster; its data is kept
 tail:  ## follow every event of the cluster (options in ARGS="--since 10m 'query.*'")
 	@docker compose run --rm --no-deps vigil tail $(ARGS)
 
-test: check test-fast test-browser-short test-chaos-short test-cluster-short  ## what CI runs: style, types, import rules, documents, and every test suite in its short form
+test: check test-fast test-browser-short test-chaos-short test-cluster-short test-tokens-short  ## what CI runs: style, types, import rules, documents, and every test suite in its short form
 
 # In the order of the files: by default those with the fewest tests come last, and these are the longest ones.
 test-fast: $(VENV)/.installed-dev
@@ -115,6 +115,12 @@ bench-round-trip: $(VENV)/.installed-dev  ## measure import, export, import and 
 
 bench-verification: $(VENV)/.installed-dev  ## measure `vigil verify --all` on a graph of 100,000 nodes (10 minutes; ARGS="--nodes 10000")
 	@$(BIN)/python -m bench.verification $(ARGS)
+
+bench-tokens: $(VENV)/.installed-dev  ## count the tokens and dollars of an agent's iterations, by phase and part (3 minutes; options in ARGS="--help")
+	@$(BIN)/python -m bench.tokens --check --json build/tokens.json $(ARGS)
+
+test-tokens-short: $(VENV)/.installed-dev
+	@$(BIN)/python -m bench.tokens --check --mission andes
 
 bench-soak: $(VENV)/.installed-dev  ## run 50 agents for an hour and sample memory, lag, tables and stream; writes docs/soak.md
 	@$(BIN)/python -m bench.soak --json build/soak.json --document docs/soak.md $(ARGS)

@@ -27,8 +27,8 @@ FILES: Final = (
     "uplot/dist/uPlot.iife.min.js",
     "uplot/dist/uPlot.min.css",
 )
-FOR_TESTS: Final = "axe-core/axe.min.js"
-"""In a folder of its own, from which nothing is served."""
+FOR_TESTS: Final = ("axe-core/axe.min.js", "tiktoken/encoders/o200k_base.json")
+"""In a folder of their own, from which nothing is served."""
 
 
 def main() -> int:
@@ -61,7 +61,8 @@ def _install(packages: Path, vendor: Path) -> None:
     tests.mkdir(parents=True)
     for file in FILES:
         shutil.copy(packages / file, fresh)
-    shutil.copy(packages / FOR_TESTS, tests)
+    for file in FOR_TESTS:
+        shutil.copy(packages / file, tests)
     shutil.rmtree(vendor, ignore_errors=True)
     fresh.rename(vendor)
 

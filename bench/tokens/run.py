@@ -1,0 +1,184 @@
+"""Runs agents on the sandbox, with the recording proxy between the services and the model."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+import psycopg
+from psycopg.rows import dict_row
+from rich.console import Console
+
+from bench.tokens.proxy import Exchange, RecordingProxy
+from cli.config.providers import DEFAULT_CORPUS, Providers, corpus_cache
+from cli.local.members import demo_ports
+from cli.local.ports import LOOPBACK, free_port, unreadiness
+from cli.local.supervisor import Stack, installation
+from cli.throwaway import create_agent, run_iterations, temporary_directory, watching
+
+READY_SECONDS: Final = 120.0
+POLL_SECONDS: Final = 0.1
+TIMEOUT_SECONDS: Final = 1800.0
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """A model call of an iteration."""
+
+    iteration: int
+    kind: str
+    """Kind of the step."""
+    step: int
+    """Index of the step among those of its kind."""
+    round: int
+    """Number of the step's earlier calls in this phase."""
+    phase: str
+    exchange: Exchange
+
+
+@dataclass(frozen=True)
+class Search:
+    iteration: int
+    operation: str
+    usd: Decimal
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What one agent did."""
+
+    mission: str
+    iterations: int
+    calls: tuple[RecordedCall, ...]
+    """In the order of iterations, steps and rounds."""
+    searches: tuple[Search, ...]
+    nodes: tuple[Mapping[str, Any], ...]
+    """The graph at the end: nodes with `type`, `name` and `properties`, conclusions not among them."""
+    edges: tuple[Mapping[str, Any], ...]
+    """Edges with `type`, `source`, `target` (names) and `properties`."""
+
+
+def record(
+    mission: str, iterations: int, console: Console, *, corpus: str = DEFAULT_CORPUS
+) -> Recording:
+    """Run a new agent for `iterations` iterations. Raises RuntimeError if one fails."""
+    with sandbox_running(corpus) as sandbox_url:
+        proxy = RecordingProxy(sandbox_url)
+        with proxy.running(), temporary_directory(None) as directory:
+            providers = Providers(
+                "the sandbox behind the proxy",
+                "the sandbox",
+                corpus,
+                also=_settings(proxy.url, sandbox_url),
+            )
+            with installation(directory, providers, demo_ports, lambda _: None) as stack:
+                _run(stack, console, mission, iterations)
+                return _read(stack, mission, iterations, proxy)
+
+
+@contextmanager
+def sandbox_running(corpus: str) -> Iterator[str]:
+    """Run the sandbox; yields its URL. Raises TimeoutError, or RuntimeError if it ends."""
+    port = free_port()
+    command = [
+        sys.executable,
+        "-m",
+        "sandbox",
+        "--port",
+        str(port),
+        "--corpus",
+        corpus,
+        "--cache",
+        str(corpus_cache()),
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + READY_SECONDS
+        while (why := unreadiness(port, "/health")) is not None:
+            if process.poll() is not None:
+                raise RuntimeError(f"the sandbox ended with exit code {process.returncode}")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the sandbox is not ready after {READY_SECONDS:g} s: {why}")
+            time.sleep(POLL_SECONDS)
+        yield f"http://{LOOPBACK}:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _settings(model_url: str, search_url: str) -> dict[str, str]:
+    return {
+        "OPENAI_BASE_URL": f"{model_url}/v1",
+        "OPENAI_API_KEY": "bench",
+        "OPENAI_MODEL": "sandbox-reader",
+        "TAVILY_BASE_URL": search_url,
+        "TAVILY_API_KEY": "bench",
+        "VIGIL_MODEL_STREAM": "never",
+        # One step at a time: in parallel, who writes first decides what later contexts show, and figures vary by 15 %.
+        "VIGIL_CONCURRENCY": "1",
+    }
+
+
+def _run(stack: Stack, console: Console, mission: str, count: int) -> None:
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    with watching(stack, console, deadline) as watch:
+        agent = create_agent(console, watch, mission)
+        if agent.status != "ready":
+            raise RuntimeError(f"the agent was not configured: {agent.fault}")
+        iterations = list(run_iterations(watch, agent, count))
+        failed = [each for each in iterations if each.status != "completed" or each.errors]
+        if len(iterations) < count or failed:
+            raise RuntimeError(
+                f"{len(iterations)} of {count} iterations ended, with errors: {failed}"
+            )
+
+
+_CALLS: Final = """
+select calls.id, iterations.number, steps.kind, steps.index, calls.phase, calls.kind as call_kind,
+    calls.request ->> 'tool' as tool, calls.cost_usd, calls.started_at
+from calls join steps on steps.id = calls.step_id join iterations on iterations.id = calls.iteration_id
+order by calls.started_at, calls.id
+"""
+_NODES: Final = """
+select type, name, properties from graph_nodes where type not in ('AgentAnalysis', 'AgentAdvice') order by id
+"""
+_EDGES: Final = """
+select edge.type, source.name as source, target.name as target, edge.properties
+from graph_edges as edge join graph_nodes as source on source.id = edge.source_id
+    join graph_nodes as target on target.id = edge.target_id
+order by edge.id
+"""
+
+
+def _read(stack: Stack, mission: str, iterations: int, proxy: RecordingProxy) -> Recording:
+    with psycopg.connect(stack.running.database_url, row_factory=dict_row) as connection:
+        rows = connection.execute(_CALLS).fetchall()
+        nodes = connection.execute(_NODES).fetchall()
+        edges = connection.execute(_EDGES).fetchall()
+    row_of = {str(row["id"]): row for row in rows}
+    searches = [
+        Search(row["number"], row["tool"], row["cost_usd"] or Decimal(0))
+        for row in rows
+        if row["call_kind"] == "search"
+    ]
+    calls: list[RecordedCall] = []
+    rounds: dict[tuple[Any, ...], int] = {}
+    for exchange in sorted(proxy.exchanges, key=lambda exchange: exchange.seconds):
+        row = row_of.get(exchange.key[:36])
+        if row is None:
+            continue  # a call of the configuration, which belongs to no iteration
+        run = (row["number"], row["kind"], row["index"], row["phase"])
+        number = rounds[run] = rounds.get(run, -1) + 1
+        calls.append(RecordedCall(*run[:3], number, row["phase"], exchange))
+    return Recording(
+        mission,
+        iterations,
+        tuple(calls),
+        tuple(searches),
+        tuple(nodes),
+        tuple(edges),
+    )
