@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from bench.graph.filling import HUB, FilledGraph
 from shared.database.engine import Database
+from shared.enums import StepKind
 from shared.graph import context, edges, nodes
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
 from shared.graph.provenance.evidence import EvidenceInput
@@ -141,7 +142,11 @@ async def _time(database: Database, measure: _Measure, times: int) -> Timing:
 
 
 def _measures(filled: FilledGraph) -> Iterator[_Measure]:
-    yield _Measure("context", 0.050, lambda session, _: context.build_survey(session, filled.scope))
+    yield _Measure(
+        "context",
+        0.050,
+        lambda session, _: context.build_survey(session, filled.scope, StepKind.OBSERVE),
+    )
     yield from _lookups(filled)
     yield from _writes(filled)
 

@@ -1,12 +1,15 @@
 """Runs agents on the sandbox, with the recording proxy between the services and the model."""
 
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Final
 
 import psycopg
@@ -15,10 +18,11 @@ from rich.console import Console
 
 from bench.tokens.proxy import Exchange, RecordingProxy
 from cli.config.providers import DEFAULT_CORPUS, Providers, corpus_cache
+from cli.local.data_directory import DataDirectory
 from cli.local.members import demo_ports
 from cli.local.ports import LOOPBACK, free_port, unreadiness
 from cli.local.supervisor import Stack, installation
-from cli.throwaway import create_agent, run_iterations, temporary_directory, watching
+from cli.throwaway import create_agent, run_iterations, watching
 
 READY_SECONDS: Final = 120.0
 POLL_SECONDS: Final = 0.1
@@ -68,7 +72,7 @@ def record(
     """Run a new agent for `iterations` iterations. Raises RuntimeError if one fails."""
     with sandbox_running(corpus) as sandbox_url:
         proxy = RecordingProxy(sandbox_url)
-        with proxy.running(), temporary_directory(None) as directory:
+        with proxy.running(), _kept_on_error() as directory:
             providers = Providers(
                 "the sandbox behind the proxy",
                 "the sandbox",
@@ -78,6 +82,18 @@ def record(
             with installation(directory, providers, demo_ports, lambda _: None) as stack:
                 _run(stack, console, mission, iterations)
                 return _read(stack, mission, iterations, proxy)
+
+
+@contextmanager
+def _kept_on_error() -> Iterator[DataDirectory]:
+    """A data directory that is deleted, unless the block fails: then the logs say why."""
+    root = Path(tempfile.mkdtemp(prefix="vigil-tokens-"))
+    try:
+        yield DataDirectory(root)
+    except BaseException:
+        print(f"The data and logs are kept in {root}.", file=sys.stderr)
+        raise
+    shutil.rmtree(root)
 
 
 @contextmanager

@@ -228,7 +228,18 @@ def acquire(request: ChatRequest) -> Answer:
     urls = urls_to_extract(request, MAX_EXTRACTS)
     if urls and "tavilyExtract" in request.callable_tools and "tavilyExtract" not in called_tools:
         return Answer(calls=(ToolCall.of("tavilyExtract", urls=urls),))
-    return Answer(write_findings(query, collect_pages(request), _failed_calls(request)))
+    findings = write_findings(query, collect_pages(request), _failed_calls(request))
+    return Answer(_numbers_alone(findings) if FILLED_IN in request.rules else findings)
+
+
+FILLED_IN = "titles and addresses are filled in"
+"""Where the instructions say so, the document has the numbers of sentences alone."""
+HEAD = re.compile(r"^(?:#.*|Source: .*|Published: .*)\n+", re.MULTILINE)
+
+
+def _numbers_alone(findings: str) -> str:
+    """The document without headings and addresses, if it has no sentence without a number."""
+    return findings if re.search(r"^- ", findings, re.MULTILINE) else HEAD.sub("", findings).strip()
 
 
 def _search_calls(query: Query) -> tuple[ToolCall, ...]:

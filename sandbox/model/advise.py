@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from sandbox.model.graph_view import ID, GraphView, ViewNode
-from sandbox.model.request import Answer, ChatRequest, ToolCall
+from sandbox.model.request import Answer, ChatRequest, ToolCall, finish_call
 from sandbox.text.english import join_with_and
 from sandbox.text.sentences import count_trends
 from sandbox.text.tokens import fold
@@ -61,7 +61,7 @@ def advise(request: ChatRequest) -> Answer:
     agreement, why_not = _agreement(analyses, context)
     if agreement is None or "addAgentAdviceNode" not in request.callable_tools:
         return Answer(f"no advice: {why_not or 'the tool for it was not offered.'}")
-    return Answer(calls=(_advice_call(agreement),))
+    return Answer(calls=(_advice_call(agreement), *finish_call(request)))
 
 
 def _untyped(view: GraphView) -> list[ViewNode]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from sandbox.model.facts import Comparison, NodeFigure, comparisons, figures_of, series
 from sandbox.model.graph_view import ID, GraphView, ViewEdge, ViewNode
-from sandbox.model.request import Answer, ChatRequest, ToolCall
+from sandbox.model.request import Answer, ChatRequest, ToolCall, finish_call
 from sandbox.text.english import join_with_and, shorten
 from sandbox.text.tokens import fold, is_significant, topic_stems, words
 
@@ -305,7 +305,8 @@ def ask_for_missing(request: ChatRequest, insight: Insight) -> Answer:
     was_requested = any(exchange.name == "requestInvestigation" for exchange in request.exchanges)
     if was_requested or "requestInvestigation" not in request.callable_tools:
         return Answer("No conclusion can be drawn yet; what it needs has been asked for.")
-    return Answer(calls=tuple(_investigation_call(text, insight) for text in _missing(insight)))
+    calls = tuple(_investigation_call(text, insight) for text in _missing(insight))
+    return Answer(calls=(*calls, *finish_call(request)))
 
 
 def _investigation_call(missing: str, insight: Insight) -> ToolCall:
@@ -365,7 +366,9 @@ def analyze(request: ChatRequest) -> Answer:
     additions = request.results("addAgentAnalysisNode")
     tries = sum(exchange.name == "addAgentAnalysisNode" for exchange in request.exchanges)
     if not additions and tries < MAX_TRIES and "addAgentAnalysisNode" in request.callable_tools:
-        return Answer(calls=(_analysis_call(conclusion),))
+        finish = finish_call(request)
+        links = _links(request, conclusion, conclusion.name) if finish else ()
+        return Answer(calls=(_analysis_call(conclusion), *links, *finish))
     links = _link_calls(request, conclusion)
     return Answer(calls=links) if links else Answer(_report(request, conclusion))
 
@@ -398,14 +401,20 @@ def _analysis_call(conclusion: Conclusion) -> ToolCall:
 
 
 def _link_calls(request: ChatRequest, conclusion: Conclusion) -> tuple[ToolCall, ...]:
-    """The edge from the new analysis to its first node, if the agent has a type for it."""
+    """The edge from the analysis that was added to its first node."""
     additions = request.results("addAgentAnalysisNode")
+    was_linked = any(exchange.name == "addGraphEdge" for exchange in request.exchanges)
+    if not additions or was_linked:
+        return ()
+    return _links(request, conclusion, str((additions[-1].result or {}).get("nodeId", "")))
+
+
+def _links(request: ChatRequest, conclusion: Conclusion, source: str) -> tuple[ToolCall, ...]:
+    """The edge to the first node, if the agent has a type for it."""
     type_names = GraphView(request.section("graph_context")).edge_types
     link = next((name for name in LINK_TYPES if name in type_names), None)
-    was_linked = any(exchange.name == "addGraphEdge" for exchange in request.exchanges)
-    if not additions or not link or was_linked or "addGraphEdge" not in request.callable_tools:
+    if not link or "addGraphEdge" not in request.callable_tools:
         return ()
-    source = str((additions[-1].result or {}).get("nodeId", ""))
     return (
         ToolCall.of("addGraphEdge", type=link, sourceId=source, targetId=conclusion.node_ids[0]),
     )

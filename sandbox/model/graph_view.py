@@ -11,10 +11,13 @@ from sandbox.text.tokens import fold
 
 ID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 STRING = r'"(?:[^"\\]|\\.)*"'
-NODE_LINE = re.compile(rf"^- \[node:(?P<id>{ID})\] (?P<type>\S+) (?P<name>{STRING})(?P<rest>.*)$")
-EDGE_LINE = re.compile(
-    rf"^- \[edge:(?P<id>{ID})\] (?P<source>{STRING}) -(?P<type>[^\s>]+)-> (?P<target>{STRING})"
+NODE_LINE = re.compile(
+    rf"^- (?:\[node:(?P<id>{ID})\] )?(?P<type>\w+) (?P<name>{STRING})(?P<rest>.*)$"
 )
+EDGE_LINE = re.compile(
+    rf"^- (?:\[edge:(?P<id>{ID})\] )?(?P<source>{STRING}) -(?P<type>[^\s>]+)-> (?P<target>{STRING})"
+)
+NAMES_LINE = re.compile(rf"^- \w+: (?P<names>{STRING}(?:, {STRING})*)$")
 TYPE_LINE = re.compile(r"^- (?P<name>\w+)(?:: (?P<description>.*))?$")
 COUNT = re.compile(r"\((\d+) edges?\)")
 COUNTS = re.compile(r"^As of \S+ (\d+)\+? nodes\b.* (\d+)\+? analyses, (\d+)\+? advice")
@@ -29,6 +32,7 @@ class ViewNode:
     """A node of the request. `remark` is the text after its name besides the properties."""
 
     id: str
+    """Its name where the request shows no id."""
     type: str
     name: str
     properties: Mapping[str, Any] = field(default_factory=dict)
@@ -72,6 +76,17 @@ class GraphView:
         ]
 
     @cached_property
+    def listed_names(self) -> list[str]:
+        """Names of nodes in lists of names alone."""
+        matches = [NAMES_LINE.match(line) for line in self.lines("nodes by type")]
+        return [
+            _unquoted(name)
+            for match in matches
+            if match
+            for name in re.findall(STRING, match["names"])
+        ]
+
+    @cached_property
     def by_name(self) -> Mapping[str, ViewNode]:
         """Nodes by name in lower case without accents; the first of two with the same name."""
         by_name: dict[str, ViewNode] = {}
@@ -85,7 +100,8 @@ class GraphView:
         edges: dict[str, ViewEdge] = {}
         for _, line in self._lines:
             if match := EDGE_LINE.match(line):
-                edges.setdefault(match["id"], _edge(match))
+                edge = _edge(match)
+                edges.setdefault(edge.id, edge)
         return list(edges.values())
 
     @cached_property
@@ -128,6 +144,8 @@ class GraphView:
     @cached_property
     def is_partial(self) -> bool:
         """Whether the graph has more nodes than are shown with properties."""
+        if len(self.listed_names) > sum(bool(node.properties) for node in self.nodes):
+            return True
         stated = next((match for _, line in self._lines if (match := COUNTS.search(line))), None)
         described = sum(bool(node.properties) for node in self.nodes)
         return stated is not None and int(stated[1]) - int(stated[2]) - int(stated[3]) > described
@@ -137,7 +155,10 @@ class GraphView:
         return [line for above, line in self._lines if above == heading and line.startswith("- ")]
 
     def stale_nodes(self) -> list[ViewNode]:
-        """One node for each stale region."""
+        """The stale nodes, or one node for each stale region."""
+        listed = [parse_node(line) for line in self.lines("stale nodes")]
+        if nodes := [node for node in listed if node]:
+            return nodes
         matches = [ANCHOR.search(line) for line in self.lines("stale regions")]
         return [
             self._nodes_by_id.get(
@@ -166,13 +187,14 @@ def parse_node(line: str) -> ViewNode | None:
     if not match:
         return None
     properties, remark = _split_properties(match["rest"])
-    return ViewNode(match["id"], match["type"], _unquoted(match["name"]), properties, remark)
+    name = _unquoted(match["name"])
+    return ViewNode(match["id"] or name, match["type"], name, properties, remark)
 
 
 def _edge(match: re.Match[str]) -> ViewEdge:
-    return ViewEdge(
-        match["id"], _unquoted(match["source"]), match["type"], _unquoted(match["target"])
-    )
+    source, target = _unquoted(match["source"]), _unquoted(match["target"])
+    edge_id = match["id"] or f"{source} {match['type']} {target}"
+    return ViewEdge(edge_id, source, match["type"], target)
 
 
 def _unquoted(string: str) -> str:

@@ -119,6 +119,27 @@ class ChatRequest:
         return self.section("mission") or self.last_user_text
 
     @cached_property
+    def rules(self) -> str:
+        """The system's messages."""
+        return "\n".join(
+            message_text(message) for message in self.messages if message.get("role") == "system"
+        )
+
+    def has_parameter(self, tool: str, name: str) -> bool:
+        """Whether the tool is offered with that parameter."""
+        value = self._body.get("tools")
+        functions = (
+            [each.get("function") for each in value if isinstance(each, dict)]
+            if isinstance(value, list)
+            else []
+        )
+        return any(
+            name in ((function.get("parameters") or {}).get("properties") or {})
+            for function in functions
+            if isinstance(function, dict) and function.get("name") == tool
+        )
+
+    @cached_property
     def last_user_text(self) -> str:
         """The last message of the user."""
         return next(
@@ -187,3 +208,8 @@ def _object(text: str) -> Mapping[str, Any] | None:
     except (TypeError, ValueError):
         return None
     return parsed if isinstance(parsed, dict) else None
+
+
+def finish_call(request: ChatRequest) -> tuple[ToolCall, ...]:
+    """The call that ends the work in the same answer as the last writes; none where it is not offered."""
+    return (ToolCall.of("finish"),) if "finish" in request.callable_tools else ()

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
-from services.adviser.prompts import user_message
+from services.adviser.prompts import rules, user_message
 from shared.agents import agents
 from shared.agents.agents import AgentRow
 from shared.database.statements import RoundTrip
-from shared.enums import Phase
+from shared.enums import Phase, StepKind
 from shared.graph import context
 from shared.graph.provenance import entailment
 from shared.graph.retrieval import EmbeddingSearch
@@ -20,6 +20,7 @@ from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.step_runner import StepResult
 from shared.tools import Json
+from shared.workflow import iterations
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 
@@ -36,17 +37,19 @@ class Advise:
         trip = RoundTrip()
         loaded_agent = trip.ask(agents.agent_query(lease.agent_id))
         analyses = trip.ask(context.analyses_query(scope, analysis_ids))
-        survey = context.ask_survey(trip, scope, token_budget=self.context_tokens)
+        now = trip.ask(iterations.CLOCK)
+        survey = context.ask_survey(trip, scope, StepKind.ADVISE, token_budget=self.context_tokens)
         await self.model.database.look_up(trip)
         agent = loaded_agent.value
-        message = user_message(
-            agent.mission,
-            analyses.value,
-            survey.value,
-            from_one_analysis=agent.advice_from_one_analysis,
-        )
+        message = user_message(agent.mission, analyses.value, survey.value, now.value)
         run = PhaseRun(
-            self.model, lease, agent, Phase.ADVICE_GENERATION, message, context=survey.value
+            self.model,
+            lease,
+            agent,
+            Phase.ADVICE_GENERATION,
+            message,
+            rules=rules(from_one_analysis=agent.advice_from_one_analysis),
+            context=survey.value,
         )
         loop = ToolLoop(run, advice_generation(scope, self.embedding_search))
         reason = await loop.run()

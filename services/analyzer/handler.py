@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from services.analyzer.prompts import missing_data, parse_missing_lines, user_message
+from services.analyzer.prompts import RULES, missing_data, parse_missing_lines, user_message
 from shared.agents import agents
 from shared.database.statements import BoundQuery, RoundTrip
 from shared.enums import Phase
@@ -17,7 +17,7 @@ from shared.graph.validation import Validators
 from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.step_runner import StepResult
-from shared.workflow import investigations
+from shared.workflow import investigations, iterations
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 
@@ -36,6 +36,7 @@ class Analyze:
         scope = GraphScope(lease.user_id, lease.agent_id, lease.iteration_id, lease.step_id)
         trip = RoundTrip()
         loaded_agent = trip.ask(agents.agent_query(lease.agent_id))
+        now = trip.ask(iterations.CLOCK)
         describe_nodes = context.ask_nodes(trip, scope, insight.relevant_node_ids)
         async with self.model.database.connection() as connection:
             survey = await self.surveys.load(
@@ -44,13 +45,14 @@ class Analyze:
             nodes = await describe_nodes(connection)
         agent = loaded_agent.value
         objectives = [item["objective"] for item in step.input.get("answered", [])]
-        message = user_message(agent.mission, insight, nodes, survey.text, objectives)
+        message = user_message(agent.mission, insight, nodes, survey.text, now.value, objectives)
         run = PhaseRun(
             self.model,
             lease,
             agent,
             Phase.ANALYSIS_GENERATION,
             message,
+            rules=RULES,
             context=survey.text,
             pinned_for=survey.pinned_for,
         )

@@ -168,7 +168,9 @@ async def load_context(
     sections = PromptSections(
         mission=agent.mission,
         current_state=await describe_state(session, agent),
-        graph_context=await context.build_survey(session, scope, token_budget=context_tokens),
+        graph_context=await context.build_survey(
+            session, scope, StepKind.CONVERSE, token_budget=context_tokens
+        ),
         recent_advice=await _recent_advice(session, scope),
         memories=truncate_to_budget(memories.format_lines(memory_rows), MEMORIES_TOKENS),
         conversation_summary=conversation.summary,

@@ -1,20 +1,20 @@
 """Plans one iteration."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from services.observer.history import PlanHistory, ask_history
 from services.observer.planning import ResolvedPlan, resolve_plan
 from services.observer.prompts import (
     EMPTY_PLAN,
+    RULES,
     ObserverPlan,
     first_query,
     parse_plan,
     replan_message,
     user_message,
 )
-from shared.agents import agents, contexts, memories
-from shared.database.statements import BoundQuery, RoundTrip
+from shared.agents import agents, memories
+from shared.database.statements import RoundTrip
 from shared.enums import Phase, StepKind
 from shared.graph import context, system_types
 from shared.graph.prompt_format import truncate_to_budget
@@ -29,7 +29,7 @@ from shared.llm.structured_output import (
 )
 from shared.runtime.step_runner import StepResult
 from shared.workflow import investigations, iterations, steps
-from shared.workflow.iterations import IterationRow, StepRow
+from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 
 PLAN = "observer_plan"
@@ -49,7 +49,8 @@ class Observe:
         trip.ask(system_types.ensure_query(lease.agent_id))
         loaded_agent = trip.ask(agents.agent_query(lease.agent_id))
         loaded_iteration = trip.ask(steps.iteration_query(step))
-        survey = context.ask_survey(trip, scope, token_budget=self.context_tokens)
+        survey = context.ask_survey(trip, scope, StepKind.OBSERVE, token_budget=self.context_tokens)
+        now = trip.ask(iterations.CLOCK)
         owner_memories = trip.ask(memories.list_active(lease.agent_id))
         load_history = ask_history(trip, scope)
         async with self.model.database.connection_after(trip) as connection:
@@ -58,16 +59,15 @@ class Observe:
         memory_lines = truncate_to_budget(
             memories.format_lines(owner_memories.value), MAX_MEMORIES_TOKENS
         )
-        message = user_message(agent.mission, survey.value, memory_lines)
-        run = PhaseRun(self.model, lease, agent, Phase.OBSERVER, message, context=survey.value)
+        message = user_message(agent.mission, survey.value, now.value, memory_lines)
+        run = PhaseRun(
+            self.model, lease, agent, Phase.OBSERVER, message, rules=RULES, context=survey.value
+        )
         plan = await self._plan(run, scope, past, agent.mission)
         run.complete()
         return StepResult(
             {**plan.counts, **run.repair_summary},
-            [
-                *(_pin_context(run, iteration) if plan.queries else ()),
-                investigations.drop_expired(lease.agent_id, iteration.number),
-            ],
+            [investigations.drop_expired(lease.agent_id, iteration.number)],
             iterations.plan_steps(
                 iteration, queries=plan.queries, insights=plan.insights, plan=plan.as_json
             ),
@@ -120,15 +120,6 @@ class Observe:
     ) -> ResolvedPlan:
         async with self.model.database.connection() as connection:
             return await resolve_plan(connection, scope, past, plan)
-
-
-def _pin_context(run: PhaseRun, iteration: IterationRow) -> Sequence[BoundQuery[None]]:
-    """The queries are given the context for which they were planned."""
-    sha256 = run.interaction.context_sha256
-    if sha256 is None:
-        return ()
-    group = contexts.StepGroup(iteration.id, StepKind.QUERY, 0)
-    return [contexts.pinning(group, iteration.agent_id, sha256)]
 
 
 def _follow_up(request: ChatRequest, message: str) -> ChatRequest:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from services.researcher.prompts import acquisition_message
+from services.researcher.prompts import ACQUISITION_RULES, acquisition_message
 from services.researcher.query_context import QueryContext
 from shared.agents import agents
 from shared.database.engine import Database
@@ -47,8 +47,33 @@ MAX_DOCUMENT_CHARS = 16_000
 """Limit of a document that code assembles from pages."""
 
 
-def describe_sources(pages: Sequence[Json]) -> str:
-    """One line per numbered page, with title and date if they are known of its URL."""
+def describe_sources(pages: Sequence[Json], document: str = "") -> str:
+    """One line per numbered page whose URL `document` does not name, with title and date if they are known."""
+    titles, dates = _details(pages)
+    return "\n".join(
+        f"{number}. {_line(page.url, titles[page.url], dates[page.url])}"
+        for number, page in enumerate(number_pages(pages), 1)
+        if page.url not in document
+    )
+
+
+def headings(pages: Sequence[Json]) -> list[str]:
+    """For each numbered page, its title, address and date in the form of a document."""
+    titles, dates = _details(pages)
+    return [
+        "\n".join(
+            [
+                f"## {titles[page.url][:MAX_TITLE_CHARS] or one_line(page.url)}",
+                f"Source: {one_line(page.url)}",
+                *([f"Published: {dates[page.url]}"] if dates[page.url] else []),
+            ]
+        )
+        for page in number_pages(pages)
+    ]
+
+
+def _details(pages: Sequence[Json]) -> tuple[dict[str, str], dict[str, str]]:
+    """Titles and dates by URL; empty where they are not known."""
     titles: dict[str, str] = {}
     dates: dict[str, str] = {}
     for page in pages:
@@ -56,10 +81,7 @@ def describe_sources(pages: Sequence[Json]) -> str:
         titles[url] = titles.get(url) or one_line(str(page.get("title") or ""))
         date = parse_published(str(page.get("published_date") or ""))
         dates[url] = dates.get(url) or ("" if date is None else date.date().isoformat())
-    return "\n".join(
-        f"{number}. {_line(page.url, titles[page.url], dates[page.url])}"
-        for number, page in enumerate(number_pages(pages), 1)
-    )
+    return titles, dates
 
 
 def assemble_document(pages: Sequence[Json]) -> str:
@@ -135,13 +157,13 @@ _CALL_PREFIXES: Final = ("{", "[{", "<tool_call", "```json")
 class Acquired:
     document: str
     sources: str
-    """URL, title and date of the step's pages: only these can be cited as evidence."""
+    """URL, title and date of the step's pages that the document does not name."""
     repairs: int = 0
     """Repairs of the model's calls and document by code."""
     sentences: Sequence[Sentence] = ()
     """Sentences of the pages that bear most on the query."""
     pages: Sequence[NumberedPage] = ()
-    """The step's pages in the order of `sources`, whose sentences the document and evidence cite by number."""
+    """The step's pages, whose sentences the document and evidence cite by number. Only these can be cited."""
 
 
 async def acquire(model: Model, search: SearchClient, query_context: QueryContext) -> Acquired:
@@ -150,7 +172,10 @@ async def acquire(model: Model, search: SearchClient, query_context: QueryContex
     If the model does not search, code does; if it writes no document, one is assembled from the pages.
     """
     message = acquisition_message(
-        query_context.agent.mission, query_context.query, query_context.survey.text
+        query_context.agent.mission,
+        query_context.query,
+        query_context.survey.text,
+        query_context.now,
     )
     run = PhaseRun(
         model,
@@ -158,6 +183,7 @@ async def acquire(model: Model, search: SearchClient, query_context: QueryContex
         query_context.agent,
         Phase.KNOWLEDGE_ACQUISITION,
         message,
+        rules=ACQUISITION_RULES,
         context=query_context.survey.text,
         pinned_for=query_context.survey.pinned_for,
     )
@@ -167,26 +193,30 @@ async def acquire(model: Model, search: SearchClient, query_context: QueryContex
         knowledge_acquisition(
             search,
             store_results,
-            show_numbered,
+            partial(show_numbered, _asked(query_context.query)),
             agents.domain_preferences(query_context.agent),
         ),
         guard=allow_named_pages,
         must_act=True,
         review=partial(_review_searches, query_context.query),
     )
-    document = await loop.run()
+    answer = await loop.run()
     pages = _pages(loop)
+    numbered = number_pages(pages)
+    document = fill_in(answer, numbered, headings(pages))
     if pages and not _is_document(document, pages, was_searched_for=loop.has_followed_up):
-        document = assemble_document(pages)
+        document = fill_in(assemble_document(pages), numbered)
         repairs = Repairs(["No usable document was written; the pages' own words are used."])
         await run.record_repairs(str(Phase.KNOWLEDGE_ACQUISITION), repairs, key="document")
     if not document.strip():
         raise PermanentError("empty_answer", "knowledge acquisition ended without a document")
     sentences = quotable_sentences(pages, query_context.query.objective)
-    numbered = number_pages(pages)
-    return Acquired(
-        fill_in(document, numbered), describe_sources(pages), run.repair_count, sentences, numbered
-    )
+    sources = describe_sources(pages, document)
+    return Acquired(document, sources, run.repair_count, sentences, numbered)
+
+
+def _asked(query: Query) -> str:
+    return " ".join([query.objective, *query.search_hints])
 
 
 def _review_searches(query: Query, _: str, loop: ToolLoop) -> FollowUp | None:

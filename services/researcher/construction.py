@@ -9,11 +9,12 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.researcher.acquisition import Acquired
-from services.researcher.prompts import construction_message
+from services.researcher.prompts import CONSTRUCTION_RULES, construction_message
 from services.researcher.query_context import QueryContext
 from services.researcher.sentence_facts import SentenceFacts
 from shared.billing.embedding_cache import Vector
 from shared.enums import Phase
+from shared.graph import context
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.retrieval.embedding_backlog import EmbeddingBatch, plan_step_batches, plan_sweep
 from shared.graph.scope import GraphScope
@@ -38,12 +39,17 @@ async def construct(
     model: Model, query_context: QueryContext, acquired: Acquired, tools: GraphTools
 ) -> tuple[Embeddings | None, WrittenElements]:
     """Runs the construction phase. Also returns the embeddings client of the run; None if embedding search is off."""
+    named = context.named_nodes(query_context.scope, acquired.document)
+    async with model.database.connection() as connection:
+        known_nodes = await named.answer(connection)
     message = construction_message(
         query_context.agent.mission,
         query_context.query,
         acquired.document,
         acquired.sources,
         query_context.survey.text,
+        known_nodes,
+        query_context.now,
     )
     run = PhaseRun(
         model,
@@ -51,6 +57,7 @@ async def construct(
         query_context.agent,
         Phase.GRAPH_CONSTRUCTION,
         message,
+        rules=CONSTRUCTION_RULES,
         context=query_context.survey.text,
         pinned_for=query_context.survey.pinned_for,
     )

@@ -25,7 +25,7 @@ from shared.llm.phase_run import Model
 from shared.runtime.step_runner import StepResult
 from shared.tools import Json
 from shared.web_search.client import SearchClient
-from shared.workflow import investigations
+from shared.workflow import investigations, iterations
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 
@@ -44,7 +44,7 @@ class Research:
         """Acquires a document, then builds the graph from it, if there are pages. An interrupted phase is resumed."""
         query_context = await self._load_context(lease, step)
         acquired = await acquire(self.model, self.search, query_context)
-        if not acquired.sources:
+        if not acquired.pages:
             # Evidence can only cite pages, so construction could write nothing.
             return StepResult(_result(0, 0, repairs=acquired.repairs))
         tools = graph_construction(
@@ -87,12 +87,15 @@ class Research:
         trip = RoundTrip()
         agent = trip.ask(agents.agent_query(lease.agent_id))
         node_types = trip.ask(types.node_types_query(scope))
+        now = trip.ask(iterations.CLOCK)
         async with self.model.database.connection() as connection:
             survey = await self.surveys.load(
                 self.model.database, connection, scope, step, trip, token_budget=self.context_tokens
             )
         own_types = _own_type_names(node_types.value)
-        return QueryContext(lease, agent.value, scope, Query(**step.input), survey, own_types)
+        return QueryContext(
+            lease, agent.value, scope, Query(**step.input), survey, now.value, own_types
+        )
 
 
 def _result(nodes: int, edges: int, *, repairs: int) -> Json:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from shared.agents.agents import AgentRow
 from shared.database.tables import Agent
@@ -18,5 +19,6 @@ class QueryContext:
     scope: GraphScope
     query: Query
     survey: Survey
+    now: datetime
     node_types: Sequence[str] = ()
     """Names of the agent's node types that no researcher created, so that they are the same when the step is resumed."""

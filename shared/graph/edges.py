@@ -203,11 +203,20 @@ async def _look_up_ends(
 ) -> dict[UUID, _End]:
     edge = (rules.type_name, source_id, target_id)
     buffer = upsert.element_buffer(session)
+    node_ids = {source_id, target_id}
+    if buffer is not None and edge not in buffer.lookups:
+        # No edge of before can end at a node that is new.
+        is_new = not node_ids.isdisjoint(buffer.written_nodes)
+        if is_new and node_ids <= buffer.written_nodes.keys() | buffer.known_nodes.keys():
+            buffer.lookups[edge] = [
+                _End(node_id, *buffer.known_nodes[node_id], are_joined=False)
+                for node_id in node_ids - buffer.written_nodes.keys()
+            ]
     if buffer is None or edge not in buffer.lookups:
         answer = await ends_query(scope, [edge]).answer(session)
         return {end.id: end for end in answer[edge]}
     ends: dict[UUID, _End] = {end.id: end for end in buffer.lookups[edge]}
-    for node_id in {source_id, target_id} & buffer.written_nodes.keys():
+    for node_id in node_ids & buffer.written_nodes.keys():
         node = buffer.written_nodes[node_id]
         ends[node_id] = _End(node_id, node["type"], node["name"], are_joined=False)
     if edge in buffer.written_edges:

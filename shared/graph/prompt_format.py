@@ -22,25 +22,55 @@ def format_utc(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def node_line(node_id: UUID, type_name: str, name: str, properties: Json | None = None) -> str:
+def node_line(
+    node_id: UUID | None, type_name: str, name: str, properties: Json | None = None
+) -> str:
     suffix = "" if properties is None else f" {_json(properties)}"
-    return f"- [node:{node_id}] {type_name} {quote_name(name)}{suffix}"
+    return f"- {_mark('node', node_id)}{type_name} {quote_name(name)}{suffix}"
 
 
 def edge_line(
-    edge_id: UUID, type_name: str, source: str, target: str, properties: Json | None = None
+    edge_id: UUID | None, type_name: str, source: str, target: str, properties: Json | None = None
 ) -> str:
     suffix = "" if properties is None else f" {_json(properties)}"
-    return f"- [edge:{edge_id}] {quote_name(source)} -{type_name}-> {quote_name(target)}{suffix}"
+    return f"- {_mark('edge', edge_id)}{quote_name(source)} -{type_name}-> {quote_name(target)}{suffix}"
 
 
-def conclusion_line(node_id: UUID, verdict: str, name: str, summary: str) -> str:
+def conclusion_line(node_id: UUID | None, verdict: str, name: str, summary: str) -> str:
     """`verdict` is the analysis's type or the advice's action."""
-    return f"- [node:{node_id}] {verdict} {quote_name(name)}: {truncate_text(one_line(summary))}"
+    return f"- {_mark('node', node_id)}{verdict} {quote_name(name)}: {truncate_text(one_line(summary))}"
+
+
+def _mark(kind: str, element_id: UUID | None) -> str:
+    """The mark by which the element is cited; empty where nothing needs to cite it."""
+    return "" if element_id is None else f"[{kind}:{element_id}] "
 
 
 def quote_name(name: str) -> str:
     return _json(name)
+
+
+def schema_summary(schema: Mapping[str, Any]) -> str:
+    """The properties of a JSON Schema in short: `summary*: string, population: integer`; `*` marks required ones.
+
+    `…` stands at the end if others are allowed.
+    """
+    required = schema.get("required") or ()
+    properties = [
+        f"{name}{'*' if name in required else ''}: {_kind(inner)}"
+        for name, inner in (schema.get("properties") or {}).items()
+    ]
+    others = [] if schema.get("additionalProperties") is False else ["…"]
+    return ", ".join([*properties, *others])
+
+
+def _kind(schema: Any) -> str:
+    if not isinstance(schema, Mapping):
+        return "any"
+    if values := schema.get("enum"):
+        return "|".join(map(str, values))
+    kinds = schema.get("type", "any")
+    return kinds if isinstance(kinds, str) else "|".join(map(str, kinds))
 
 
 def truncate_text(text: str, limit: int = SHORT_TEXT_CHARS) -> str:
@@ -112,19 +142,20 @@ class Section:
     lines: Sequence[str]
     rank: int
     keep: int = 3
+    oldest_first: bool = False
+    """`lines` have the newest first. They are shown in the other order, so that the text grows at its end."""
 
     @property
     def heading(self) -> str:
         return f"## {self.title}"
 
 
-def fit_sections(header: str, sections: Sequence[Section], token_budget: int) -> str:
-    """Render `header` and as much of `sections` as fits the budget, in the given order; empty sections are left out.
+def fit_sections(sections: Sequence[Section], token_budget: int) -> str:
+    """Render as much of `sections` as fits the budget, in the given order; empty sections are left out.
 
-    By rank, first every section gets its `keep` lines, then the rest of the budget goes to further lines. The header
-    is always included, even if the budget is smaller.
+    By rank, first every section gets its `keep` lines, then the rest of the budget goes to further lines.
     """
-    left = token_budget * CHARS_PER_TOKEN - len(header)
+    left = token_budget * CHARS_PER_TOKEN
     shown = dict.fromkeys((section.title for section in sections), 0)
     by_rank = sorted(sections, key=lambda section: section.rank)
     first_lines = [(section, section.keep) for section in by_rank]
@@ -135,10 +166,11 @@ def fit_sections(header: str, sections: Sequence[Section], token_budget: int) ->
                 break
             left -= cost
             shown[section.title] += 1
-    parts = [header]
+    parts: list[str] = []
     for section in sections:
         if count := shown[section.title]:
-            parts += [section.heading, *section.lines[:count]]
+            lines = section.lines[:count]
+            parts += [section.heading, *(reversed(lines) if section.oldest_first else lines)]
     return "\n".join(parts)
 
 

@@ -25,7 +25,7 @@ from shared.enums import Entailment
 from shared.errors import RetrySoonError
 from shared.graph.grounding.evidence import RULES
 from shared.graph.projection import EDGES, NODES, ElementKind, load_claims
-from shared.graph.prompt_format import format_utc
+from shared.graph.prompt_format import format_utc, truncate_text
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import Claim, PreviousValue, PropertyChange, apply_claims
 from shared.graph.provenance.evidence import VerifiedQuote
@@ -138,6 +138,8 @@ class ElementBuffer:
     """By type and key, the node and its name."""
     written_nodes: dict[UUID, Mapping[str, Any]] = field(default_factory=dict)
     written_edges: set[EdgeKey] = field(default_factory=set)
+    known_nodes: dict[UUID, tuple[str, str]] = field(default_factory=dict)
+    """Type and name of nodes that were looked up by their names."""
     _names: list[Mapping[str, Any]] = field(default_factory=list)
     _nodes: list[Mapping[str, Any]] = field(default_factory=list)
     _edges: list[Mapping[str, Any]] = field(default_factory=list)
@@ -414,9 +416,15 @@ async def upsert_element(
     return UpsertResult(element.id, locked is None, change)
 
 
+_HELD_CHARS: Final = 80
+"""Of a text that was held before, in the answer to the model."""
+
+
 def _value_json(previous: PreviousValue) -> Json:
     return {
-        "held": previous.value,
+        "held": truncate_text(previous.value, _HELD_CHARS)
+        if isinstance(previous.value, str)
+        else previous.value,
         "asOf": None if previous.as_of is None else format_utc(previous.as_of),
     }
 

@@ -99,10 +99,13 @@ class PhaseRun:
         user_message: str,
         *,
         system_prompt: str | None = None,
+        rules: str = "",
         context: str = "",
         pinned_for: StepGroup | None = None,
     ) -> None:
         """Without a `system_prompt`, uses the agent's prompt for `phase`.
+
+        `rules` are those of the phase for every agent. They stand before the prompt.
 
         `context` is the part of the message that other runs share. It is stored once for all of them, and pinned for the
         steps `pinned_for`.
@@ -112,7 +115,8 @@ class PhaseRun:
         self.phase = phase
         self._agent = agent
         self._user_message = user_message
-        self._system_prompt = system_prompt
+        prompt = system_prompt or agents.system_prompt(agent, phase)
+        self._system_prompt = f"{rules}\n\n{prompt}" if rules else prompt
         self._context = context
         self._pinned_for = pinned_for
         self._interaction: Interaction | None = None
@@ -163,7 +167,7 @@ class PhaseRun:
             self.lease,
             self.phase,
             model=agents.model_name(self._agent, self.phase, self._model.default_name),
-            system_prompt=self._system_prompt or agents.system_prompt(self._agent, self.phase),
+            system_prompt=self._system_prompt,
             request={
                 "messages": [{"role": "user", "content": self._user_message}],
                 "tools": [tool["function"]["name"] for tool in tools],

@@ -35,7 +35,7 @@ def ask_state_calls(
 
     async def run(transaction: Transaction) -> list[Json]:
         for hand_over in finish:
-            hand_over(transaction)
+            await hand_over(transaction)
         return [await _effect_or_refusal(transaction, call) for call in calls]
 
     return run

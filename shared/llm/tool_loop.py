@@ -187,6 +187,8 @@ class ToolLoop:
         self._has_followed_up = False
         self._paid_for: set[tuple[str, str]] = set()
         """Name and arguments of the paid calls that were answered so far."""
+        self._is_finished = False
+        """Whether a tool that ends the phase was called."""
         self._last_calls: frozenset[tuple[str, str]] = frozenset()
         """Names and arguments of the calls of the round before."""
         self._repeated_rounds = 0
@@ -210,7 +212,7 @@ class ToolLoop:
                 uses = self._parse_uses(answer_id, raw_answer, answer)
                 following = await self._use_tools(request, answer, uses, rounds_left=rounds_left)
                 if following is None:
-                    return ""
+                    return answer.text
                 request = following
             elif (follow_up := self._follow_up(answer)) is None:
                 return answer.text
@@ -355,6 +357,8 @@ class ToolLoop:
             self._repeated_rounds = self._repeated_rounds + 1 if is_repeated else 0
             is_refused = all(map(self._is_refused, uses))
             self._refused_rounds = self._refused_rounds + 1 if is_refused else 0
+            if rounds_left is not None and self._ends_work(uses):
+                return None
             if rounds_left is not None and (message := self._end_message(rounds_left)) is not None:
                 end = replied.refusing_tools({"role": "user", "content": message})
                 return end if self._fallback is None else None
@@ -374,6 +378,12 @@ class ToolLoop:
             if _is_paid(use.tool) and not self._is_refused(use)
         }
         return next_request
+
+    def _ends_work(self, uses: Sequence[_ToolUse]) -> bool:
+        """Whether the calls end the phase. A refused call does not: the model may correct it."""
+        ending = [use for use in uses if isinstance(use.tool, StateTool) and use.tool.ends_work]
+        self._is_finished = self._is_finished or bool(ending)
+        return self._is_finished and not any(map(self._is_refused, uses))
 
     def _end_message(self, rounds_left: int) -> str | None:
         """Why the loop must end after this round; None if it may go on."""

@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from shared.billing.embedding_cache import EmbeddingRequest
 from shared.database.statements import BoundQuery, InTransaction, RoundTrip, Transaction
 from shared.errors import VigilError
-from shared.tools.schemas import portable_schema
+from shared.tools.schemas import compact_parameters, portable_schema
 
 Json = dict[str, Any]
 INTERPRETATIONS_KEY: Final = "understood"
@@ -39,9 +39,9 @@ class Arguments(BaseModel):
 A = TypeVar("A", bound=Arguments)
 
 
-Prepare = Callable[[RoundTrip, Sequence[Arguments]], Callable[[Transaction], None]]
+Prepare = Callable[[RoundTrip, Sequence[Arguments]], Callable[[Transaction], Awaitable[None]]]
 """Adds to a round trip what tools look up that are called with these arguments in one answer, and the locks that they need.
-When the trip has been made, its result is called with the transaction in which the tools run, in order.
+When the trip has been made, its result is awaited with the transaction in which the tools run, in order.
 """
 
 
@@ -66,6 +66,8 @@ class StateTool(Generic[A]):
     """Looks up together what the calls of an answer need. Tools of a loop can have the same."""
     needs_savepoint: bool = True
     """False if `run` writes nothing before it refuses: then a call needs two statements less."""
+    ends_work: bool = False
+    """Whether the phase ends after the answer that calls it, or after the first later one without a refused call."""
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,26 @@ class OrderedTool(Generic[A]):
     operation: str = ""
 
 
+class NoArguments(Arguments):
+    pass
+
+
+def finish() -> StateTool[NoArguments]:
+    """Returns the tool by which a model ends a phase in the answer with its last calls, which saves a call of the model."""
+
+    async def run(_: InTransaction, __: NoArguments) -> Json:
+        return {}
+
+    return StateTool(
+        "finish",
+        "Ends your work. Call it last, in the same answer as your last other calls.",
+        NoArguments,
+        run,
+        needs_savepoint=False,
+        ends_work=True,
+    )
+
+
 Tool = StateTool[Any] | PaidTool[Any] | OrderedTool[Any]
 
 ToolPolicy = Callable[[str, Arguments, Sequence[Json]], str | None]
@@ -129,6 +151,4 @@ def declaration(tool: Tool) -> Json:
 @cache
 def _parameters(arguments: type[Arguments]) -> Json:
     """Cached, because it takes a millisecond and is the same for every step."""
-    schema = portable_schema(arguments.model_json_schema(by_alias=True))
-    schema.pop("description", None)
-    return {"required": [], **schema}
+    return compact_parameters(portable_schema(arguments.model_json_schema(by_alias=True)))

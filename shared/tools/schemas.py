@@ -48,6 +48,40 @@ def portable_schema(schema: Mapping[str, Any], *, keep_max_items: bool = False) 
     return portable
 
 
+def compact_parameters(schema: Json) -> Json:
+    """Removes from the schema of a tool's parameters what the validation checks, and what models do not need.
+
+    An optional parameter is one that is not required: that it may be null too needs no words.
+    """
+    compact: Json = {"required": [], **_compact(schema)}
+    compact.pop("description", None)
+    # Servers that turn schemas into grammars then allow no other parameters.
+    return {**compact, "additionalProperties": False}
+
+
+def _compact(schema: Any) -> Any:
+    if not isinstance(schema, Mapping):
+        return schema
+    kept = {
+        name: value
+        for name, value in schema.items()
+        if name != "additionalProperties" or isinstance(value, Mapping)
+    }
+    match kept.get("anyOf"):
+        case [Mapping() as only, {"type": "null"}]:
+            kept = {**only, **{name: value for name, value in kept.items() if name != "anyOf"}}
+            return _compact(kept)
+        case list() as alternatives:
+            kept["anyOf"] = [_compact(each) for each in alternatives]
+    for name in ("items", "additionalProperties"):
+        if name in kept:
+            kept[name] = _compact(kept[name])
+    for name in ("properties", "$defs"):
+        if isinstance(kept.get(name), Mapping):
+            kept[name] = {key: _compact(value) for key, value in kept[name].items()}
+    return kept
+
+
 def without_max_items(value: Any) -> Any:
     """Removes `maxItems` from a schema, or from a value that contains schemas."""
     if isinstance(value, Mapping):

@@ -67,7 +67,7 @@ async def _healthy(_: Request) -> Response:
 
 def _response_text(body: dict[str, Any]) -> str:
     system = body["messages"][0]["content"]
-    if system.startswith("You plan"):
+    if "You plan" in system:
         query = {"objective": f"Find out {WORDS}", "reasoning": "", "searchHints": []}
         return json.dumps({"queries": [query], "insights": []})
     return f"Nothing was found. {WORDS}"

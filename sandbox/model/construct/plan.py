@@ -1,5 +1,6 @@
 """The nodes and edges that a document yields. Each round of a request computes the same plan again."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -42,15 +43,32 @@ class ExistingGraph:
     def node_types(self) -> Mapping[str, Mapping[str, Any]]:
         """The JSON Schema of each node type's properties."""
         listed = _entries(self._request, "listNodeTypes", "nodeTypes")
+        if not listed:
+            return {name: schema for name, _, schema in self._shown_types("node types")}
         return {str(entry.get("name")): entry.get("propertiesSchema") or {} for entry in listed}
 
     @cached_property
     def edge_types(self) -> Mapping[str, Mapping[str, Any]]:
         """The edge types with their allowed ends."""
-        return {
-            str(entry.get("name")): entry
-            for entry in _entries(self._request, "listEdgeTypes", "edgeTypes")
-        }
+        listed = _entries(self._request, "listEdgeTypes", "edgeTypes")
+        if not listed:
+            return {name: ends for name, ends, _ in self._shown_types("edge types")}
+        return {str(entry.get("name")): entry for entry in listed}
+
+    def _shown_types(
+        self, heading: str
+    ) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+        """Name, ends and schema of the types that the context describes."""
+        for line in GraphView(self._request.section("graph_context")).lines(heading):
+            if match := SHOWN_TYPE.match(line):
+                ends, _, schema = (
+                    match["rest"].rpartition("; ")
+                    if "->" in match["rest"]
+                    else ("", "", match["rest"])
+                )
+                if "->" in schema:
+                    ends, schema = schema, ""
+                yield match["name"], _parse_ends(ends), _parse_schema(schema)
 
     @cached_property
     def nodes(self) -> Mapping[str, KnownNode]:
@@ -65,8 +83,12 @@ class ExistingGraph:
             )
             if node.type not in OWN_TYPES:
                 nodes.setdefault(fold(node.name), node)
-        for view_node in GraphView(self._request.section("graph_context")).nodes:
-            node = KnownNode(view_node.id, view_node.type, view_node.name, view_node.properties)
+        shown = GraphView(
+            self._request.section("graph_context"), self._request.section("known_nodes")
+        )
+        for view_node in shown.nodes:
+            properties = {key: value for key, value in view_node.properties.items() if key != KEYS}
+            node = KnownNode(view_node.id, view_node.type, view_node.name, properties)
             nodes.setdefault(fold(node.name), node)
         return nodes
 
@@ -95,6 +117,41 @@ def _entries(request: ChatRequest, tool: str, key: str) -> list[Mapping[str, Any
         for entry in (exchange.result or {}).get(key) or []
         if isinstance(entry, dict)
     ]
+
+
+SHOWN_TYPE = re.compile(r"^- (?P<name>\w+): .*\((?P<rest>[^()]*)\)$")
+"""`- Country: A state. (summary*: string, …)`, `- in: It lies there. (Place|Country -> any)`."""
+KEYS = "has"
+"""Under this key a shown node has the names of its further properties."""
+
+
+def _parse_ends(text: str) -> Mapping[str, Any]:
+    source, _, target = text.partition(" -> ")
+    return {
+        end: [] if names in ("", "any") else names.split("|")
+        for end, names in (("sourceTypes", source), ("targetTypes", target))
+    }
+
+
+def _parse_schema(text: str) -> Mapping[str, Any]:
+    """The JSON Schema of which `text` is the short form."""
+    parts = [part.rpartition(": ") for part in text.split(", ") if ": " in part]
+    return {
+        "type": "object",
+        "properties": {name.rstrip("*"): _parse_kind(kind) for name, _, kind in parts},
+        "required": [name.rstrip("*") for name, _, _ in parts if name.endswith("*")],
+        "additionalProperties": "…" in text,
+    }
+
+
+def _parse_kind(text: str) -> Mapping[str, Any]:
+    kinds = text.split("|")
+    if kinds == ["any"]:
+        return {}
+    is_type = all(
+        kind in {"string", "integer", "number", "boolean", "array", "object"} for kind in kinds
+    )
+    return {"type": kinds} if is_type else {"enum": kinds}
 
 
 MAX_NODES = 20

@@ -24,7 +24,7 @@ from sandbox.model.construct.properties import (
     property_evidence,
 )
 from sandbox.model.construct.relations import PlannedEdge
-from sandbox.model.request import Answer, ChatRequest, Exchange, ToolCall
+from sandbox.model.request import Answer, ChatRequest, Exchange, ToolCall, finish_call
 from sandbox.text.english import join_with_and
 from sandbox.text.tokens import fold, stem, words
 
@@ -169,6 +169,8 @@ def construct(request: ChatRequest) -> Answer:
     existing = ExistingGraph(request)
     objective = request.section("query") or request.mission
     plan = make_plan(sources, objective, existing)
+    if finish := finish_call(request):
+        return _construct_at_once(request, plan, existing, finish)
     stages: list[Callable[[], list[ToolCall]]] = [
         lambda: (
             []
@@ -191,6 +193,54 @@ def construct(request: ChatRequest) -> Answer:
         if callable_now:
             return Answer(calls=callable_now)
     return Answer(_report(request))
+
+
+MAX_TRIES = 2
+"""How often a refused edge is added: its ends may have been refused too."""
+
+
+def _construct_at_once(
+    request: ChatRequest, plan: GraphPlan, existing: ExistingGraph, finish: tuple[ToolCall, ...]
+) -> Answer:
+    """Types, nodes and edges in one answer; then what was refused, with the answers to questions on duplicates."""
+    names = {key: node.name for key, node in plan.known.items()}
+    names |= {node.key: node.name for node in plan.nodes}
+    names |= {key: names.get(name, name) for key, name in resolved_names(request).items()}
+    planned = [
+        *node_type_calls(plan, existing),
+        *edge_type_calls(plan, existing),
+        *node_calls(plan, existing),
+        *duplicate_decisions(request),
+        *edge_calls(plan, names, existing),
+    ]
+    calls = [_compact(request, call) for call in planned]
+    tries = Counter(_identity(exchange.name, exchange.arguments) for exchange in request.exchanges)
+    written = {
+        _identity(exchange.name, exchange.arguments)
+        for exchange in request.exchanges
+        if not exchange.error
+    }
+
+    def is_open(call: ToolCall) -> bool:
+        identity = _identity(call.name, json.loads(call.arguments))
+        most = MAX_TRIES if call.name == "addGraphEdge" else 1
+        return identity not in written and tries[identity] < most
+
+    open_calls = [call for call in calls if is_open(call) and call.name in request.callable_tools]
+    return Answer(calls=(*open_calls, *finish))
+
+
+def _compact(request: ChatRequest, call: ToolCall) -> ToolCall:
+    """The call with `sentences` in place of evidence, if it has one entry and the tool takes them."""
+    arguments = json.loads(call.arguments)
+    match arguments.get("evidence"):
+        case [{"page": page, "sentences": numbers, **others}] if not others:
+            if request.has_parameter(call.name, "sentences"):
+                del arguments["evidence"]
+                arguments["sentences"] = [f"{page}.{number}" for number in numbers]
+    if not arguments.get("properties", True):
+        del arguments["properties"]
+    return ToolCall.with_arguments(call.name, arguments)
 
 
 def _identity(name: str, arguments: Mapping[str, Any]) -> str:

@@ -266,6 +266,7 @@ def unknown_neighbours(view: GraphView, topic_words: frozenset[str]) -> list[tup
         (quote for _, quote in quotes), known_names=(node.name for node in view.nodes)
     )
     known_names = {fold(node.name) for node in [*view.nodes, *view.analyses]}
+    known_names |= {fold(name) for name in view.listed_names}
     mentions: dict[str, list[str]] = {}
     nearness: dict[str, int] = {}
     for holder, quote in quotes:

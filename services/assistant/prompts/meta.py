@@ -39,7 +39,7 @@ ANALYSIS_GENERATION: Final = MetaPrompt(
     Phase.ANALYSIS_GENERATION,
     "the Analyzer",
     (4, 6),
-    ("queryGraph", "addAgentAnalysisNode", "addGraphEdge", "requestInvestigation"),
+    ("queryGraph", "addAgentAnalysisNode", "addGraphEdge", "requestInvestigation", "finish"),
     "It is handed one insight of the Observer: an observation, the ids of the nodes that show it, and a direction in "
     "which to look. It works on what the graph holds and never on the web.",
     (
@@ -104,7 +104,7 @@ ADVICE_GENERATION: Final = MetaPrompt(
     Phase.ADVICE_GENERATION,
     "the Adviser",
     (4, 6),
-    ("queryGraph", "addAgentAdviceNode"),
+    ("queryGraph", "addAgentAdviceNode", "finish"),
     "It is woken where an iteration left analyses, weighs them with all earlier ones, and decides whether they carry a "
     "recommendation. Advice alone reaches the owner's inbox.",
     (
@@ -322,6 +322,7 @@ GRAPH_CONSTRUCTION: Final = MetaPrompt(
         "createEdgeType",
         "addGraphNode",
         "addGraphEdge",
+        "finish",
     ),
     "It is handed the document that knowledge acquisition wrote for one query, and writes what it says into the graph. "
     "It does not search, and draws no conclusions.",

@@ -1,6 +1,7 @@
 """What prompts show of the graph: a survey of all of it, and given nodes or analyses in full."""
 
 from shared.graph.context.history import analyses_query, ask_nodes, resolve_references
+from shared.graph.context.named import named_nodes
 from shared.graph.context.pinned import PinnedSurveys, Survey
 from shared.graph.context.survey import ask_survey, build_survey
 
@@ -11,5 +12,6 @@ __all__ = [
     "ask_nodes",
     "ask_survey",
     "build_survey",
+    "named_nodes",
     "resolve_references",
 ]

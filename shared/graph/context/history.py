@@ -26,7 +26,6 @@ from shared.graph.nodes import existing_ids
 from shared.graph.prompt_format import (
     edge_line,
     node_line,
-    shorten_properties,
     truncate_text,
     truncate_to_budget,
 )
@@ -36,7 +35,9 @@ from shared.graph.validation import one_line
 from shared.tools import Json
 from shared.workflow.investigations import OpenRequest
 
-_MAX_QUERIES: Final = 20
+_MAX_QUERIES: Final = 60
+_MAX_AGE_DAYS: Final = 7
+"""A query that was answered longer ago may be asked again."""
 
 
 def request_lines(requests: Sequence[OpenRequest]) -> list[str]:
@@ -54,6 +55,7 @@ _NEWEST_QUERIES: Final = CompiledStatement(f"""
         where agent_id = {OWNED_AGENT_ID_SQL} order by number desc limit :most
     ) as newest on newest.id = steps.iteration_id
     where steps.kind = '{StepKind.QUERY}'
+      and (steps.ended_at is null or steps.ended_at > statement_timestamp() - make_interval(days => {_MAX_AGE_DAYS}))
     order by newest.number desc, steps.index limit {_MAX_QUERIES}
     """)
 
@@ -184,8 +186,10 @@ def _nodes_by_name(scope: GraphScope, names: Iterable[str]) -> BoundQuery[dict[s
 
 MAX_NODES = 50
 _MAX_NEIGHBOURS = 30
-_MAX_EDGES = 100
-_TOKEN_BUDGET = 6_000
+_MAX_EDGES = 40
+_TOKEN_BUDGET = 2_500
+_NEIGHBOUR_CHARS = 100
+"""Of the summary of a neighbour."""
 _ANALYSIS_PROPERTIES = ("type", "summary", "content", "confidence", "horizon")
 
 
@@ -236,12 +240,14 @@ async def _describe(
     lines = [
         *(node_line(node.id, node.type, node.name, node.properties) for node in nodes),
         *(edge_line(e.id, e.type, e.source, e.target, e.properties) for e in edges.value),
-        *(
-            node_line(n.id, n.type, n.name, shorten_properties(n.properties))
-            for n in _in_order(neighbours.value, shown)
-        ),
+        *(node_line(n.id, n.type, n.name, _summary(n)) for n in _in_order(neighbours.value, shown)),
     ]
     return truncate_to_budget(lines, _TOKEN_BUDGET)
+
+
+def _summary(node: NodeFacts) -> Json:
+    summary = str(node.properties.get("summary", ""))
+    return {"summary": truncate_text(summary, _NEIGHBOUR_CHARS)} if summary else {}
 
 
 def analyses_query(scope: GraphScope, ids: Sequence[UUID]) -> BoundQuery[str]:

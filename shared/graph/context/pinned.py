@@ -7,6 +7,7 @@ from shared.agents import contexts
 from shared.agents.contexts import StepGroup
 from shared.database.engine import Database
 from shared.database.statements import Executor, RoundTrip
+from shared.enums import StepKind
 from shared.graph.context.survey import build_survey
 from shared.graph.scope import GraphScope
 from shared.workflow import steps
@@ -59,7 +60,9 @@ class PinnedSurveys:
             if pinned.value is not None:
                 survey = Survey(pinned.value, None)
             else:
-                text = await build_survey(executor, scope, token_budget=token_budget)
+                text = await build_survey(
+                    executor, scope, StepKind(step.kind), token_budget=token_budget
+                )
                 survey = Survey(text, group)
             return survey
         finally:

@@ -54,7 +54,7 @@ _NEWEST_FACTS: Final = CompiledStatement(f"""
         where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL}
         order by updated_at desc limit {_MAX_NODES_SCANNED}
     ) as newest
-    where type not in ({_RESERVED_SQL}) order by updated_at desc, id limit :most
+    where type not in ({_RESERVED_SQL}) order by updated_at desc, name, id limit :most
     """)
 _NEWEST_OF_TYPE: Final = CompiledStatement(f"""
     select * from (
@@ -62,7 +62,26 @@ _NEWEST_OF_TYPE: Final = CompiledStatement(f"""
         where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} and type = :type_name
         order by updated_at desc limit :most
     ) as newest
-    order by updated_at desc, id
+    order by updated_at desc, name, id
+    """)
+_STALEST_FACTS: Final = CompiledStatement(f"""
+    select {_NODE_COLUMNS} from graph_nodes
+    where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} and type not in ({_RESERVED_SQL})
+    order by updated_at limit :most
+    """)
+# Of a large graph, the names that were updated last: the index has that order.
+_NAMES: Final = CompiledStatement(f"""
+    select type, name from (
+        select id, type, name, created_at from graph_nodes
+        where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} and type not in ({_RESERVED_SQL})
+        order by updated_at desc limit :most
+    ) as newest
+    order by created_at, name, id
+    """)
+_PAGES: Final = CompiledStatement(f"""
+    select url from sources
+    where agent_id = {OWNED_AGENT_ID_SQL} and retracted_at is null
+    order by fetched_at desc limit :most
     """)
 _NODES_BY_IDS: Final = CompiledStatement(
     f"select {_NODE_COLUMNS} from graph_nodes"
@@ -73,6 +92,28 @@ _NODES_BY_IDS: Final = CompiledStatement(
 def newest_facts(scope: GraphScope, limit: int) -> BoundQuery[list[NodeFacts]]:
     """The most recently updated nodes that are not conclusions."""
     return BoundQuery(_NEWEST_FACTS, {**scope.sql_params, "most": limit}, _nodes)
+
+
+def stalest_facts(scope: GraphScope, limit: int) -> BoundQuery[list[NodeFacts]]:
+    """The nodes that were not updated for the longest time, conclusions not among them."""
+    return BoundQuery(_STALEST_FACTS, {**scope.sql_params, "most": limit}, _nodes)
+
+
+def names_in_order(scope: GraphScope, limit: int) -> BoundQuery[Sequence[Row]]:
+    """Type and name of nodes that are not conclusions, in the order in which they were created.
+
+    Of more than `limit` nodes, those that were updated last.
+    """
+    return BoundQuery(_NAMES, {**scope.sql_params, "most": limit}, lambda rows: rows)
+
+
+def newest_pages(scope: GraphScope, limit: int) -> BoundQuery[list[str]]:
+    """Addresses of the pages that were read last, the last one first."""
+    return BoundQuery(
+        _PAGES,
+        {**scope.sql_params, "most": limit},
+        lambda rows: list(dict.fromkeys(row.url for row in rows)),
+    )
 
 
 def newest_of_type(scope: GraphScope, type_name: str, limit: int) -> BoundQuery[list[NodeFacts]]:
@@ -98,7 +139,7 @@ def _edges_statement(where: str) -> CompiledStatement:
         from (select * from graph_edges where {where}) as edge
         join graph_nodes as source on source.id = source_id
         join graph_nodes as target on target.id = target_id
-        order by edge.updated_at desc, edge.id
+        order by edge.updated_at desc, source.name, target.name, edge.id
         """)
 
 

@@ -1,6 +1,10 @@
-"""The survey of the graph in `<graph_context>`."""
+"""What a phase is shown of the graph in `<graph_context>`: only what it needs, the oldest first.
 
-from collections.abc import Sequence
+The text is a function of the agent, the state of its graph and the kind of the step: no counts and no times that change
+while the graph does not. What changes seldom stands first, so that requests share their beginnings, which servers cache.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -12,8 +16,9 @@ from shared.database.statements import (
     Executor,
     PendingResult,
     RoundTrip,
+    Row,
 )
-from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, StepKind
 from shared.graph.context import history, recent
 from shared.graph.context.recent import NodeFacts
 from shared.graph.prompt_format import (
@@ -22,9 +27,9 @@ from shared.graph.prompt_format import (
     edge_line,
     fit_sections,
     format_age,
-    format_utc,
     node_line,
     quote_name,
+    schema_summary,
     shorten_properties,
     truncate_text,
 )
@@ -38,26 +43,10 @@ from shared.graph.types import MAX_TYPES, RESERVED_TYPES
 from shared.workflow import investigations
 from shared.workflow.iterations import CLOCK
 
-COUNT_LIMIT = 500
-"""Counting the nodes or edges of a type stops here."""
 DEGREE_LIMIT = 500
 """Counting the edges of a node stops here, in each direction."""
 _EDGES_SAMPLED = 1_000
 """The best connected nodes are searched among the newest edges, so that the cost does not grow with the graph."""
-
-
-@dataclass(frozen=True)
-class TypeFacts:
-    name: str
-    description: str
-    count: int
-
-
-@dataclass(frozen=True)
-class NodeTypeFacts(TypeFacts):
-    newest_id: UUID | None
-    newest_name: str | None
-    newest_at: datetime | None
 
 
 @dataclass(frozen=True)
@@ -68,31 +57,14 @@ class ConnectedNode:
     edges: int
 
 
-_NODE_TYPES: Final = CompiledStatement(f"""
-    select kind.name, kind.description,
-      (select count(*) from (
-        select from graph_nodes where agent_id = kind.agent_id and type = kind.name limit {COUNT_LIMIT}
-      ) as counted) as nodes,
-      newest.id, newest.name as newest_name, newest.updated_at
-    from graph_node_types as kind
-    left join lateral (
-        select id, name, updated_at from graph_nodes
-        where agent_id = kind.agent_id and type = kind.name and {IS_SUPPORTED_SQL}
-        order by updated_at desc limit 1
-    ) as newest on true
-    where kind.agent_id = {OWNED_AGENT_ID_SQL}
-    order by kind.name limit {MAX_TYPES}
-    """)
-_EDGE_TYPES: Final = CompiledStatement(f"""
-    select kind.name, kind.description,
-      (select count(*) from (
-        select from graph_edges
-        where agent_id = kind.agent_id and type = kind.name and {JOINS_TWO_NODES_SQL} limit {COUNT_LIMIT}
-      ) as counted) as edges
-    from graph_edge_types as kind
-    where kind.agent_id = {OWNED_AGENT_ID_SQL}
-    order by kind.name limit {MAX_TYPES}
-    """)
+_TYPES_SQL: Final = f"where agent_id = {OWNED_AGENT_ID_SQL} order by name limit {MAX_TYPES}"
+_NODE_TYPES: Final = CompiledStatement(
+    f"select name, description, properties_schema from graph_node_types {_TYPES_SQL}"
+)
+_EDGE_TYPES: Final = CompiledStatement(
+    "select name, description, properties_schema, source_types, target_types"
+    f" from graph_edge_types {_TYPES_SQL}"
+)
 # An edge of the node with itself (see JOINS_TWO_NODES_SQL) is counted and taken off. A condition that leaves it out would
 # be checked in the table, for each edge of a hub, because no index of the edges that end at a node has their source.
 _NODES_BY_DEGREE: Final = CompiledStatement(f"""
@@ -118,7 +90,7 @@ _NODES_BY_DEGREE: Final = CompiledStatement(f"""
         select count(*) as edges from graph_edges where source_id = node.id and target_id = node.id
     ) as history
     where {IS_SUPPORTED_SQL}
-    order by degree desc, node.id
+    order by degree desc, node.name, node.id
     """)
 
 
@@ -130,131 +102,219 @@ def best_connected(scope: GraphScope, limit: int) -> BoundQuery[list[ConnectedNo
 STALE_AFTER = timedelta(days=7)
 _NEWEST_NODES = 40
 _BEST_CONNECTED = 15
-_STALE_REGIONS = 10
+_STALE_NODES = 10
+_NAMES = 1_000
+_NAMES_IN_LINE = 20
+_PAGES = 60
+_MAX_ENDS = 3
 _NEWEST_EDGES = 30
 _ANALYSES = 20
 _ADVICE = 10
-_QUERY_ITERATIONS = 3
+_QUERY_ITERATIONS = 20
 
 
-async def build_survey(session: Executor, scope: GraphScope, *, token_budget: int = 6_000) -> str:
+TOKENS_OF_KIND: Final[Mapping[StepKind, int]] = {
+    StepKind.QUERY: 1_500,
+    StepKind.INSIGHT: 1_500,
+    StepKind.ADVISE: 1_000,
+}
+"""Token budgets of the kinds that need a part of the graph. The others have that of the settings."""
+
+
+async def build_survey(
+    session: Executor, scope: GraphScope, kind: StepKind, *, token_budget: int = 6_000
+) -> str:
     """Build the text for `<graph_context>` with a fixed number of bounded queries, however large the graph."""
     trip = RoundTrip()
-    survey = ask_survey(trip, scope, token_budget=token_budget)
+    survey = ask_survey(trip, scope, kind, token_budget=token_budget)
     await trip.make(session)
     return survey.value
 
 
-def ask_survey(trip: RoundTrip, scope: GraphScope, *, token_budget: int) -> PendingResult[str]:
+def ask_survey(
+    trip: RoundTrip, scope: GraphScope, kind: StepKind, *, token_budget: int
+) -> PendingResult[str]:
     """Like `build_survey`, as a part of `trip`."""
+    budget = min(token_budget, TOKENS_OF_KIND.get(kind, token_budget))
+    sections = _SECTIONS_OF_KIND[kind](trip, scope)
+    return trip.then(lambda: fit_sections([section() for section in sections], budget) or EMPTY)
+
+
+EMPTY: Final = "The graph is empty."
+_Sections = Sequence[Callable[[], Section]]
+
+
+def _ask_overview(trip: RoundTrip, scope: GraphScope, *, shows_ids: bool = False) -> _Sections:
+    """The whole graph, for who plans and who talks about it. `shows_ids`: for who cites it."""
+
+    def mark(element_id: UUID) -> UUID | None:
+        return element_id if shows_ids else None
+
     clock = trip.ask(CLOCK)
-    node_types = trip.ask(
-        BoundQuery(
-            _NODE_TYPES, scope.sql_params, lambda rows: [NodeTypeFacts(*row) for row in rows]
-        )
-    )
-    edge_types = trip.ask(
-        BoundQuery(_EDGE_TYPES, scope.sql_params, lambda rows: [TypeFacts(*row) for row in rows])
-    )
-    analyses = trip.ask(recent.newest_of_type(scope, ANALYSIS_TYPE, _ANALYSES))
-    advice = trip.ask(recent.newest_of_type(scope, ADVICE_TYPE, _ADVICE))
+    names = trip.ask(recent.names_in_order(scope, _NAMES))
     nodes = trip.ask(recent.newest_facts(scope, _NEWEST_NODES))
+    stale = trip.ask(recent.stalest_facts(scope, _STALE_NODES))
     edges = trip.ask(recent.newest_edges(scope, _NEWEST_EDGES))
     connected = trip.ask(best_connected(scope, _BEST_CONNECTED))
-    recent_queries = trip.ask(history.recent_query_lines(scope, _QUERY_ITERATIONS))
-    requests = trip.ask(investigations.list_open_requests(scope.agent_id))
-
-    def compose() -> str:
-        now, node_facts, edge_facts = clock.value, node_types.value, edge_types.value
-        sections = [
-            Section("Node types", _type_lines(node_facts, "nodes"), rank=0, keep=30),
-            Section("Edge types", _type_lines(edge_facts, "edges"), rank=4, keep=20),
-            Section("Newest nodes", [_newest_line(node) for node in nodes.value], rank=5, keep=10),
-            Section(
-                "Best connected nodes",
-                [
-                    f"{node_line(n.id, n.type, n.name)} ({_format_degree(n.edges)} edges)"
-                    for n in connected.value
-                ],
-                rank=8,
-            ),
-            Section("Stale regions", _stale_lines(node_facts, now), rank=6, keep=5),
-            Section(
-                "Newest edges",
-                [edge_line(edge.id, edge.type, edge.source, edge.target) for edge in edges.value],
-                rank=7,
-                keep=5,
-            ),
-            Section(
-                "Analyses",
-                [_conclusion_text(conclusion, "type") for conclusion in analyses.value],
-                rank=1,
-                keep=10,
-            ),
-            Section(
-                "Advice",
-                [_conclusion_text(conclusion, "action") for conclusion in advice.value],
-                rank=9,
-            ),
-            Section("Open investigation requests", history.request_lines(requests.value), rank=2),
-            Section("Recently asked", recent_queries.value, rank=3),
-        ]
-        return fit_sections(_header(node_facts, edge_facts, now), sections, token_budget)
-
-    return trip.then(compose)
+    queries = trip.ask(history.recent_query_lines(scope, _QUERY_ITERATIONS))
+    return [
+        *_ask_types(trip, scope),
+        lambda: Section("Nodes by type", _name_lines(names.value), rank=1, keep=40),
+        *_ask_conclusions(trip, scope, shows_ids=shows_ids),
+        lambda: Section("Stale nodes", _stale_lines(stale.value, clock.value), rank=6, keep=5),
+        lambda: Section(
+            "Best connected nodes",
+            [
+                f"{node_line(mark(n.id), n.type, n.name)} ({_format_degree(n.edges)} edges)"
+                for n in connected.value
+            ],
+            rank=9,
+        ),
+        lambda: Section(
+            "Newest edges",
+            [edge_line(mark(e.id), e.type, e.source, e.target) for e in edges.value],
+            rank=7,
+            keep=5,
+            oldest_first=True,
+        ),
+        lambda: Section(
+            "Newest nodes",
+            [
+                node_line(mark(n.id), n.type, n.name, shorten_properties(n.properties))
+                for n in nodes.value
+            ],
+            rank=8,
+            keep=10,
+            oldest_first=True,
+        ),
+        _ask_requests(trip, scope),
+        lambda: Section("Recently asked", queries.value, rank=3, keep=60, oldest_first=True),
+    ]
 
 
-def _header(
-    node_types: Sequence[NodeTypeFacts], edge_types: Sequence[TypeFacts], now: datetime
-) -> str:
-    counts_by_type = {type_facts.name: type_facts.count for type_facts in node_types}
-    nodes = _count(*counts_by_type.values())
-    edges = _count(*(type_facts.count for type_facts in edge_types))
-    return (
-        f"As of {format_utc(now)}: {nodes} nodes, {edges} edges, {len(node_types)} node types, "
-        f"{len(edge_types)} edge types, {_count(counts_by_type.get(ANALYSIS_TYPE, 0))} analyses, "
-        f"{_count(counts_by_type.get(ADVICE_TYPE, 0))} advice."
+def _ask_research_sections(trip: RoundTrip, scope: GraphScope) -> _Sections:
+    """Types and names to use, and pages that were read."""
+    names = trip.ask(recent.names_in_order(scope, _NAMES))
+    pages = trip.ask(recent.newest_pages(scope, _PAGES))
+    return [
+        *_ask_types(trip, scope, shows_schemas=True),
+        lambda: Section("Nodes by type", _name_lines(names.value), rank=2, keep=20),
+        lambda: Section(
+            "Pages read",
+            [f"- {url}" for url in pages.value],
+            rank=3,
+            keep=10,
+            oldest_first=True,
+        ),
+    ]
+
+
+def _ask_analysis_sections(trip: RoundTrip, scope: GraphScope) -> _Sections:
+    """What has been concluded and asked for already."""
+    _, edge_types = _ask_types(trip, scope)
+    analyses, _ = _ask_conclusions(trip, scope)
+    return [edge_types, analyses, _ask_requests(trip, scope)]
+
+
+_SECTIONS_OF_KIND: Final[Mapping[StepKind, Callable[[RoundTrip, GraphScope], _Sections]]] = {
+    StepKind.OBSERVE: _ask_overview,
+    StepKind.CONVERSE: lambda trip, scope: _ask_overview(trip, scope, shows_ids=True),
+    StepKind.QUERY: _ask_research_sections,
+    StepKind.INSIGHT: _ask_analysis_sections,
+    StepKind.ADVISE: lambda trip, scope: _ask_conclusions(trip, scope),
+}
+
+
+def _ask_types(trip: RoundTrip, scope: GraphScope, *, shows_schemas: bool = False) -> _Sections:
+    """`shows_schemas`: also the properties of nodes, and what edges join, for who writes them."""
+    node_types = trip.ask(_types_query(_NODE_TYPES, scope, shows_schemas=shows_schemas))
+    edge_types = trip.ask(_types_query(_EDGE_TYPES, scope, shows_schemas=shows_schemas))
+    return [
+        lambda: Section("Node types", node_types.value, rank=0, keep=30),
+        lambda: Section("Edge types", edge_types.value, rank=1 if shows_schemas else 4, keep=20),
+    ]
+
+
+def _types_query(
+    statement: CompiledStatement, scope: GraphScope, *, shows_schemas: bool
+) -> BoundQuery[list[str]]:
+    describe = _type_with_schema if shows_schemas else _type_line
+    return BoundQuery(
+        statement,
+        scope.sql_params,
+        lambda rows: [describe(row) for row in rows if row.name not in RESERVED_TYPES],
     )
 
 
-def _count(*counts: int) -> str:
-    """The sum of counts that stop at COUNT_LIMIT."""
-    more = "+" if any(count >= COUNT_LIMIT for count in counts) else ""
-    return f"{sum(counts)}{more}"
+def _type_line(row: Row) -> str:
+    return f"- {row.name}: {truncate_text(row.description)}"
+
+
+def _type_with_schema(row: Row) -> str:
+    """`- Country: A state. (summary*: string, …)`; an edge type has the types of its ends: `(Country|Place -> any)`."""
+    schema = schema_summary(row.properties_schema or {})
+    if hasattr(row, "source_types"):
+        ends = " -> ".join(map(_end, (row.source_types, row.target_types)))
+        schema = ends if row.properties_schema is None else f"{ends}; {schema}"
+        if schema == "any -> any":
+            return _type_line(row)
+    return f"{_type_line(row)} ({schema})"
+
+
+def _end(types: Sequence[str]) -> str:
+    """The types, if they are few enough to be worth their words: an edge to another is refused with an explanation."""
+    return "|".join(types) if 0 < len(types) <= _MAX_ENDS else "any"
+
+
+def _ask_conclusions(trip: RoundTrip, scope: GraphScope, *, shows_ids: bool = False) -> _Sections:
+    analyses = trip.ask(recent.newest_of_type(scope, ANALYSIS_TYPE, _ANALYSES))
+    advice = trip.ask(recent.newest_of_type(scope, ADVICE_TYPE, _ADVICE))
+
+    def lines(nodes: Sequence[NodeFacts], verdict: str) -> list[str]:
+        return [
+            conclusion_line(
+                node.id if shows_ids else None,
+                node.properties[verdict],
+                node.name,
+                node.properties["summary"],
+            )
+            for node in nodes
+        ]
+
+    return [
+        lambda: Section(
+            "Analyses", lines(analyses.value, "type"), rank=1, keep=10, oldest_first=True
+        ),
+        lambda: Section("Advice", lines(advice.value, "action"), rank=9, oldest_first=True),
+    ]
+
+
+def _ask_requests(trip: RoundTrip, scope: GraphScope) -> Callable[[], Section]:
+    requests = trip.ask(investigations.list_open_requests(scope.agent_id))
+    return lambda: Section(
+        "Open investigation requests", history.request_lines(requests.value), rank=2
+    )
 
 
 def _format_degree(edges: int) -> str:
     return f"{edges}+" if edges >= DEGREE_LIMIT else str(edges)
 
 
-def _type_lines(types: Sequence[TypeFacts], elements: str) -> list[str]:
+def _name_lines(names: Sequence[Row]) -> list[str]:
+    """A line for each type, with the names of its nodes, oldest first; long lists are continued on further lines."""
+    by_type: dict[str, list[str]] = {}
+    for row in names:
+        by_type.setdefault(row.type, []).append(quote_name(row.name))
     return [
-        f"- {type_facts.name}: {truncate_text(type_facts.description)} ({_count(type_facts.count)} {elements})"
-        for type_facts in types
+        f"- {type_name}: {', '.join(of_type[start : start + _NAMES_IN_LINE])}"
+        for type_name, of_type in sorted(by_type.items())
+        for start in range(0, len(of_type), _NAMES_IN_LINE)
     ]
 
 
-def _newest_line(node: NodeFacts) -> str:
-    line = node_line(node.id, node.type, node.name, shorten_properties(node.properties))
-    return f"{line}  (updated {format_utc(node.updated_at)})"
-
-
-def _stale_lines(types: Sequence[NodeTypeFacts], now: datetime) -> list[str]:
-    regions = sorted(
-        (type_facts.newest_at, type_facts.name, type_facts)
-        for type_facts in types
-        if type_facts.newest_at is not None
-        and type_facts.name not in RESERVED_TYPES
-        and now - type_facts.newest_at > STALE_AFTER
-    )
+def _stale_lines(nodes: Sequence[NodeFacts], now: datetime) -> list[str]:
     return [
-        f"- {_count(type_facts.count)} {type_facts.name} nodes, last touched {format_age(now - updated_at)}, "
-        f"for instance [node:{type_facts.newest_id}] {quote_name(type_facts.newest_name or '')}"
-        for updated_at, _, type_facts in regions[:_STALE_REGIONS]
+        f"{node_line(None, node.type, node.name)}, last confirmed {format_age(now - node.updated_at)}"
+        for node in nodes
+        if now - node.updated_at > STALE_AFTER
     ]
-
-
-def _conclusion_text(node: NodeFacts, verdict_property: str) -> str:
-    return conclusion_line(
-        node.id, node.properties[verdict_property], node.name, node.properties["summary"]
-    )

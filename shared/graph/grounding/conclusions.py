@@ -20,7 +20,7 @@ from shared.graph.grounding.language import find_decimal_sign, find_language, li
 from shared.graph.grounding.ranks import RankRules, find_ranks
 from shared.graph.grounding.written import Sentence, read_sentences, strip_markup
 
-CONCLUSION_RULES: Final = 2
+CONCLUSION_RULES: Final = 3
 """Version of these rules. A conclusion is stored with the version that accepted it."""
 FORECAST: Final = "invalidation"
 """The text whose numbers and dates are thresholds of a forecast, and free."""

@@ -209,8 +209,9 @@ def _number(sentence: Sentence, quantity: Quantity, language: str | None, used: 
         factor, unit = (Decimal(100) if unit == FRACTION else Decimal("0.1")), PERCENT
     values = quantity.values
     if len(values) > 1:
-        # Nobody writes "5.000" for five.
-        values = tuple(value for value in values if not _has_zeros_only(value)) or values
+        # Nobody writes "5.000" for five. In "367.022 billion" the scale brings the zeros.
+        written = {value: value.scaleb(-quantity.scale) for value in values}
+        values = tuple(value for value in values if not _has_zeros_only(written[value])) or values
     readings = tuple((value * factor, _step(value, quantity) * factor) for value in values)
     if quantity.unit == FRACTION:
         readings = tuple((value, Decimal(5)) for value, _ in readings)

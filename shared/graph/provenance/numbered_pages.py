@@ -5,6 +5,7 @@ lines `[2.3] sentence`, a document cites `[2.3]` and gets the words filled in, a
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,7 @@ from shared.tools import Json
 _NUMBER: Final = r"\d{1,4}\.\d{1,4}(?:\s*[-–]\s*(?:\d{1,4}\.)?\d{1,4})?"
 _CITED: Final = re.compile(rf"\[({_NUMBER}(?:\s*[,;]\s*{_NUMBER})*)\]")
 _RANGE: Final = re.compile(r"(\d+)\.(\d+)(?:\s*[-–]\s*(?:\d+\.)?(\d+))?")
+_NUMBERED: Final = re.compile(r"\[(\d+)\.\d+\] ")
 _MAX_RANGE: Final = 100
 _LIST_MARK: Final = re.compile(r"^\s*(?:[-*•–]|\d{1,3}[.)])?\s*")
 _OWN_LINE: Final = re.compile(r"^\W*(?:#|source\b|url\b|published\b)", re.IGNORECASE)
@@ -53,34 +55,98 @@ def number_pages(pages: Iterable[Json]) -> list[NumberedPage]:
     return list(distinct)
 
 
-def show_numbered(result: Json, earlier: Sequence[Json]) -> Json:
-    """A result with the sentences of its pages numbered; `earlier` are the results before it, in call order."""
+SHOWN_CHARS: Final = 10_000
+"""Of the pages of one result. Of longer ones, those sentences are shown that bear on what is asked."""
+_LEADING: Final = 2
+"""Sentences at the beginning of a page that are shown in any case."""
+_GAP: Final = "…"
+_STEM_CHARS: Final = 5
+_STEM: Final = re.compile(rf"[^\W_]{{3,{_STEM_CHARS}}}")
+_WORDS: Final = re.compile(r"[^\W_]+")
+
+
+def show_numbered(asked: str, result: Json, earlier: Sequence[Json]) -> Json:
+    """A result with the sentences of its pages numbered; `earlier` are the results before it, in call order.
+
+    If the pages have more than SHOWN_CHARS characters, the sentences that share the most words with `asked` are shown,
+    rare words before common ones. A page keeps its numbers.
+    """
     if "results" not in result:
         return result
     known = number_pages(page for other in (*earlier, result) for page in other.get("results", ()))
     numbers = {page: number for number, page in enumerate(known, 1)}
+    pages = [_page(page) for page in result["results"]]
+    chosen = _choose(pages, asked)
     shown = []
-    for page in result["results"]:
-        numbered = _page(page)
-        lines = [
-            f"[{numbers[numbered]}.{number}] {text}"
-            for number, text in enumerate(numbered.sentences, 1)
-        ]
+    for place, (page, numbered) in enumerate(zip(result["results"], pages, strict=True)):
+        lines: list[str] = []
+        for number, text in enumerate(numbered.sentences, 1):
+            if (place, number) in chosen:
+                lines.append(f"[{numbers[numbered]}.{number}] {text}")
+            elif not lines or lines[-1] != _GAP:
+                lines.append(_GAP)
         shown.append({**page, "content": "\n".join(lines)} if lines else page)
     return {**result, "results": shown}
 
 
-def fill_in(document: str, pages: Sequence[NumberedPage]) -> str:
+def _choose(pages: Sequence[NumberedPage], asked: str) -> set[tuple[int, int]]:
+    """The sentences to show: place of the page, and number of the sentence."""
+    sentences = {
+        (place, number): text
+        for place, page in enumerate(pages)
+        for number, text in enumerate(page.sentences, 1)
+    }
+    left = SHOWN_CHARS
+    if sum(map(len, sentences.values())) <= left:
+        return set(sentences)
+    stems = {key: _stems(text) & _stems(asked) for key, text in sentences.items()}
+    frequency = Counter(stem for found in stems.values() for stem in found)
+
+    def rank(key: tuple[int, int]) -> tuple[bool, float, int, int]:
+        place, number = key
+        weight = sum(1 / frequency[stem] ** 0.5 for stem in stems[key])
+        return number > _LEADING, -weight, number, place
+
+    chosen: set[tuple[int, int]] = set()
+    for key in sorted(sentences, key=rank):
+        length = len(sentences[key])
+        if length <= left and (stems[key] or key[1] <= _LEADING):
+            left -= length
+            chosen.add(key)
+    return chosen
+
+
+def _stems(text: str) -> set[str]:
+    """The beginnings of the words, which are the same for most of their forms."""
+    return {match[0] for word in _WORDS.findall(text.lower()) if (match := _STEM.match(word))}
+
+
+def fill_in(document: str, pages: Sequence[NumberedPage], headings: Sequence[str] = ()) -> str:
     """`document` with the words of the sentences that it cites, each in a line of its own.
 
-    Numbers that no sentence has are left out. A sentence of a page that was typed gets its number.
+    Numbers that no sentence has are left out. A sentence of a page that was typed gets its number. `headings`, by page,
+    stand before the first cited sentence of a page whose address the document does not have.
     """
     known: dict[str, str] = {}
     for number, page in reversed(list(enumerate(pages, 1))):
         for place, text in reversed(list(enumerate(page.sentences, 1))):
             if len(text) >= _MIN_CHARS:
                 known[text] = f"[{number}.{place}]"
-    return "\n".join(line for part in document.splitlines() for line in _filled(part, pages, known))
+    lines = (line for part in document.splitlines() for line in _filled(part, pages, known))
+    missing = {
+        str(number): heading
+        for number, (page, heading) in enumerate(zip(pages, headings, strict=False), 1)
+        if page.url not in document
+    }
+    return "\n".join(_with_headings(lines, missing)).removeprefix("\n")
+
+
+def _with_headings(lines: Iterable[str], missing: dict[str, str]) -> Iterator[str]:
+    for line in lines:
+        match = _NUMBERED.match(line)
+        if match and (heading := missing.pop(match[1], None)) is not None:
+            yield f"\n{heading}\n"
+        yield line
 
 
 def _page(page: Json) -> NumberedPage:

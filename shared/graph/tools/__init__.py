@@ -24,7 +24,7 @@ from shared.graph.tools.write_tools import (
     link_analysis,
 )
 from shared.graph.validation import Validators
-from shared.tools import StateTool
+from shared.tools import StateTool, finish
 
 __all__ = [
     "add_agent_advice_node",
@@ -67,6 +67,7 @@ def graph_construction(
         create_edge_type(scope, validators),
         replace(add_graph_node(scope, validators, duplicate_threshold, pages), prepare=batch),
         replace(add_graph_edge(scope, validators, pages), prepare=batch),
+        finish(),
     ]
 
 
@@ -83,6 +84,7 @@ def analysis_generation(
         replace(add_agent_analysis_node(scope), prepare=batch),
         replace(link_analysis(scope, validators), prepare=batch),
         request_investigation(scope),
+        finish(),
     ]
 
 
@@ -94,4 +96,5 @@ def advice_generation(
     return [
         query_graph(scope, embedding_search),
         replace(add_agent_advice_node(scope), prepare=batch),
+        finish(),
     ]

@@ -1,6 +1,6 @@
 """Looks up in one round trip what the tools of one answer need, and has what they insert written in one statement."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +16,18 @@ from shared.graph.provenance import sources
 from shared.graph.provenance.numbered_pages import NumberedPage
 from shared.graph.scope import GraphScope
 from shared.graph.tools.conclusion_tools import AddAgentAdviceNode, AddAgentAnalysisNode
-from shared.graph.tools.references import referenced_id
-from shared.graph.tools.write_tools import AddGraphEdge, AddGraphNode, LinkAnalysis
+from shared.graph.tools.references import NamedNodes, ask_named, referenced_id
+from shared.graph.tools.write_tools import (
+    AddGraphEdge,
+    AddGraphNode,
+    EvidenceArgument,
+    LinkAnalysis,
+)
 from shared.graph.upsert import ElementBuffer
 from shared.graph.validation import normalize_name
 from shared.tools import Arguments, ToolRefusalError
 
-_HandOver = Callable[[Transaction], None]
+_HandOver = Callable[[Transaction], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -42,8 +47,11 @@ class FactBatch:
         new_edges = [each for each in arguments if isinstance(each, AddGraphEdge)]
         scope = self.scope
         trip.ask(locks.write_locks(scope.agent_id))
-        evidence = [quote for node in nodes for quote in node.evidence]
-        evidence += [quote for edge in new_edges for quote in edge.evidence]
+        evidence: list[EvidenceArgument] = []
+        elements: list[AddGraphNode | AddGraphEdge] = [*nodes, *new_edges]
+        for element in elements:
+            with suppress(ToolRefusalError):
+                evidence += element.all_evidence
         urls = [url for quote in evidence if (url := quote.url_of(self.pages)) is not None]
         pages = trip.ask(sources.pages_query(scope, urls))
         schemas = trip.ask(types.node_schemas_query(scope, {node.type for node in nodes}))
@@ -54,13 +62,15 @@ class FactBatch:
                 requests.append(self._request(node))
         names = trip.ask(aliases.names_query(scope, requests)) if requests else None
         ends = _ask_ends(trip, scope, new_edges)
+        named = _ask_named_ends(trip, scope, new_edges)
 
-        def hand_over(transaction: Transaction) -> None:
+        async def hand_over(transaction: Transaction) -> None:
             sources.remember_pages(transaction, scope, pages.value)
             types.remember_types(transaction, scope, schemas.value, rules.value)
             transaction.buffer = buffer = ElementBuffer(scope, ends.value)
             if names is not None:
                 buffer.lookups[NameLookup] = names.value
+            await _look_up_named_ends(transaction, buffer, new_edges, named.value)
 
         return hand_over
 
@@ -94,15 +104,47 @@ class ConclusionBatch:
         if links:
             rules = trip.ask(types.edge_rules_query(scope, {link.type for link in links}))
         ends = _ask_ends(trip, scope, links)
+        named = _ask_named_ends(trip, scope, links)
 
-        def hand_over(transaction: Transaction) -> None:
+        async def hand_over(transaction: Transaction) -> None:
             if rules is not None:
                 types.remember_types(transaction, scope, {}, rules.value)
             transaction.buffer = buffer = ElementBuffer(scope, ends.value)
             if lookups is not None:
                 buffer.lookups[Lookups] = lookups.value
+            await _look_up_named_ends(transaction, buffer, links, named.value)
 
         return hand_over
+
+
+def _ask_named_ends(
+    trip: RoundTrip, scope: GraphScope, new_edges: Sequence[AddGraphEdge | LinkAnalysis]
+) -> PendingResult[NamedNodes]:
+    return ask_named(
+        trip, scope, [end for edge in new_edges for end in (edge.source_id, edge.target_id)]
+    )
+
+
+async def _look_up_named_ends(
+    transaction: Transaction,
+    buffer: ElementBuffer,
+    new_edges: Sequence[AddGraphEdge | LinkAnalysis],
+    named: NamedNodes,
+) -> None:
+    """Looks up the ends of edges that are given by the names of nodes in the graph, in one more round trip."""
+    buffer.lookups[NamedNodes] = named
+    buffer.known_nodes |= {row.id: (row.type, row.name) for rows in named.values() for row in rows}
+    keys = []
+    for edge in new_edges:
+        source, target = (named.find(end) for end in (edge.source_id, edge.target_id))
+        key = (edge.type, source, target)
+        if source and target and key not in buffer.lookups:
+            keys.append((edge.type, source, target))
+    if keys:
+        trip = RoundTrip()
+        ends = trip.ask(edges.ends_query(buffer.scope, list(dict.fromkeys(keys))))
+        await trip.make(transaction)
+        buffer.lookups |= ends.value
 
 
 def _ask_ends(

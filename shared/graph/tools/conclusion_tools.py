@@ -11,43 +11,35 @@ from shared.graph.validation import refuse_unstorable
 from shared.tools import Arguments, Json, StateTool, ToolRefusalError
 from shared.workflow import investigations
 
-_CONFIDENCE = (
-    "How sure you are, from 0 to 1, as what it rests on allows; lowered to "
-    f"{MAX_CONFIDENCE_OF_ONE_SITE} if all of it is from one site."
-)
-_HORIZON = "a date (YYYY-MM-DD), or a time from today on, as in '3 months'."
+_CONFIDENCE = f"0 to 1. At most {MAX_CONFIDENCE_OF_ONE_SITE} if everything is from one site."
+_HORIZON = "a date (YYYY-MM-DD) or a time from today ('3 months')."
 
 
 class AddAgentAnalysisNode(Arguments):
-    name: str = Field(description="A short title of its own, unlike that of any analysis there is.")
+    name: str = Field(description="Short title, unlike that of any other analysis.")
     type: AnalysisKind = Field(
-        description="observation: one noteworthy fact or change; pattern: what repeats or connects across several."
+        description="observation: one notable fact or change. pattern: what repeats or connects across several nodes."
     )
     summary: str = Field(description="The conclusion in one sentence.")
     content: str = Field(
-        description="The reasoning in Markdown. Behind each statement, cite the existing node or edge it rests on: "
-        "[node:uuid] or [edge:uuid], one id to a pair of brackets. What you calculate, write with its operands in the same "
-        "paragraph: 'it rose from 40 to 50 million, by 25 %'."
+        description="Markdown. Cite a node or edge behind each statement: [node:uuid] or [edge:uuid]. Show calculations "
+        "with their operands: 'from 40 to 50 million, by 25 %'."
     )
     confidence: float = Field(ge=0, le=1, description=_CONFIDENCE)
-    horizon: str | None = Field(
-        None, description=f"Until when it holds, where that can be said: {_HORIZON}"
-    )
+    horizon: str | None = Field(None, description=f"Until when it holds: {_HORIZON}")
 
 
 class AddAgentAdviceNode(Arguments):
-    name: str = Field(description="A short title of its own, unlike that of any advice there is.")
+    name: str = Field(description="Short title, unlike that of any other advice.")
     action: Action = Field(description="What the owner should do.")
     summary: str = Field(description="The advice in one sentence, for the owner's inbox.")
     content: str = Field(
-        description="The reasoning in Markdown. Cite each AgentAnalysis it rests on as [node:uuid], at least two; cite "
-        "nothing else."
+        description="Markdown. Cite the analyses it rests on, and nothing else: [node:uuid]."
     )
     confidence: float = Field(ge=0, le=1, description=_CONFIDENCE)
-    horizon: str = Field(description=f"Until when the advice holds: {_HORIZON}")
+    horizon: str = Field(description=f"Until when it holds: {_HORIZON}")
     invalidation: str = Field(
-        description="What could be seen that would prove the advice wrong, of whom and by how much; 20 to 600 "
-        "characters. Its numbers are yours to set."
+        description="An observation that would prove it wrong: of what, and by how much. 20 to 600 characters."
     )
 
 
@@ -67,9 +59,7 @@ def add_agent_analysis_node(scope: GraphScope) -> StateTool[AddAgentAnalysisNode
 
     return StateTool(
         "addAgentAnalysisNode",
-        "Records a conclusion that the graph supports. Refused unless its content cites at least one node or edge, "
-        "and only such as exist, and unless each number, date and name in it is in what it cites, or is calculated from "
-        "such numbers. Where the data does not support a conclusion, record none.",
+        "Records an analysis. Refused unless what it cites states, or shown arithmetic yields, each number, date and name.",
         AddAgentAnalysisNode,
         run,
         needs_savepoint=False,
@@ -93,9 +83,7 @@ def add_agent_advice_node(scope: GraphScope) -> StateTool[AddAgentAdviceNode]:
 
     return StateTool(
         "addAgentAdviceNode",
-        "Advises the owner, who is notified at once. Refused unless its content cites at least two AgentAnalysis nodes (one "
-        "if your instructions allow it) and nothing else, and unless each number, date and name in it is in these, or in "
-        "what they cite, or is calculated from such numbers. Mostly there is nothing to advise: then do not call it.",
+        "Advises the owner. Refused unless the cited analyses, or what they cite, state each number, date and name.",
         AddAgentAdviceNode,
         run,
         needs_savepoint=False,
@@ -107,15 +95,9 @@ MAX_REQUESTS_PER_STEP = 5
 
 
 class RequestInvestigation(Arguments):
-    objective: str = Field(
-        description="One thing to find out, specific enough to be searched for: what, of whom, for when."
-    )
-    reasoning: str = Field(
-        max_length=600, description="What cannot be concluded while it is not known."
-    )
-    search_hints: list[str] = Field(
-        max_length=5, description="Searches to begin with, as one would type them."
-    )
+    objective: str = Field(description="One thing to find out: what, of whom, for when.")
+    reasoning: str = Field(max_length=600, description="What cannot be concluded without it.")
+    search_hints: list[str] = Field(max_length=5, description="Searches to begin with.")
 
 
 def request_investigation(scope: GraphScope) -> StateTool[RequestInvestigation]:
@@ -147,8 +129,7 @@ def request_investigation(scope: GraphScope) -> StateTool[RequestInvestigation]:
 
     return StateTool(
         "requestInvestigation",
-        "Asks for data that the graph lacks and a conclusion needs: somebody searches for it, in this iteration or a "
-        "later one. One specific thing at a time. Look in the graph first.",
+        "Requests data that the graph lacks and a conclusion needs. It is searched for.",
         RequestInvestigation,
         run,
         needs_savepoint=False,

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from shared.billing.embedding_cache import EmbeddingRequest
 from shared.database.statements import InTransaction
@@ -12,59 +13,38 @@ from shared.graph import types
 from shared.graph.retrieval import EmbeddingSearch, query
 from shared.graph.scope import GraphScope
 from shared.graph.tools.references import NodeReference, resolve_node_ids, with_interpretations
-from shared.tools import Arguments, Json, StateTool
+from shared.tools import Arguments, Json, NoArguments, StateTool
 
 _MAX_SCHEMAS_BYTES = 20_000
 """Of all schemas in one answer."""
 
 
-_BY_MEANING = (
-    " Behind the nodes that hold words of the text come such as are near to it in meaning."
-)
+_BY_MEANING = " Nodes of similar meaning come last."
 
 
 class QueryGraph(Arguments):
-    text: str | None = Field(
-        None,
-        description="A name, or words of names and properties; the node of that name comes first, then those with more "
-        "of the words in their names, then in their properties. If several words are a node's whole name, nodes with only "
-        "some of them are left out. Misspelled names are found where no name has the words.",
-    )
-    node_type: str | None = Field(None, description="Only nodes of this type.")
+    text: str | None = Field(None, description="A name, or words of names and properties.")
+    node_type: SkipJsonSchema[str | None] = None
+    """One of `node_types`, for models that give a single one."""
     node_types: list[str] = Field(
-        default_factory=list,
-        max_length=query.MAX_TYPES,
-        description="Only nodes of one of these types.",
+        default_factory=list, max_length=query.MAX_TYPES, description="Only nodes of these types."
     )
     node_ids: list[NodeReference] = Field(
         default_factory=list,
         max_length=query.MAX_NODES,
-        description="Only these nodes, by their ids or names.",
+        description="Only these nodes: ids or names.",
     )
-    updated_since: Utc | None = Field(
-        None, description="Only nodes that were written since then, as 2026-01-31T12:00:00Z."
-    )
-    as_of: Utc | None = Field(
-        None,
-        description="Leaves out nodes of which the evidence says that they were true at other times only.",
-    )
+    updated_since: Utc | None = Field(None, description="Only nodes written since then.")
+    as_of: Utc | None = Field(None, description="Leaves out what holds for other times only.")
     neighbours: int = Field(
-        0,
-        ge=0,
-        le=query.MAX_DEPTH,
-        description="Also what lies so many edges from the nodes found (0, 1 or 2), with its edges.",
+        0, ge=0, le=query.MAX_DEPTH, description="Also nodes this many edges away."
     )
     between: list[NodeReference] = Field(
         default_factory=list,
         max_length=2,
-        description="Two nodes, by their ids or names: gives the shortest paths between them, up to 4 edges, instead of "
-        "a search.",
+        description="Two nodes: gives the shortest paths between them.",
     )
-    limit: int = Field(20, ge=1, le=query.MAX_NODES, description="At most so many nodes.")
-
-
-class NoArguments(Arguments):
-    pass
+    limit: int = Field(20, ge=1, le=query.MAX_NODES, description="Maximum number of nodes.")
 
 
 def query_graph(
@@ -104,10 +84,7 @@ def query_graph(
 
     return StateTool(
         "queryGraph",
-        "Searches the knowledge graph. Every condition narrows the search; without any, the nodes touched last are "
-        "returned. Gives nodes with their properties and the edges among them; updatedAt is when Vigil wrote it last, "
-        "asOf when it was true by the latest evidence, until when that ended. `cut` says what was left out. Use the ids "
-        "it gives to cite ([node:id], [edge:id]) and to connect."
+        "Searches the graph. Conditions are combined. Without any it returns the newest nodes. `cut` says what is left out."
         + (_BY_MEANING if embedding_search else ""),
         QueryGraph,
         run,
@@ -122,8 +99,7 @@ def list_node_types(scope: GraphScope) -> StateTool[NoArguments]:
 
     return StateTool(
         "listNodeTypes",
-        "Lists the types that nodes can have, each with the JSON Schema that its nodes' properties must satisfy. "
-        "Look here before making a type.",
+        "Lists the node types with the JSON Schemas of their properties.",
         NoArguments,
         run,
         needs_savepoint=False,
@@ -136,8 +112,7 @@ def list_edge_types(scope: GraphScope) -> StateTool[NoArguments]:
 
     return StateTool(
         "listEdgeTypes",
-        "Lists the types that edges can have, each with the node types it may start from and lead to (an empty list "
-        "means any), and the JSON Schema of its edges' properties where it has one. Look here before making a type.",
+        "Lists the edge types with their allowed ends and the JSON Schemas of their properties.",
         NoArguments,
         run,
         needs_savepoint=False,

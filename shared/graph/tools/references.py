@@ -1,18 +1,30 @@
 """References to nodes in tool arguments: by id, or by name."""
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Annotated, Final, TypeVar
 from uuid import UUID
 
 from pydantic import BeforeValidator
 
-from shared.database.statements import CompiledStatement, InTransaction, Row
+from shared.database.statements import (
+    BoundQuery,
+    CompiledStatement,
+    InTransaction,
+    PendingResult,
+    RoundTrip,
+    Row,
+    Transaction,
+    json_text,
+)
 from shared.graph.entity_resolution import normalization
 from shared.graph.prompt_format import quote_name
 from shared.graph.retrieval import query
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import UnknownTypeError
+from shared.graph.upsert import ElementBuffer
 from shared.graph.validation import normalize_name
 from shared.tools import INTERPRETATIONS_KEY, Json, ToolRefusalError
 
@@ -24,28 +36,78 @@ NodeReference = Annotated[
 """A tool argument that names a node: its id, or its name."""
 
 _ID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
-_MAX_CANDIDATES: Final = 5
-_ADD_FIRST: Final = (
-    "If it is not in the graph, this call cannot succeed: first call addGraphNode with its type, its name, and evidence: "
-    "the page and its sentences."
-)
+_MAX_CANDIDATES: Final = 3
+_ADD_FIRST: Final = "If it is none of the graph's nodes, add it first with addGraphNode."
 _MAX_REFERENCE_CHARS: Final = 300
 # Joined by type, the first column of the index: an agent has a few dozen types, but may have a million names.
 _NODES_BY_NAME: Final = CompiledStatement(
     f"""
-    select distinct node.id, node.type, node.name, known.key, node.name = :called as is_exact
-    from graph_node_types as kind
+    with called as (
+        select name, keys from jsonb_to_recordset(cast(:called as jsonb)) as given (name text, keys text[])
+    )
+    select called.name as called, node.id, node.type, node.name, known.key, node.name = called.name as is_exact
+    from called
+    join graph_node_types as kind on kind.agent_id = {OWNED_AGENT_ID_SQL}
     join graph_names as known
-      on known.agent_id = kind.agent_id and known.type = kind.name
-      and known.key = any(cast(:keys as text[]))
+      on known.agent_id = kind.agent_id and known.type = kind.name and known.key = any(called.keys)
     join graph_nodes as node on node.agent_id = known.agent_id and node.id = known.node_id
-    where kind.agent_id = {OWNED_AGENT_ID_SQL}
     union
-    select id, type, name, null, name = :called
-    from graph_nodes
-    where agent_id = {OWNED_AGENT_ID_SQL} and lower(name) = lower(:called)
+    select called.name, node.id, type, node.name, null, node.name = called.name
+    from called
+    join graph_nodes as node
+      on node.agent_id = {OWNED_AGENT_ID_SQL} and lower(node.name) = lower(called.name)
     """
 )
+
+
+class NamedNodes(dict[str, list[Row]]):
+    """Nodes by the names with which the calls of an answer refer to them, looked up before the calls run."""
+
+    def find(self, reference: str) -> UUID | None:
+        """The node that it means: its id, or the only one of that name; None if there is none, or several."""
+        if (node_id := referenced_id(reference)) is not None:
+            return node_id
+        with suppress(ToolRefusalError):
+            rows = self.get(_name_in(reference, ""), [])
+            ids = {row.id for row in rows if row.is_exact} or {row.id for row in rows}
+            return UUID(str(ids.pop())) if len(ids) == 1 else None
+        return None
+
+
+def ask_named(
+    trip: RoundTrip, scope: GraphScope, references: Iterable[str]
+) -> PendingResult[NamedNodes]:
+    """Looks up the references that are names, as a part of `trip`."""
+    names: dict[str, None] = {}
+    for reference in references:
+        if referenced_id(reference) is None:
+            with suppress(ToolRefusalError):
+                names[_name_in(reference, "")] = None
+    if not names:
+        return trip.then(NamedNodes)
+    return trip.ask(_named_query(scope, list(names)))
+
+
+def _named_query(scope: GraphScope, names: Sequence[str]) -> BoundQuery[NamedNodes]:
+    called = [{"name": name, "keys": sorted(_keys(name, ("", "Topic")))} for name in names]
+
+    def read(rows: Sequence[Row]) -> NamedNodes:
+        found = NamedNodes({name: [] for name in names})
+        for row in rows:
+            if row.key is None or row.key in _keys(row.called, (row.type,)):
+                found[row.called].append(row)
+        return found
+
+    return BoundQuery(_NODES_BY_NAME, {**scope.sql_params, "called": json_text(called)}, read)
+
+
+def _keys(name: str, types: Iterable[str]) -> set[str]:
+    return {normalization.normalize(name, type_name).key for type_name in types}
+
+
+def _name_in(reference: str, argument: str) -> str:
+    """Raises ToolRefusalError if nothing is left of it."""
+    return normalize_name(reference.strip("\"'`[] ")[:_MAX_REFERENCE_CHARS], argument)
 
 
 def referenced_id(reference: str) -> UUID | None:
@@ -61,19 +123,20 @@ async def resolve_node_id(
     argument: str,
     interpretations: list[str],
 ) -> UUID:
-    """Resolve a reference to a node id. A match by name is described in a sentence added to `interpretations`.
+    """Resolve a reference to a node id. A match by another spelling is described in a sentence added to `interpretations`.
 
     An id is returned as it is. Raises ToolRefusalError, which lists candidates, if a name matches no node or several.
     """
     if (node_id := referenced_id(reference)) is not None:
         return node_id
-    name = normalize_name(reference.strip("\"'`[] ")[:_MAX_REFERENCE_CHARS], argument)
+    name = _name_in(reference, argument)
     matches = await _find_by_name(session, scope, name)
     if len(matches) == 1:
         [node] = matches
-        interpretations.append(
-            f"{argument}: {quote_name(name)} was read as [node:{node.id}], the {node.type} {quote_name(node.name)}."
-        )
+        if node.name != name:
+            interpretations.append(
+                f"{argument}: {quote_name(name)} was read as [node:{node.id}], the {node.type} {quote_name(node.name)}."
+            )
         return UUID(str(node.id))
     raise ToolRefusalError(
         f"{argument}: {quote_name(name)} is no id, and {await _describe_candidates(session, scope, name, matches)}"
@@ -118,21 +181,44 @@ def with_interpretations(result: Json, interpretations: Sequence[str]) -> Json:
     return {**result, INTERPRETATIONS_KEY: list(interpretations)} if interpretations else result
 
 
-async def _find_by_name(session: InTransaction, scope: GraphScope, name: str) -> list[Row]:
+@dataclass(frozen=True)
+class _Match:
+    id: UUID
+    type: str
+    name: str
+
+
+async def _find_by_name(session: InTransaction, scope: GraphScope, name: str) -> list[_Match]:
     """The nodes with exactly this name; else those known by it in another spelling, or as an alias."""
-    keys = sorted({normalization.normalize(name, type_name).key for type_name in ("", "Topic")})
-    rows = await _NODES_BY_NAME.rows(session, {**scope.sql_params, "called": name, "keys": keys})
-    matches = [
-        row
-        for row in rows
-        if row.key is None or row.key == normalization.normalize(name, row.type).key
+    looked_up, written = _known_before(session, name)
+    if looked_up is None and not any(match.name == name for match in written):
+        looked_up = (await _named_query(scope, [name]).answer(session))[name]
+    rows = looked_up or ()
+    matches = {row.id: _Match(row.id, row.type, row.name) for row in rows}
+    matches |= {match.id: match for match in written}
+    exact = [match for match in matches.values() if match.name == name]
+    return exact or list(matches.values())
+
+
+def _known_before(
+    session: InTransaction, name: str
+) -> tuple[Sequence[Row] | None, Sequence[_Match]]:
+    """The nodes of that name that were looked up, None if none was looked for, and those that the same answer has added."""
+    buffer = session.buffer if isinstance(session, Transaction) else None
+    if not isinstance(buffer, ElementBuffer):
+        return None, ()
+    written = [
+        _Match(node["id"], node["type"], node["name"])
+        for node in buffer.written_nodes.values()
+        if node["name"] == name
+        or _keys(name, (node["type"],)) == _keys(node["name"], (node["type"],))
     ]
-    exact = {row.id: row for row in matches if row.is_exact}
-    return list((exact or {row.id: row for row in matches}).values())
+    named = buffer.lookups.get(NamedNodes)
+    return (None if named is None else named.get(name)), written
 
 
 async def _describe_candidates(
-    session: InTransaction, scope: GraphScope, name: str, matches: Sequence[Row]
+    session: InTransaction, scope: GraphScope, name: str, matches: Sequence[_Match]
 ) -> str:
     if matches:
         listing = [f"[node:{node.id}] {node.type} {quote_name(node.name)}" for node in matches]
@@ -147,4 +233,4 @@ async def _describe_candidates(
     ]
     if not listing:
         return f"no node has this name. {_ADD_FIRST}"
-    return f"no node has this name. Similar nodes: {', '.join(listing)}. Give the id of the one that you mean. {_ADD_FIRST}"
+    return f"no node has this name. Similar: {', '.join(listing)}. {_ADD_FIRST}"

@@ -1,5 +1,6 @@
 """Tools that write facts: types, nodes and edges."""
 
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
@@ -7,6 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from shared.database.statements import InTransaction
 from shared.enums import Phase
@@ -15,8 +17,6 @@ from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
 from shared.graph.provenance import claims
 from shared.graph.provenance.evidence import (
     MAX_EVIDENCE,
-    MAX_QUOTE_CHARS,
-    MIN_QUOTE_CHARS,
     EvidenceInput,
 )
 from shared.graph.provenance.numbered_pages import NumberedPage
@@ -35,31 +35,21 @@ _DATE: Final = "YYYY, YYYY-MM, YYYY-MM-DD or a full ISO 8601 time"
 
 
 class EvidenceArgument(Arguments):
-    page: int | None = Field(None, description="Number of the page: 2 of a sentence [2.3].")
+    page: int | None = Field(None, description="2 of a sentence [2.3].")
     sentences: list[int] | None = Field(
-        None,
-        max_length=MAX_EVIDENCE,
-        description="Numbers of the sentences of that page that say it: 3 of a sentence [2.3].",
+        None, max_length=MAX_EVIDENCE, description="[3] of a sentence [2.3]."
     )
-    source_url: str | None = Field(
-        None, description="Only for a sentence without a number: exact address of its page."
-    )
-    quote: str | None = Field(
-        None,
-        description="Only for a sentence without a number: what the page says, word for word; "
-        f"{MIN_QUOTE_CHARS} to {MAX_QUOTE_CHARS} characters.",
-    )
+    source_url: SkipJsonSchema[str | None] = None
+    """With `quote`, in place of page and sentences, for models that do not follow."""
+    quote: SkipJsonSchema[str | None] = None
     properties: list[str] | None = Field(
-        None,
-        description="Names of the properties that this quote supports; without it, all that no other entry names.",
+        None, description="Properties that it supports. Default: those that no other entry names."
     )
     valid_from: str | None = Field(
         None,
-        description=f"From when on that is true, where the page says: {_DATE}. A newer value supersedes an older one.",
+        description="Since when it holds, if the page says so: YYYY, YYYY-MM or YYYY-MM-DD.",
     )
-    valid_to: str | None = Field(
-        None, description="Until when, that year, month or day included, where the page says."
-    )
+    valid_to: str | None = Field(None, description="Last day, month or year for which it holds.")
 
     def url_of(self, pages: Sequence[NumberedPage]) -> str | None:
         """The address of the page; None if it is not known."""
@@ -68,11 +58,31 @@ class EvidenceArgument(Arguments):
         return self.source_url
 
 
-EVIDENCE_FIELD: Final[Any] = Field(
-    min_length=1,
+SENTENCES_FIELD: Final[Any] = Field(
+    default_factory=list,
     max_length=MAX_EVIDENCE,
-    description="The sentences that say it. Every property must be supported by an entry.",
+    description='Sentences that state all of it: "2.3", or "2.3-5" for several.',
 )
+EVIDENCE_FIELD: Final[Any] = Field(
+    default_factory=list,
+    max_length=MAX_EVIDENCE,
+    description="In place of `sentences`, if properties rest on different ones or hold for a certain time.",
+)
+_CITED: Final = re.compile(r"\[?\s*(\d{1,4})\.(\d{1,4})(?:\s*[-–]\s*(?:\1\.)?(\d{1,4}))?\s*\]?")
+
+
+def _cited_evidence(sentences: Sequence[str]) -> list[EvidenceArgument]:
+    """An entry for each of "2.3" or "2.3-5". Raises ToolRefusalError if one is not of that form."""
+    entries: list[EvidenceArgument] = []
+    for text in dict.fromkeys(sentences):
+        if (match := _CITED.fullmatch(text.strip())) is None:
+            raise ToolRefusalError(
+                f'sentences: {text[:40]!r} is no sentence. Write "2.3" for sentence 3 of page 2.'
+            )
+        first, last = int(match[2]), int(match[3] or match[2])
+        numbers = list(range(first, min(last, first + MAX_EVIDENCE - 1) + 1))
+        entries.append(EvidenceArgument(page=int(match[1]), sentences=numbers or [first]))
+    return entries
 
 
 def _evidence_inputs(
@@ -145,7 +155,7 @@ async def _write_repaired(
     pages: Sequence[NumberedPage],
 ) -> Json:
     """The tool's answer, when `write` has succeeded with the arguments, or with what they can be interpreted as."""
-    evidence = _evidence_inputs(arguments.evidence, pages)
+    evidence = _evidence_inputs(arguments.all_evidence, pages)
 
     async def write_valid(type_name: str) -> UpsertResult:
         return await _write_valid_properties(
@@ -215,80 +225,77 @@ def _leave_out(
     return remaining, [entry.without(invalid) for entry in evidence]
 
 
+def _all_evidence(
+    sentences: Sequence[str], evidence: Sequence[EvidenceArgument]
+) -> list[EvidenceArgument]:
+    entries = [*_cited_evidence(sentences), *evidence]
+    if not entries:
+        raise ToolRefusalError('sentences: cite those that state it, such as ["2.3"]')
+    return entries
+
+
 _TYPE_CREATOR = Phase.GRAPH_CONSTRUCTION
 """The only phase that may create types."""
-_JUSTIFICATION = "Why none of the types that there are fits, in one sentence."
+_JUSTIFICATION = "Why no existing type fits."
 
 
 class CreateNodeType(Arguments):
-    name: str = Field(
-        description='A capitalised singular noun without blanks: "Country", "TradeDeal".'
-    )
-    description: str = Field(description="What the nodes of this type are, in one sentence.")
+    name: str = Field(description='Singular noun in PascalCase: "TradeDeal".')
+    description: str = Field(description="What its nodes are, in one sentence.")
     properties_schema: dict[str, Any] = Field(
-        description='JSON Schema (Draft 2020-12) of the properties: "type": "object", with "properties" and, for '
-        'what every node must have, "required". Say units in the names or descriptions of figures. By convention '
-        "there is a summary. No properties for sources, quotes and dates of publication: evidence has those. No $ref "
-        "and no pattern."
+        description="JSON Schema of the properties, an object with `summary`. Units in the names of figures. No sources "
+        "and dates of publication. No $ref, no pattern."
     )
     example_properties: dict[str, Any] = Field(
-        description="Properties of one such node; they must satisfy propertiesSchema."
+        description="Properties of one node. They satisfy propertiesSchema."
     )
     justification: str = Field(description=_JUSTIFICATION)
 
 
 class CreateEdgeType(Arguments):
-    name: str = Field(description='A verb in snake_case, read from source to target: "borders".')
-    description: str = Field(
-        description="What such an edge says of its two nodes, in one sentence."
-    )
+    name: str = Field(description='Verb in snake_case, read from source to target: "borders".')
+    description: str = Field(description="What it says of its two nodes, in one sentence.")
     source_types: list[str] = Field(
-        default_factory=list, description="Node types it may start from; empty means any."
+        default_factory=list, description="Node types it may start from. Default: any."
     )
     target_types: list[str] = Field(
-        default_factory=list, description="Node types it may lead to; empty means any."
+        default_factory=list, description="Node types it may lead to. Default: any."
     )
     justification: str = Field(description=_JUSTIFICATION)
     properties_schema: dict[str, Any] | None = Field(
-        None,
-        description="JSON Schema of what such an edge may say of itself, as for createNodeType; without it, anything.",
+        None, description="JSON Schema of its properties. Default: any."
     )
     example_properties: dict[str, Any] | None = Field(
-        None,
-        description="Properties of one such edge; needed with propertiesSchema, and must satisfy it.",
+        None, description="Properties of one edge, with propertiesSchema."
     )
 
 
 class AddGraphNode(Arguments):
-    type: str = Field(description="The name of an existing node type.")
-    name: str = Field(
-        description="What the thing is called, as the graph should know it everywhere: the same type and name, in "
-        "whatever spelling, is the same node."
-    )
+    type: str = Field(description="Existing node type.")
+    name: str = Field(description="Full name. The same type and name is the same node.")
     properties: dict[str, Any] = Field(
-        description="Facts that satisfy the type's schema. By convention summary (one sentence); figures as further "
-        "properties."
+        description="`summary`: one sentence. Each figure: a property of its own, as the type's schema has it."
     )
+    sentences: list[str] = SENTENCES_FIELD
     evidence: list[EvidenceArgument] = EVIDENCE_FIELD
     aliases: list[str] = Field(
-        default_factory=list,
-        description="What else the thing itself is called: its ticker, its initials, an earlier name. Nothing that "
-        "another thing is called too.",
+        default_factory=list, description="Other names of it: ticker, initials, former name."
     )
     distinct_from: list[UUID] = Field(
         default_factory=list,
-        description="Only after this tool has asked: ids of nodes that are called alike and are another thing.",
+        description="Ids of other things with similar names. Only after this tool has asked.",
     )
+
+    @property
+    def all_evidence(self) -> list[EvidenceArgument]:
+        """What `sentences` and `evidence` cite. Raises ToolRefusalError if that is nothing."""
+        return _all_evidence(self.sentences, self.evidence)
 
 
 class _EdgeArguments(Arguments):
-    type: str = Field(description="The name of an existing edge type.")
-    source_id: NodeReference = Field(
-        description="Id of the node that the edge starts from, or its name."
-    )
-    target_id: NodeReference = Field(
-        description="Id of the node that the edge leads to, or its name."
-    )
+    type: str = Field(description="Existing edge type.")
+    source_id: NodeReference = Field(description="Node it starts from: id or name.")
+    target_id: NodeReference = Field(description="Node it leads to: id or name.")
 
     async def resolve_ends(
         self, session: InTransaction, scope: GraphScope, interpretations: list[str]
@@ -303,15 +310,21 @@ class _EdgeArguments(Arguments):
 
 class AddGraphEdge(_EdgeArguments):
     properties: dict[str, Any] = Field(
-        default_factory=dict, description="Facts about the connection itself."
+        default_factory=dict, description="Facts about the relation itself."
     )
+    sentences: list[str] = SENTENCES_FIELD
     evidence: list[EvidenceArgument] = EVIDENCE_FIELD
+
+    @property
+    def all_evidence(self) -> list[EvidenceArgument]:
+        """See `AddGraphNode.all_evidence`."""
+        return _all_evidence(self.sentences, self.evidence)
 
 
 class LinkAnalysis(_EdgeArguments):
-    type: str = Field(description='The name of an existing edge type, mostly "about".')
+    type: str = Field(description='Existing edge type, mostly "about".')
     properties: dict[str, Any] = Field(
-        default_factory=dict, description="What the connection itself is like."
+        default_factory=dict, description="Facts about the relation itself."
     )
 
 
@@ -333,8 +346,7 @@ def create_node_type(scope: GraphScope, validators: Validators) -> StateTool[Cre
 
     return StateTool(
         "createNodeType",
-        "Makes a type of node, when no existing one fits. A type that exists already, in capitals or small letters, "
-        "singular or plural, stays as it is: you are given its name and schema, and use it.",
+        "Creates a node type. Only if no existing type fits. An existing type of that name is returned unchanged.",
         CreateNodeType,
         run,
         needs_savepoint=False,
@@ -369,8 +381,7 @@ def create_edge_type(scope: GraphScope, validators: Validators) -> StateTool[Cre
 
     return StateTool(
         "createEdgeType",
-        "Makes a type of edge, when no existing one fits. A type that exists already stays as it is, also where its "
-        "name differs in underscores or a plural only: you are given its name and the node types it joins, and use it.",
+        "Creates an edge type. Only if no existing type fits. An existing type of that name is returned unchanged.",
         CreateEdgeType,
         run,
         needs_savepoint=False,
@@ -409,10 +420,8 @@ def add_graph_node(
 
     return StateTool(
         "addGraphNode",
-        "Adds a node, or adds to the one of this type with this name. Refused unless the cited sentences support each "
-        "property. If pages give different values for a property, the one that is true latest holds: the answer says what "
-        "was `superseded` by yours, and where a newer one is `kept` instead. If another node of this type has a similar "
-        "name, you are asked whether it is the same thing.",
+        "Adds a node, or adds properties to the node of this type and name. Refused unless the cited sentences state every "
+        "value. Of different values the latest holds: the result says what it `superseded`, or which newer one was `kept`.",
         AddGraphNode,
         run,
         needs_savepoint=False,
@@ -446,8 +455,7 @@ def add_graph_edge(
 
     return StateTool(
         "addGraphEdge",
-        "Connects two existing nodes by an existing edge type, or adds to the edge that does. Refused unless the cited "
-        "sentences support the edge and each property; for different values see addGraphNode.",
+        "Connects two nodes. Refused unless the cited sentences state the relation and its properties.",
         AddGraphEdge,
         run,
         needs_savepoint=False,
@@ -471,8 +479,7 @@ def link_analysis(scope: GraphScope, validators: Validators) -> StateTool[LinkAn
 
     return StateTool(
         "addGraphEdge",
-        "Connects an AgentAnalysis with an existing node by an existing edge type. Refused where neither end is an "
-        "AgentAnalysis.",
+        "Connects an analysis with a node that it is about.",
         LinkAnalysis,
         run,
         needs_savepoint=False,

@@ -157,9 +157,9 @@ async def test_every_phase_run_stores_the_prompt_it_used(
             .where(Interaction.phase == Phase.OBSERVER)
             .order_by(Iteration.number)
         )
-        used = [tuple(row) for row in rows]
+        used = [(number, prompt.rpartition("\n\n")[2]) for number, prompt in rows]
         others = select(Interaction.system_prompt).where(Interaction.phase != Phase.OBSERVER)
-        unchanged = set(await session.scalars(others))
+        unchanged = {prompt.rpartition("\n\n")[2] for prompt in await session.scalars(others)}
     assert used == [
         (1, "You plan for the agent."),
         (2, "You plan for the agent, and boldly."),
@@ -183,10 +183,9 @@ async def test_reconfiguring_in_the_middle_of_an_iteration(
     async with database.transaction() as session:
         rows = await session.execute(select(Interaction.phase, Interaction.system_prompt))
         used = dict(rows.all())
-    assert used["observer"] == "You plan for the agent."
-    assert (
-        used["knowledge_acquisition"]
-        == configuration.prompts_by_phase(after)[Phase.KNOWLEDGE_ACQUISITION]
+    assert used["observer"].endswith("\n\nYou plan for the agent.")
+    assert used["knowledge_acquisition"].endswith(
+        f"\n\n{configuration.prompts_by_phase(after)[Phase.KNOWLEDGE_ACQUISITION]}"
     )
     assert MISSION in used["knowledge_acquisition"]
 

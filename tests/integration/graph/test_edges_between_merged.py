@@ -15,7 +15,7 @@ from services.api.queries.graph import DrawingFilter, EdgeFilter
 from services.observer.history import ask_history
 from shared.database.statements import RoundTrip
 from shared.database.tables import GraphEdge, GraphNode, Iteration
-from shared.enums import ANALYSIS_TYPE
+from shared.enums import ANALYSIS_TYPE, StepKind
 from shared.graph import context, edges
 from shared.graph.conclusions import citation_index
 from shared.graph.conclusions.citations import Citation, Kind
@@ -244,7 +244,7 @@ async def test_prompts_and_tools_do_not_show_it(agent_graph: AgentGraph) -> None
     history = await neighbours.current_edge()
     async with agent_graph.database.transaction() as session:
         texts = [
-            await context.build_survey(session, scope),
+            await context.build_survey(session, scope, StepKind.CONVERSE),
             await describe_nodes(session, scope, [kept_id]),
         ]
         [busiest, _] = await survey.best_connected(scope, 2).answer(session)
@@ -261,7 +261,6 @@ async def test_prompts_and_tools_do_not_show_it(agent_graph: AgentGraph) -> None
         assert str(to_ghana) in text
         assert str(history) not in text
         assert f"{KEPT} → {KEPT}" not in text
-    assert " 1 edges," in texts[0]
     assert "(1 edges)" in texts[0]
     assert (busiest.edges, [[edge.id for edge in links] for links in shown]) == (
         1,

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from services.api.queries import graph
-from shared.enums import ADVICE_TYPE
+from shared.enums import ADVICE_TYPE, StepKind
 from shared.graph import context, nodes, types
 from shared.graph.conclusions import conclusions, queries
 from shared.graph.retrieval import query
@@ -74,7 +74,8 @@ async def test_other_users_can_neither_read_nor_write_the_graph(
         assert await graph.types(session, intruder) == graph.Types([], [])
         assert await graph.find_node(session, intruder, ghana) is None
         assert (await query.query_graph(session, intruder, neighbours=True))["nodes"] == []
-        assert "0 nodes, 0 edges, 0 node types" in await context.build_survey(session, intruder)
+        survey = await context.build_survey(session, intruder, StepKind.OBSERVE)
+        assert survey == "The graph is empty."
         assert await describe_nodes(session, intruder, [ghana]) == ""
         assert await resolve_references(session, intruder, ["Ghana"]) == ([], ["Ghana"])
         with pytest.raises(ToolRefusalError, match="no node type"):

@@ -6,6 +6,7 @@ import pytest
 from sqlalchemy import delete, select
 
 from shared.database.tables import Citation, Retraction, Source
+from shared.enums import StepKind
 from shared.graph import context
 from shared.graph.retraction import retractions
 from shared.graph.retrieval import query
@@ -44,7 +45,9 @@ async def test_elements_without_other_support_are_flagged_and_left_out(
     assert [node["id"] for node in answer["nodes"]] == [str(togo)]
     assert answer["edges"] == []
     async with retraction_graph.agent_graph.database.transaction() as session:
-        survey = await context.build_survey(session, retraction_graph.agent_graph.scope)
+        survey = await context.build_survey(
+            session, retraction_graph.agent_graph.scope, StepKind.OBSERVE
+        )
         description = await describe_nodes(
             session, retraction_graph.agent_graph.scope, [ghana, togo]
         )

@@ -52,7 +52,9 @@ class CountingBuilder:
     has_begun: asyncio.Event = field(default_factory=asyncio.Event)
     may_end: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def __call__(self, session: AsyncSession, scope: GraphScope, *, token_budget: int) -> str:
+    async def __call__(
+        self, session: AsyncSession, scope: GraphScope, kind: StepKind, *, token_budget: int
+    ) -> str:
         self.built += 1
         number = self.built
         self.has_begun.set()
@@ -391,4 +393,4 @@ async def test_a_survey_of_the_real_graph_is_stored_once(plan: Plan) -> None:
     texts = [await plan.start_run(surveys, step) for step in plan.queries[:3]]
     assert set(texts) == set(await plan.stored_surveys())
     assert len(set(texts)) == 1
-    assert "0 nodes" in texts[0]
+    assert texts[0] == "The graph is empty."

@@ -25,14 +25,20 @@ async def test_each_phase_gets_exactly_its_tools(agent_graph: AgentGraph) -> Non
         "createEdgeType",
         "addGraphNode",
         "addGraphEdge",
+        "finish",
     ]
     assert names(tools.analysis_generation(agent_graph.scope)) == [
         "queryGraph",
         "addAgentAnalysisNode",
         "addGraphEdge",
         "requestInvestigation",
+        "finish",
     ]
-    assert names(tools.advice_generation(agent_graph.scope)) == ["queryGraph", "addAgentAdviceNode"]
+    assert names(tools.advice_generation(agent_graph.scope)) == [
+        "queryGraph",
+        "addAgentAdviceNode",
+        "finish",
+    ]
 
 
 async def test_every_tool_and_every_argument_is_described(agent_graph: AgentGraph) -> None:

@@ -48,7 +48,7 @@ from tests.support.injection.web import Web
 from tests.support.refusing_provider import RefusingProvider
 from tests.support.sandbox.server import running_app
 from tests.support.sandbox_control import Sandbox
-from tests.support.surveys import EMPTY_SURVEY
+from tests.support.surveys import EMPTY_SURVEY, NOW
 
 SENTENCE = "Ghana signed a lithium lease with Atlantic Lithium in October 2023."
 TITLE = f"Ewoyaa: Mine of Ghana Lithium, {', '.join(f'Togo {n}' for n in range(MAX_TOOL_ROUNDS))}"
@@ -101,7 +101,7 @@ class ModelCase:
     async def situation(self) -> QueryContext:
         lease, _ = await self.victim.step(StepKind.QUERY, QUERY.model_dump(mode="json"))
         return QueryContext(
-            lease, self.victim.agent, self.victim.scope, QUERY, EMPTY_SURVEY, ("Country",)
+            lease, self.victim.agent, self.victim.scope, QUERY, EMPTY_SURVEY, NOW, ("Country",)
         )
 
     async def construct(self, situation: QueryContext, acquired: Acquired = ACQUIRED) -> Any:
@@ -112,7 +112,7 @@ class ModelCase:
     async def final_text(self) -> str:
         """The text of a tool loop that needs one, with the tools of graph construction."""
         situation = await self.situation()
-        message = construction_message(MISSION, QUERY, SENTENCE, "", EMPTY_SURVEY.text)
+        message = construction_message(MISSION, QUERY, SENTENCE, "", EMPTY_SURVEY.text, "", NOW)
         phase = Phase.GRAPH_CONSTRUCTION
         run = PhaseRun(self.model, situation.lease, situation.agent, phase, message)
         return await ToolLoop(run, graph_construction(situation.scope)).run()
@@ -183,7 +183,7 @@ async def test_a_document_without_a_search_is_searched_for_and_asked_for_again(
     acquired = await acquire(case.model, case.search, situation)
     assert sorted(case.web.searched) == sorted(QUERY.search_hints)
     assert SENTENCE in acquired.document
-    assert PAGE.url in acquired.sources
+    assert [page.url for page in acquired.pages] == [PAGE.url]
     assert acquired.repairs == 1
     again = case.recording.asked[-1]
     assert "tool_calls" in again.messages[2]
@@ -314,7 +314,104 @@ async def test_a_call_that_is_refused_again_is_told_so(case: ModelCase) -> None:
     assert await case.final_text() == "Done."
     told = [each["content"] for each in case.recording.asked[-1].messages if each["role"] == "tool"]
     assert ["was refused before" in each for each in told] == [False, True, False]
-    assert all("first call addGraphNode" in each for each in told)
+    assert all("add it first with addGraphNode" in each for each in told)
+
+
+FINISH: dict[str, Any] = {"name": "finish", "arguments": {}}
+
+
+async def test_a_finished_phase_asks_for_no_closing_answer(case: ModelCase) -> None:
+    case.sandbox_control.script(
+        _acquires(SEARCH), _acquires(content=SENTENCE), _builds(_adds(), FINISH)
+    )
+    situation = await case.situation()
+    await acquire(case.model, case.search, situation)
+    written = await case.construct(situation)
+    assert (len(written.nodes), len(case.recording.asked)) == (1, 3)
+    assert await case.completed_runs(Phase.GRAPH_CONSTRUCTION) == 1
+    again = await case.construct(situation)
+    assert (again, len(case.recording.asked)) == (written, 3), "a resumed step asks nothing"
+
+
+async def test_a_refused_call_is_corrected_after_finish(case: ModelCase) -> None:
+    case.sandbox_control.script(
+        _acquires(SEARCH),
+        _acquires(content=SENTENCE),
+        _builds(_adds("Mars"), _adds(), FINISH),
+        _builds(_adds("Ewoyaa")),
+    )
+    situation = await case.situation()
+    await acquire(case.model, case.search, situation)
+    written = await case.construct(situation)
+    assert (len(written.nodes), len(case.recording.asked)) == (2, 4), "it need not finish again"
+    refusals = [
+        message["content"]
+        for message in case.recording.asked[3].messages
+        if message["role"] == "tool" and "error" in message["content"]
+    ]
+    assert len(refusals) == 1
+    assert "Mars" in refusals[0]
+
+
+async def test_edges_name_nodes_of_the_same_answer(case: ModelCase) -> None:
+    edge_type = {
+        "name": "createEdgeType",
+        "arguments": {"name": "digs_in", "description": "It digs there.", "justification": "None."},
+    }
+    edge = {
+        "name": "addGraphEdge",
+        "arguments": {
+            "type": "digs_in",
+            "sourceId": "Atlantic Lithium",
+            "targetId": "Ghana",
+            "sentences": ["1.1"],
+        },
+    }
+    node = {"type": "Country", "properties": {"summary": SENTENCE}, "sentences": ["1.1"]}
+    nodes = [
+        {"name": "addGraphNode", "arguments": {**node, "name": name}}
+        for name in ("Atlantic Lithium", "Ghana")
+    ]
+    case.sandbox_control.script(
+        _acquires(SEARCH),
+        _acquires(content="[1.1]"),
+        _builds(edge_type, *nodes, edge, edge, FINISH),
+    )
+    situation = await case.situation()
+    acquired = await acquire(case.model, case.search, situation)
+    assert acquired.document.splitlines()[-1] == f"[1.1] {SENTENCE}"
+    tools = graph_construction(situation.scope, pages=acquired.pages)
+    _, written = await construct(case.model, situation, acquired, tools)
+    assert (len(written.nodes), len(written.edges)) == (2, 1)
+    assert len(case.recording.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("cited", "refusal"),
+    [
+        ({}, "cite those that state it"),
+        ({"sentences": ["page 1"]}, "is no sentence"),
+        ({"sentences": ["1.99"]}, "has no sentence 99"),
+        ({"sentences": ["7.1"]}, "there is no page 7"),
+    ],
+)
+async def test_sentences_that_do_not_exist_are_refused(
+    case: ModelCase, cited: dict[str, Any], refusal: str
+) -> None:
+    arguments = {"type": "Country", "name": "Ghana", "properties": {"summary": SENTENCE}, **cited}
+    case.sandbox_control.script(
+        _acquires(SEARCH),
+        _acquires(content="[1.1]"),
+        _builds({"name": "addGraphNode", "arguments": arguments}, FINISH),
+        _builds(content="Nothing to add."),
+        _lists(),
+    )
+    situation = await case.situation()
+    acquired = await acquire(case.model, case.search, situation)
+    tools = graph_construction(situation.scope, pages=acquired.pages)
+    _, written = await construct(case.model, situation, acquired, tools)
+    assert written.nodes == []
+    assert refusal in case.recording.asked[3].messages[-2]["content"]
 
 
 async def test_construction_that_repeats_a_search_chooses_facts(case: ModelCase) -> None:
@@ -436,7 +533,7 @@ async def test_misspelled_calls_are_made_and_nodes_are_found_by_their_names(
         "addGraphNode: The arguments were broken JSON and were repaired.",
         "What stood in arguments was taken out of it.",
         'type: "countries" was read as Country.',
-        f"[node:{case.victim.node_id}]",
+        'sourceId: "togo" was read as [node:',
     ):
         assert words in said
     replies = [m["content"] for m in case.recording.asked[-1].messages if m["role"] == "tool"]
@@ -450,7 +547,7 @@ async def test_calls_that_are_written_as_text_are_made(case: ModelCase) -> None:
     situation = await case.situation()
     acquired = await acquire(case.model, case.search, situation)
     assert case.web.searched == ["lithium"]
-    assert acquired.document == f"[1.1] {SENTENCE}"
+    assert acquired.document.endswith(f"Source: {PAGE.url}\n\n[1.1] {SENTENCE}")
     assert ("tavilySearch", "The call was written as text.") in await case.repairs(
         Phase.KNOWLEDGE_ACQUISITION
     )
@@ -570,7 +667,7 @@ async def test_a_search_without_results_is_made_again_without_its_limits(case: M
     acquired = await acquire(case.model, case.search, await case.situation())
     assert "No page was found" in case.recording.asked[1].messages[-1]["content"]
     assert sorted(case.web.searched) == sorted(["nowhere", *QUERY.search_hints])
-    assert PAGE.url in acquired.sources
+    assert [page.url for page in acquired.pages] == [PAGE.url]
 
 
 async def test_the_sources_of_a_research_are_read_if_no_page_was(case: ModelCase) -> None:
@@ -585,7 +682,7 @@ async def test_the_sources_of_a_research_are_read_if_no_page_was(case: ModelCase
     situation = await case.situation()
     acquired = await acquire(case.model, case.search, situation)
     assert (len(case.web.researched), case.web.read, case.web.searched) == (1, [PAGE.url], [])
-    assert PAGE.url in acquired.sources
+    assert [page.url for page in acquired.pages] == [PAGE.url]
     assert SENTENCE in acquired.document
     assert [sentence.text for sentence in acquired.sentences] == [SENTENCE]
 
@@ -601,7 +698,7 @@ async def test_a_research_whose_sources_have_no_url_is_searched_for(case: ModelC
     )
     acquired = await acquire(case.model, case.search, await case.situation())
     assert (case.web.read, sorted(case.web.searched)) == ([], sorted(QUERY.search_hints))
-    assert PAGE.url in acquired.sources
+    assert [page.url for page in acquired.pages] == [PAGE.url]
 
 
 async def test_hints_of_one_word_are_not_searched_for_alone(case: ModelCase) -> None:

@@ -29,7 +29,7 @@ from tests.support.injection.victim import Victim, make_victim
 from tests.support.injection.web import Web
 from tests.support.sandbox.server import running_app
 from tests.support.sandbox_control import Sandbox
-from tests.support.surveys import EMPTY_SURVEY
+from tests.support.surveys import EMPTY_SURVEY, NOW
 
 PAGE = HostilePage("found", "en", "none", "Found", "Lithium is mined in Ewoyaa, Ghana.", ())
 BARRED, BELOW, PREFERRED = (
@@ -54,7 +54,7 @@ class Researcher:
         lease, _ = await self.victim.step(StepKind.QUERY, QUERY.model_dump(mode="json"))
         async with self.model.database.connection() as connection:
             agent = await agents.agent_query(self.victim.agent.id).answer(connection)
-        context = QueryContext(lease, agent, self.victim.scope, QUERY, EMPTY_SURVEY)
+        context = QueryContext(lease, agent, self.victim.scope, QUERY, EMPTY_SURVEY, NOW)
         return await acquire(self.model, self.search, context)
 
     async def prefer(self, domains: DomainPreferences) -> None:

@@ -20,7 +20,7 @@ from tests.support.injection.victim import Victim, make_victim
 from tests.support.injection.web import Web
 from tests.support.sandbox.server import running_app
 from tests.support.sandbox_control import Sandbox
-from tests.support.surveys import EMPTY_SURVEY
+from tests.support.surveys import EMPTY_SURVEY, NOW
 
 PAGE = HostilePage(
     "found", "en", "none", "Found", "Lithium, and a link: https://linked.example", ()
@@ -39,7 +39,7 @@ class Acquisition:
 
     async def query_context(self) -> QueryContext:
         lease, _ = await self.victim.step(StepKind.QUERY, QUERY.model_dump(mode="json"))
-        return QueryContext(lease, self.victim.agent, self.victim.scope, QUERY, EMPTY_SURVEY)
+        return QueryContext(lease, self.victim.agent, self.victim.scope, QUERY, EMPTY_SURVEY, NOW)
 
 
 @pytest.fixture

@@ -179,11 +179,8 @@ class _Recorder:
             iteration = await steps.iteration_query(step).answer(connection)
             if group not in self._surveys:
                 self._surveys[group] = await build_survey(
-                    connection, scope, token_budget=self._context_tokens
+                    connection, scope, StepKind(step.kind), token_budget=self._context_tokens
                 )
-        if step.kind == StepKind.OBSERVE:
-            # The planned queries are given the context of their plan.
-            self._surveys[StepGroup(group.iteration_id, StepKind.QUERY, 0)] = self._surveys[group]
         self.recording.steps.append(
             RecordedStep(step, iteration.number, scope, self._surveys[group])
         )
@@ -191,7 +188,11 @@ class _Recorder:
     async def complete(
         self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
     ) -> ChatAnswer:
-        phase = _PHASES[request.messages[0]["content"]]
+        [phase] = [
+            phase
+            for prompt, phase in _PHASES.items()
+            if request.messages[0]["content"].endswith(f"\n\n{prompt}")
+        ]
         self.recording.requests.append(RecordedRequest(self.recording.steps[-1], phase, request))
         return await self._provider.complete(request, in_flight, on_delta)
 

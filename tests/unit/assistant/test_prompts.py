@@ -1,6 +1,7 @@
 """The prompts of a conversation with an agent, and its memories in the Observer's prompt."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from services.assistant.prompts.conversation import PromptSections, summary_message, user_message
 from services.observer import prompts as observer
@@ -8,6 +9,8 @@ from services.observer import prompts as observer
 SECTIONS = PromptSections(
     "Watch lithium", "You are called Lith.", "As of now: 0 nodes.", "", "", "", ""
 )
+
+NOW = datetime(2026, 5, 1, 12, 30, 15, tzinfo=UTC)
 
 
 def test_empty_sections_are_left_out_and_the_question_is_last() -> None:
@@ -32,10 +35,9 @@ def test_a_summary_prompt_contains_the_previous_summary() -> None:
 
 
 def test_without_memories_the_plan_prompt_is_unchanged() -> None:
-    plain = observer.user_message("Watch lithium", "As of now: 0 nodes.")
-    assert observer.user_message("Watch lithium", "As of now: 0 nodes.", "") == plain
+    plain = observer.user_message("Watch lithium", "No nodes.", NOW)
+    assert observer.user_message("Watch lithium", "No nodes.", NOW, "") == plain
+    assert plain.endswith("\n\nNow: 2026-05-01T12:30Z")
     assert "memories" not in plain
-    with_memories = observer.user_message(
-        "Watch lithium", "As of now: 0 nodes.", "- wish: cobalt too"
-    )
+    with_memories = observer.user_message("Watch lithium", "No nodes.", NOW, "- wish: cobalt too")
     assert "<memories>\n- wish: cobalt too\n</memories>" in with_memories

@@ -195,3 +195,14 @@ def test_verdicts() -> None:
         "33.8 million": Verdict.SUPPORTED,
         "Ghana": Verdict.SUPPORTED,
     }
+
+
+def test_a_value_with_three_decimals_and_a_scale_is_one_number() -> None:
+    turkey = CitedElement(
+        "Country", ("Turkey",), (("Imports 2024", "$367.022 billion (2024 est.)"),)
+    )
+    text = "Turkey imported goods for $367.022 billion in 2024."
+    findings = check_conclusion({"content": text}, [turkey])
+    assert not rules.refused(findings)
+    wrong = check_conclusion({"content": text.replace("367.022", "376.022")}, [turkey])
+    assert rules.refused(wrong)

@@ -24,36 +24,40 @@ sections = st.lists(
 
 
 def test_with_enough_room_all_lines_are_included_in_order() -> None:
-    text = fit_sections(
-        "head", [_section("b", 1, 2), _section("empty", 0, 0), _section("a", 0, 1)], 1_000
-    )
-    assert text.splitlines() == ["head", "## b", "- b 0", "- b 1", "## a", "- a 0"]
+    text = fit_sections([_section("b", 1, 2), _section("empty", 0, 0), _section("a", 0, 1)], 1_000)
+    assert text.splitlines() == ["## b", "- b 0", "- b 1", "## a", "- a 0"]
 
 
 def test_every_section_gets_its_share_before_any_gets_more() -> None:
-    two_of_each = len("head\n## a\n- a 0\n- a 1\n## b\n- b 0\n- b 1")
+    two_of_each = len("## a\n- a 0\n- a 1\n## b\n- b 0\n- b 1")
     tokens = two_of_each // CHARS_PER_TOKEN + 1
-    text = fit_sections("head", [_section("a", 0, 50), _section("b", 1, 50)], tokens)
+    text = fit_sections([_section("a", 0, 50), _section("b", 1, 50)], tokens)
     assert (_line_count(text, "a"), _line_count(text, "b")) == (2, 2)
 
 
 def test_the_remaining_budget_goes_by_rank() -> None:
-    text = fit_sections("head", [_section("low", 5, 50), _section("high", 1, 50)], 80)
+    text = fit_sections([_section("low", 5, 50), _section("high", 1, 50)], 79)
     assert _line_count(text, "low") == 2
     assert _line_count(text, "high") > 10
 
 
-def test_the_header_is_included_even_without_room() -> None:
-    assert fit_sections("a long header", [_section("a", 0, 3)], 1) == "a long header"
+def test_nothing_is_shown_without_room() -> None:
+    assert fit_sections([_section("a", 0, 3)], 1) == ""
+
+
+def test_the_newest_lines_are_kept_and_shown_last() -> None:
+    newest_first = Section("a", ["- a 3", "- a 2", "- a 1"], 0, oldest_first=True)
+    assert fit_sections([newest_first], 1_000).splitlines() == ["## a", "- a 1", "- a 2", "- a 3"]
+    assert fit_sections([newest_first], 5).splitlines() == ["## a", "- a 2", "- a 3"]
 
 
 @given(sections, st.integers(0, 200))
 def test_the_budget_holds_and_sections_lose_only_their_last_lines(
     all_sections: list[Section], tokens: int
 ) -> None:
-    text = fit_sections("h", all_sections, tokens)
+    text = fit_sections(all_sections, tokens)
     assert len(text) <= max(tokens * CHARS_PER_TOKEN, 1)
-    lines = text.splitlines()[1:]
+    lines = text.splitlines()
     for section in all_sections:
         if f"## {section.title}" in lines:
             start = lines.index(f"## {section.title}") + 1

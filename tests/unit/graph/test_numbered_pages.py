@@ -89,7 +89,7 @@ def test_sentences_of_random_texts_cover_their_words_in_order() -> None:
 
 def test_pages_are_shown_with_the_numbers_that_evidence_cites() -> None:
     first, second = {"results": [GHANA]}, {"results": [TOGO, GHANA]}
-    shown = show_numbered(second, [first])
+    shown = show_numbered("", second, [first])
     assert [page["content"].splitlines()[0] for page in shown["results"]] == [
         "[2.1] Togo is small.",
         "[1.1] Economy",
@@ -98,7 +98,52 @@ def test_pages_are_shown_with_the_numbers_that_evidence_cites() -> None:
     assert [page.url for page in pages] == [GHANA["url"], TOGO["url"]]
     assert pages[1].sentence(2) == "Lomé is its capital."
     assert pages[1].sentence(0) is pages[1].sentence(3) is None
-    assert show_numbered({"note": "no page"}, []) == {"note": "no page"}
+    assert show_numbered("", {"note": "no page"}, []) == {"note": "no page"}
+
+
+def test_of_long_pages_what_bears_on_the_question_is_shown() -> None:
+    filler = "Nothing of interest happened here, said somebody who knew. " * 300
+    content = (
+        f"The harvest of 2024. It was dry. {filler}Cocoa exports fell by 12 % in March. {filler}"
+    )
+    long = {"url": "https://a.example/harvest", "content": content}
+    [page] = show_numbered("exports of cocoa", {"results": [long, GHANA]}, [])["results"][:1]
+    lines = page["content"].splitlines()
+    assert lines == [
+        "[1.1] The harvest of 2024.",
+        "[1.2] It was dry.",
+        "…",
+        "[1.303] Cocoa exports fell by 12 % in March.",
+        "…",
+    ]
+
+
+def test_short_pages_are_shown_as_a_whole() -> None:
+    result = show_numbered("something else", {"results": [GHANA, TOGO]}, [])
+    assert "…" not in "".join(page["content"] for page in result["results"])
+
+
+def test_titles_and_addresses_are_filled_in_where_the_document_has_none() -> None:
+    headings = [
+        "## Ghana\nSource: https://a.example/ghana",
+        "## Togo\nSource: https://a.example/togo",
+    ]
+    pages = number_pages([GHANA, TOGO])
+    assert fill_in("[2.1]\n[1.2] [1.4]\nNothing on gold.", pages, headings).splitlines() == [
+        "## Togo",
+        "Source: https://a.example/togo",
+        "",
+        "[2.1] Togo is small.",
+        "",
+        "## Ghana",
+        "Source: https://a.example/ghana",
+        "",
+        "[1.2] Ghana exports cocoa.",
+        "[1.4] Its capital is Accra.",
+        "Nothing on gold.",
+    ]
+    own = "## My heading\nSource: https://a.example/togo\n[2.1]"
+    assert fill_in(own, pages, headings).splitlines()[0] == "## My heading"
 
 
 def test_the_words_of_cited_sentences_are_filled_in() -> None:

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, Field, ValidationError
+from pydantic.json_schema import SkipJsonSchema
 
 import services
 import shared
@@ -199,3 +200,26 @@ def test_a_schema_keeps_its_meaning() -> None:
     }
     assert Draft202012Validator(portable).is_valid(tree)
     assert not Draft202012Validator(portable).is_valid({**tree, "any": {"kind": "stone"}})
+
+
+class Sparse(Arguments):
+    needed: str = Field(description="It must be given.")
+    optional: list[int] | None = Field(None, max_length=3, description="It may be given.")
+    hidden: SkipJsonSchema[str | None] = None
+
+
+def test_parameters_of_tools_have_no_words_that_say_nothing() -> None:
+    assert parameters(Sparse) == {
+        "type": "object",
+        "required": ["needed"],
+        "additionalProperties": False,
+        "properties": {
+            "needed": {"type": "string", "description": "It must be given."},
+            "optional": {
+                "type": "array",
+                "items": {"type": "integer"},
+                "description": "It may be given.",
+            },
+        },
+    }
+    assert Sparse.model_validate({"needed": "x", "hidden": "y"}).hidden == "y"
