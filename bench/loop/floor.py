@@ -177,12 +177,10 @@ class _Iteration:
         await self._record_answer("document", scripted_model.document_text(query))
         calls = scripted_model.write_calls(self._reference, query)
         await self._record_answer("write", calls, **self._rows(calls))
-        await self._record_answer("written", "That is all there is to it.")
 
     async def _insight(self, observation: str) -> None:
         calls = scripted_model.conclusion_calls(self._reference, Query.parse(observation).key)
         await self._record_answer("conclude", calls, **self._rows(calls))
-        await self._record_answer("concluded", "That is all there is to it.")
 
     async def _record_answer(self, place: str, answer: Any, **rows: list[Json]) -> None:
         if self._floor.clients is not None:

@@ -1,8 +1,8 @@
 """The reference iteration: what its model and its search answer, and the model as a provider.
 
-The Observer plans 3 queries and 2 insights with one call. Each query takes 2 calls and a search to find out, and 2 calls
-to write 4 nodes and 3 edges; each insight takes 2 calls to write an analysis and link it to 2 nodes; the Adviser takes
-one call and gives no advice. In all: 18 calls of the model, 3 of the search, 12 nodes, 13 edges, 2 analyses.
+The Observer plans 3 queries and 2 insights with one call. Each query takes 2 calls and a search to find out, and one call
+to write 4 nodes and 3 edges; each insight takes one call to write an analysis and link it to 2 nodes; the Adviser takes
+one call and gives no advice. In all: 13 calls of the model, 3 of the search, 12 nodes, 13 edges, 2 analyses.
 
 Each request contains all that its answer depends on: no state is stored between two calls.
 """
@@ -25,7 +25,7 @@ from shared.llm.provider import OnDelta
 QUERIES: Final = 3
 INSIGHTS: Final = 2
 NODES_PER_QUERY: Final = 4
-MODEL_CALLS: Final = 1 + 4 * QUERIES + 2 * INSIGHTS + 1
+MODEL_CALLS: Final = 1 + 3 * QUERIES + INSIGHTS + 1
 SEARCHES: Final = QUERIES
 NODE_TYPE: Final = "Company"
 EDGE_TYPE: Final = "supplies"
@@ -243,8 +243,12 @@ def answer(request: ChatRequest, call_key: str) -> ChatAnswer:
     if not is_first or "addAgentAdviceNode" in tools:
         return _text_answer("That is all there is to it.")
     if "addGraphNode" in tools:
-        return _tool_answer(write_calls(Reference.parse(prompt), Query.parse(prompt)))
-    return _tool_answer(conclusion_calls(Reference.parse(prompt), Query.parse(prompt).key))
+        return _last_answer(write_calls(Reference.parse(prompt), Query.parse(prompt)))
+    return _last_answer(conclusion_calls(Reference.parse(prompt), Query.parse(prompt).key))
+
+
+def _last_answer(calls: list[dict[str, Any]]) -> ChatAnswer:
+    return _tool_answer([*calls, _call("finish")])
 
 
 def _text_answer(text: str) -> ChatAnswer:

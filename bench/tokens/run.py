@@ -146,10 +146,10 @@ def _run(stack: Stack, console: Console, mission: str, count: int) -> None:
         if agent.status != "ready":
             raise RuntimeError(f"the agent was not configured: {agent.fault}")
         iterations = list(run_iterations(watch, agent, count))
-        failed = [each for each in iterations if each.status != "completed" or each.errors]
-        if len(iterations) < count or failed:
+        errors = [error for each in iterations for error in each.errors]
+        if len(iterations) < count or errors:
             raise RuntimeError(
-                f"{len(iterations)} of {count} iterations ended, with errors: {failed}"
+                f"{len(iterations)} of {count} iterations ended, with errors: {errors}"
             )
 
 

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from urllib.parse import urlsplit
 
 from cli.errors import BadInputError
-from shared.llm.pricing import TOKENS_PER_PRICE, ModelPrice, Prices
+from shared.llm.pricing import TOKENS_PER_PRICE, LongContext, ModelPrice, Prices
 
 FREE: Final = ModelPrice(input=Decimal(0), output=Decimal(0))
 LEAST_OUTPUT_TOKENS: Final = 1024
@@ -87,13 +87,15 @@ def write_prices(file: Path, prices: Prices, model: str, price: ModelPrice) -> N
 
 
 def _as_toml(price: ModelPrice) -> str:
-    plain = f"input = {price.input:f}, output = {price.output:f}"
+    plain = _tokens(price)
     if (long := price.long_context) is not None:
-        plain += (
-            f", long_context = {{ above_tokens = {long.above_tokens}, "
-            f"input = {long.input:f}, output = {long.output:f} }}"
-        )
+        plain += f", long_context = {{ above_tokens = {long.above_tokens}, {_tokens(long)} }}"
     return f"{{ {plain} }}"
+
+
+def _tokens(price: ModelPrice | LongContext) -> str:
+    cached = "" if price.cached_input is None else f"cached_input = {price.cached_input:f}, "
+    return f"input = {price.input:f}, {cached}output = {price.output:f}"
 
 
 def _parse_price(text: str) -> ModelPrice:

@@ -4,14 +4,14 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 
-from sandbox.model.graph_view import ID, GraphView, ViewNode
+from sandbox.model.graph_view import ID, GraphView, ViewNode, cite
 from sandbox.model.request import Answer, ChatRequest, ToolCall, finish_call
 from sandbox.text.english import join_with_and
 from sandbox.text.sentences import count_trends
 from sandbox.text.tokens import fold
 
 MIN_ANALYSES = 3
-CITATION = re.compile(rf"\[node:({ID})\]")
+CITATION = re.compile(rf"\[(?:node:)?({ID})\]")
 CONFIDENCE = 0.5
 HORIZON = "3 months"
 METHOD = "words of rising and falling in the lines on it, counted"
@@ -43,7 +43,9 @@ class Agreement:
 
     def _direction(self, node: ViewNode) -> int:
         lines = str(node.properties.get("content", "")).splitlines()
-        rising, falling = count_trends(" ".join(line for line in lines if self.node_id in line))
+        rising, falling = count_trends(
+            " ".join(line for line in lines if cite("node", self.node_id) in line)
+        )
         return (rising > falling) - (falling > rising)
 
 
@@ -78,7 +80,7 @@ def _agreement(analyses: list[ViewNode], context: GraphView) -> tuple[Agreement 
     names = {node.id: node.name for node in context.nodes}
     advised = fold(" ".join(node.text for node in context.advice))
     for node_id in shared:
-        agreeing = tuple(node for node in analyses if node_id in node.text)
+        agreeing = tuple(node for node in analyses if cite("node", node_id) in node.text)
         subject = names.get(node_id) or _common_name(agreeing)
         agreement = Agreement(subject, node_id, agreeing)
         directed = sum(direction != 0 for direction in agreement.directions)
@@ -103,7 +105,7 @@ def _advice_call(agreement: Agreement) -> ToolCall:
         f"{agreement.action} {agreement.subject}: of {len(agreement.analyses)} analyses that cite it, "
         f"{rising or 'none'} tell of rising and {falling or 'none'} of falling figures."
     )
-    grounds = [f"- {node.name} [node:{node.id}]" for node in agreement.analyses]
+    grounds = [f"- {node.name} {cite('node', node.id)}" for node in agreement.analyses]
     return ToolCall.of(
         "addAgentAdviceNode",
         name=f"{agreement.action} {agreement.subject}",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from sandbox.model.facts import Comparison, NodeFigure, comparisons, figures_of, series
-from sandbox.model.graph_view import ID, GraphView, ViewEdge, ViewNode
+from sandbox.model.graph_view import ID, GraphView, ViewEdge, ViewNode, cite
 from sandbox.model.request import Answer, ChatRequest, ToolCall, finish_call
 from sandbox.text.english import join_with_and, shorten
 from sandbox.text.tokens import fold, is_significant, topic_stems, words
@@ -53,7 +53,7 @@ def parse_insight(request: ChatRequest) -> Insight:
     """Parse the insight with its nodes and edges, and those of graph queries."""
     section = request.section("insight")
     stated = IDS.search(section)
-    ids = tuple(dict.fromkeys(re.findall(ID, stated.group(1)))) if stated else ()
+    ids = tuple(dict.fromkeys(re.findall(rf"\b{ID}\b", stated.group(1)))) if stated else ()
     view = GraphView(request.section("relevant_nodes"))
     nodes = {node.id: node for node in view.nodes}
     edges = {edge.id: edge for edge in view.edges}
@@ -122,12 +122,12 @@ class Conclusion:
 
 def cite_node(node: ViewNode) -> str:
     """The citation of a node."""
-    return f"[node:{node.id}]"
+    return cite("node", node.id)
 
 
 def cite_edge(edge: ViewEdge) -> str:
     """The citation of an edge."""
-    return f"[edge:{edge.id}]"
+    return cite("edge", edge.id)
 
 
 MAX_NODES = 6

@@ -9,20 +9,21 @@ from typing import Any
 
 from sandbox.text.tokens import fold
 
-ID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+ID = rf"(?:{UUID}|[ne]\d+)"
 STRING = r'"(?:[^"\\]|\\.)*"'
 NODE_LINE = re.compile(
-    rf"^- (?:\[node:(?P<id>{ID})\] )?(?P<type>\w+) (?P<name>{STRING})(?P<rest>.*)$"
+    rf"^- (?:\[(?:node:)?(?P<id>{ID})\] )?(?P<type>\w+) (?P<name>{STRING})(?P<rest>.*)$"
 )
 EDGE_LINE = re.compile(
-    rf"^- (?:\[edge:(?P<id>{ID})\] )?(?P<source>{STRING}) -(?P<type>[^\s>]+)-> (?P<target>{STRING})"
+    rf"^- (?:\[(?:edge:)?(?P<id>{ID})\] )?(?P<source>{STRING}) -(?P<type>[^\s>]+)-> (?P<target>{STRING})"
 )
 NAMES_LINE = re.compile(rf"^- \w+: (?P<names>{STRING}(?:, {STRING})*)$")
 TYPE_LINE = re.compile(r"^- (?P<name>\w+)(?:: (?P<description>.*))?$")
 COUNT = re.compile(r"\((\d+) edges?\)")
 COUNTS = re.compile(r"^As of \S+ (\d+)\+? nodes\b.* (\d+)\+? analyses, (\d+)\+? advice")
 PAIR = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:\s*"((?:[^"\\]|\\.)*)"')
-ANCHOR = re.compile(rf"\[node:({ID})\] ({STRING})")
+ANCHOR = re.compile(rf"\[(?:node:)?({ID})\] ({STRING})")
 OWN_TYPES = frozenset({"AgentAnalysis", "AgentAdvice"})
 """The types of agents' conclusions, which are not facts of the graph."""
 
@@ -179,6 +180,11 @@ class GraphView:
             if node.id not in nodes or len(node.properties) > len(nodes[node.id].properties):
                 nodes[node.id] = node
         return nodes
+
+
+def cite(kind: str, element_id: str) -> str:
+    """The citation of a node or edge: `[node:UUID]`, or `[n17]` where ids are short."""
+    return f"[{kind}:{element_id}]" if re.fullmatch(UUID, element_id) else f"[{element_id}]"
 
 
 def parse_node(line: str) -> ViewNode | None:

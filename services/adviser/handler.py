@@ -14,6 +14,7 @@ from shared.graph import context
 from shared.graph.provenance import entailment
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import GraphScope
+from shared.graph.short_ids import ShortIds
 from shared.graph.tools import advice_generation
 from shared.llm.entailment import check_entailment, is_on
 from shared.llm.phase_run import Model, PhaseRun
@@ -39,9 +40,13 @@ class Advise:
         analyses = trip.ask(context.analyses_query(scope, analysis_ids))
         now = trip.ask(iterations.CLOCK)
         survey = context.ask_survey(trip, scope, StepKind.ADVISE, token_budget=self.context_tokens)
-        await self.model.database.look_up(trip)
+        short_ids = ShortIds(scope)
+        async with self.model.database.connection_after(trip) as connection:
+            await short_ids.number(connection, [analyses.value])
         agent = loaded_agent.value
-        message = user_message(agent.mission, analyses.value, survey.value, now.value)
+        message = short_ids.shorten(
+            user_message(agent.mission, analyses.value, survey.value, now.value)
+        )
         run = PhaseRun(
             self.model,
             lease,
@@ -51,7 +56,8 @@ class Advise:
             rules=rules(from_one_analysis=agent.advice_from_one_analysis),
             context=survey.value,
         )
-        loop = ToolLoop(run, advice_generation(scope, self.embedding_search))
+        tools = advice_generation(scope, self.embedding_search, short_ids)
+        loop = ToolLoop(run, tools, short_names=short_ids)
         reason = await loop.run()
         advice = [
             {"id": result["nodeId"], "action": result["action"]}

@@ -18,7 +18,7 @@ If anything is open, call no tool. Answer with one sentence that says what is op
 
 Write advice with addAgentAdviceNode, one for each subject that meets all of this. Call `finish` in the same answer.
 - `content` says what is recommended and with what conviction, which analyses support it, the risks, and why now.
-- Cite {least} as [node:uuid], and nothing else.
+- Cite {least} as [n17], and nothing else.
 - Take numbers, dates and names from these analyses, or from what they cite. Show calculations with their operands.
 - Set the `confidence` that the analyses allow, a `horizon` after which it is void, and an `invalidation`: what could be \
 seen that would prove it wrong.

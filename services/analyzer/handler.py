@@ -12,6 +12,7 @@ from shared.events.models import Insight
 from shared.graph import context
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import GraphScope
+from shared.graph.short_ids import ShortIds
 from shared.graph.tools import analysis_generation
 from shared.graph.validation import Validators
 from shared.llm.phase_run import Model, PhaseRun
@@ -43,9 +44,13 @@ class Analyze:
                 self.model.database, connection, scope, step, trip, token_budget=self.context_tokens
             )
             nodes = await describe_nodes(connection)
+            short_ids = ShortIds(scope)
+            await short_ids.number(connection, [nodes])
         agent = loaded_agent.value
         objectives = [item["objective"] for item in step.input.get("answered", [])]
-        message = user_message(agent.mission, insight, nodes, survey.text, now.value, objectives)
+        message = short_ids.shorten(
+            user_message(agent.mission, insight, nodes, survey.text, now.value, objectives)
+        )
         run = PhaseRun(
             self.model,
             lease,
@@ -56,7 +61,8 @@ class Analyze:
             context=survey.text,
             pinned_for=survey.pinned_for,
         )
-        loop = ToolLoop(run, analysis_generation(scope, self.validators, self.embedding_search))
+        tools = analysis_generation(scope, self.validators, self.embedding_search, short_ids)
+        loop = ToolLoop(run, tools, short_names=short_ids)
         answer = await loop.run()
         analyses = [result["nodeId"] for result in loop.results_of("addAgentAnalysisNode")]
         requests = loop.results_of("requestInvestigation")

@@ -16,7 +16,7 @@ Analyze the insight with what the graph holds. You cannot search the web. Look f
 
 If the data supports a conclusion, record it with addAgentAnalysisNode.
 - observation: a notable fact or change. pattern: a repeated behaviour, relation or correlation.
-- Cite what each statement rests on: [node:uuid] or [edge:uuid].
+- Cite the node or edge that each statement rests on: [n17] or [e4].
 - Take numbers, dates and names from what you cite. Show calculations with their operands ("from 40 to 50 million, by 25 %").
 - Let `confidence` follow from the evidence. Set `horizon` where it can be said until when the conclusion holds.
 - Do not repeat an analysis of the graph context.

@@ -47,13 +47,12 @@ MAX_DOCUMENT_CHARS = 16_000
 """Limit of a document that code assembles from pages."""
 
 
-def describe_sources(pages: Sequence[Json], document: str = "") -> str:
-    """One line per numbered page whose URL `document` does not name, with title and date if they are known."""
+def describe_sources(pages: Sequence[Json]) -> str:
+    """One line per numbered page, with title and date if they are known of its URL."""
     titles, dates = _details(pages)
     return "\n".join(
         f"{number}. {_line(page.url, titles[page.url], dates[page.url])}"
         for number, page in enumerate(number_pages(pages), 1)
-        if page.url not in document
     )
 
 
@@ -157,7 +156,7 @@ _CALL_PREFIXES: Final = ("{", "[{", "<tool_call", "```json")
 class Acquired:
     document: str
     sources: str
-    """URL, title and date of the step's pages that the document does not name."""
+    """URL, title and date of the step's pages, if the document names none of them."""
     repairs: int = 0
     """Repairs of the model's calls and document by code."""
     sentences: Sequence[Sentence] = ()
@@ -211,7 +210,8 @@ async def acquire(model: Model, search: SearchClient, query_context: QueryContex
     if not document.strip():
         raise PermanentError("empty_answer", "knowledge acquisition ended without a document")
     sentences = quotable_sentences(pages, query_context.query.objective)
-    sources = describe_sources(pages, document)
+    names_page = any(page.url in document for page in numbered)
+    sources = "" if names_page else describe_sources(pages)
     return Acquired(document, sources, run.repair_count, sentences, numbered)
 
 

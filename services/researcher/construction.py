@@ -18,6 +18,7 @@ from shared.graph import context
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.retrieval.embedding_backlog import EmbeddingBatch, plan_step_batches, plan_sweep
 from shared.graph.scope import GraphScope
+from shared.graph.short_ids import ShortIds
 from shared.graph.tools import GraphTools
 from shared.llm.embeddings import EmbeddingOutcome, Embeddings
 from shared.llm.phase_run import Model, PhaseRun
@@ -36,7 +37,11 @@ class WrittenElements:
 
 
 async def construct(
-    model: Model, query_context: QueryContext, acquired: Acquired, tools: GraphTools
+    model: Model,
+    query_context: QueryContext,
+    acquired: Acquired,
+    tools: GraphTools,
+    short_ids: ShortIds | None = None,
 ) -> tuple[Embeddings | None, WrittenElements]:
     """Runs the construction phase. Also returns the embeddings client of the run; None if embedding search is off."""
     named = context.named_nodes(query_context.scope, acquired.document)
@@ -62,7 +67,11 @@ async def construct(
         pinned_for=query_context.survey.pinned_for,
     )
     loop = ToolLoop(
-        run, tools, must_act=True, fallback=SentenceFacts.of(query_context, acquired.sentences)
+        run,
+        tools,
+        must_act=True,
+        fallback=SentenceFacts.of(query_context, acquired.sentences),
+        short_names=short_ids,
     )
     await loop.run()
     return loop.embeddings, WrittenElements(

@@ -17,6 +17,7 @@ from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
 from shared.graph.provenance import entailment
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import GraphScope
+from shared.graph.short_ids import ShortIds
 from shared.graph.tools import graph_construction
 from shared.graph.types import NodeType
 from shared.graph.validation import Validators
@@ -47,14 +48,16 @@ class Research:
         if not acquired.pages:
             # Evidence can only cite pages, so construction could write nothing.
             return StepResult(_result(0, 0, repairs=acquired.repairs))
+        short_ids = ShortIds(query_context.scope)
         tools = graph_construction(
             query_context.scope,
             self.validators,
             self.duplicate_threshold,
             self.embedding_search,
             acquired.pages,
+            short_ids,
         )
-        embeddings, written = await construct(self.model, query_context, acquired, tools)
+        embeddings, written = await construct(self.model, query_context, acquired, tools, short_ids)
         await embed_nodes(
             embeddings,
             query_context.scope,

@@ -77,7 +77,7 @@ def construction_message(
     known_nodes: str,
     now: datetime,
 ) -> str:
-    """`sources`: pages that the document does not name. `known_nodes`: nodes whose names it mentions."""
+    """`sources`: the pages, if the document names none. `known_nodes`: nodes whose names it mentions."""
     return "\n\n".join(
         [
             wrap_section("mission", mission),

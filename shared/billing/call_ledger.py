@@ -59,6 +59,7 @@ _SELECT: Final = CompiledStatement(f"select {_RECORD} from calls where id = :of_
 _ANSWER: Final = CompiledStatement("""
 update calls
 set answer = cast(:answer as jsonb), input_tokens = :input_tokens, output_tokens = :output_tokens,
+  cached_tokens = :cached_tokens, reasoning_tokens = :reasoning_tokens,
   cost_usd = :cost_usd, answered_at = clock_timestamp()
 where id = :of_call and answered_at is null
 """)
@@ -124,6 +125,8 @@ class CallAnswer:
     cost_usd: Decimal | None = None
     events: Sequence[Event] = ()
     """The events of the phase run that are committed with the answer."""
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
 
 
 class StepIds(Protocol):
@@ -193,6 +196,8 @@ def _answer_values(answer: CallAnswer) -> dict[str, Any]:
         "answer": answer.content,
         "input_tokens": answer.input_tokens,
         "output_tokens": answer.output_tokens,
+        "cached_tokens": answer.cached_tokens,
+        "reasoning_tokens": answer.reasoning_tokens,
         "cost_usd": answer.cost_usd,
     }
 
@@ -353,7 +358,7 @@ with closing as materialized (
   select * from jsonb_to_recordset(cast(:closings as jsonb)) as closing (
     call uuid, number integer, agent uuid, day date, held_usd numeric, spent_usd numeric,
     spent_calls integer, assumed_usd numeric, answer jsonb, input_tokens integer,
-    output_tokens integer, cost_usd numeric, events jsonb)
+    output_tokens integer, cached_tokens integer, reasoning_tokens integer, cost_usd numeric, events jsonb)
 ),
 opening as materialized (
   select * from jsonb_to_recordset(cast(:openings as jsonb)) as opening (
@@ -363,7 +368,8 @@ opening as materialized (
 closed as (
   update calls
   set answer = closing.answer, input_tokens = closing.input_tokens,
-    output_tokens = closing.output_tokens, cost_usd = closing.cost_usd,
+    output_tokens = closing.output_tokens, cached_tokens = closing.cached_tokens,
+    reasoning_tokens = closing.reasoning_tokens, cost_usd = closing.cost_usd,
     events = calls.events || closing.events, answered_at = clock_timestamp(),
     reserved_usd = null, reserved_on = null,
     assumed_usd = calls.assumed_usd + closing.assumed_usd

@@ -277,6 +277,8 @@ def _calls_model(*phases: Phase) -> dict[str, Grant]:
         "answer",
         "input_tokens",
         "output_tokens",
+        "cached_tokens",
+        "reasoning_tokens",
         "cost_usd",
         "events",
         "answered_at",
@@ -301,6 +303,8 @@ def _pins_contexts(kind: StepKind) -> dict[str, Grant]:
     return {**_CONTEXTS, "pinned_contexts": Grant(ALL, insert=ALL, inserts=own_rows)}
 
 
+_NUMBERS: Final = {"element_numbers": Grant(ALL, insert=ALL)}
+"""The phases of this service show elements by short ids."""
 _AGENT_READS: Final = {"agents": READ_ALL, "iterations": READ_ALL, **GRAPH_READS}
 """What every phase reads of its agent."""
 
@@ -367,7 +371,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "iterations": Grant(ALL, update=("observer_plan", "stage", "stage_changed_at")),
         **_steps(StepKind.OBSERVE, creates=(StepKind.QUERY, StepKind.INSIGHT)),
         **_calls_model(Phase.OBSERVER),
-        **_pins_contexts(StepKind.QUERY),
+        **_CONTEXTS,
         **_dead_letters("observer"),
     },
     "researcher": {
@@ -381,6 +385,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
             Phase.KNOWLEDGE_ACQUISITION, Phase.GRAPH_CONSTRUCTION, Phase.ENTAILMENT_CHECK
         ),
         **_pins_contexts(StepKind.QUERY),
+        **_NUMBERS,
         **_dead_letters("researcher"),
     },
     "aggregator": {
@@ -426,6 +431,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_steps(StepKind.INSIGHT),
         **_calls_model(Phase.ANALYSIS_GENERATION),
         **_pins_contexts(StepKind.INSIGHT),
+        **_NUMBERS,
         **_dead_letters("analyzer"),
     },
     "adviser": {
@@ -437,6 +443,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "messages": Grant(insert=ALL),
         **_steps(StepKind.ADVISE),
         **_CONTEXTS,
+        **_NUMBERS,
         **CHECKS_EVIDENCE,
         **_calls_model(Phase.ADVICE_GENERATION, Phase.ENTAILMENT_CHECK),
         "inbox_items": Grant(

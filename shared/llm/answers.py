@@ -62,6 +62,10 @@ class Usage:
 
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cached_tokens: int = 0
+    """Of the input, what the provider read from its cache, which costs less."""
+    reasoning_tokens: int = 0
+    """Of the output, what the model thought before it answered."""
     fault: str | None = None
     """Why the usage is unusable, if it is."""
 
@@ -128,11 +132,23 @@ def parse_usage(
     if isinstance(raw, dict):
         unusable = [name for name in (input_name, output_name) if not _is_count(raw.get(name))]
         if not unusable:
-            return Usage(raw[input_name], raw[output_name])
+            counts: tuple[int, int] = raw[input_name], raw[output_name]
+            return Usage(
+                *counts,
+                _detail(raw, input_name, "cached_tokens", counts[0]),
+                _detail(raw, output_name, "reasoning_tokens", counts[1]),
+            )
         reason = f"{unusable[0]} is {_excerpt(raw.get(unusable[0]))}"
     else:
         reason = "it sent none" if raw is None else f"it is {_excerpt(raw)}"
     return Usage(fault=f"the server's usage is not usable: {reason}")
+
+
+def _detail(usage: dict[str, Any], name: str, detail: str, most: int) -> int:
+    """A count of `prompt_tokens_details` and the like; 0 if the server does not say, or says what cannot be."""
+    details = usage.get(f"{name}_details")
+    count: Any = details.get(detail) if isinstance(details, dict) else None
+    return int(count) if _is_count(count) and count <= most else 0
 
 
 @dataclass
@@ -195,6 +211,8 @@ class AnswerParts:
             finish_reason=self.finish_reason or ("tool_calls" if self.calls else "stop"),
             input_tokens=self.usage.input_tokens,
             output_tokens=self.usage.output_tokens,
+            cached_tokens=self.usage.cached_tokens,
+            reasoning_tokens=self.usage.reasoning_tokens,
             usage_fault=self.usage.fault,
         )
 

@@ -40,10 +40,21 @@ def request_body(request: ChatRequest) -> Json:
             body["tool_choice"] = request.tool_choice
     if request.max_output_tokens is not None:
         body["max_output_tokens"] = request.max_output_tokens
+    text: Json = {}
     if request.response_format is not None:
         schema = without_max_items(request.response_format["json_schema"])
-        body["text"] = {"format": {"type": "json_schema", **schema}}
-    return body
+        text["format"] = {"type": "json_schema", **schema}
+    if request.cache_key is not None:
+        body["prompt_cache_key"] = request.cache_key
+    for name, value in request.options.items():
+        match name:
+            case "reasoning_effort":
+                body["reasoning"] = {"effort": value}
+            case "verbosity":
+                text["verbosity"] = value
+            case _:
+                body[name] = value
+    return {**body, "text": text} if text else body
 
 
 def parse_response(server: str, response: Json) -> ChatAnswer:

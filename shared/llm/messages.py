@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
@@ -36,6 +36,10 @@ class ChatAnswer:
     finish_reason: str
     input_tokens: int | None = None
     output_tokens: int | None = None
+    cached_tokens: int = 0
+    """Of the input tokens."""
+    reasoning_tokens: int = 0
+    """Of the output tokens."""
     usage_fault: str | None = None
     """Why the server's token usage is unusable, if it is. Then the call is booked at its maximum cost."""
 
@@ -67,6 +71,10 @@ class ChatRequest:
     """Sent with the request, but not part of the call's identity: changing it gives the same call."""
     is_correction: bool = False
     """Whether it asks to correct an invalid answer. For display only, not part of the call's identity."""
+    cache_key: str | None = None
+    """Requests with the same key begin alike. Not part of the call's identity, nor are `options`."""
+    options: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Further parameters of the phase: `reasoning_effort`, `verbosity`, `service_tier`."""
     tool_choice: str | None = None
     """`required` if the model must call a tool, `none` if it must not. `following` copies `none` alone."""
 

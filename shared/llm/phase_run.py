@@ -55,6 +55,8 @@ class Model:
     """Sent with each request, so that its maximum cost is known before. Reasoning tokens count too."""
     embedder: Embedder | None = None
     """None if embedding search is off."""
+    options: Mapping[Phase, Mapping[str, str]] = field(default_factory=dict)
+    """Parameters of the requests of a phase; see `ChatRequest.options`."""
     requires_tools: bool = True
     """Whether requests that must call a tool set `tool_choice`."""
 
@@ -148,6 +150,11 @@ class PhaseRun:
         message: str = self.interaction.request["messages"][0]["content"]
         return message
 
+    @property
+    def is_resumed(self) -> bool:
+        """Whether the run was begun before. The run must have begun."""
+        return bool(self.interaction.events) or self.first_message != self._user_message
+
     async def begin(
         self,
         tools: Sequence[dict[str, Any]] = (),
@@ -191,6 +198,8 @@ class PhaseRun:
             tuple(tools),
             response_format,
             self._model.max_output_tokens[self.phase],
+            cache_key=self._cache_key,
+            options=self._model.options.get(self.phase, {}),
             tool_choice=self.tool_choice,
         )
         if opens_call:
@@ -207,7 +216,14 @@ class PhaseRun:
             ),
             response_format=response_format,
             max_output_tokens=self._model.max_output_tokens[self.phase],
+            cache_key=self._cache_key,
+            options=self._model.options.get(self.phase, {}),
         )
+
+    @property
+    def _cache_key(self) -> str:
+        """The runs of a phase of an agent begin alike."""
+        return f"{self.lease.agent_id}:{self.phase}"
 
     @property
     def tool_choice(self) -> str | None:
@@ -431,7 +447,7 @@ class PhaseRun:
         cause.is_recorded = True
         usage = cause.usage
         cost_usd = self._model.prices.tokens_usd(
-            call.model or "", usage.input_tokens, usage.output_tokens
+            call.model or "", usage.input_tokens, usage.output_tokens, usage.cached_tokens
         )
         failure = Failure(
             cause.kind,
@@ -516,7 +532,11 @@ class PhaseRun:
             content,
             answer.input_tokens,
             answer.output_tokens,
-            self._model.prices.tokens_usd(request.model, answer.input_tokens, answer.output_tokens),
+            self._model.prices.tokens_usd(
+                request.model, answer.input_tokens, answer.output_tokens, answer.cached_tokens
+            ),
+            cached_tokens=answer.cached_tokens,
+            reasoning_tokens=answer.reasoning_tokens,
         )
 
 

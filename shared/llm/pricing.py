@@ -39,6 +39,8 @@ class _TokenPrice(_Entry):
 
     input: Usd
     output: Usd
+    cached_input: Usd | None = None
+    """Of input that the provider reads from its cache; None: as other input."""
 
 
 class LongContext(_TokenPrice):
@@ -50,11 +52,17 @@ class LongContext(_TokenPrice):
 class ModelPrice(_TokenPrice):
     long_context: LongContext | None = None
 
-    def cost_usd(self, input_tokens: int, output_tokens: int) -> Decimal:
+    def cost_usd(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0) -> Decimal:
+        """`cached_tokens` are those of the input that were cached."""
         price: _TokenPrice = self
         if self.long_context is not None and input_tokens > self.long_context.above_tokens:
             price = self.long_context
-        usd = (input_tokens * price.input + output_tokens * price.output) / TOKENS_PER_PRICE
+        cached_input = price.input if price.cached_input is None else price.cached_input
+        usd = (
+            (input_tokens - cached_tokens) * price.input
+            + cached_tokens * cached_input
+            + output_tokens * price.output
+        ) / TOKENS_PER_PRICE
         return usd.quantize(SMALLEST_USD, ROUND_CEILING)
 
 
@@ -86,12 +94,16 @@ class Prices(_Entry):
         return usd.quantize(SMALLEST_USD, ROUND_CEILING)
 
     def tokens_usd(
-        self, model: str, input_tokens: int | None, output_tokens: int | None
+        self,
+        model: str,
+        input_tokens: int | None,
+        output_tokens: int | None,
+        cached_tokens: int = 0,
     ) -> Decimal | None:
         """Returns the cost of an answer; None if its token usage is unknown or implausible."""
         if input_tokens is None or output_tokens is None:
             return None
-        usd = self.of_model(model).cost_usd(input_tokens, output_tokens)
+        usd = self.of_model(model).cost_usd(input_tokens, output_tokens, cached_tokens)
         return usd if usd < LARGEST_USD else None
 
     def max_cost_usd(self, model: str, request_bytes: int, max_output_tokens: int) -> Decimal:

@@ -29,7 +29,19 @@ OnDelta = Callable[[str], Awaitable[None]]
 """Receives the whole text so far of a streamed answer. After a failed attempt the text starts again."""
 
 _STREAM: Final = "stream"
-_OPTIONAL: Final = frozenset({"stream_options", "max_completion_tokens", "max_tokens", _STREAM})
+_CACHE_KEY: Final = "prompt_cache_key"
+_OPTIONAL: Final = frozenset(
+    {
+        "stream_options",
+        "max_completion_tokens",
+        "max_tokens",
+        _STREAM,
+        _CACHE_KEY,
+        "reasoning_effort",
+        "verbosity",
+        "service_tier",
+    }
+)
 """Optional parameters that some servers refuse. The schema keyword `maxItems` is another one."""
 _UNSUPPORTED: Final = re.compile(
     r"support|unknown|unrecogni[sz]ed|unexpected|permitted|allowed|extra|same time|must be false"
@@ -125,6 +137,9 @@ class ChatProvider:
         if limit is not None and not self._server.is_openai:
             # Ollama and LM Studio support only the older name and silently ignore the newer one.
             body["max_tokens"] = limit
+        body |= request.options
+        if self._server.is_openai and request.cache_key is not None:
+            body[_CACHE_KEY] = request.cache_key
         if self._server.stream != "never":
             body |= {_STREAM: True, "stream_options": {"include_usage": True}}
         if _STREAM in self._omitted:

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from shared.billing.call_ledger import CallRequest
 from shared.billing.embedding_cache import EmbeddingRequest
 from shared.billing.resumable_call import ResumableCall
-from shared.database.statements import BoundQuery, RoundTrip
+from shared.database.statements import BoundQuery, Executor, RoundTrip
 from shared.enums import CallKind
 from shared.failpoints import Failpoint, failpoint
 from shared.llm.embeddings import Embeddings
@@ -150,6 +150,18 @@ class _ToolUse:
         return self.tool.embedding_request(self.arguments)
 
 
+class ShortNames(Protocol):
+    """Short names that the model sees in place of ids."""
+
+    async def number(self, session: Executor, texts: Iterable[str]) -> None:
+        """Names the ids in `texts`."""
+
+    async def load(self, session: Executor, texts: Iterable[str]) -> None:
+        """Looks up the names in `texts`, which were shown before."""
+
+    def shorten(self, text: str) -> str: ...
+
+
 class ToolLoop:
     """Runs a phase to its final answer. A tool's result is committed with its effect, so a resumed run repeats no call."""
 
@@ -163,15 +175,17 @@ class ToolLoop:
         must_act: bool = False,
         review: Review | None = None,
         fallback: Fallback | None = None,
+        short_names: ShortNames | None = None,
     ) -> None:
         """With `must_act` the first answer must call a tool, if the server supports that.
 
-        A loop that code ends requests a last answer, without tools. With a `fallback` it ends without text instead, and
-        its calls are the loop's last ones.
+        Results of state tools are shown with `short_names`. A loop that code ends requests a last answer, without tools.
+        With a `fallback` it ends without text instead, and its calls are the loop's last ones.
         """
         self._must_act = must_act
         self._fallback = fallback
         self._has_fallen_back = False
+        self._short_names = short_names
         self._review = review
         self._run = run
         self._listener = listener
@@ -206,6 +220,12 @@ class ToolLoop:
         declared = [declaration(tool) for tool in self._tools.values()]
         request = await self._run.begin(declared, must_act=self._must_act)
         self._remember(self._run.interaction.events)
+        if self._run.is_resumed and self._short_names is not None:
+            async with self._run.transaction() as session:
+                await self._short_names.load(session, [self._run.first_message])
+                await self._short_names.number(
+                    session, map(_ENCODER.encode, self._results.values())
+                )
         for rounds_left in reversed(range(MAX_TOOL_ROUNDS)):
             answer_id, raw_answer, answer = await self._next_answer(request)
             if answer.tool_calls:
@@ -412,7 +432,10 @@ class ToolLoop:
         result = self._results[use.key]
         if isinstance(use.tool, PaidTool) and use.tool.show is not None and "error" not in result:
             result = use.tool.show(result, self._paid_results_before(use.key))
-        return reply(use.call, result)
+        message = reply(use.call, result)
+        if self._short_names is not None and not _is_paid(use.tool):
+            message["content"] = self._short_names.shorten(message["content"])
+        return message
 
     def _paid_results_before(self, key: str) -> list[Json]:
         """The results of paid tools before that call, in call order, without refusals."""
@@ -525,10 +548,17 @@ class ToolLoop:
                 self._run.add_repairs(use.call.name, _interpretations(result), key=use.key)
                 failpoint(Failpoint.TOOL_APPLIED)
                 self._results[use.key] = result
+            if not self._ends_work(uses):
+                await self._name_ids(transaction, uses)
             if (request := following()) is not None:
                 self._run.paid_calls.open_call(request.as_call())
             elif not self._needs_fallback():
                 self._run.complete()
+
+    async def _name_ids(self, session: Executor, uses: Sequence[_ToolUse]) -> None:
+        if self._short_names is not None:
+            texts = [_ENCODER.encode(self._results[use.key]) for use in uses]
+            await self._short_names.number(session, texts)
 
     def _mark_repeated(self, use: _ToolUse, result: Json) -> Json:
         """Tells the model if the identical call was refused before. A weak model would repeat it endlessly."""

@@ -67,6 +67,7 @@ def create_model(settings: Settings, database: Database, provider: Provider | No
         settings.model,
         _max_output_tokens(settings),
         Embedder(server, _log_embedding_error) if settings.embedding_model else None,
+        options={phase: dict(options.items()) for phase, options in settings.model_options.items()},
         requires_tools=settings.model_tool_choice == "auto",
     )
 

@@ -110,6 +110,16 @@ class Settings(BaseSettings):
     """Whether a phase that must act demands a tool call. `auto`: sends `tool_choice: "required"`, and omits it for a
     server that rejects it. `never`: demands it only in the prompt.
     """
+    model_options: dict[
+        Phase,
+        dict[
+            Literal["reasoning_effort", "verbosity", "service_tier"],
+            Annotated[str, Field(min_length=1, max_length=40)],
+        ],
+    ] = {}
+    """Further parameters per phase, as JSON: `{"observer": {"reasoning_effort": "low"}}`. A server that refuses one is not
+    sent it again.
+    """
     embedding_model: str | None = None
     """Model for embeddings of nodes and queries: a model of the same server that supports `dimensions`, such as
     text-embedding-3-small. None: no embedding search.

@@ -142,7 +142,7 @@ nobody; so put down what you find, and put down each finding by itself.
 
 Its name says the finding, its summary is one sentence that stands alone, and its content is the reasoning: what the \
 data shows, how the parts bear on each other, what speaks against it, what it means for the mission. Each claim cites \
-what it rests on, as [node:uuid] or [edge:uuid]. Give figures with their periods, and a confidence that the evidence \
+what it rests on, as [n17] or [e4]. Give figures with their periods, and a confidence that the evidence \
 carries: many independent and recent sources allow a high one, one old source does not. Say nothing that an existing \
 analysis says; where new data changes that one, say what has changed.
 
@@ -167,7 +167,7 @@ Do not repeat advice that stands already, unless the analyses have turned agains
 Where several subjects each meet all of this by themselves, give each its own AgentAdvice. Never blend them into one, \
 and never hold one back because another is already written.
 
-Advice stands on AgentAnalysis nodes alone. Cite them as [node:uuid], several of them, behind every claim, and cite \
+Advice stands on AgentAnalysis nodes alone. Cite them as [n17], several of them, behind every claim, and cite \
 nothing else: no other kind of node, no edge, no page, no knowledge of your own. Nodes of the graph are data; only an \
 analysis is understanding. A claim that no analysis bears does not belong in advice.
 

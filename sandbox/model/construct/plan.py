@@ -61,11 +61,8 @@ class ExistingGraph:
         """Name, ends and schema of the types that the context describes."""
         for line in GraphView(self._request.section("graph_context")).lines(heading):
             if match := SHOWN_TYPE.match(line):
-                ends, _, schema = (
-                    match["rest"].rpartition("; ")
-                    if "->" in match["rest"]
-                    else ("", "", match["rest"])
-                )
+                rest = match["rest"] or ""
+                ends, _, schema = rest.rpartition("; ") if "; " in rest else ("", "", rest)
                 if "->" in schema:
                     ends, schema = schema, ""
                 yield match["name"], _parse_ends(ends), _parse_schema(schema)
@@ -119,7 +116,7 @@ def _entries(request: ChatRequest, tool: str, key: str) -> list[Mapping[str, Any
     ]
 
 
-SHOWN_TYPE = re.compile(r"^- (?P<name>\w+): .*\((?P<rest>[^()]*)\)$")
+SHOWN_TYPE = re.compile(r"^- (?P<name>\w+): .*?(?: \((?P<rest>(?:[^()]|\([^()]*\))*)\))?$")
 """`- Country: A state. (summary*: string, …)`, `- in: It lies there. (Place|Country -> any)`."""
 KEYS = "has"
 """Under this key a shown node has the names of its further properties."""

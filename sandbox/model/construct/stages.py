@@ -119,7 +119,7 @@ def _is_allowed(edge: PlannedEdge, kinds: Mapping[str, str], existing: ExistingG
 
 
 DUPLICATE_QUESTION = re.compile(r"\bdistinctFrom\b")
-CANDIDATE = re.compile(r'\[node:([0-9a-f-]{36})\] ("(?:[^"\\]|\\.)*")')
+CANDIDATE = re.compile(r'\[(?:node:)?([0-9a-f-]{36}|n\d+)\] ("(?:[^"\\]|\\.)*")')
 
 
 def duplicate_decisions(request: ChatRequest) -> list[ToolCall]:

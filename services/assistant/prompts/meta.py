@@ -75,7 +75,7 @@ ANALYSIS_GENERATION: Final = MetaPrompt(
             "Evidence",
             (
                 "Query the graph for what supports and what contradicts the pattern.",
-                "Every claim cites what it rests on as [node:uuid] or [edge:uuid], and an `about` edge ties the "
+                "Every claim cites what it rests on as [n17] or [e4], and an `about` edge ties the "
                 "analysis to what it is about. Each number, date and name is in what is cited, or calculated from numbers "
                 "that stand beside it: else the call is refused.",
                 "The confidence is always given, and follows from how strong, how many, how independent and how "
@@ -134,7 +134,7 @@ ADVICE_GENERATION: Final = MetaPrompt(
         Requirement(
             "Citations to analyses only",
             (
-                f"Advice cites {ANALYSIS_TYPE} nodes as [node:uuid], several of them, and nothing else: no other "
+                f"Advice cites {ANALYSIS_TYPE} nodes as [n17], several of them, and nothing else: no other "
                 "kind of node, no edge, no page.",
                 "Each number, date and name is in these analyses, or in what they cite.",
                 "A claim without such a citation does not belong in it. Other nodes are data; only an analysis is "

@@ -12,6 +12,7 @@ from shared.database.tables.billing import (
     PinnedContext,
 )
 from shared.database.tables.graph import (
+    ElementNumber,
     EmbeddingSweep,
     GraphEdge,
     GraphEdgeType,
@@ -56,6 +57,7 @@ __all__ = [
     "Delivery",
     "Destination",
     "Doubt",
+    "ElementNumber",
     "EmbeddingSweep",
     "EntailmentVerdict",
     "Evidence",

@@ -187,6 +187,10 @@ class Call(Base):
     answer: Mapped[Json | None]
     input_tokens: Mapped[int | None]
     output_tokens: Mapped[int | None]
+    cached_tokens: Mapped[int] = mapped_column(server_default="0")
+    """Of the input tokens, those that the provider read from its cache."""
+    reasoning_tokens: Mapped[int] = mapped_column(server_default="0")
+    """Of the output tokens."""
     cost_usd: Mapped[Decimal | None] = mapped_column(Numeric(14, 8))
     """None if the model server reported no token counts."""
     sent_at: Mapped[datetime | None]

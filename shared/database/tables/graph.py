@@ -25,7 +25,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
-from shared.database.tables.base import Base, Created, Id, Json
+from shared.database.tables.base import Base, Created, Id, Json, one_of
 
 NAME_WORDS: Final[ColumnElement[str]] = literal_column("to_tsvector('simple'::regconfig, name)")
 """Search vector of a node's name. Must be written exactly as in the index, which would not be used otherwise."""
@@ -330,6 +330,24 @@ class GraphMerge(Base):
     made_by: Mapped[UUID | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"))
     made_at: Mapped[Created]
     undone_at: Mapped[datetime | None]
+
+
+class ElementNumber(Base):
+    """The short id of a node or edge: `n17`, `e4`. See `shared.graph.short_ids`."""
+
+    __tablename__ = "element_numbers"
+    __table_args__ = (
+        UniqueConstraint("agent_id", "element_id"),
+        one_of("kind", ("n", "e")),
+    )
+
+    agent_id: Mapped[UUID] = mapped_column(
+        ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
+    )
+    number: Mapped[int] = mapped_column(primary_key=True)
+    element_id: Mapped[UUID]
+    """It may have been merged or deleted since: its number is not used again."""
+    kind: Mapped[str]
 
 
 class GraphMove(Base):

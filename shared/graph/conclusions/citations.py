@@ -12,7 +12,10 @@ _MAX_LISTED = 5
 MIN_ANALYSES = 2
 """Of an advice, unless the agent's owner allows one."""
 # Anything that looks like a citation, so that a malformed one is reported instead of ignored.
-_ATTEMPT = re.compile(r"\[\s*(?:node|edge)\s*:[^\]\n]{0,200}\]?", re.IGNORECASE)
+_ATTEMPT = re.compile(
+    r"\[\s*(?:node|edge)\s*:[^\]\n]{0,200}\]?|\[[ne]\d{1,9}(?:\s*[,;]\s*[ne]\d{1,9})*\]",
+    re.IGNORECASE,
+)
 _CITATION = re.compile(
     r"\[(node|edge):([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\]", re.IGNORECASE
 )
@@ -103,8 +106,8 @@ def refuse_analysis(content: str, summary: str, cited: CitedElements) -> Refusal
     """None if the content cites at least one node or edge, and content and summary cite only existing ones."""
     return _refuse_uncited(
         content,
-        "content cites nothing. Behind each statement, cite the node or edge it rests on, as [node:uuid] or "
-        "[edge:uuid], with ids that queryGraph gives.",
+        "content cites nothing. Behind each statement, cite the node or edge it rests on, as [n17] or "
+        "[e4], with the ids that you were given.",
     ) or _refuse_citations(content, summary, cited, only_analyses=False)
 
 
@@ -116,7 +119,7 @@ def refuse_advice(
         _refuse_uncited(
             content,
             f"content cites nothing. Advice stands on analyses: cite each {ANALYSIS_TYPE} it rests on as "
-            "[node:uuid].",
+            "[n17].",
         )
         or _refuse_citations(content, summary, cited, only_analyses=True)
         or _refuse_few(content, min_analyses)
@@ -147,7 +150,7 @@ def _refuse_citations(
     if parsed.malformed:
         return Refusal(
             RefusalCode.MALFORMED,
-            f"Not citations: {_join_listed(parsed.malformed)}. Write each as [node:uuid] or [edge:uuid], one id to a "
+            f"Not citations: {_join_listed(parsed.malformed)}. Write each as [n17] or [e4], one id to a "
             "pair of brackets, with the full id and no blanks.",
         )
     if missing := [citation for citation in parsed.citations if not cited.has(citation)]:

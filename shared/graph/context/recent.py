@@ -108,11 +108,11 @@ def names_in_order(scope: GraphScope, limit: int) -> BoundQuery[Sequence[Row]]:
 
 
 def newest_pages(scope: GraphScope, limit: int) -> BoundQuery[list[str]]:
-    """Addresses of the pages that were read last, the last one first."""
+    """Addresses of the pages that were read last, in alphabetical order: pages are read at the same time."""
     return BoundQuery(
         _PAGES,
         {**scope.sql_params, "most": limit},
-        lambda rows: list(dict.fromkeys(row.url for row in rows)),
+        lambda rows: sorted({row.url for row in rows}),
     )
 
 

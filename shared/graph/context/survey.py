@@ -114,7 +114,7 @@ _QUERY_ITERATIONS = 20
 
 
 TOKENS_OF_KIND: Final[Mapping[StepKind, int]] = {
-    StepKind.QUERY: 1_500,
+    StepKind.QUERY: 1_300,
     StepKind.INSIGHT: 1_500,
     StepKind.ADVISE: 1_000,
 }
@@ -204,7 +204,6 @@ def _ask_research_sections(trip: RoundTrip, scope: GraphScope) -> _Sections:
             [f"- {url}" for url in pages.value],
             rank=3,
             keep=10,
-            oldest_first=True,
         ),
     ]
 

@@ -9,6 +9,7 @@ from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
 from shared.graph.provenance.numbered_pages import NumberedPage
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import GraphScope
+from shared.graph.short_ids import ShortIds
 from shared.graph.tools.batch import ConclusionBatch, FactBatch
 from shared.graph.tools.conclusion_tools import (
     add_agent_advice_node,
@@ -52,20 +53,23 @@ def graph_construction(
     duplicate_threshold: float = DUPLICATE_THRESHOLD,
     embedding_search: EmbeddingSearch | None = None,
     pages: Sequence[NumberedPage] = (),
+    short_ids: ShortIds | None = None,
 ) -> GraphTools:
     """Tools that write facts: types, nodes and edges. Pass the process's `validators`, so that schemas compile once.
 
-    Evidence can cite sentences of `pages` by number.
+    Evidence can cite sentences of `pages` by number. `short_ids` are those that the results are shown with.
     """
     validators = validators or Validators()
-    batch = FactBatch(scope, duplicate_threshold, tuple(pages))
+    batch = FactBatch(scope, duplicate_threshold, tuple(pages), short_ids)
     return [
         query_graph(scope, embedding_search),
         list_node_types(scope),
         list_edge_types(scope),
         create_node_type(scope, validators),
         create_edge_type(scope, validators),
-        replace(add_graph_node(scope, validators, duplicate_threshold, pages), prepare=batch),
+        replace(
+            add_graph_node(scope, validators, duplicate_threshold, pages, short_ids), prepare=batch
+        ),
         replace(add_graph_edge(scope, validators, pages), prepare=batch),
         finish(),
     ]
@@ -75,13 +79,14 @@ def analysis_generation(
     scope: GraphScope,
     validators: Validators | None = None,
     embedding_search: EmbeddingSearch | None = None,
+    short_ids: ShortIds | None = None,
 ) -> GraphTools:
     """Tools that write analyses, link them to their subjects, and request missing data."""
     validators = validators or Validators()
-    batch = ConclusionBatch(scope, ANALYSIS_TYPE)
+    batch = ConclusionBatch(scope, ANALYSIS_TYPE, short_ids)
     return [
         query_graph(scope, embedding_search),
-        replace(add_agent_analysis_node(scope), prepare=batch),
+        replace(add_agent_analysis_node(scope, short_ids), prepare=batch),
         replace(link_analysis(scope, validators), prepare=batch),
         request_investigation(scope),
         finish(),
@@ -89,12 +94,14 @@ def analysis_generation(
 
 
 def advice_generation(
-    scope: GraphScope, embedding_search: EmbeddingSearch | None = None
+    scope: GraphScope,
+    embedding_search: EmbeddingSearch | None = None,
+    short_ids: ShortIds | None = None,
 ) -> GraphTools:
     """Tools that write advice."""
-    batch = ConclusionBatch(scope, ADVICE_TYPE)
+    batch = ConclusionBatch(scope, ADVICE_TYPE, short_ids)
     return [
         query_graph(scope, embedding_search),
-        replace(add_agent_advice_node(scope), prepare=batch),
+        replace(add_agent_advice_node(scope, short_ids), prepare=batch),
         finish(),
     ]

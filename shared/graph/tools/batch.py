@@ -15,7 +15,12 @@ from shared.graph.entity_resolution.aliases import NameLookup, NameRequest, Requ
 from shared.graph.provenance import sources
 from shared.graph.provenance.numbered_pages import NumberedPage
 from shared.graph.scope import GraphScope
-from shared.graph.tools.conclusion_tools import AddAgentAdviceNode, AddAgentAnalysisNode
+from shared.graph.short_ids import ShortIds
+from shared.graph.tools.conclusion_tools import (
+    AddAgentAdviceNode,
+    AddAgentAnalysisNode,
+    with_ids,
+)
 from shared.graph.tools.references import NamedNodes, ask_named, referenced_id
 from shared.graph.tools.write_tools import (
     AddGraphEdge,
@@ -41,6 +46,7 @@ class FactBatch:
     duplicate_threshold: float
     pages: tuple[NumberedPage, ...] = ()
     """Pages whose sentences are cited by number."""
+    short_ids: ShortIds | None = None
 
     def __call__(self, trip: RoundTrip, arguments: Sequence[Arguments]) -> _HandOver:
         nodes = [each for each in arguments if isinstance(each, AddGraphNode)]
@@ -78,7 +84,7 @@ class FactBatch:
         name = normalize_name(node.name)
         threshold = self.duplicate_threshold
         return aliases.request_keys(
-            NameRequest(node.type, name, node.aliases, node.distinct_from, threshold)
+            NameRequest(node.type, name, node.aliases, node.distinct_ids(self.short_ids), threshold)
         )
 
 
@@ -88,11 +94,16 @@ class ConclusionBatch:
 
     scope: GraphScope
     type_name: str
+    short_ids: ShortIds | None = None
 
     def __call__(self, trip: RoundTrip, arguments: Sequence[Arguments]) -> _HandOver:
         scope = self.scope
         texts = [
-            (each.name, each.summary, each.content)
+            (
+                each.name,
+                with_ids(each.summary, self.short_ids),
+                with_ids(each.content, self.short_ids),
+            )
             for each in arguments
             if isinstance(each, AddAgentAnalysisNode | AddAgentAdviceNode)
         ]

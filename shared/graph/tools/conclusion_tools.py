@@ -7,6 +7,7 @@ from shared.graph.conclusions import conclusions
 from shared.graph.conclusions.commitments import MAX_CONFIDENCE_OF_ONE_SITE
 from shared.graph.conclusions.conclusions import Action, AnalysisKind
 from shared.graph.scope import GraphScope
+from shared.graph.short_ids import ShortIds
 from shared.graph.validation import refuse_unstorable
 from shared.tools import Arguments, Json, StateTool, ToolRefusalError
 from shared.workflow import investigations
@@ -22,7 +23,7 @@ class AddAgentAnalysisNode(Arguments):
     )
     summary: str = Field(description="The conclusion in one sentence.")
     content: str = Field(
-        description="Markdown. Cite a node or edge behind each statement: [node:uuid] or [edge:uuid]. Show calculations "
+        description="Markdown. Cite a node or edge behind each statement: [n17] or [e4]. Show calculations "
         "with their operands: 'from 40 to 50 million, by 25 %'."
     )
     confidence: float = Field(ge=0, le=1, description=_CONFIDENCE)
@@ -34,7 +35,7 @@ class AddAgentAdviceNode(Arguments):
     action: Action = Field(description="What the owner should do.")
     summary: str = Field(description="The advice in one sentence, for the owner's inbox.")
     content: str = Field(
-        description="Markdown. Cite the analyses it rests on, and nothing else: [node:uuid]."
+        description="Markdown. Cite the analyses it rests on, and nothing else: [n17]."
     )
     confidence: float = Field(ge=0, le=1, description=_CONFIDENCE)
     horizon: str = Field(description=f"Until when it holds: {_HORIZON}")
@@ -43,15 +44,19 @@ class AddAgentAdviceNode(Arguments):
     )
 
 
-def add_agent_analysis_node(scope: GraphScope) -> StateTool[AddAgentAnalysisNode]:
+def add_agent_analysis_node(
+    scope: GraphScope, short_ids: ShortIds | None = None
+) -> StateTool[AddAgentAnalysisNode]:
+    """Its texts may cite elements by `short_ids`."""
+
     async def run(session: InTransaction, arguments: AddAgentAnalysisNode) -> Json:
         analysis_id = await conclusions.add_analysis(
             session,
             scope,
             name=arguments.name,
             kind=arguments.type,
-            summary=arguments.summary,
-            content=arguments.content,
+            summary=with_ids(arguments.summary, short_ids),
+            content=with_ids(arguments.content, short_ids),
             confidence=arguments.confidence,
             horizon=arguments.horizon,
         )
@@ -66,15 +71,19 @@ def add_agent_analysis_node(scope: GraphScope) -> StateTool[AddAgentAnalysisNode
     )
 
 
-def add_agent_advice_node(scope: GraphScope) -> StateTool[AddAgentAdviceNode]:
+def add_agent_advice_node(
+    scope: GraphScope, short_ids: ShortIds | None = None
+) -> StateTool[AddAgentAdviceNode]:
+    """See `add_agent_analysis_node`."""
+
     async def run(session: InTransaction, arguments: AddAgentAdviceNode) -> Json:
         advice_id = await conclusions.add_advice(
             session,
             scope,
             name=arguments.name,
             action=arguments.action,
-            summary=arguments.summary,
-            content=arguments.content,
+            summary=with_ids(arguments.summary, short_ids),
+            content=with_ids(arguments.content, short_ids),
             confidence=arguments.confidence,
             horizon=arguments.horizon,
             invalidation=arguments.invalidation,
@@ -88,6 +97,11 @@ def add_agent_advice_node(scope: GraphScope) -> StateTool[AddAgentAdviceNode]:
         run,
         needs_savepoint=False,
     )
+
+
+def with_ids(text: str, short_ids: ShortIds | None) -> str:
+    """`text` with UUIDs in place of the short ids that it cites."""
+    return text if short_ids is None else short_ids.expand(text)
 
 
 OBJECTIVE_CHARS = (15, 300)

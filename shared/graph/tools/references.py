@@ -1,9 +1,10 @@
 """References to nodes in tool arguments: by id, or by name."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Annotated, Final, TypeVar
 from uuid import UUID
 
@@ -23,6 +24,7 @@ from shared.graph.entity_resolution import normalization
 from shared.graph.prompt_format import quote_name
 from shared.graph.retrieval import query
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.short_ids import elements_query, number_in
 from shared.graph.types import UnknownTypeError
 from shared.graph.upsert import ElementBuffer
 from shared.graph.validation import normalize_name
@@ -63,9 +65,14 @@ _NODES_BY_NAME: Final = CompiledStatement(
 class NamedNodes(dict[str, list[Row]]):
     """Nodes by the names with which the calls of an answer refer to them, looked up before the calls run."""
 
+    elements: Mapping[int, UUID] = MappingProxyType({})
+    """By the numbers of short ids."""
+
     def find(self, reference: str) -> UUID | None:
         """The node that it means: its id, or the only one of that name; None if there is none, or several."""
         if (node_id := referenced_id(reference)) is not None:
+            return node_id
+        if (node_id := self.elements.get(number_in(reference) or 0)) is not None:
             return node_id
         with suppress(ToolRefusalError):
             rows = self.get(_name_in(reference, ""), [])
@@ -77,15 +84,27 @@ class NamedNodes(dict[str, list[Row]]):
 def ask_named(
     trip: RoundTrip, scope: GraphScope, references: Iterable[str]
 ) -> PendingResult[NamedNodes]:
-    """Looks up the references that are names, as a part of `trip`."""
+    """Looks up the references that are short ids or names, as a part of `trip`."""
     names: dict[str, None] = {}
+    numbers: set[int] = set()
     for reference in references:
-        if referenced_id(reference) is None:
-            with suppress(ToolRefusalError):
-                names[_name_in(reference, "")] = None
+        if referenced_id(reference) is not None:
+            continue
+        if (number := number_in(reference)) is not None:
+            numbers.add(number)
+        with suppress(ToolRefusalError):
+            names[_name_in(reference, "")] = None
     if not names:
         return trip.then(NamedNodes)
-    return trip.ask(_named_query(scope, list(names)))
+    named = trip.ask(_named_query(scope, list(names)))
+    elements = trip.ask(elements_query(scope, numbers)) if numbers else None
+
+    def combine() -> NamedNodes:
+        if elements is not None:
+            named.value.elements = elements.value
+        return named.value
+
+    return trip.then(combine)
 
 
 def _named_query(scope: GraphScope, names: Sequence[str]) -> BoundQuery[NamedNodes]:
@@ -129,6 +148,10 @@ async def resolve_node_id(
     """
     if (node_id := referenced_id(reference)) is not None:
         return node_id
+    if (number := number_in(reference)) is not None:
+        elements = await _elements(session, scope, number)
+        if (node_id := elements.get(number)) is not None:
+            return node_id
     name = _name_in(reference, argument)
     matches = await _find_by_name(session, scope, name)
     if len(matches) == 1:
@@ -179,6 +202,14 @@ async def write_with_known_type(
 def with_interpretations(result: Json, interpretations: Sequence[str]) -> Json:
     """Add `interpretations` to the result, for the model and the record of the run."""
     return {**result, INTERPRETATIONS_KEY: list(interpretations)} if interpretations else result
+
+
+async def _elements(session: InTransaction, scope: GraphScope, number: int) -> Mapping[int, UUID]:
+    buffer = session.buffer if isinstance(session, Transaction) else None
+    named = buffer.lookups.get(NamedNodes) if isinstance(buffer, ElementBuffer) else None
+    if isinstance(named, NamedNodes) and number in named.elements:
+        return named.elements
+    return await elements_query(scope, [number]).answer(session)
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,10 @@ from shared.graph.provenance.evidence import (
 )
 from shared.graph.provenance.numbered_pages import NumberedPage
 from shared.graph.scope import GraphScope
+from shared.graph.short_ids import ShortIds
 from shared.graph.tools.references import (
     NodeReference,
+    referenced_id,
     resolve_node_id,
     with_interpretations,
     write_with_known_type,
@@ -281,10 +283,22 @@ class AddGraphNode(Arguments):
     aliases: list[str] = Field(
         default_factory=list, description="Other names of it: ticker, initials, former name."
     )
-    distinct_from: list[UUID] = Field(
+    distinct_from: list[str] = Field(
         default_factory=list,
         description="Ids of other things with similar names. Only after this tool has asked.",
     )
+
+    def distinct_ids(self, short_ids: ShortIds | None) -> list[UUID]:
+        """The ids in `distinct_from`. Raises ToolRefusalError if one is none."""
+        ids = []
+        for reference in self.distinct_from:
+            found = referenced_id(reference) or (short_ids and short_ids.find(reference))
+            if not found:
+                raise ToolRefusalError(
+                    f"distinctFrom: {reference[:40]!r} is no id that this tool has given"
+                )
+            ids.append(found)
+        return ids
 
     @property
     def all_evidence(self) -> list[EvidenceArgument]:
@@ -393,6 +407,7 @@ def add_graph_node(
     validators: Validators,
     duplicate_threshold: float = DUPLICATE_THRESHOLD,
     pages: Sequence[NumberedPage] = (),
+    short_ids: ShortIds | None = None,
 ) -> StateTool[AddGraphNode]:
     """A node that is at least `duplicate_threshold` similar to another, 0 to 1, must be decided about by the model first.
 
@@ -412,7 +427,7 @@ def add_graph_node(
                 properties=properties,
                 evidence=evidence,
                 aliases=arguments.aliases,
-                distinct_from=arguments.distinct_from,
+                distinct_from=arguments.distinct_ids(short_ids),
                 duplicate_threshold=duplicate_threshold,
             )
 

@@ -29,7 +29,7 @@ from tests.support.spending import (
     whole_day,
 )
 
-ANSWER = CallAnswer({"said": "done"}, 3, 4, usd("0.02"))
+ANSWER = CallAnswer({"said": "done"}, 30, 4, usd("0.02"), cached_tokens=20, reasoning_tokens=3)
 
 
 class Clerk:
@@ -130,7 +130,7 @@ async def test_a_call_is_written_once_when_opened_and_once_when_answered(
     stored_row = await clerk.spender.row(row["id"])
     assert (stored_row.answer, stored_row.input_tokens, stored_row.output_tokens) == (
         ANSWER.content,
-        3,
+        30,
         4,
     )
     assert (stored_row.cost_usd, stored_row.attempts) == (usd("0.02"), 1)
@@ -211,13 +211,22 @@ async def test_a_repeated_response_changes_nothing(clerk: Clerk, billed: bool) -
     assert (row.answer, row.cost_usd) == (ANSWER.content, usd("0.02"))
 
 
+async def test_the_tokens_of_a_response_are_stored(clerk: Clerk) -> None:
+    opened = await clerk.open("0.50", "a")
+    await clerk.answer(opened[1][0], ANSWER, billed=True)
+    row = await clerk.spender.row(opened[0][0].id)
+    tokens = (row.input_tokens, row.output_tokens, row.cached_tokens, row.reasoning_tokens)
+    assert tokens == (30, 4, 20, 3)
+
+
 async def test_a_late_response_is_stored_though_its_attempt_was_written_off(clerk: Clerk) -> None:
     opened = await clerk.open("0.50", "a")
     async with clerk.database.transaction() as session:
         await reservations.write_off_call(session, opened[0][0].id)
     await clerk.answer(opened[1][0], ANSWER, billed=True)
     assert await clerk.today(opened) == ledger_day("0.50", 1)
-    assert (await clerk.spender.row(opened[0][0].id)).answer == ANSWER.content
+    row = await clerk.spender.row(opened[0][0].id)
+    assert (row.answer, row.cached_tokens) == (ANSWER.content, 20)
 
 
 async def test_a_response_of_unknown_cost_counts_at_its_maximum_cost(clerk: Clerk) -> None:

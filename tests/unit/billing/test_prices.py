@@ -13,6 +13,7 @@ from sandbox.http import calls as sandbox_calls
 from sandbox.http.openai_format import truncate, usage_of
 from sandbox.model.request import Answer
 from shared.errors import PermanentError
+from shared.llm.answers import parse_usage
 from shared.llm.messages import ChatRequest
 from shared.llm.pricing import SHIPPED, Prices, read_prices
 from shared.runtime.providers import load_prices
@@ -38,6 +39,37 @@ def test_the_shipped_price_list_is_dated_and_has_the_default_models() -> None:
     assert set(prices.operations) == {
         *("search", "search_advanced", "extract", "extract_advanced", "research")
     }
+
+
+def test_cached_input_costs_less() -> None:
+    prices = read_prices()
+    assert prices.tokens_usd("gpt-5-mini", 1_000_000, 0, 1_000_000) == Decimal("0.025")
+    assert prices.tokens_usd("gpt-5-mini", 1_000_000, 1000, 600_000) == Decimal("0.117")
+    assert prices.tokens_usd("gpt-5.4", 300_000, 0, 100_000) == Decimal("1.05"), "a long context"
+    unlisted = prices.tokens_usd("another", 1000, 0, 1000)
+    assert unlisted == prices.tokens_usd("another", 1000, 0), "no discount is assumed"
+    for price in prices.models.values():
+        assert price.cached_input is None or price.cached_input <= price.input
+
+
+@pytest.mark.parametrize(
+    ("details", "cached", "reasoning"),
+    [
+        ({}, 0, 0),
+        ({"prompt_tokens_details": {"cached_tokens": 60}}, 60, 0),
+        ({"completion_tokens_details": {"reasoning_tokens": 9}}, 0, 9),
+        ({"prompt_tokens_details": {"cached_tokens": 101}}, 0, 0),
+        ({"prompt_tokens_details": {"cached_tokens": -1}}, 0, 0),
+        ({"prompt_tokens_details": {"cached_tokens": "60"}}, 0, 0),
+        ({"prompt_tokens_details": None, "completion_tokens_details": []}, 0, 0),
+    ],
+)
+def test_cached_and_reasoning_tokens_are_read_from_the_usage(
+    details: dict[str, Any], cached: int, reasoning: int
+) -> None:
+    usage = parse_usage({"prompt_tokens": 100, "completion_tokens": 10, **details})
+    assert (usage.input_tokens, usage.output_tokens, usage.fault) == (100, 10, None)
+    assert (usage.cached_tokens, usage.reasoning_tokens) == (cached, reasoning)
 
 
 def test_an_answer_costs_the_price_of_its_tokens() -> None:

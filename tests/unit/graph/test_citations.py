@@ -137,10 +137,10 @@ def test_a_refusal_names_the_fault_and_the_fix() -> None:
     assert f"[node:{COUNTRY}] (Country), [edge:{EDGE}] (an edge)" in other.reason
     unreadable = refuse_advice("[node:Ghana]", "", CITED_ELEMENTS)
     assert unreadable is not None
-    assert "Not citations: [node:Ghana]. Write each as [node:uuid]" in unreadable.reason
+    assert "Not citations: [node:Ghana]. Write each as [n17]" in unreadable.reason
     uncited = refuse_advice("Buy.", "", CITED_ELEMENTS)
     assert uncited is not None
-    assert "cite each AgentAnalysis it rests on as [node:uuid]" in uncited.reason
+    assert "cite each AgentAnalysis it rests on as [n17]" in uncited.reason
 
 
 def test_a_refusal_lists_only_the_first_missing_elements() -> None:

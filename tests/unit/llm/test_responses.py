@@ -1,5 +1,6 @@
 """Chat requests converted to the Responses API, and its responses converted to chat answers."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -108,6 +109,15 @@ def test_tool_calls_and_results_are_items_with_a_shared_call_id() -> None:
         ("message", None),
     ]
     assert not any("id" in item for item in request_body(CONVERSATION)["input"])
+
+
+def test_options_have_their_place_in_the_body() -> None:
+    options = {"reasoning_effort": "low", "verbosity": "low", "service_tier": "flex"}
+    body = request_body(replace(CONVERSATION, options=options, cache_key="agent:observer"))
+    assert body["reasoning"] == {"effort": "low"}
+    assert body["text"]["verbosity"] == "low"
+    assert (body["service_tier"], body["prompt_cache_key"]) == ("flex", "agent:observer")
+    assert "text" not in request_body(ChatRequest("m", (USER,)))
 
 
 def test_tool_schemas_are_not_strict() -> None:

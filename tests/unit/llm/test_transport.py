@@ -384,6 +384,33 @@ async def test_a_rejected_parameter_is_omitted_from_later_requests(
     assert [warning.split("'")[1] for warning in warnings] == list(refused)
 
 
+OPTIONS = {"reasoning_effort": "low", "verbosity": "low", "service_tier": "flex"}
+
+
+async def test_options_of_a_phase_are_sent_until_the_server_rejects_one() -> None:
+    respond = rejecting("verbosity", message="Unknown parameter: 'verbosity'.")
+    request = replace(REQUEST, options=OPTIONS, cache_key="agent:observer")
+    async with (
+        model_server(respond) as stand_in,
+        provider_for(stand_in, warnings=[]) as provider,
+    ):
+        for _ in range(2):
+            assert (await provider.complete(request, make_resumable_call())).text == "Hi"
+        sent = [
+            {name: body[name] for name in OPTIONS if name in body} for body in stand_in.requests
+        ]
+        accepted = {name: value for name, value in OPTIONS.items() if name != "verbosity"}
+        assert sent == [OPTIONS, accepted, accepted]
+        assert not any("prompt_cache_key" in body for body in stand_in.requests), (
+            "only OpenAI's own servers know it"
+        )
+
+
+def test_options_are_no_part_of_the_identity_of_a_call() -> None:
+    request = replace(REQUEST, options=OPTIONS, cache_key="agent:observer")
+    assert request.as_call().hash == REQUEST.as_call().hash
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -1,0 +1,99 @@
+"""Short ids: what models read and write in place of UUIDs."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from uuid import UUID, uuid4
+
+from shared.graph.short_ids import ShortIds, number_in
+from tests.support.graph.agent_graph import AgentGraph
+from tests.support.seeds import first_seed, repeatable, seed_count
+
+
+async def shown(agent_graph: AgentGraph, *texts: str) -> ShortIds:
+    """The short ids of a run that shows these texts."""
+    ids = ShortIds(agent_graph.scope)
+    async with agent_graph.database.transaction() as session:
+        await ids.number(session, texts)
+    return ids
+
+
+async def test_nodes_and_edges_are_numbered_once_and_for_all_runs(
+    agent_graph: AgentGraph, stranger: AgentGraph
+) -> None:
+    ghana, togo = await agent_graph.node("Ghana"), await agent_graph.node("Togo")
+    border = await agent_graph.edge(ghana, togo)
+    foreign, unknown = await stranger.node("Mali"), uuid4()
+    text = (
+        f'- [node:{togo}] Country "Togo"\n- [edge:{border}] {{"id": "{ghana}"}} {foreign} {unknown}'
+    )
+    first = await shown(agent_graph, text)
+    assert (
+        first.shorten(text) == f'- [n1] Country "Togo"\n- [e2] {{"id": "n3"}} {foreign} {unknown}'
+    )
+    second = await shown(agent_graph, f"[node:{ghana}] [node:{togo}]")
+    assert second.shorten(f"[node:{ghana}] [node:{togo}]") == "[n3] [n1]"
+    benin = await agent_graph.node("Benin")
+    assert (await shown(agent_graph, str(benin))).shorten(str(benin)) == "n4"
+    assert (await shown(stranger, str(foreign))).shorten(str(foreign)) == "n1"
+
+
+async def test_short_ids_are_expanded_where_they_are_cited(agent_graph: AgentGraph) -> None:
+    ghana, togo = await agent_graph.node("Ghana"), await agent_graph.node("Togo")
+    border = await agent_graph.edge(ghana, togo)
+    ids = await shown(agent_graph, f"{ghana} {togo} {border}")
+    assert ids.expand("It grows [n1], as [node:n2] does [ n1 , e3 ].") == (
+        f"It grows [node:{ghana}], as [node:{togo}] does [node:{ghana}] [edge:{border}]."
+    )
+    untouched = f"n1 alone, [n9], [e1], an N95 mask, [1] and [node:{ghana}]"
+    assert ids.expand(untouched) == untouched
+    assert [
+        ids.find(each) for each in ("n2", "[n2]", "[node:n2]", f"[node:{togo}]", str(togo))
+    ] == [togo] * 5
+    assert [ids.find(each) for each in ("n9", "e2", "Togo", "")] == [None] * 4
+    assert [number_in(each) for each in ("n12", "[e3]", "Togo", "n1 n2")] == [12, 3, None, None]
+
+
+async def test_a_resumed_run_knows_what_it_has_shown(agent_graph: AgentGraph) -> None:
+    ghana, togo = await agent_graph.node("Ghana"), await agent_graph.node("Togo")
+    message = (await shown(agent_graph, f"{ghana} {togo}")).shorten(f"[node:{ghana}] and n99")
+    resumed = ShortIds(agent_graph.scope)
+    async with agent_graph.database.transaction() as session:
+        await resumed.load(session, [message])
+    assert resumed.expand("[n1] [n2]") == f"[node:{ghana}] [n2]"
+
+
+WALKS = 3
+
+
+async def test_concurrent_runs_agree(agent_graph: AgentGraph) -> None:
+    first = first_seed()
+    for place in range(seed_count() or WALKS):
+        nodes = [await agent_graph.node(f"Country {12 * place + each}") for each in range(12)]
+        with repeatable(first + place):
+            await walk(agent_graph, nodes, random.Random(first + place))
+
+
+async def walk(agent_graph: AgentGraph, nodes: Sequence[UUID], chance: random.Random) -> None:
+    """Runs number random elements at the same time, and some of them fail before they commit."""
+
+    async def run(chosen: list[UUID], *, fails: bool) -> dict[UUID, str]:
+        ids = ShortIds(agent_graph.scope)
+        async with agent_graph.database.transaction() as session:
+            await ids.number(session, map(str, chosen))
+            if fails:
+                await session.rollback()
+                return {}
+        return {node: ids.shorten(str(node)) for node in chosen}
+
+    known: dict[UUID, str] = {}
+    for _ in range(6):
+        runs = [
+            run(chance.sample(nodes, chance.randint(1, 6)), fails=chance.random() < 0.3)
+            for _ in range(5)
+        ]
+        for numbered in await asyncio.gather(*runs):
+            for node, short in numbered.items():
+                assert number_in(short), f"{short} is no short id"
+                assert known.setdefault(node, short) == short
+    assert len(set(known.values())) == len(known)
