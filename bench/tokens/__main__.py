@@ -33,6 +33,8 @@ from bench.tokens.run import Recording, record
 RECORDED: Final = Path(__file__).with_name("recorded.json")
 ITERATIONS: Final = 16
 TOLERANCE: Final = 0.05
+FACTS_TOLERANCE: Final = 0.15
+"""Of several nodes of equal rank, their random ids decide which is shown, and so what is researched next."""
 CHECKED: Final = ("input", "output", "usd")
 """Figures that must not grow."""
 _OTHER_RULES: Final = (
@@ -58,7 +60,9 @@ def main() -> int:
     if arguments.json is not None:
         arguments.json.write_text(json.dumps([asdict(each) for each in figures], indent=1) + "\n")
     if arguments.accept:
-        content = {"rules": rules_hash(), "missions": rows}
+        content = json.loads(RECORDED.read_text())
+        kept = content["missions"] if content["rules"] == rules_hash() else {}
+        content = {"rules": rules_hash(), "missions": {**kept, **rows}}
         RECORDED.write_text(json.dumps(content, indent=1) + "\n")
     if not arguments.check:
         return 0
@@ -122,7 +126,7 @@ def worse(recorded: Mapping[str, float], now: Mapping[str, float]) -> list[str]:
         for name in CHECKED
         if now[name] > recorded[name] * (1 + TOLERANCE)
     ]
-    if now["correct_facts"] < recorded["correct_facts"] * (1 - TOLERANCE):
+    if now["correct_facts"] < recorded["correct_facts"] * (1 - FACTS_TOLERANCE):
         faults.append(
             f"{now['correct_facts']} correct facts, recorded were {recorded['correct_facts']}"
         )
