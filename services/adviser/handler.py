@@ -44,8 +44,8 @@ class Advise:
         async with self.model.database.connection_after(trip) as connection:
             await short_ids.number(connection, [analyses.value])
         agent = loaded_agent.value
-        message = short_ids.shorten(
-            user_message(agent.mission, analyses.value, survey.value, now.value)
+        message = user_message(
+            agent.mission, short_ids.shorten(analyses.value), survey.value, now.value
         )
         run = PhaseRun(
             self.model,

@@ -48,8 +48,14 @@ class Analyze:
             await short_ids.number(connection, [nodes])
         agent = loaded_agent.value
         objectives = [item["objective"] for item in step.input.get("answered", [])]
-        message = short_ids.shorten(
-            user_message(agent.mission, insight, nodes, survey.text, now.value, objectives)
+        message = user_message(
+            agent.mission,
+            insight,
+            nodes,
+            survey.text,
+            now.value,
+            objectives,
+            shorten=short_ids.shorten,
         )
         run = PhaseRun(
             self.model,

@@ -1,7 +1,7 @@
 """Prompt of the Analyzer, and the parsing of missing data in its answer."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -36,10 +36,14 @@ def user_message(
     graph_context: str,
     now: datetime,
     earlier_objectives: Sequence[str] = (),
+    shorten: Callable[[str], str] = str,
 ) -> str:
-    """`earlier_objectives` of this insight have been searched for since."""
+    """`earlier_objectives` of this insight have been searched for since.
+
+    `shorten` replaces the ids in what belongs to this run alone.
+    """
     objectives = "\n".join(f"- {objective}" for objective in earlier_objectives)
-    ids = ", ".join(str(node_id) for node_id in insight.relevant_node_ids)
+    ids = shorten(", ".join(str(node_id) for node_id in insight.relevant_node_ids))
     insight_text = (
         f"Observation: {insight.observation}\n"
         f"Synthesis direction: {insight.synthesis_direction}\n"
@@ -50,7 +54,7 @@ def user_message(
             wrap_section("mission", mission),
             wrap_section("graph_context", graph_context),
             wrap_section("insight", insight_text),
-            wrap_section("relevant_nodes", relevant_nodes),
+            wrap_section("relevant_nodes", shorten(relevant_nodes)),
             *([wrap_section("answered", objectives)] if earlier_objectives else []),
             now_line(now),
         ]

@@ -205,7 +205,7 @@ async def _look_up_ends(
     buffer = upsert.element_buffer(session)
     node_ids = {source_id, target_id}
     if buffer is not None and edge not in buffer.lookups:
-        # No edge of before can end at a node that is new.
+        # A new node has no edges yet.
         is_new = not node_ids.isdisjoint(buffer.written_nodes)
         if is_new and node_ids <= buffer.written_nodes.keys() | buffer.known_nodes.keys():
             buffer.lookups[edge] = [

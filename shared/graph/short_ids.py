@@ -112,6 +112,11 @@ class ShortIds:
 
         return _CITED.sub(replace, text)
 
+    def unknown(self, text: str) -> list[str]:
+        """The short ids that `text` cites and that were not shown."""
+        cited = [each[0] for part in _CITED.finditer(text) for each in _ONE.finditer(part[0])]
+        return [each for each in dict.fromkeys(cited) if each not in self._elements]
+
     def find(self, reference: str) -> UUID | None:
         """The element that `reference` is the UUID or the short id of; None if it was not shown."""
         if (match := _SHOWN.search(reference)) is not None:

@@ -65,7 +65,7 @@ class Usage:
     cached_tokens: int = 0
     """Of the input, what the provider read from its cache, which costs less."""
     reasoning_tokens: int = 0
-    """Of the output, what the model thought before it answered."""
+    """Of the output, what the model spent on reasoning."""
     fault: str | None = None
     """Why the usage is unusable, if it is."""
 
@@ -145,7 +145,7 @@ def parse_usage(
 
 
 def _detail(usage: dict[str, Any], name: str, detail: str, most: int) -> int:
-    """A count of `prompt_tokens_details` and the like; 0 if the server does not say, or says what cannot be."""
+    """A count of `prompt_tokens_details` and the like; 0 if it is missing or implausible."""
     details = usage.get(f"{name}_details")
     count: Any = details.get(detail) if isinstance(details, dict) else None
     return int(count) if _is_count(count) and count <= most else 0

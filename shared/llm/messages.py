@@ -72,7 +72,7 @@ class ChatRequest:
     is_correction: bool = False
     """Whether it asks to correct an invalid answer. For display only, not part of the call's identity."""
     cache_key: str | None = None
-    """Requests with the same key begin alike. Not part of the call's identity, nor are `options`."""
+    """Requests with the same key share their beginning. Not part of the call's identity, nor are `options`."""
     options: Mapping[str, str] = field(default_factory=dict, compare=False)
     """Further parameters of the phase: `reasoning_effort`, `verbosity`, `service_tier`."""
     tool_choice: str | None = None

@@ -152,7 +152,7 @@ class PhaseRun:
 
     @property
     def is_resumed(self) -> bool:
-        """Whether the run was begun before. The run must have begun."""
+        """Whether an earlier worker started the run. Call it after `begin`."""
         return bool(self.interaction.events) or self.first_message != self._user_message
 
     async def begin(
@@ -222,7 +222,7 @@ class PhaseRun:
 
     @property
     def _cache_key(self) -> str:
-        """The runs of a phase of an agent begin alike."""
+        """The requests of a phase of an agent share their beginning."""
         return f"{self.lease.agent_id}:{self.phase}"
 
     @property

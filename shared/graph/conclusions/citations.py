@@ -12,10 +12,7 @@ _MAX_LISTED = 5
 MIN_ANALYSES = 2
 """Of an advice, unless the agent's owner allows one."""
 # Anything that looks like a citation, so that a malformed one is reported instead of ignored.
-_ATTEMPT = re.compile(
-    r"\[\s*(?:node|edge)\s*:[^\]\n]{0,200}\]?|\[[ne]\d{1,9}(?:\s*[,;]\s*[ne]\d{1,9})*\]",
-    re.IGNORECASE,
-)
+_ATTEMPT = re.compile(r"\[\s*(?:node|edge)\s*:[^\]\n]{0,200}\]?", re.IGNORECASE)
 _CITATION = re.compile(
     r"\[(node|edge):([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\]", re.IGNORECASE
 )

@@ -145,7 +145,7 @@ _Sections = Sequence[Callable[[], Section]]
 
 
 def _ask_overview(trip: RoundTrip, scope: GraphScope, *, shows_ids: bool = False) -> _Sections:
-    """The whole graph, for who plans and who talks about it. `shows_ids`: for who cites it."""
+    """An overview of the whole graph, for plans and conversations. `shows_ids`: for phases that cite its elements."""
 
     def mark(element_id: UUID) -> UUID | None:
         return element_id if shows_ids else None
@@ -225,7 +225,7 @@ _SECTIONS_OF_KIND: Final[Mapping[StepKind, Callable[[RoundTrip, GraphScope], _Se
 
 
 def _ask_types(trip: RoundTrip, scope: GraphScope, *, shows_schemas: bool = False) -> _Sections:
-    """`shows_schemas`: also the properties of nodes, and what edges join, for who writes them."""
+    """`shows_schemas`: also the properties of nodes and the ends of edges, for phases that write them."""
     node_types = trip.ask(_types_query(_NODE_TYPES, scope, shows_schemas=shows_schemas))
     edge_types = trip.ask(_types_query(_EDGE_TYPES, scope, shows_schemas=shows_schemas))
     return [

@@ -55,8 +55,8 @@ def add_agent_analysis_node(
             scope,
             name=arguments.name,
             kind=arguments.type,
-            summary=with_ids(arguments.summary, short_ids),
-            content=with_ids(arguments.content, short_ids),
+            summary=_resolved("summary", arguments.summary, short_ids),
+            content=_resolved("content", arguments.content, short_ids),
             confidence=arguments.confidence,
             horizon=arguments.horizon,
         )
@@ -82,8 +82,8 @@ def add_agent_advice_node(
             scope,
             name=arguments.name,
             action=arguments.action,
-            summary=with_ids(arguments.summary, short_ids),
-            content=with_ids(arguments.content, short_ids),
+            summary=_resolved("summary", arguments.summary, short_ids),
+            content=_resolved("content", arguments.content, short_ids),
             confidence=arguments.confidence,
             horizon=arguments.horizon,
             invalidation=arguments.invalidation,
@@ -104,6 +104,18 @@ def with_ids(text: str, short_ids: ShortIds | None) -> str:
     return text if short_ids is None else short_ids.expand(text)
 
 
+def _resolved(argument: str, text: str, short_ids: ShortIds | None) -> str:
+    """The same. Raises ToolRefusalError if the text cites a short id that was not shown."""
+    unknown = [] if short_ids is None else short_ids.unknown(text)
+    if unknown:
+        listed = ", ".join(f"[{each}]" for each in unknown[:_MAX_LISTED])
+        raise ToolRefusalError(
+            f"{argument}: {listed} is no id that you were given. Cite nodes and edges by the ids that are shown."
+        )
+    return with_ids(text, short_ids)
+
+
+_MAX_LISTED = 5
 OBJECTIVE_CHARS = (15, 300)
 MAX_REQUESTS_PER_STEP = 5
 

@@ -42,7 +42,7 @@ class EvidenceArgument(Arguments):
         None, max_length=MAX_EVIDENCE, description="[3] of a sentence [2.3]."
     )
     source_url: SkipJsonSchema[str | None] = None
-    """With `quote`, in place of page and sentences, for models that do not follow."""
+    """With `quote`, in place of page and sentences, for models that do not cite by number."""
     quote: SkipJsonSchema[str | None] = None
     properties: list[str] | None = Field(
         None, description="Properties that it supports. Default: those that no other entry names."
@@ -74,7 +74,7 @@ _CITED: Final = re.compile(r"\[?\s*(\d{1,4})\.(\d{1,4})(?:\s*[-–]\s*(?:\1\.)?(
 
 
 def _cited_evidence(sentences: Sequence[str]) -> list[EvidenceArgument]:
-    """An entry for each of "2.3" or "2.3-5". Raises ToolRefusalError if one is not of that form."""
+    """An entry for each of "2.3" or "2.3-5". Raises ToolRefusalError if one is not of that form, or too long."""
     entries: list[EvidenceArgument] = []
     for text in dict.fromkeys(sentences):
         if (match := _CITED.fullmatch(text.strip())) is None:
@@ -82,8 +82,11 @@ def _cited_evidence(sentences: Sequence[str]) -> list[EvidenceArgument]:
                 f'sentences: {text[:40]!r} is no sentence. Write "2.3" for sentence 3 of page 2.'
             )
         first, last = int(match[2]), int(match[3] or match[2])
-        numbers = list(range(first, min(last, first + MAX_EVIDENCE - 1) + 1))
-        entries.append(EvidenceArgument(page=int(match[1]), sentences=numbers or [first]))
+        if not first <= last < first + MAX_EVIDENCE:
+            raise ToolRefusalError(
+                f"sentences: {text[:40]!r} is no range of 1 to {MAX_EVIDENCE} sentences. Cite those that state it."
+            )
+        entries.append(EvidenceArgument(page=int(match[1]), sentences=list(range(first, last + 1))))
     return entries
 
 

@@ -5,8 +5,14 @@ import random
 from collections.abc import Sequence
 from uuid import UUID, uuid4
 
+import pytest
+
+from shared.database.tables import GraphNode
 from shared.graph.short_ids import ShortIds, number_in
+from shared.graph.tools import add_agent_analysis_node
+from shared.tools import ToolRefusalError
 from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.tooling import call
 from tests.support.seeds import first_seed, repeatable, seed_count
 
 
@@ -52,6 +58,19 @@ async def test_short_ids_are_expanded_where_they_are_cited(agent_graph: AgentGra
     ] == [togo] * 5
     assert [ids.find(each) for each in ("n9", "e2", "Togo", "")] == [None] * 4
     assert [number_in(each) for each in ("n12", "[e3]", "Togo", "n1 n2")] == [12, 3, None, None]
+
+
+async def test_an_id_that_was_not_shown_is_refused(agent_graph: AgentGraph) -> None:
+    ghana = await agent_graph.node("Ghana")
+    ids = await shown(agent_graph, str(ghana))
+    tool = add_agent_analysis_node(agent_graph.scope, ids)
+    arguments = {"name": "Growth", "type": "pattern", "summary": "It grows.", "confidence": 0.5}
+    with pytest.raises(ToolRefusalError, match=r"content: \[n7\] is no id that you were given"):
+        await call(agent_graph, tool, **arguments, content="It grows [n1], as others do [n7].")
+    written = await call(agent_graph, tool, **arguments, content="It grows [n1].")
+    async with agent_graph.database.transaction() as session:
+        analysis = await session.get_one(GraphNode, UUID(written["nodeId"]))
+    assert analysis.properties["content"] == f"It grows [node:{ghana}]."
 
 
 async def test_a_resumed_run_knows_what_it_has_shown(agent_graph: AgentGraph) -> None:

@@ -10,6 +10,7 @@ from shared.graph.conclusions.citations import (
     Citation,
     CitedElements,
     Kind,
+    ParsedCitations,
     RefusalCode,
     parse_citations,
     refuse_advice,
@@ -126,6 +127,11 @@ def test_the_owner_may_allow_advice_from_one_analysis() -> None:
     refusal = refuse_advice(f"[node:{ANALYSIS}]", "", CITED_ELEMENTS)
     assert refusal is not None
     assert refusal.reason.endswith("if there is none, give no advice.")
+
+
+def test_what_only_looks_like_a_short_id_is_no_citation() -> None:
+    text = "Petrol [E10], masks [N95], notes [n5] and [e4]."
+    assert parse_citations(text) == ParsedCitations((), ())
 
 
 def test_a_refusal_names_the_fault_and_the_fix() -> None:
