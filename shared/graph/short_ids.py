@@ -27,29 +27,29 @@ _KINDS: Final = {"n": "node", "e": "edge"}
 _MAX_ATTEMPTS: Final = 5
 
 _NUMBERS: Final = CompiledStatement(f"""
-    with given as (
+    with known as (
+        select element_id, kind, number from element_numbers
+        where agent_id = {OWNED_AGENT_ID_SQL} and element_id = any(cast(:ids as uuid[]))
+    ), given as (
         select id, place, case
             when exists (select from graph_nodes where id = given.id and (agent_id = {OWNED_AGENT_ID_SQL}) is true) then 'n'
             when exists (select from graph_edges where id = given.id and (agent_id = {OWNED_AGENT_ID_SQL}) is true) then 'e'
         end as kind
         from unnest(cast(:ids as uuid[])) with ordinality given (id, place)
-    ), known as (
-        select element_id, kind, number from element_numbers
-        where agent_id = {OWNED_AGENT_ID_SQL} and element_id = any(cast(:ids as uuid[]))
+        where id not in (select element_id from known)
     ), fresh as (
         insert into element_numbers (agent_id, number, element_id, kind)
         select {OWNED_AGENT_ID_SQL},
             (select coalesce(max(number), 0) from element_numbers where agent_id = {OWNED_AGENT_ID_SQL})
             + row_number() over (order by place), id, kind
-        from given where kind is not null and id not in (select element_id from known)
+        from given where kind is not null
         on conflict do nothing
         returning element_id, kind, number
     )
     select element_id, kind, number, true as is_numbered from known
     union all select element_id, kind, number, true from fresh
     union all select id, kind, 0, false from given
-      where kind is not null and id not in (select element_id from known)
-      and id not in (select element_id from fresh)
+      where kind is not null and id not in (select element_id from fresh)
     """)
 _ELEMENTS: Final = CompiledStatement(f"""
     select kind, number, element_id from element_numbers

@@ -41,8 +41,14 @@ class SimilarKey:
 def similar_keys(key: str, other_keys: Iterable[str], threshold: float) -> Iterator[SimilarKey]:
     """The `other_keys` with at least this similarity to `key` and the same discriminators (numbers, dates)."""
     trigrams, own_discriminators = _trigrams(key), discriminators(key)
+    size = len(trigrams)
     for other_key in dict.fromkeys(other_keys):
-        value = _jaccard(trigrams, _trigrams(other_key))
+        other_trigrams = _trigrams(other_key)
+        other_size = len(other_trigrams)
+        # The similarity is at most the ratio of the sizes, which takes less time to compute.
+        if (size / other_size if size < other_size else other_size / size) < threshold:
+            continue
+        value = _jaccard(trigrams, other_trigrams)
         if value >= threshold and discriminators(other_key) == own_discriminators:
             yield SimilarKey(other_key, value)
 
