@@ -109,7 +109,7 @@ def report_configuration(
 def is_usable(agent: AgentDetails) -> bool:
     """Whether its last configuration succeeded, even if it fell back to built-in prompts."""
     last = agent.configuration
-    return agent.status == "ready" and last is not None and last.status == "completed"
+    return agent.status == "ready" and last is not None and last.status in ("completed", "quiet")
 
 
 class EventListener:
@@ -180,7 +180,7 @@ class ProgressPrinter:
         self._live.start()
 
     def end(self, iteration: IterationDetails, before: GraphCounts, after: GraphCounts) -> None:
-        mark = "[good]✓[/]" if iteration.status == "completed" else "[bad]✗[/]"
+        mark = "[good]✓[/]" if iteration.status in ("completed", "quiet") else "[bad]✗[/]"
         grown = f"+{after.nodes - before.nodes} nodes, +{after.edges - before.edges} edges"
         self._console.print(
             f"  {mark} {iteration.status} in {between(iteration.started_at, iteration.ended_at)}: "

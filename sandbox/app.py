@@ -9,16 +9,17 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
-from sandbox.corpus import CorpusError
+from sandbox.corpus import CorpusError, fingerprint
 from sandbox.http.about import KeyRequired, SandboxHeader, about_routes
 from sandbox.http.controls import Controls, control_routes
 from sandbox.http.corpus_loader import CorpusLoader
 from sandbox.http.embeddings import embedding_routes
 from sandbox.http.openai import openai_routes
+from sandbox.http.pages import page_routes
 from sandbox.http.responses import responses_routes
 from sandbox.http.tavily import tavily_routes
 from sandbox.search import open_index
-from sandbox.settings import SandboxSettings
+from sandbox.settings import DEFAULT_CORPUS, SandboxSettings
 
 SHUTDOWN_SECONDS = 2
 
@@ -33,7 +34,8 @@ def build_app(
     """
     controls = Controls()
     load = partial(open_index, settings.corpus, settings.cache_directory)
-    corpus = CorpusLoader(load, on_failure)
+    changes = None if settings.corpus == DEFAULT_CORPUS else partial(fingerprint, settings.corpus)
+    corpus = CorpusLoader(load, on_failure, changes)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -47,6 +49,7 @@ def build_app(
         *embedding_routes(controls, settings.latency_seconds),
         *responses_routes(corpus, controls, settings.latency_seconds),
         *tavily_routes(corpus, controls, settings.latency_seconds),
+        *page_routes(corpus),
         *(control_routes(controls) if settings.control else []),
     ]
     layers = [Middleware(SandboxHeader)]

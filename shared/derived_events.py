@@ -181,6 +181,7 @@ def iteration_ended_with(
         insights=sum(step.kind == StepKind.INSIGHT for step in steps),
         analyses=sum(len((step.result or {}).get("analyses", [])) for step in steps),
         advice=sum(len((step.result or {}).get("advice", [])) for step in steps),
+        quiet=iteration.status == IterationStatus.QUIET,
         graph_root=None if totals.graph_root is None else totals.graph_root.hex(),
     )
 

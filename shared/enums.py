@@ -7,6 +7,15 @@ class IterationStatus(StrEnum):
     RUNNING = "running"
     COMPLETED = "completed"
     FAILED = "failed"
+    QUIET = "quiet"
+    """Nothing was new and nothing was due, so nothing was done."""
+
+
+class ProbeKind(StrEnum):
+    """What is checked for changes."""
+
+    PAGE = "page"
+    FEED = "feed"
 
 
 class Stage(StrEnum):

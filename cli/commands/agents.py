@@ -79,6 +79,14 @@ BarredDomains = Annotated[
         help="Sites that are neither found nor read nor cited: example.com,example.org. An empty text removes all.",
     ),
 ]
+MaxInterval = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME",
+        help="The longest interval: while nothing is new, the interval grows up to this. `none`: it does not grow.",
+        show_default="none",
+    ),
+]
 PhaseName = Annotated[
     str | None, typer.Option("--phase", metavar="PHASE", help="Only the prompt of this phase.")
 ]
@@ -117,6 +125,7 @@ def create_agent(
     interval: Annotated[
         str, typer.Option(metavar="TIME", help="How often it runs: 30s, 5m, 2h, 1d.")
     ] = "5m",
+    max_interval: MaxInterval = None,
     model: Annotated[
         list[str] | None,
         typer.Option(metavar="PHASE=NAME", help="A model for one phase; may be repeated."),
@@ -136,6 +145,7 @@ def create_agent(
         mission,
         name=name,
         interval_seconds=seconds,
+        max_interval_seconds=_parse_maximum(max_interval),
         models=models,
         feedback_rounds=feedback_rounds,
         advice_from_one_analysis=advice_from_one_analysis,
@@ -168,6 +178,7 @@ def edit_agent(
     interval: Annotated[
         str | None, typer.Option(metavar="TIME", help="How often it runs: 30s, 5m, 2h, 1d.")
     ] = None,
+    max_interval: MaxInterval = None,
     model: Annotated[
         list[str] | None,
         typer.Option(
@@ -182,7 +193,7 @@ def edit_agent(
     preferred_domains: PreferredDomains = None,
     barred_domains: BarredDomains = None,
 ) -> Result:
-    """Change an agent: its name, interval, models, feedback rounds, advice, checks, domains. Options left out change
+    """Change an agent: its name, intervals, models, feedback rounds, advice, checks, domains. Options left out change
     nothing.
     """
     simple_changes = {
@@ -194,9 +205,10 @@ def edit_agent(
         "preferred_domains": _parse_domains(preferred_domains),
         "barred_domains": _parse_domains(barred_domains),
     }
-    if not model and interval is None and all(each is None for each in simple_changes.values()):
+    given = (model or None, interval, max_interval, *simple_changes.values())
+    if all(each is None for each in given):
         raise BadInputError(
-            "say what to change: --name, --interval, --model, --feedback-rounds, --advice-from-one-analysis,"
+            "say what to change: --name, --interval, --max-interval, --model, --feedback-rounds, --advice-from-one-analysis,"
             " --entailment-usd, --entailment-share, --preferred-domains or --barred-domains"
         )
     seconds = parse_seconds(interval) if interval is not None else None
@@ -208,7 +220,10 @@ def edit_agent(
             "interval_seconds": seconds,
             "models": merged if models else None,
         }
-        return {key: value for key, value in changes.items() if value is not None}
+        maximum = (
+            {} if max_interval is None else {"max_interval_seconds": _parse_maximum(max_interval)}
+        )
+        return {key: value for key, value in changes.items() if value is not None} | maximum
 
     agent_details = client.change_agent(agent, changes_of)
     return Result(agent_details, f"{agent_details.name} is changed.")
@@ -363,6 +378,11 @@ def _parse_phase(text: str) -> str:
     if phase not in list(PROMPTED_PHASES):
         raise BadInputError(f"there is no phase {text!r}; there are: {', '.join(PROMPTED_PHASES)}")
     return phase
+
+
+def _parse_maximum(text: str | None) -> int | None:
+    """Seconds; None for `none`, which ends the growth of the interval. Raises BadInputError."""
+    return None if text is None or text.strip().lower() == "none" else parse_seconds(text)
 
 
 def _parse_models(options: list[str], *, may_be_empty: bool = False) -> dict[str, str]:

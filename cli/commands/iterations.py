@@ -30,6 +30,7 @@ class Status(StrEnum):
     RUNNING = "running"
     COMPLETED = "completed"
     FAILED = "failed"
+    QUIET = "quiet"
 
 
 @api_command

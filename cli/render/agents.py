@@ -25,7 +25,7 @@ from shared.schemas.base import (
 from shared.schemas.conversation import MemoryResponse
 from shared.schemas.graph import EdgeTypeDetails, TypeDetails
 
-_STYLES = {"completed": "good", "failed": "bad", "running": "agent"}
+_STYLES = {"completed": "good", "quiet": "quiet", "failed": "bad", "running": "agent"}
 
 
 def show_agents(console: Console, agents: Sequence[AgentResponse]) -> None:
@@ -41,12 +41,19 @@ def show_agents(console: Console, agents: Sequence[AgentResponse]) -> None:
     for agent in agents:
         table.add_row(
             f"[agent]{escape(agent.name)}[/]",
-            interval(agent.interval_seconds),
+            _intervals(agent),
             _next(agent),
             _last(agent),
             f"[quiet]{escape(clip(agent.mission, 60))}[/]",
         )
     console.print(table)
+
+
+def _intervals(agent: AgentResponse) -> str:
+    shortest = interval(agent.interval_seconds)
+    if agent.max_interval_seconds is None:
+        return shortest
+    return f"{shortest} to {interval(agent.max_interval_seconds)}"
 
 
 def show_agent(
@@ -56,7 +63,7 @@ def show_agent(
     console.print(f"  {escape(agent.mission)}\n")
     table = Table.grid(padding=(0, 2))
     table.add_column(style="quiet", no_wrap=True)
-    table.add_row("  Runs", f"every {interval(agent.interval_seconds)}, next {_next(agent)}")
+    table.add_row("  Runs", f"every {_intervals(agent)}, next {_next(agent)}")
     if agent.feedback_rounds:
         rounds = counted(agent.feedback_rounds, "round")
         table.add_row(

@@ -143,7 +143,7 @@ def _arguments(text: str) -> Json:
     return arguments if isinstance(arguments, dict) else {}
 
 
-STYLES: Final = {"completed": "good", "failed": "bad", "running": "agent"}
+STYLES: Final = {"completed": "good", "quiet": "quiet", "failed": "bad", "running": "agent"}
 MAX_RESULT_CHARS: Final = 200
 
 

@@ -39,6 +39,7 @@ def about_routes(settings: SandboxSettings, corpus: CorpusLoader) -> list[Route]
                         "/v1/models",
                     ],
                     "tavily": ["/search", "/extract", "/research"],
+                    "pages": ["/page"],
                     "control": settings.control,
                 },
             }

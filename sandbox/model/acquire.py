@@ -20,6 +20,8 @@ from sandbox.text.tokens import topic_stems
 OBJECTIVE = re.compile(r"^Objective:\s*(.+)$", re.MULTILINE)
 HINTS = re.compile(r"^Search hints:\s*\n((?:\s*-.*(?:\n|\Z))+)", re.MULTILINE)
 
+URL = re.compile(r"https?://[^\s,()]+(?<![.;:])")
+
 MAX_HINT_CHARS = 300
 
 
@@ -31,9 +33,14 @@ class Query:
     hints: tuple[str, ...]
 
     @property
+    def urls(self) -> tuple[str, ...]:
+        """The pages that the objective names: they are read, and nothing is searched."""
+        return tuple(dict.fromkeys(URL.findall(self.objective)))[:MAX_URLS]
+
+    @property
     def text(self) -> str:
-        """Objective and hints as one text."""
-        return " ".join([self.objective, *self.hints])
+        """Objective and hints as one text, without addresses."""
+        return " ".join([URL.sub(" ", self.objective), *self.hints])
 
 
 def parse_query(request: ChatRequest) -> Query:
@@ -214,6 +221,7 @@ def _is_usable(sentence: str, page: Page) -> bool:
     return len(sentence) >= MIN_SENTENCE_CHARS and sentence != page.title and not is_note
 
 
+MAX_URLS = 5
 MAX_SEARCHES = 3
 RESULTS_PER_SEARCH = 8
 MAX_EXTRACTS = 3
@@ -223,11 +231,19 @@ def acquire(request: ChatRequest) -> Answer:
     """Search, then extract pages with gaps in their passages, then write the document."""
     query = parse_query(request)
     called_tools = {exchange.name for exchange in request.exchanges}
+    if query.urls and "tavilyExtract" in request.callable_tools and not called_tools:
+        return Answer(calls=(ToolCall.of("tavilyExtract", urls=list(query.urls)),))
+    if query.urls and called_tools == {"tavilyExtract"} and collect_pages(request):
+        return _findings(request, query)
     if "tavilySearch" in request.callable_tools and "tavilySearch" not in called_tools:
         return Answer(calls=_search_calls(query))
     urls = urls_to_extract(request, MAX_EXTRACTS)
     if urls and "tavilyExtract" in request.callable_tools and "tavilyExtract" not in called_tools:
         return Answer(calls=(ToolCall.of("tavilyExtract", urls=urls),))
+    return _findings(request, query)
+
+
+def _findings(request: ChatRequest, query: Query) -> Answer:
     findings = write_findings(query, collect_pages(request), _failed_calls(request))
     return Answer(_numbers_alone(findings) if FILLED_IN in request.rules else findings)
 

@@ -119,6 +119,13 @@ class SearchIndex:
         ).fetchone()
         return self._document(row[0]) if row else None
 
+    def newest(self, most: int) -> list[Document]:
+        """The documents that were published last, the newest first; those without a date at the end."""
+        rows = self._connection.execute(
+            "SELECT id FROM documents ORDER BY published DESC, id DESC LIMIT ?", (most,)
+        ).fetchall()
+        return [self._document(row) for (row,) in rows]
+
     def close(self) -> None:
         """Close the database connection."""
         self._connection.close()

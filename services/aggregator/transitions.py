@@ -49,6 +49,11 @@ class IterationRows:
     def steps(self) -> Sequence[StepRow]:
         return self.work.steps
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the observe step found nothing to do."""
+        return any((row.result or {}).get(iterations.QUIET) for row in self.steps)
+
     def step(self, step_id: UUID) -> StepRow | None:
         return next((row for row in self.steps if row.id == step_id), None)
 
@@ -231,9 +236,8 @@ def _moved(rows: IterationRows, next_state: State, commands: Iterable[Command]) 
     for command in commands:
         match command:
             case Complete(errors):
-                return moved._replace(
-                    status=IterationStatus.COMPLETED, errors=list(errors), ended_at=now
-                )
+                status = IterationStatus.QUIET if rows.is_quiet else IterationStatus.COMPLETED
+                return moved._replace(status=status, errors=list(errors), ended_at=now)
             case Fail(errors):
                 return moved._replace(
                     status=IterationStatus.FAILED, errors=list(errors), ended_at=now

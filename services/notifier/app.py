@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
-from services.notifier.channels import CheckedTransport, MailSender, WebhookSender, resolver
+from services.notifier.channels import MailSender, WebhookSender
 from services.notifier.delivery import Deliver, Sender
 from services.notifier.dispatcher import CONCURRENCY, DeliveryLoop
 from shared.enums import DestinationKind
 from shared.events.models import AdviceProduced
+from shared.fetch.transport import CheckedTransport, resolver
 from shared.notifications.smtp import Mailer
 from shared.runtime.connections import create_bus, create_database
 from shared.runtime.consumer import MessageConsumer
@@ -20,7 +21,11 @@ def build(settings: Settings) -> MessageConsumer:
     concurrency = settings.concurrency or CONCURRENCY
     database = create_database(settings, "notifier", pool_size=POOL_SIZE)
     webhooks = WebhookSender(
-        CheckedTransport(resolver(concurrency), private=settings.webhook_private)
+        CheckedTransport(
+            resolver(concurrency),
+            private=settings.webhook_private,
+            setting="VIGIL_WEBHOOK_PRIVATE",
+        )
     )
     senders: Mapping[DestinationKind, Sender] = {
         DestinationKind.WEBHOOK: webhooks,

@@ -1,8 +1,22 @@
 """Plans one iteration."""
 
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any, Final
 
 from services.observer.history import PlanHistory, ask_history
+from services.observer.news import (
+    PAGES_PER_QUERY,
+    News,
+    check,
+    facts_query,
+    news_of,
+    read_pages_query,
+    reading_query,
+    store_query,
+    watched_query,
+)
 from services.observer.planning import ResolvedPlan, resolve_plan
 from services.observer.prompts import (
     EMPTY_PLAN,
@@ -11,11 +25,15 @@ from services.observer.prompts import (
     first_query,
     parse_plan,
     replan_message,
+    search_query,
     user_message,
 )
+from services.observer.quiescence import reasons_to_work, shortest_interval, situation_query
 from shared.agents import agents, memories
-from shared.database.statements import RoundTrip
+from shared.database.engine import Database
+from shared.database.statements import BoundQuery, RoundTrip
 from shared.enums import Phase, StepKind
+from shared.fetch.client import FetchClient
 from shared.graph import context, system_types
 from shared.graph.prompt_format import truncate_to_budget
 from shared.graph.scope import GraphScope
@@ -38,9 +56,21 @@ MAX_MEMORIES_TOKENS = 1_000
 
 
 @dataclass(frozen=True)
+class Watch:
+    """How the world is watched between two plans."""
+
+    client: FetchClient
+    pages: int
+    """Pages and feeds that are checked for each iteration."""
+    search_every: timedelta
+
+
+@dataclass(frozen=True)
 class Observe:
     model: Model
     context_tokens: int
+    watch: Watch | None = None
+    """None: no page is checked, and every iteration asks the model for a plan."""
 
     async def __call__(self, lease: Lease, step: StepRow) -> StepResult:
         """Requests a plan; its steps are inserted in the transaction that ends the observe step."""
@@ -53,25 +83,68 @@ class Observe:
         now = trip.ask(iterations.CLOCK)
         owner_memories = trip.ask(memories.list_active(lease.agent_id))
         load_history = ask_history(trip, scope)
+        look = self._ask_what_is_new(trip, scope)
         async with self.model.database.connection_after(trip) as connection:
             agent, iteration = loaded_agent.value, loaded_iteration.value
             past = await load_history(connection, iteration)
+        outlook = await look(past)
+        if not outlook.reasons:
+            return StepResult(
+                {**ResolvedPlan().counts, "quiet": True, **outlook.counts}, outlook.queries
+            )
         memory_lines = truncate_to_budget(
             memories.format_lines(owner_memories.value), MAX_MEMORIES_TOKENS
         )
-        message = user_message(agent.mission, survey.value, now.value, memory_lines)
+        message = user_message(agent.mission, survey.value, now.value, memory_lines, outlook.lines)
         run = PhaseRun(
             self.model, lease, agent, Phase.OBSERVER, message, rules=RULES, context=survey.value
         )
         plan = await self._plan(run, scope, past, agent.mission)
+        await outlook.complete(self.model.database, scope, plan, agent.mission)
         run.complete()
         return StepResult(
-            {**plan.counts, **run.repair_summary},
-            [investigations.drop_expired(lease.agent_id, iteration.number)],
+            {**plan.counts, **run.repair_summary, **outlook.counts},
+            [investigations.drop_expired(lease.agent_id, iteration.number), *outlook.queries],
             iterations.plan_steps(
                 iteration, queries=plan.queries, insights=plan.insights, plan=plan.as_json
             ),
         )
+
+    def _ask_what_is_new(
+        self, trip: RoundTrip, scope: GraphScope
+    ) -> Callable[[PlanHistory], Awaitable["_Outlook"]]:
+        """Asks for what was known. When `trip` has been made, the returned function checks what has changed since."""
+        watch = self.watch
+        if watch is None:
+            return _without_watch
+        known = trip.ask(situation_query(scope))
+        watched = trip.ask(watched_query(scope, watch.pages))
+
+        async def look(past: PlanHistory) -> _Outlook:
+            probes = await check(watch.client, watched.value)
+            urls = [entry.url for probe in probes for entry in probe.new_entries]
+            read = await self.model.database.run(read_pages_query(scope, urls)) if urls else set()
+            news = news_of(probes, len(watched.value), read)
+            planned_at = max((each.started_at for each in known.value.past), default=None)
+            situation = replace(
+                known.value,
+                graph_is_empty=past.graph_is_empty,
+                has_new_requests=planned_at is not None
+                and any(made_at > planned_at for made_at in past.open_requests.values()),
+            )
+            reasons = reasons_to_work(situation, search_every=watch.search_every, news=len(news))
+            queries = [store_query(scope, news.probes)] if news.probes else []
+            if reasons and situation.interval_grows:
+                queries.append(shortest_interval(scope))
+            return _Outlook(
+                reasons,
+                news,
+                situation.due,
+                queries,
+                is_search_due=bool(situation.past) and situation.is_search_due(watch.search_every),
+            )
+
+        return look
 
     async def _plan(
         self, run: PhaseRun, scope: GraphScope, past: PlanHistory, mission: str
@@ -120,6 +193,53 @@ class Observe:
     ) -> ResolvedPlan:
         async with self.model.database.connection() as connection:
             return await resolve_plan(connection, scope, past, plan)
+
+
+@dataclass(frozen=True)
+class _Outlook:
+    """Why an iteration works, and what its plan must look at."""
+
+    reasons: Sequence[str]
+    news: News = field(default_factory=News)
+    due: Sequence[str] = ()
+    queries: Sequence[BoundQuery[None]] = ()
+    """For the transaction that ends the step. They store what the checks have found: until then it is found again."""
+    is_search_due: bool = False
+
+    @property
+    def lines(self) -> list[str]:
+        """For the prompt."""
+        search = ["- a search is due: plan at least one query"] if self.is_search_due else []
+        return [*self.news.lines, *(f"- {each}" for each in self.due), *search]
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """For the step's result."""
+        if self.reasons is _UNWATCHED:
+            return {}
+        return {"reasons": list(self.reasons), **self.news.counts}
+
+    async def complete(
+        self, database: Database, scope: GraphScope, plan: ResolvedPlan, mission: str
+    ) -> None:
+        """Adds what the plan lacks: queries that read changed pages again, and a search that is due."""
+        named = " ".join(query["objective"] for query in plan.queries)
+        pages = [page for page in self.news.changed if page.url not in named]
+        added = []
+        for first in range(0, len(pages), PAGES_PER_QUERY):
+            read = pages[first : first + PAGES_PER_QUERY]
+            facts = await database.run(facts_query(scope, [page.url for page in read]))
+            added.append(reading_query(read, facts))
+        if self.is_search_due and not plan.queries and not added:
+            added = [search_query(mission)]
+        plan.queries += [query.model_dump() for query in added]
+
+
+_UNWATCHED: Final = ("every iteration works",)
+
+
+async def _without_watch(_: PlanHistory) -> _Outlook:
+    return _Outlook(_UNWATCHED)
 
 
 def _follow_up(request: ChatRequest, message: str) -> ChatRequest:

@@ -196,16 +196,38 @@ Look at what the graph holds, how fresh it is, what it lacks, and what connects 
 investigation request asks for. One objective each. List in `answers` the ids of the requests that it answers.
 - insights: patterns across several nodes that no analysis covers. Give the names of the nodes in `relevantNodeIds`.
 
+`news` is what has happened since the last plan. Plan a query for each changed page, and for each new document that bears \
+on the mission. Give the address in the objective.
+
 Do not plan what the graph answers, what was asked recently, or what an analysis covers.
 If nothing is worth doing, leave both lists empty.
 `memories` are what the owner has said: follow wishes within the mission, and take facts as known.
 {DATA_ONLY}"""
 
 
-def user_message(mission: str, graph_context: str, now: datetime, memories: str = "") -> str:
+def search_query(mission: str) -> PlannedQuery:
+    """A search for what is new about the mission, for a plan without queries when a search is due."""
+    mission_text = one_line(mission)
+    return PlannedQuery(
+        objective=cut_text(f"Find out what is new: {mission_text}", MAX_TEXT_CHARS),
+        reasoning="The last search is too long ago.",
+        search_hints=[cut_text(mission_text, MAX_HINT_CHARS)],
+        answers=[],
+    )
+
+
+def user_message(
+    mission: str,
+    graph_context: str,
+    now: datetime,
+    memories: str = "",
+    news: Sequence[str] = (),
+) -> str:
     parts = [wrap_section("mission", mission), wrap_section("graph_context", graph_context)]
     if memories:
         parts.append(wrap_section("memories", memories))
+    if news:
+        parts.append(wrap_section("news", "\n".join(news)))
     return "\n\n".join([*parts, now_line(now)])
 
 

@@ -346,6 +346,18 @@ _DESTINATION_WRITES: Final = {
     ),
 }
 
+_PROBE_RESULT: Final = (
+    "kind",
+    "etag",
+    "last_modified",
+    "digest",
+    "entries",
+    "failures",
+    "error",
+    "checked_at",
+    "changed_at",
+)
+
 GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     "scheduler": {
         "agents": Grant(ALL, update=("next_run_at", "run_requested_at", "iterations_started")),
@@ -372,6 +384,9 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_steps(StepKind.OBSERVE, creates=(StepKind.QUERY, StepKind.INSIGHT)),
         **_calls_model(Phase.OBSERVER),
         **_CONTEXTS,
+        "page_probes": Grant(ALL, insert=ALL, update=_PROBE_RESULT),
+        # An iteration that works ends the growth of the interval.
+        "agents": Grant(ALL, update=("suspended_until", "next_run_at")),
         **_dead_letters("observer"),
     },
     "researcher": {

@@ -154,6 +154,8 @@ class IterationCompleted(IterationEvent, subject="iteration.completed"):
     advice: int
     errors: list[str] = Field(default_factory=list)
     cost_usd: float | None = None
+    quiet: bool = False
+    """Nothing was new and nothing was due, so no model was called."""
     graph_root: str | None = None
     """The root of the graph's history when it ended, in hexadecimal, for `vigil verify --since`."""
 

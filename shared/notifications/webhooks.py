@@ -11,7 +11,7 @@ import httpx
 from standardwebhooks import Webhook
 
 from shared.errors import PermanentError
-from shared.notifications.addresses import parse, refusal
+from shared.fetch.addresses import parse, refusal
 
 SECRET_PREFIX: Final = "whsec_"
 SECRET_BYTES: Final = 32

@@ -3,9 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
+import httpx
+
 from shared.database.engine import Database
 from shared.enums import Phase
 from shared.errors import VigilError
+from shared.fetch.client import FetchClient, Gateway
+from shared.fetch.transport import CheckedTransport, resolver
 from shared.graph.retrieval import EmbeddingSearch
 from shared.llm.background_provider import BackgroundProvider
 from shared.llm.model_server import Limits, ModelServer
@@ -14,6 +18,7 @@ from shared.llm.pricing import SHIPPED, Prices, read_prices
 from shared.llm.provider import ChatProvider, Embedder, OptionalToolChoice, Provider
 from shared.runtime.logging import logger
 from shared.runtime.settings import Settings
+from shared.tls import tls_context
 from shared.web_search.client import SearchClient
 
 # Sent if no key is set: local servers need none, and the others return a clear error.
@@ -95,6 +100,20 @@ def _provider(settings: Settings, server: ModelServer) -> Provider:
             return OptionalToolChoice(ChatProvider(server))
         case "background":
             return OptionalToolChoice(BackgroundProvider(server))
+
+
+def create_fetch_client(settings: Settings, concurrency: int) -> FetchClient:
+    """The client that fetches pages itself: through the gateway of the settings, or of the sandbox if that searches."""
+    url, key = settings.fetch_gateway, settings.fetch_gateway_key
+    if url is None and settings.search_is_sandbox and settings.tavily_base_url is not None:
+        url, key = f"{settings.tavily_base_url.rstrip('/')}/page", settings.tavily_api_key
+    if url is not None:
+        gateway = Gateway(url, key.get_secret_value() if key else None)
+        return FetchClient(httpx.AsyncHTTPTransport(verify=tls_context()), gateway=gateway)
+    transport = CheckedTransport(
+        resolver(concurrency), private=settings.fetch_private, setting="VIGIL_FETCH_PRIVATE"
+    )
+    return FetchClient(transport)
 
 
 def create_search_client(settings: Settings) -> SearchClient:

@@ -96,6 +96,10 @@ class Settings(BaseSettings):
     tavily_base_url: str | None = Field(
         None, validation_alias=AliasChoices("TAVILY_BASE_URL", "VIGIL_TAVILY_BASE_URL")
     )
+    search_given: str = ""
+    """Whether the search service has a key that this service does not get: any words but `/dev/null` mean yes. Set by
+    Compose for a service that only fetches pages, so that it does not take those of the sandbox.
+    """
     sandbox_url: str | None = None
     """Used for the model or the search service if it has neither a key nor a base URL."""
     model: str = Field("gpt-5.4-mini", validation_alias=AliasChoices("OPENAI_MODEL", "VIGIL_MODEL"))
@@ -151,6 +155,20 @@ class Settings(BaseSettings):
     llm_timeout_seconds: float = Field(180.0, gt=0)
     """Maximum duration of a response without streaming, and of each HTTP request of `background`."""
     search_timeout_seconds: float = 60.0
+    probe_pages: int = Field(200, le=10_000)
+    """Pages and feeds that are checked for changes before an iteration plans; 0: none, and every iteration asks the model
+    for a plan, also if nothing is new.
+    """
+    search_every_seconds: float = Field(6 * 3600.0, gt=0)
+    """An agent whose pages do not change searches the web at least this often."""
+    fetch_private: bool = False
+    """Whether pages of this machine and of private networks are fetched. Leave it off unless all users may access what
+    listens there.
+    """
+    fetch_gateway: str | None = None
+    """URL of a server that fetches pages for Vigil, as `{url}?url=…`. It is trusted. None: Vigil fetches them itself."""
+    fetch_gateway_key: SecretStr | None = None
+    """Sent to the gateway as a bearer token."""
     context_tokens: int = 6000
     """Token budget of the graph context that a phase gets."""
     duplicate_threshold: float = Field(0.55, gt=0, le=1)
@@ -235,6 +253,7 @@ class Settings(BaseSettings):
         "nats_password",
         "smtp_url",
         "owner_token",
+        "fetch_gateway_key",
         mode="before",
     )
     @classmethod
@@ -281,7 +300,8 @@ class Settings(BaseSettings):
             if self.embedding_model is not None:
                 self.embedding_model = SANDBOX_EMBEDDER
             self._sandboxed.append("model")
-        if self.tavily_api_key is None and self.tavily_base_url is None:
+        is_elsewhere = bool(set(self.search_given.split()) - {os.devnull})
+        if self.tavily_api_key is None and self.tavily_base_url is None and not is_elsewhere:
             self.tavily_base_url, self.tavily_api_key = base, SecretStr(SANDBOX_KEY)
             self._sandboxed.append("search")
         return self

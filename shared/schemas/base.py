@@ -91,6 +91,8 @@ class AgentResponse(ResponseModel):
     """`configuring` until it has its prompts and types, then `ready`; or `failed`, see `fault`."""
     fault: str | None
     interval_seconds: int
+    max_interval_seconds: int | None = None
+    """The interval grows up to this while iterations are quiet; None: it does not grow."""
     feedback_rounds: int = 0
     """How many further rounds an iteration may run for data that Analyzers lacked."""
     advice_from_one_analysis: bool = False

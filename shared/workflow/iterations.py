@@ -56,6 +56,8 @@ class IterationSteps(NamedTuple):
     now: datetime
 
 
+QUIET: Final = "quiet"
+"""Key in the result of an observe step that found nothing to do."""
 STEP_COLUMNS: Final = ", ".join(f"steps.{name}" for name in StepRow._fields)
 """The columns of a StepRow, for statements on `steps`."""
 ITERATION_COLUMNS: Final = ", ".join(f"iterations.{name}" for name in IterationRow._fields)
@@ -261,6 +263,9 @@ with planned as (
 {_added_steps_cte("planned")}
 select now from planned
 """)
+INTERVAL_GROWTH: Final = 1.5
+"""Factor by which the interval grows with each quiet iteration, up to the maximum of the agent."""
+MAX_GROWTHS: Final = 20
 _START: Final = CompiledStatement(f"""
 with due as (
   select agents.id, start.number, start.why, start.iteration, start.step, clock_timestamp() as now
@@ -275,9 +280,23 @@ counted as (
   set iterations_started = due.number, run_requested_at = null,
     -- Several missed runs count as one. A run on request does not shift the schedule.
     next_run_at = case when next_run_at > due.now then next_run_at
-      else next_run_at + make_interval(secs => interval_seconds *
-        (floor(extract(epoch from due.now - next_run_at) / interval_seconds) + 1)) end
-  from due where agents.id = due.id
+      else next_run_at + make_interval(secs => due.seconds *
+        (floor(extract(epoch from due.now - next_run_at) / due.seconds) + 1)) end
+  from (
+    select due.*, case when max_interval_seconds > interval_seconds then least(
+      max_interval_seconds, interval_seconds * power({INTERVAL_GROWTH}, (
+        -- Quiet iterations after the last one that worked.
+        select count(*) from (
+          select bool_and(status = '{IterationStatus.QUIET}') over (order by iterations.number desc) as is_quiet
+          from (
+            select status, iterations.number from iterations where agent_id = due.id
+            order by iterations.number desc limit {MAX_GROWTHS}
+          ) as iterations
+        ) as last where is_quiet
+      ))) else interval_seconds end as seconds
+    from due join agents on agents.id = due.id
+  ) as due
+  where agents.id = due.id
   returning due.*
 ),
 started as (

@@ -5,6 +5,7 @@ import re
 
 from sandbox.model.graph_view import STRING, GraphView
 from sandbox.model.observe.gaps import find_gaps
+from sandbox.model.observe.news import new_documents
 from sandbox.model.observe.patterns import find_patterns
 from sandbox.model.request import Answer, ChatRequest
 from sandbox.text.missions import parse_mission
@@ -23,7 +24,10 @@ def observe(request: ChatRequest) -> Answer:
     candidates = (pattern.insight() for pattern in find_patterns(subject, view))
     insights = [item for item in candidates if item["observation"] not in repeats][:MAX_INSIGHTS]
     max_queries = MAX_QUERIES_BESIDE_INSIGHTS if insights else MAX_QUERIES
-    gaps = find_gaps(request.mission, subject, view, max_queries + len(repeats))
+    gaps = [
+        *new_documents(subject, view, request.section("news")),
+        *find_gaps(request.mission, subject, view, max_queries + len(repeats)),
+    ]
     candidate_queries = (gap.query(request.mission) for gap in gaps)
     queries = [item for item in candidate_queries if item["objective"] not in repeats][:max_queries]
     plan = {"queries": queries, "insights": insights}

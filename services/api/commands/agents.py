@@ -113,6 +113,8 @@ class NewAgent(BaseModel):
     mission: Mission
     name: Name | None = None
     interval_seconds: Interval = 300
+    max_interval_seconds: Interval | None = None
+    """The interval grows up to this while iterations are quiet; null: it does not grow."""
     feedback_rounds: FeedbackRounds = 0
     """How often an iteration may research data that its Analyzers lacked and then run them again."""
     advice_from_one_analysis: bool = False
@@ -140,6 +142,8 @@ class ChangedAgent(BaseModel):
     # The defaults are never used: fields that are not set are ignored, and null is rejected.
     name: Name = Field(default_factory=str)
     interval_seconds: Interval = Field(default_factory=int)
+    max_interval_seconds: Interval | None = None
+    """Null ends the growth of the interval."""
     feedback_rounds: FeedbackRounds = Field(default_factory=int)
     advice_from_one_analysis: bool = Field(default_factory=bool)
     entailment_usd_per_day: fields.EntailmentUsd = Field(default_factory=Decimal)
@@ -176,8 +180,9 @@ async def create_agent(
     """Creates an agent and requests its configuration.
 
     `caps` is its initial budget. Raises ConflictError where the owner has an agent of that name, and ProblemError (422)
-    where the same domain is preferred and barred.
+    where the same domain is preferred and barred, or the longest interval is shorter than the interval.
     """
+    _refuse_short_maximum(new_agent.interval_seconds, new_agent.max_interval_seconds)
     preferences = DomainPreferences(new_agent.preferred_domains, new_agent.barred_domains)
     _refuse_contradiction(preferences)
     name = new_agent.name or await agents.find_free_name(
@@ -193,6 +198,7 @@ async def create_agent(
         )
     except IntegrityError as error:
         raise _name_taken_error(name) from error
+    agent.max_interval_seconds = new_agent.max_interval_seconds
     agent.feedback_rounds = new_agent.feedback_rounds
     agent.advice_from_one_analysis = new_agent.advice_from_one_analysis
     agent.entailment_usd_per_day = new_agent.entailment_usd_per_day
@@ -257,7 +263,7 @@ async def change_agent(
     """Changes an agent's settings.
 
     Raises ProblemError (412) where the agent's version is none of `if_match`, or (422) where the same domain is
-    preferred and barred, and ConflictError where the name is taken.
+    preferred and barred or the longest interval is shorter than the interval, and ConflictError where the name is taken.
     """
     await session.execute(
         select(Agent.id).where(Agent.id == agent_id).with_for_update(key_share=True)
@@ -272,6 +278,10 @@ async def change_agent(
                 values.get("barred_domains", details.barred_domains),
             )
         )
+    _refuse_short_maximum(
+        values.get("interval_seconds", details.interval_seconds),
+        values.get("max_interval_seconds", details.max_interval_seconds),
+    )
     if "interval_seconds" in values:
         # `next_run_at` was computed with the longer interval; with a shorter one the next run is
         # due now.
@@ -315,6 +325,15 @@ async def request_run(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> 
             " Its inbox says which. A higher budget resumes it at once.",
         )
     return await _update_agent(session, owner_id, agent_id, run_requested_at=func.clock_timestamp())
+
+
+def _refuse_short_maximum(seconds: int, maximum: int | None) -> None:
+    if maximum is not None and maximum < seconds:
+        raise ProblemError(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "short-maximum",
+            f"The longest interval ({maximum} s) must not be shorter than the interval ({seconds} s).",
+        )
 
 
 def _refuse_contradiction(preferences: DomainPreferences) -> None:

@@ -325,6 +325,7 @@ def _view(agent: Agent, iteration: Iteration | None, trouble: list[Trouble]) -> 
         status=agent.status,
         fault=agent.fault,
         interval_seconds=agent.interval_seconds,
+        max_interval_seconds=agent.max_interval_seconds,
         feedback_rounds=agent.feedback_rounds,
         advice_from_one_analysis=agent.advice_from_one_analysis,
         entailment_usd_per_day=float(agent.entailment_usd_per_day),

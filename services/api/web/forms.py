@@ -44,7 +44,11 @@ def _split_domains(texts: object) -> object:
 SplitDomains = BeforeValidator(_split_domains)
 
 
+EmptyIsNone = BeforeValidator(lambda value: value or None)
+
+
 class NewAgentForm(NewAgent):
+    max_interval_seconds: Annotated[Interval | None, EmptyIsNone] = None
     preferred_domains: Annotated[Domains, SplitDomains] = Field(default_factory=list)
     barred_domains: Annotated[Domains, SplitDomains] = Field(default_factory=list)
 
@@ -57,6 +61,7 @@ class GeneralForm(Form):
     version: Version
     name: Name
     interval_seconds: Interval
+    max_interval_seconds: Annotated[Interval | None, EmptyIsNone] = None
     feedback_rounds: FeedbackRounds
     advice_from_one_analysis: bool = False
     """A box that is not checked is not sent."""

@@ -75,6 +75,8 @@ class Agent(Base):
     models: Mapped[Json] = mapped_column(JSONB, server_default="{}")
     """Phase to model name; other phases use the default of the installation."""
     interval_seconds: Mapped[int]
+    max_interval_seconds: Mapped[int | None]
+    """The interval grows up to this while iterations are quiet; None: it does not grow."""
     feedback_rounds: Mapped[int] = mapped_column(server_default="0")
     """How many further rounds an iteration may run for data that Analyzers lacked."""
     advice_from_one_analysis: Mapped[bool] = mapped_column(server_default=text("false"))

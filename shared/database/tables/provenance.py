@@ -12,10 +12,11 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shared.database.tables.base import Base, Created, Id, Json, one_of
-from shared.enums import Entailment
+from shared.enums import Entailment, ProbeKind
 
 
 class Source(Base):
@@ -47,6 +48,35 @@ class Source(Base):
     retraction_reason: Mapped[str | None]
 
 
+class PageProbe(Base):
+    """What the last check of a page or feed found, so that the next one can tell whether it has changed.
+
+    Written by the Observer.
+    """
+
+    __tablename__ = "page_probes"
+    __table_args__ = (one_of("kind", ProbeKind),)
+
+    agent_id: Mapped[UUID] = mapped_column(
+        ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
+    )
+    url: Mapped[str] = mapped_column(primary_key=True)
+    kind: Mapped[str]
+    etag: Mapped[str | None]
+    last_modified: Mapped[str | None]
+    digest: Mapped[bytes | None] = mapped_column(LargeBinary)
+    """Of a page: SHA-256 of its content; see `shared.fetch.pages`."""
+    entries: Mapped[list[str]] = mapped_column(JSONB, server_default="[]")
+    """Of a feed: the ids of its entries."""
+    failures: Mapped[int] = mapped_column(server_default="0")
+    """Failed checks in a row. The time between two checks doubles with each."""
+    error: Mapped[str | None]
+    """Why the last check failed."""
+    checked_at: Mapped[datetime]
+    changed_at: Mapped[datetime | None]
+    """When a change was last found; None: never."""
+
+
 class Evidence(Base):
     """A span of a source, and what it says about one node or edge."""
 
@@ -57,6 +87,12 @@ class Evidence(Base):
         Index("evidence_by_source_idx", "source_id", "id"),
         Index("evidence_node_as_of_idx", "node_id", "as_of"),
         Index("evidence_edge_as_of_idx", "edge_id", "as_of"),
+        Index(
+            "evidence_valid_to_idx",
+            "agent_id",
+            "valid_to",
+            postgresql_where=text("valid_to is not null"),
+        ),
     )
 
     id: Mapped[Id]

@@ -10,16 +10,11 @@ import pytest
 from structlog.testing import capture_logs
 
 from cli.local.ports import free_port
-from services.notifier.channels import (
-    UNREACHED,
-    CheckedTransport,
-    RefusedAddressError,
-    Resolve,
-    resolver,
-)
+from services.notifier.channels import UNREACHED
 from shared.database.engine import Database
 from shared.database.tables import Agent
-from shared.notifications.addresses import Address
+from shared.fetch.addresses import Address
+from shared.fetch.transport import CheckedTransport, RefusedAddressError, Resolve, resolver
 from shared.runtime.settings import Settings
 from tests.support.certificates import authority, sign
 from tests.support.notifier.rows import make_items, make_webhook, wait_for_attempts
@@ -41,7 +36,7 @@ class Names:
 
 
 async def post(url: str, resolve: Resolve, *, private: bool) -> httpx.Response:
-    transport = CheckedTransport(resolve, private=private)
+    transport = CheckedTransport(resolve, private=private, setting="VIGIL_WEBHOOK_PRIVATE")
     async with httpx.AsyncClient(transport=transport, trust_env=False) as client:
         return await client.post(url, content=b"{}")
 

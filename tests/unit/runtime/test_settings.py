@@ -217,3 +217,16 @@ def test_a_service_exits_and_names_an_invalid_setting(
     assert "VIGIL_CONNECTIONS: " in message
     assert "'many'" in message
     assert len(message.splitlines()) == 1
+
+
+@pytest.mark.parametrize("given", ["key /dev/null", " /run/keys/tavily"])
+def test_a_service_without_the_search_key_knows_that_there_is_one(
+    monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    monkeypatch.setenv("VIGIL_SANDBOX_URL", "http://sandbox:8080")
+    assert Settings().search_is_sandbox
+    monkeypatch.setenv("VIGIL_SEARCH_GIVEN", " /dev/null")
+    assert Settings().search_is_sandbox
+    monkeypatch.setenv("VIGIL_SEARCH_GIVEN", given)
+    settings = Settings()
+    assert (settings.search_is_sandbox, settings.model_is_sandbox) == (False, True)

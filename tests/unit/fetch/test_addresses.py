@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from shared.errors import PermanentError
-from shared.notifications.addresses import refusal
+from shared.fetch.addresses import refusal
 from shared.notifications.webhooks import validate_url
 
 PUBLIC = ("8.8.8.8", "93.184.216.34", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808")

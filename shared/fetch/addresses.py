@@ -1,4 +1,4 @@
-"""Which IP addresses webhooks must not reach (protection against SSRF). Pure."""
+"""Which IP addresses webhooks and page requests must not reach (protection against SSRF). Pure."""
 
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from typing import Final

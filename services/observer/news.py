@@ -1,0 +1,358 @@
+"""Free checks of the pages that the graph rests on, and of their feeds: what has changed since the last check?"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+from services.observer.prompts import MAX_TEXT_CHARS, PlannedQuery
+from shared.database.statements import BoundQuery, CompiledStatement, Row
+from shared.enums import ProbeKind
+from shared.fetch.client import FetchClient, FetchError, Seen
+from shared.fetch.feeds import FeedEntry, parse_feed
+from shared.fetch.pages import page_content
+from shared.graph.prompt_format import truncate_text
+from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.validation import one_line
+from shared.llm.repair import cut_text
+
+SECONDS: Final = 15.0
+"""How long the checks of an iteration may take. What was not reached is checked first the next time."""
+CONCURRENCY: Final = 16
+MAX_CHANGED: Final = 10
+"""Changed pages that a plan is given. The others are found again at the next check."""
+MAX_DOCUMENTS: Final = 20
+"""New documents that a plan is given. A feed that has more is one of a busy site, most of which is not of interest."""
+PAGES_PER_QUERY: Final = 5
+MAX_FACTS: Final = 30
+"""Nodes and edges that a query for changed pages names."""
+READ_AGAIN: Final = "Read these changed pages again and find out what they say now"
+MAX_FEEDS: Final = 20
+"""Feeds that an agent follows."""
+MAX_ENTRIES: Final = 500
+"""Ids of a feed's entries that are remembered."""
+FAILURE_SECONDS: Final = 300
+"""Until a page that could not be checked is checked again. It doubles with each failure in a row, MAX_DOUBLINGS times."""
+MAX_DOUBLINGS: Final = 8
+MAX_ERROR_CHARS: Final = 300
+
+# A page is watched if something in the graph rests on it.
+_WATCHED: Final = CompiledStatement(f"""
+with pages as (
+  select url, max(fetched_at) as fetched_at, (array_agg(title order by fetched_at desc))[1] as title
+  from sources where agent_id = {OWNED_AGENT_ID_SQL} and retracted_at is null
+    and exists (select from evidence where source_id = sources.id)
+  group by url
+), watched as (
+  select url, '{ProbeKind.PAGE}' as kind, fetched_at, title from pages
+  union all
+  select url, kind, null, null from page_probes
+  where agent_id = {OWNED_AGENT_ID_SQL} and kind = '{ProbeKind.FEED}'
+)
+select watched.url, watched.kind, watched.fetched_at, watched.title, probe.etag, probe.last_modified, probe.digest,
+  coalesce(probe.entries, '[]') as entries, coalesce(probe.failures, 0) as failures, probe.changed_at,
+  count(*) over () as watched
+from watched left join page_probes as probe on probe.agent_id = {OWNED_AGENT_ID_SQL} and probe.url = watched.url
+where coalesce(probe.failures, 0) = 0 or probe.checked_at
+  < statement_timestamp() - make_interval(secs => {FAILURE_SECONDS} * power(2, least(probe.failures, {MAX_DOUBLINGS}) - 1))
+order by probe.checked_at nulls first, watched.url
+limit :most
+""")
+_READ_PAGES: Final = CompiledStatement(f"""
+select distinct url from sources
+where agent_id = {OWNED_AGENT_ID_SQL} and url = any(cast(:urls as text[]))
+""")
+# What the graph takes from the pages: elements, and the properties that the pages support.
+_FACTS: Final = CompiledStatement(f"""
+select coalesce(node.name, origin.name || ' → ' || target.name) as name,
+  array_agg(distinct claim.key order by claim.key) filter (where claim.key is not null) as properties
+from sources join evidence on evidence.source_id = sources.id
+left join graph_nodes as node on node.id = evidence.node_id
+left join graph_edges as edge on edge.id = evidence.edge_id
+left join graph_nodes as origin on origin.id = edge.source_id
+left join graph_nodes as target on target.id = edge.target_id
+left join lateral jsonb_object_keys(evidence.claims) as claim (key) on true
+where sources.agent_id = {OWNED_AGENT_ID_SQL} and sources.url = any(cast(:urls as text[]))
+  and sources.retracted_at is null
+group by 1 order by count(*) desc, 1 limit {MAX_FACTS}
+""")
+_STORE: Final = CompiledStatement(f"""
+insert into page_probes
+  (agent_id, url, kind, etag, last_modified, digest, entries, failures, error, checked_at, changed_at)
+select {OWNED_AGENT_ID_SQL}, url, kind, etag, last_modified, decode(digest, 'hex'), entries, failures, error,
+  statement_timestamp(), case when is_changed then statement_timestamp() else changed_at end
+from jsonb_to_recordset(cast(:probes as jsonb)) as probe
+  (url text, kind text, etag text, last_modified text, digest text, entries jsonb, failures integer, error text,
+   is_changed boolean, changed_at timestamptz)
+on conflict (agent_id, url) do update set
+  etag = excluded.etag, last_modified = excluded.last_modified, digest = excluded.digest, entries = excluded.entries,
+  failures = excluded.failures, error = excluded.error, checked_at = excluded.checked_at, changed_at = excluded.changed_at
+""")
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A page or feed, and what the last check found."""
+
+    url: str
+    kind: str
+    fetched_at: datetime | None = None
+    """When the newest version of the page was read; None for a feed."""
+    title: str | None = None
+    seen: Seen = field(default_factory=Seen)
+    digest: bytes | None = None
+    entries: tuple[str, ...] = ()
+    failures: int = 0
+    changed_at: datetime | None = None
+    is_known: bool = False
+    """It was checked before."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a check found."""
+
+    watched: Watched
+    seen: Seen
+    digest: bytes | None = None
+    entries: tuple[str, ...] = ()
+    error: str | None = None
+    is_changed: bool = False
+    feeds: tuple[str, ...] = ()
+    new_entries: tuple[FeedEntry, ...] = ()
+
+    @property
+    def is_worth_storing(self) -> bool:
+        before = self.watched
+        was = (before.seen, before.digest, before.entries, before.failures > 0, before.is_known)
+        return was != (self.seen, self.digest, self.entries, self.error is not None, True) or bool(
+            self.error
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        before = self.watched
+        return {
+            "url": before.url,
+            "kind": before.kind,
+            "etag": self.seen.etag,
+            "last_modified": self.seen.last_modified,
+            "digest": None if self.digest is None else self.digest.hex(),
+            "entries": list(self.entries),
+            "failures": before.failures + 1 if self.error else 0,
+            "error": self.error,
+            "is_changed": self.is_changed,
+            "changed_at": before.changed_at.isoformat() if before.changed_at else None,
+        }
+
+
+@dataclass(frozen=True)
+class News:
+    """What the checks of an iteration found."""
+
+    changed: Sequence[Watched] = ()
+    """Pages that have changed since they were read."""
+    documents: Sequence[FeedEntry] = ()
+    """New entries of feeds, of pages that were not read yet."""
+    probes: Sequence[Probe] = ()
+    checked: int = 0
+    failed: int = 0
+
+    def __len__(self) -> int:
+        return len(self.changed) + len(self.documents)
+
+    @property
+    def lines(self) -> list[str]:
+        """For the prompt of the Observer."""
+        return [
+            *(f"- changed page: {_titled(page.title, page.url)}" for page in self.changed),
+            *(f"- new document: {_titled(entry.title, entry.url)}" for entry in self.documents),
+        ]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {
+            "pages_checked": self.checked,
+            "pages_failed": self.failed,
+            "pages_changed": len(self.changed),
+            "documents_new": len(self.documents),
+        }
+
+
+def _titled(title: str | None, url: str) -> str:
+    return f"{truncate_text(one_line(title))}: {url}" if title else url
+
+
+def watched_query(scope: GraphScope, most: int) -> BoundQuery[list[Watched]]:
+    """At most `most` pages and feeds that are to be checked, those first whose last check is longest ago."""
+    return BoundQuery(
+        _WATCHED, {**scope.sql_params, "most": most}, lambda rows: [_watched(row) for row in rows]
+    )
+
+
+def _watched(row: Row) -> Watched:
+    return Watched(
+        row.url,
+        row.kind,
+        row.fetched_at,
+        row.title,
+        Seen(row.etag, row.last_modified),
+        row.digest,
+        tuple(row.entries),
+        row.failures,
+        row.changed_at,
+        is_known=row.digest is not None or bool(row.entries) or row.failures > 0,
+    )
+
+
+def read_pages_query(scope: GraphScope, urls: Sequence[str]) -> BoundQuery[set[str]]:
+    """Which of these pages were read."""
+    return BoundQuery(
+        _READ_PAGES,
+        {**scope.sql_params, "urls": list(urls)},
+        lambda rows: {row.url for row in rows},
+    )
+
+
+def store_query(scope: GraphScope, probes: Sequence[Probe]) -> BoundQuery[None]:
+    content = json.dumps([probe.as_json() for probe in probes])
+    return BoundQuery(_STORE, {**scope.sql_params, "probes": content}, lambda _: None)
+
+
+async def check(client: FetchClient, watched: Sequence[Watched]) -> list[Probe]:
+    """Checks pages and feeds, within SECONDS. Those that were not reached in time are left out.
+
+    Feeds that a page declares for the first time are checked too, so that their next entries are new.
+    """
+    slots = asyncio.Semaphore(CONCURRENCY)
+
+    async def check_one(each: Watched) -> Probe:
+        async with slots:
+            return await _check(client, each)
+
+    known = {each.url for each in watched}
+    room = MAX_FEEDS - sum(each.kind == ProbeKind.FEED for each in watched)
+    probes: list[Probe] = []
+    pending = {asyncio.create_task(check_one(each)) for each in watched}
+    deadline = asyncio.get_running_loop().time() + SECONDS
+    try:
+        while pending:
+            left = deadline - asyncio.get_running_loop().time()
+            done, pending = await asyncio.wait(
+                pending, timeout=left, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not done:
+                break
+            for task in done:
+                probe = task.result()
+                probes.append(probe)
+                for url in [url for url in probe.feeds if url not in known][: max(room, 0)]:
+                    known.add(url)
+                    room -= 1
+                    pending.add(asyncio.create_task(check_one(Watched(url, ProbeKind.FEED))))
+    finally:
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+    return sorted(probes, key=lambda probe: probe.watched.url)
+
+
+async def _check(client: FetchClient, watched: Watched) -> Probe:
+    try:
+        fetched = await client.fetch(watched.url, watched.seen)
+        if fetched.body is None:
+            seen = Seen(
+                fetched.seen.etag or watched.seen.etag,
+                fetched.seen.last_modified or watched.seen.last_modified,
+            )
+            return Probe(watched, seen, watched.digest, watched.entries)
+        if watched.kind == ProbeKind.FEED:
+            entries = await asyncio.to_thread(parse_feed, fetched.body, fetched.url)
+            return _feed_probe(watched, fetched.seen, entries)
+        content = await asyncio.to_thread(page_content, fetched)
+    except FetchError as error:
+        reason = " ".join(str(error).split())[:MAX_ERROR_CHARS]
+        return Probe(watched, watched.seen, watched.digest, watched.entries, error=reason)
+    is_changed = (
+        _is_newer(fetched.seen.last_modified, watched.fetched_at)
+        if watched.digest is None
+        else content.digest != watched.digest
+    )
+    return Probe(watched, fetched.seen, content.digest, is_changed=is_changed, feeds=content.feeds)
+
+
+def _feed_probe(watched: Watched, seen: Seen, entries: Sequence[FeedEntry]) -> Probe:
+    """At the first check, all entries are known already."""
+    ids = [entry.id for entry in entries]
+    before = set(watched.entries)
+    fresh = tuple(entry for entry in entries if entry.id not in before) if watched.is_known else ()
+    kept = tuple(dict.fromkeys([*ids, *watched.entries]))[:MAX_ENTRIES]
+    return Probe(watched, seen, entries=kept, is_changed=bool(fresh), new_entries=fresh)
+
+
+def _is_newer(last_modified: str | None, fetched_at: datetime | None) -> bool:
+    """Whether the page says that it was changed after it was read."""
+    if last_modified is None or fetched_at is None:
+        return False
+    try:
+        changed_at = parsedate_to_datetime(last_modified)
+    except (TypeError, ValueError):
+        return False
+    if changed_at.tzinfo is None:
+        changed_at = changed_at.replace(tzinfo=UTC)
+    # The date has whole seconds, and clocks differ.
+    return changed_at > fetched_at + timedelta(seconds=5)
+
+
+def news_of(probes: Sequence[Probe], watched: int, read: set[str]) -> News:
+    """`watched` is the number of pages and feeds that were to be checked, `read` are known pages among the new entries."""
+    changed = [
+        probe.watched
+        for probe in probes
+        if probe.is_changed and probe.watched.kind == ProbeKind.PAGE
+    ]
+    entries = {
+        entry.url: entry for probe in probes for entry in probe.new_entries if entry.url not in read
+    }
+    left_out = {page.url for page in changed[MAX_CHANGED:]}
+    # If all were reached, their order at the next time does not matter.
+    is_complete = len(probes) >= watched
+    stored = [
+        probe
+        for probe in probes
+        if probe.watched.url not in left_out and (probe.is_worth_storing or not is_complete)
+    ]
+    return News(
+        changed[:MAX_CHANGED],
+        list(entries.values())[:MAX_DOCUMENTS],
+        stored,
+        len(probes),
+        sum(probe.error is not None for probe in probes),
+    )
+
+
+def facts_query(scope: GraphScope, urls: Sequence[str]) -> BoundQuery[list[str]]:
+    """What the graph takes from these pages: "Chile (area, population)"."""
+
+    def read(rows: Sequence[Row]) -> list[str]:
+        return [
+            f"{row.name} ({', '.join(row.properties)})" if row.properties else row.name
+            for row in rows
+        ]
+
+    return BoundQuery(_FACTS, {**scope.sql_params, "urls": list(urls)}, read)
+
+
+def reading_query(pages: Sequence[Watched], facts: Sequence[str]) -> PlannedQuery:
+    """A query that reads changed pages again. `facts` are those that the graph takes from them."""
+    urls = ", ".join(page.url for page in pages)
+    titles = dict.fromkeys(one_line(page.title or page.url) for page in pages)
+    taken = f". The graph takes from them: {'; '.join(facts)}" if facts else ""
+    return PlannedQuery(
+        objective=cut_text(f"{READ_AGAIN}: {urls}{taken}", MAX_TEXT_CHARS),
+        reasoning="They have changed since they were read, and facts in the graph rest on them.",
+        search_hints=[truncate_text(title) for title in titles],
+        answers=[],
+    )

@@ -1,0 +1,181 @@
+"""Whether an iteration has anything to do. If nothing is new and nothing is due, the model is not called."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from shared.database.statements import BoundQuery, CompiledStatement, Row
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, IterationStatus, StepKind, StepStatus
+from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
+
+RUN_NOW: Final = "run_now"
+MAX_PAST: Final = 3
+"""Iterations that are looked at, the newest first, without quiet ones."""
+MAX_ATTEMPTS: Final = 3
+"""Iterations that may leave the graph empty before they count as fruitless."""
+MAX_DUE: Final = 10
+_JOURNAL_ENTRIES: Final = 200
+"""Newest entries of the graph's journal that are looked at for changes by others."""
+
+# `learned`: a query wrote evidence; writing the same again is none. `since` is when the newest of them began.
+_SITUATION: Final = CompiledStatement(f"""
+with past as materialized (
+  select earlier.id, earlier.number, earlier.started_at, earlier.status, earlier.errors, earlier.observer_plan,
+    coalesce(of_queries.searched, false) as searched, coalesce(of_queries.learned, false) as learned
+  from iterations as this
+  join iterations as earlier on earlier.agent_id = this.agent_id and earlier.number < this.number
+  cross join lateral (
+    select bool_or(status = '{StepStatus.COMPLETED}') as searched,
+      bool_or(exists (select from evidence where evidence.step_id = steps.id)) as learned
+    from steps where iteration_id = earlier.id and kind = '{StepKind.QUERY}'
+  ) as of_queries
+  where this.id = :of_iteration and this.agent_id = {OWNED_AGENT_ID_SQL} and earlier.status <> '{IterationStatus.QUIET}'
+  order by earlier.number desc limit {MAX_PAST}
+), since as (
+  select max(started_at) as at from past
+), due as (
+  select graph_nodes.name, properties ->> 'horizon' as horizon from graph_nodes, since
+  where agent_id = {OWNED_AGENT_ID_SQL} and type in ('{ANALYSIS_TYPE}', '{ADVICE_TYPE}')
+    and properties ->> 'horizon' >= cast(cast(since.at at time zone 'utc' as date) as text)
+    and properties ->> 'horizon' < cast(cast(statement_timestamp() at time zone 'utc' as date) as text)
+  order by 2, 1 limit {MAX_DUE}
+)
+select statement_timestamp() as now, (select why from iterations where id = :of_iteration) as why,
+  coalesce((select jsonb_agg(past order by number desc) from past), '[]') as past,
+  coalesce((select jsonb_agg(due) from due), '[]') as due,
+  exists (
+    select from evidence, since where agent_id = {OWNED_AGENT_ID_SQL}
+      and valid_to > since.at and valid_to <= statement_timestamp()
+  ) as facts_expired,
+  exists (
+    select from agents, since where id = {OWNED_AGENT_ID_SQL} and updated_at > since.at
+  ) or exists (
+    select from memories, since where agent_id = {OWNED_AGENT_ID_SQL}
+      and (created_at > since.at or forgotten_at > since.at)
+  ) or exists (
+    select from since, (
+      select written_at, step_id from graph_journal
+      where agent_id = {OWNED_AGENT_ID_SQL} order by seq desc limit {_JOURNAL_ENTRIES}
+    ) as entry
+    left join steps on steps.id = entry.step_id
+    where entry.written_at > since.at and steps.iteration_id is null
+  ) as owner_acted,
+  (select max_interval_seconds > interval_seconds from agents where id = {OWNED_AGENT_ID_SQL}) is true as interval_grows,
+  exists (select from llm_interactions where step_id = :of_step) as is_begun
+""")
+
+
+# Ends the growth of the interval while iterations are quiet.
+_END_GROWTH: Final = CompiledStatement(f"""
+update agents set next_run_at = least(next_run_at,
+  (select started_at from iterations where id = :of_iteration) + make_interval(secs => interval_seconds))
+where id = {OWNED_AGENT_ID_SQL} and max_interval_seconds > interval_seconds
+""")
+
+
+class PastIteration(NamedTuple):
+    """An earlier iteration that was not quiet."""
+
+    started_at: datetime
+    is_flawed: bool = False
+    """It failed, or some of its steps did."""
+    is_planned: bool = True
+    """Its plan had queries or insights."""
+    has_searched: bool = True
+    has_learned: bool = False
+    """Its queries wrote evidence that was not there before."""
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What decides whether an iteration has anything to do."""
+
+    why: str
+    now: datetime
+    past: Sequence[PastIteration] = ()
+    graph_is_empty: bool = False
+    has_new_requests: bool = False
+    """An analysis has asked for data since the newest of `past` began."""
+    owner_acted: bool = False
+    """The owner has changed the agent, its memories or its graph since the newest of `past` began."""
+    due: Sequence[str] = ()
+    """What has come due since then, in words."""
+    interval_grows: bool = False
+    """The interval may have grown, since earlier iterations were quiet."""
+    is_begun: bool = False
+    """The model was called for this iteration already: its worker was interrupted."""
+
+    def is_search_due(self, every: timedelta) -> bool:
+        """Whether the last search is longer ago than `every`."""
+        searched_at = [each.started_at for each in self.past if each.has_searched]
+        return not searched_at or self.now - max(searched_at) >= every
+
+
+def situation_query(scope: GraphScope) -> BoundQuery[Situation]:
+    """Without `graph_is_empty` and `has_new_requests`, which the plan's history knows."""
+
+    def read(rows: Sequence[Row]) -> Situation:
+        (row,) = rows
+        due = [f"{each['name']} has passed its horizon {each['horizon']}" for each in row.due]
+        expired = ["facts have reached the end of their validity"] if row.facts_expired else []
+        return Situation(
+            row.why,
+            row.now,
+            [_past(each) for each in row.past],
+            owner_acted=row.owner_acted,
+            due=[*due, *expired],
+            interval_grows=row.interval_grows,
+            is_begun=row.is_begun,
+        )
+
+    params = {**scope.sql_params, "of_iteration": scope.iteration_id, "of_step": scope.step_id}
+    return BoundQuery(_SITUATION, params, read)
+
+
+def shortest_interval(scope: GraphScope) -> BoundQuery[None]:
+    """Moves the next run of an agent whose interval grows to the shortest interval after this iteration's start."""
+    params = {**scope.sql_params, "of_iteration": scope.iteration_id}
+    return BoundQuery(_END_GROWTH, params, lambda _: None)
+
+
+def _past(row: dict[str, Any]) -> PastIteration:
+    plan = row["observer_plan"] or {}
+    return PastIteration(
+        datetime.fromisoformat(row["started_at"]),
+        row["status"] == IterationStatus.FAILED or bool(row["errors"]),
+        bool(plan.get("queries") or plan.get("insights")),
+        row["searched"],
+        row["learned"],
+    )
+
+
+def reasons_to_work(situation: Situation, *, search_every: timedelta, news: int) -> list[str]:
+    """Why the model is asked for a plan, in words for the owner. None: the iteration is quiet.
+
+    The graph, the mission and the world are as the last plan saw them, and what that plan asked for gave nothing new: then
+    another plan would give nothing either. `news` is the number of changed pages and new documents.
+    """
+    past = situation.past
+    if not past:
+        return ["this is the first iteration"]
+    found = {
+        "the owner asked for it": situation.why == RUN_NOW,
+        "it was begun before": situation.is_begun,
+        "the last iteration had errors": past[0].is_flawed,
+        "the last iteration learned something": past[0].has_learned,
+        "the last plan may be continued": _may_continue(past),
+        "an analysis lacks data": situation.has_new_requests,
+        "the graph is empty": situation.graph_is_empty and len(past) < MAX_ATTEMPTS,
+        "the owner has changed something": situation.owner_acted,
+        "the last search is too long ago": situation.is_search_due(search_every),
+        "pages have changed or are new": news > 0,
+    }
+    return [*(reason for reason, holds in found.items() if holds), *situation.due]
+
+
+def _may_continue(past: Sequence[PastIteration]) -> bool:
+    """Whether the last plan had something to do, and followed one that learned something: the first one after new facts
+    may leave work for a second.
+    """
+    return past[0].is_planned and (len(past) == 1 or past[1].has_learned)

@@ -1,0 +1,64 @@
+"""Entries of RSS (0.9 to 2.0) and Atom feeds."""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+from urllib.parse import urljoin
+from xml.etree.ElementTree import Element, ParseError
+
+from defusedxml import DefusedXmlException
+from defusedxml.ElementTree import fromstring
+
+from shared.fetch.client import FetchError
+
+MAX_ENTRIES: Final = 200
+"""Of a feed, the first ones, which are mostly the newest."""
+MAX_ID_CHARS: Final = 500
+MAX_TITLE_CHARS: Final = 300
+
+
+class FeedEntry(NamedTuple):
+    id: str
+    """What the feed identifies it by: `guid`, `id`, or its address."""
+    url: str
+    title: str
+
+
+def parse_feed(body: bytes, url: str) -> list[FeedEntry]:
+    """The entries of the feed at `url`. Raises FetchError if `body` is not one."""
+    try:
+        root = fromstring(body, forbid_dtd=False)
+    except (ParseError, DefusedXmlException, ValueError, LookupError) as error:
+        raise FetchError(f"its feed cannot be read: {error}") from error
+    if _name(root) not in ("rss", "feed", "RDF"):
+        raise FetchError(f"it is XML, but no feed: its root is <{_name(root)[:40]}>")
+    entries = (_entry(element, url) for element in _entries(root))
+    return [entry for entry in entries if entry is not None]
+
+
+def _entries(root: Element) -> Iterator[Element]:
+    found = (element for element in root.iter() if _name(element) in ("item", "entry"))
+    for _, element in zip(range(MAX_ENTRIES), found, strict=False):
+        yield element
+
+
+def _entry(element: Element, feed_url: str) -> FeedEntry | None:
+    texts: dict[str, str] = {}
+    link = ""
+    for child in element:
+        name, text = _name(child), " ".join("".join(child.itertext()).split())
+        if name == "link" and child.get("rel", "alternate") == "alternate":
+            link = link or (child.get("href") or text).strip()
+        elif text:
+            texts.setdefault(name, text)
+    address = urljoin(feed_url, link) if link else ""
+    identity = texts.get("guid") or texts.get("id") or address
+    if not identity or not (address or identity.startswith("http")):
+        return None
+    return FeedEntry(
+        identity[:MAX_ID_CHARS], address or identity, texts.get("title", "")[:MAX_TITLE_CHARS]
+    )
+
+
+def _name(element: Element) -> str:
+    """The name without its namespace."""
+    return str(element.tag).rpartition("}")[2]

@@ -1,0 +1,220 @@
+"""What the checks of pages and feeds find, and what is remembered of them."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from random import Random
+
+import pytest
+
+from services.observer import news
+from services.observer.news import (
+    MAX_CHANGED,
+    MAX_FEEDS,
+    READ_AGAIN,
+    Probe,
+    Watched,
+    check,
+    news_of,
+    reading_query,
+)
+from shared.enums import ProbeKind
+from shared.fetch.client import UNSEEN, FetchClient, Fetched, FetchError, Seen
+
+READ_AT = datetime(2026, 11, 27, 9, tzinfo=UTC)
+FEED = "https://example.org/feed"
+
+
+class Site(FetchClient):
+    """Pages and feeds by address, with an ETag each; an error for those that are not there."""
+
+    def __init__(self, pages: Mapping[str, str] = {}, feed: list[str] | None = None) -> None:
+        self.pages = dict(pages or {})
+        self.entries = feed
+        self.fetched: list[str] = []
+        self.last_modified: str | None = None
+
+    async def fetch(self, url: str, seen: Seen = UNSEEN) -> Fetched:
+        self.fetched.append(url)
+        if url == FEED and self.entries is not None:
+            items = "".join(
+                f"<item><link>{each}</link><title>{each[-1]}</title></item>"
+                for each in self.entries
+            )
+            return self._answer(url, f"<rss><channel>{items}</channel></rss>", "text/xml", seen)
+        if url not in self.pages:
+            raise FetchError("the server answered 404")
+        link = f"<link rel=alternate type=application/rss+xml href={FEED}>"
+        head = link if self.entries is not None else ""
+        return self._answer(url, f"{head}<p>{self.pages[url]}</p>", "text/html", seen)
+
+    def _answer(self, url: str, body: str, media_type: str, seen: Seen) -> Fetched:
+        etag = str(hash(body))
+        current = Seen(etag, self.last_modified)
+        if seen.etag == etag:
+            return Fetched(url, None, seen=current)
+        return Fetched(url, body.encode(), media_type, seen=current)
+
+
+def page(name: str, **values: object) -> Watched:
+    watched = Watched(f"https://example.org/{name}", ProbeKind.PAGE, READ_AT, name.title())
+    return replace(watched, **values)  # type: ignore[arg-type]
+
+
+def after(probe: Probe) -> Watched:
+    """What is watched at the next check."""
+    stored = probe.as_json()
+    return replace(
+        probe.watched,
+        seen=probe.seen,
+        digest=probe.digest,
+        entries=probe.entries,
+        failures=stored["failures"],
+        is_known=True,
+    )
+
+
+async def test_the_first_check_finds_no_change() -> None:
+    (probe,) = await check(Site({"https://example.org/a": "One"}), [page("a")])
+    assert not probe.is_changed
+    assert probe.digest is not None
+
+
+async def test_a_page_that_was_changed_after_it_was_read_is_found_at_the_first_check() -> None:
+    site = Site({"https://example.org/a": "One"})
+    site.last_modified = "Fri, 27 Nov 2026 09:10:00 GMT"
+    (probe,) = await check(site, [page("a")])
+    assert probe.is_changed
+    site.last_modified = "Fri, 27 Nov 2026 08:59:00 GMT"
+    (probe,) = await check(site, [page("a")])
+    assert not probe.is_changed
+
+
+async def test_another_text_is_a_change_and_another_etag_is_none() -> None:
+    site = Site({"https://example.org/a": "One"})
+    (first,) = await check(site, [page("a")])
+    site.pages["https://example.org/a"] = "<!-- another --> One"
+    (second,) = await check(site, [after(first)])
+    assert (second.is_changed, second.is_worth_storing) == (False, True)
+    site.pages["https://example.org/a"] = "Two"
+    (third,) = await check(site, [after(second)])
+    assert third.is_changed
+    (fourth,) = await check(site, [after(third)])
+    assert (fourth.is_changed, fourth.is_worth_storing) == (False, False)
+
+
+async def test_new_entries_of_a_feed_are_found_from_its_second_check_on() -> None:
+    entries = ["https://example.org/a"]
+    site = Site({"https://example.org/a": "One"}, entries)
+    first, feed = await check(site, [page("a")])
+    assert (feed.watched.kind, feed.new_entries) == (ProbeKind.FEED, ())
+    entries.insert(0, "https://example.org/b")
+    _, feed = await check(site, [after(first), after(feed)])
+    assert [entry.url for entry in feed.new_entries] == ["https://example.org/b"]
+    _, feed = await check(site, [after(first), after(feed)])
+    assert feed.new_entries == ()
+
+
+async def test_a_failure_is_counted_and_forgotten_with_the_next_success() -> None:
+    site = Site()
+    (probe,) = await check(site, [page("a", digest=b"x", is_known=True)])
+    assert (probe.error, probe.digest) == ("the server answered 404", b"x")
+    (probe,) = await check(site, [after(probe)])
+    assert probe.as_json()["failures"] == 2
+    site.pages["https://example.org/a"] = "One"
+    (probe,) = await check(site, [after(probe)])
+    assert probe.as_json()["failures"] == 0
+    assert probe.is_worth_storing
+
+
+async def test_no_more_than_so_many_feeds_are_followed() -> None:
+    feeds = [
+        Watched(f"https://example.org/feed{number}", ProbeKind.FEED) for number in range(MAX_FEEDS)
+    ]
+    site = Site({"https://example.org/a": "One"}, ["https://example.org/a"])
+    await check(site, [page("a"), *feeds])
+    assert FEED not in site.fetched
+
+
+async def test_what_is_not_reached_in_time_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(news, "SECONDS", 0.05)
+
+    class Slow(Site):
+        async def fetch(self, url: str, seen: Seen = UNSEEN) -> Fetched:
+            if url.endswith("slow"):
+                await asyncio.Event().wait()
+            return await super().fetch(url, seen)
+
+    site = Slow({"https://example.org/a": "One", "https://example.org/slow": "Two"})
+    probes = await check(site, [page("slow"), page("a")])
+    assert [probe.watched.url for probe in probes] == ["https://example.org/a"]
+
+
+async def test_what_is_not_reported_is_found_again() -> None:
+    names = [f"p{number:02}" for number in range(MAX_CHANGED + 3)]
+    site = Site({f"https://example.org/{name}": "New" for name in names})
+    watched = [page(name, digest=b"old", is_known=True) for name in names]
+    found = news_of(await check(site, watched), len(watched), set())
+    assert len(found.changed) == MAX_CHANGED
+    stored = {probe.watched.url for probe in found.probes}
+    assert stored == {each.url for each in found.changed}
+
+
+async def test_entries_that_were_read_are_no_news() -> None:
+    entries = ["https://example.org/a", "https://example.org/b"]
+    feed = Watched(FEED, ProbeKind.FEED, entries=("x",), is_known=True)
+    probes = await check(Site(feed=entries), [feed])
+    found = news_of(probes, 1, {"https://example.org/a"})
+    assert [entry.url for entry in found.documents] == ["https://example.org/b"]
+    assert found.lines == ["- new document: b: https://example.org/b"]
+
+
+async def test_unchanged_pages_are_stored_only_if_some_were_not_reached() -> None:
+    site = Site({"https://example.org/a": "One"})
+    (first,) = await check(site, [page("a")])
+    probes = await check(site, [after(first)])
+    assert news_of(probes, 1, set()).probes == []
+    assert len(news_of(probes, 2, set()).probes) == 1
+
+
+def test_a_query_for_changed_pages_names_them_and_what_rests_on_them() -> None:
+    query = reading_query([page("a"), page("b")], ["Chile (area)"])
+    assert query.objective == (
+        f"{READ_AGAIN}: https://example.org/a, https://example.org/b. The graph takes from them: Chile (area)"
+    )
+    assert query.search_hints == ["A", "B"]
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_a_walk_of_changes_reports_each_once(seed: int) -> None:
+    """Pages change, vanish, return and are announced at random: each change is reported at the next check, once."""
+    random = Random(seed)
+    urls = [f"https://example.org/{letter}" for letter in "abcdef"]
+    site = Site(dict.fromkeys(urls, "0"), list(urls))
+    watched: dict[str, Watched] = {url: Watched(url, ProbeKind.PAGE, READ_AT) for url in urls}
+    read = set(urls)
+    texts: dict[str, str] = {}
+    """The last text of each page that was reached."""
+    version = 0
+    for _ in range(100):
+        for url in urls:
+            version += 1
+            if random.random() < 0.1:
+                site.pages[url] = str(version)
+            elif random.random() < 0.05:
+                site.pages.pop(url, None)
+        assert site.entries is not None
+        announced = set()
+        if random.random() < 0.1:
+            site.entries.insert(0, f"https://example.org/new{version}")
+            announced = {site.entries[0]} if FEED in watched else set()
+        found = news_of(await check(site, list(watched.values())), len(watched), read)
+        changed = {
+            url for url in urls if site.pages.get(url, texts.get(url)) != texts.get(url)
+        } & texts.keys()
+        assert {each.url for each in found.changed} == changed
+        assert {entry.url for entry in found.documents} == announced
+        texts |= {url: site.pages[url] for url in urls if url in site.pages}
+        for probe in found.probes:
+            watched[probe.watched.url] = after(probe)
