@@ -48,6 +48,9 @@ class ServicePool:
             "VIGIL_DATABASE_URL": settings.database_url,
             "VIGIL_NATS_URL": settings.nats_url,
             "VIGIL_LOG_LEVEL": "WARNING",
+            # Its pages are not those of the web, and every iteration is to be measured at work.
+            "VIGIL_PROBE_PAGES": "0",
+            "VIGIL_SEARCH_TTL_SECONDS": "0",
             **(_provider_settings(providers_url) if providers_url else {}),
             **(environment or {}),
         }

@@ -30,6 +30,7 @@ from shared.llm.repair import Repairs, cut_text
 from shared.llm.tool_loop import FollowUp, ToolLoop
 from shared.tools import Arguments, Json
 from shared.web_search.client import SearchClient
+from shared.web_search.memory import SearchMemory
 from shared.web_search.tools import TavilyExtract, knowledge_acquisition, refuse_unnamed
 
 
@@ -165,9 +166,15 @@ class Acquired:
     """The step's pages, whose sentences the document and evidence cite by number. Only these can be cited."""
 
 
-async def acquire(model: Model, search: SearchClient, query_context: QueryContext) -> Acquired:
+async def acquire(
+    model: Model,
+    search: SearchClient,
+    query_context: QueryContext,
+    memory: SearchMemory | None = None,
+) -> Acquired:
     """Runs the acquisition phase. Raises PermanentError if there is no document. Stores every page.
 
+    What `memory` has is neither searched nor read again.
     If the model does not search, code does; if it writes no document, one is assembled from the pages.
     """
     message = acquisition_message(
@@ -194,6 +201,7 @@ async def acquire(model: Model, search: SearchClient, query_context: QueryContex
             store_results,
             partial(show_numbered, _asked(query_context.query)),
             agents.domain_preferences(query_context.agent),
+            memory,
         ),
         guard=allow_named_pages,
         must_act=True,

@@ -1,5 +1,7 @@
 """The Researcher's composition root."""
 
+from datetime import timedelta
+
 from services.researcher.handler import Research
 from shared.enums import StepKind
 from shared.llm.provider import Provider
@@ -24,6 +26,8 @@ def build(
         settings.context_tokens,
         settings.duplicate_threshold,
         embedding_search=embedding_search_settings(settings),
+        search_ttl=timedelta(seconds=settings.search_ttl_seconds),
+        shares_searches=settings.search_shared,
     )
     return step_consumer(
         "researcher",

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
@@ -26,6 +27,7 @@ from shared.llm.phase_run import Model
 from shared.runtime.step_runner import StepResult
 from shared.tools import Json
 from shared.web_search.client import SearchClient
+from shared.web_search.memory import SearchMemory
 from shared.workflow import investigations, iterations
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
@@ -40,11 +42,17 @@ class Research:
     validators: Validators = field(default_factory=Validators)
     embedding_search: EmbeddingSearch | None = None
     surveys: context.PinnedSurveys = field(default_factory=context.PinnedSurveys)
+    search_ttl: timedelta = timedelta()
+    """How long an answer of the search service holds; 0: every search is made."""
+    shares_searches: bool = False
+    """Answers to other agents hold too."""
 
     async def __call__(self, lease: Lease, step: StepRow) -> StepResult:
         """Acquires a document, then builds the graph from it, if there are pages. An interrupted phase is resumed."""
         query_context = await self._load_context(lease, step)
-        acquired = await acquire(self.model, self.search, query_context)
+        acquired = await acquire(
+            self.model, self.search, query_context, self._memory(lease.agent_id)
+        )
         if not acquired.pages:
             # Evidence can only cite pages, so construction could write nothing.
             return StepResult(_result(0, 0, repairs=acquired.repairs))
@@ -74,6 +82,13 @@ class Research:
             return StepResult(result)
         answering = investigations.mark_answered(lease.agent_id, answers, by=lease.step_id)
         return StepResult(result, [answering])
+
+    def _memory(self, agent_id: UUID) -> SearchMemory | None:
+        if not self.search_ttl:
+            return None
+        return SearchMemory(
+            self.model.database, agent_id, self.search_ttl, is_shared=self.shares_searches
+        )
 
     async def _check_evidence(self, query_context: QueryContext) -> Json:
         """Checks a sample of what the step has written, if the owner has given that a budget."""

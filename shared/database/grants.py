@@ -395,6 +395,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **FACT_WRITES,
         "investigation_requests": Grant(ALL, update=("answered_at", "answered_by")),
         **_steps(StepKind.QUERY),
+        "page_probes": READ_ALL,
         **CHECKS_EVIDENCE,
         **_calls_model(
             Phase.KNOWLEDGE_ACQUISITION, Phase.GRAPH_CONSTRUCTION, Phase.ENTAILMENT_CHECK

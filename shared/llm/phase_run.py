@@ -386,10 +386,12 @@ class PhaseRun:
         """Runs the query with the next commit; its result is not needed."""
         self._unit.defer_query(query)
 
-    def record_search(self, call: CallRecord, request: CallRequest, content: Json) -> None:
-        """Records the result of a search. A search that was refused costs nothing."""
+    def record_search(
+        self, call: CallRecord, request: CallRequest, content: Json, *, is_recalled: bool = False
+    ) -> None:
+        """Records the result of a search. A search that was refused, or an earlier answer that was used, costs nothing."""
         assert request.operation is not None
-        is_billed = self.paid_calls.was_billed(call)
+        is_billed = not is_recalled and self.paid_calls.was_billed(call)
         cost_usd = self._model.prices.of_operation(request.operation) if is_billed else Decimal(0)
         self._record_with_events(call, CallAnswer(content, cost_usd=cost_usd))
 

@@ -512,7 +512,10 @@ class ToolLoop:
         request = uses[0].request
         assert request is not None
         call = await self._run.paid_calls.get_call(request)
-        result = call.answer
+        result, is_recalled = call.answer, False
+        if result is None:
+            result = await _recall(uses[0])
+            is_recalled = result is not None
         if result is None:
             result = await self._run.send(call, partial(_call_paid_tool, uses[0]))
 
@@ -524,7 +527,7 @@ class ToolLoop:
         def write() -> None:
             for query in storing:
                 self._run.defer(query)
-            self._run.record_search(call, request, result)
+            self._run.record_search(call, request, result, is_recalled=is_recalled)
             for use in unrecorded:
                 self._record(use, {"call_id": str(call.id)})
 
@@ -597,6 +600,13 @@ async def _wait_for_all(calls: Iterable[Awaitable[None]]) -> None:
     for outcome in await asyncio.gather(*calls, return_exceptions=True):
         if outcome is not None:
             raise outcome
+
+
+async def _recall(use: _ToolUse) -> Json | None:
+    """An earlier answer to the same call that still holds."""
+    if not isinstance(use.tool, PaidTool) or use.tool.recall is None:
+        return None
+    return await use.tool.recall(use.arguments)
 
 
 async def _call_paid_tool(use: _ToolUse, in_flight: ResumableCall) -> Json:

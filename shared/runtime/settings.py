@@ -161,6 +161,12 @@ class Settings(BaseSettings):
     """
     search_every_seconds: float = Field(6 * 3600.0, gt=0)
     """An agent whose pages do not change searches the web at least this often."""
+    search_ttl_seconds: float = Field(3600.0, ge=0)
+    """How long an answer of the search service holds: within it, an agent's search with the same words is not paid for
+    again, and no page read again, unless it has changed. 0: every search is made.
+    """
+    search_shared: bool = False
+    """Whether answers to the searches of one agent hold for all agents of the installation, whoever owns them."""
     fetch_private: bool = False
     """Whether pages of this machine and of private networks are fetched. Leave it off unless all users may access what
     listens there.

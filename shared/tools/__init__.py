@@ -86,6 +86,8 @@ class PaidTool(Generic[A]):
     """The key of its price in the price list. If it is not listed, the fallback price applies."""
     store: Store | None = None
     """Its queries run in the transaction that records the answer. It may be called more than once."""
+    recall: Callable[[A], Awaitable[Json | None]] | None = None
+    """An earlier answer that still holds, for which nothing is paid; None if there is none."""
     show: Show | None = None
     """How the model sees a result; the result itself is recorded."""
 

@@ -20,7 +20,10 @@ from shared.tools import (
     ToolRefusalError,
 )
 from shared.web_search.client import SearchClient
+from shared.web_search.memory import SearchMemory
 
+SEARCH: Final = "tavilySearch"
+EXTRACT: Final = "tavilyExtract"
 NO_PREFERENCES: Final = DomainPreferences()
 
 
@@ -116,6 +119,11 @@ def conversation_search(
     )
 
 
+def _as_request(tool: str, arguments: Arguments) -> Json:
+    """As the ledger stores the request of a call."""
+    return {"tool": tool, **arguments.model_dump(mode="json", by_alias=True)}
+
+
 _NO_PAGE: Final = (
     "No page was found. Search again with fewer or other words, without topic and timeRange. What no page says cannot be "
     "reported."
@@ -127,11 +135,12 @@ def knowledge_acquisition(
     store: Store | None = None,
     show: Show | None = None,
     domains: DomainPreferences = NO_PREFERENCES,
+    memory: SearchMemory | None = None,
 ) -> list[Tool]:
     """Returns the tools of knowledge acquisition, none of which can write.
 
     `store` stores the pages of an answer, `show` is how the model sees them. What the owner bars is left out of answers
-    before they are recorded, so that a resumed run sees the same.
+    before they are recorded, so that a resumed run sees the same. What `memory` has is not paid for again.
     """
 
     async def search(arguments: TavilySearch) -> Json:
@@ -140,6 +149,16 @@ def knowledge_acquisition(
 
     async def extract(arguments: TavilyExtract) -> Json:
         return await _extract(client, domains, arguments.urls)
+
+    async def recall_search(arguments: TavilySearch) -> Json | None:
+        assert memory is not None
+        return await memory.search(SEARCH, _as_request(SEARCH, arguments), domains)
+
+    async def recall_pages(arguments: TavilyExtract) -> Json | None:
+        assert memory is not None
+        if any(domains.barring(url) is not None for url in arguments.urls):
+            return None
+        return await memory.pages(EXTRACT, arguments.urls)
 
     async def order_research(arguments: TavilyResearch) -> str:
         return await client.order_research(arguments.input)
@@ -150,21 +169,23 @@ def knowledge_acquisition(
 
     return [
         PaidTool(
-            "tavilySearch",
+            SEARCH,
             "Searches the web. Gives titles, addresses and passages, whose sentences are numbered.",
             TavilySearch,
             search,
             "search",
             store,
+            recall_search if memory is not None else None,
             show,
         ),
         PaidTool(
-            "tavilyExtract",
+            EXTRACT,
             "Reads whole pages, whose sentences are numbered.",
             TavilyExtract,
             extract,
             "extract",
             store,
+            recall_pages if memory is not None else None,
             show,
         ),
         OrderedTool(

@@ -53,7 +53,9 @@ class Victim:
     def scope(self) -> GraphScope:
         return GraphScope(self.agent.owner_id, self.agent.id)
 
-    async def step(self, kind: StepKind, step_input: dict[str, Any]) -> tuple[Lease, StepRow]:
+    async def step(
+        self, kind: StepKind, step_input: dict[str, Any], *, index: int = 0
+    ) -> tuple[Lease, StepRow]:
         """Create and lease a step of the iteration."""
         async with self.database.transaction() as session:
             step = Step(
@@ -61,7 +63,7 @@ class Victim:
                 iteration_id=self.iteration_id,
                 agent_id=self.agent.id,
                 kind=kind,
-                index=0,
+                index=index,
                 input=step_input,
                 status=StepStatus.PENDING,
             )
