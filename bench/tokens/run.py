@@ -22,7 +22,9 @@ from cli.local.data_directory import DataDirectory
 from cli.local.members import demo_ports
 from cli.local.ports import LOOPBACK, free_port, unreadiness
 from cli.local.supervisor import Stack, installation
-from cli.throwaway import create_agent, run_iterations, watching
+from cli.throwaway import create_agent, watching
+from cli.watch import IterationWatch
+from shared.schemas.base import AgentDetails, IterationDetails
 
 READY_SECONDS: Final = 120.0
 POLL_SECONDS: Final = 0.1
@@ -136,6 +138,7 @@ def _settings(model_url: str, search_url: str) -> dict[str, str]:
         "VIGIL_MODEL_STREAM": "never",
         # One step at a time: in parallel, who writes first decides what later contexts show, and figures vary by 15 %.
         "VIGIL_CONCURRENCY": "1",
+        "VIGIL_FETCH_GATEWAY": f"{search_url}/page",
     }
 
 
@@ -145,12 +148,26 @@ def _run(stack: Stack, console: Console, mission: str, count: int) -> None:
         agent = create_agent(console, watch, mission)
         if agent.status != "ready":
             raise RuntimeError(f"the agent was not configured: {agent.fault}")
-        iterations = list(run_iterations(watch, agent, count))
+        with psycopg.connect(stack.running.database_url, autocommit=True) as connection:
+            iterations = list(_ticks(watch, agent, count, connection))
         errors = [error for each in iterations for error in each.errors]
         if len(iterations) < count or errors:
             raise RuntimeError(
                 f"{len(iterations)} of {count} iterations ended, with errors: {errors}"
             )
+
+
+def _ticks(
+    watch: IterationWatch, agent: AgentDetails, count: int, connection: psycopg.Connection
+) -> Iterator[IterationDetails]:
+    """Yields iterations that the clock starts, one as soon as the one before has ended. One on request is never quiet."""
+    for number in range(1, count + 1):
+        if number > 1:
+            connection.execute("update agents set next_run_at = clock_timestamp()")
+        iteration = watch.watch_iteration(agent.id, number, count)
+        if iteration is None:
+            return
+        yield iteration
 
 
 _CALLS: Final = """
@@ -179,7 +196,8 @@ def _read(stack: Stack, mission: str, iterations: int, proxy: RecordingProxy) ->
     searches = [
         Search(row["number"], row["tool"], row["cost_usd"] or Decimal(0))
         for row in rows
-        if row["call_kind"] == "search"
+        # An answer that still held is not paid for again.
+        if row["call_kind"] == "search" and row["cost_usd"]
     ]
     calls: list[RecordedCall] = []
     rounds: dict[tuple[Any, ...], int] = {}

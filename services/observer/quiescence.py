@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from shared.database.statements import BoundQuery, CompiledStatement, Row
@@ -10,8 +11,12 @@ from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, IterationStatus, StepKind, 
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 
 RUN_NOW: Final = "run_now"
-MAX_PAST: Final = 3
+MAX_PAST: Final = 20
 """Iterations that are looked at, the newest first, without quiet ones."""
+FREE_AT_FIRST: Final = 8
+"""Iterations of its own accord that a new agent makes one after another. Then the gap between two doubles with each."""
+FREE_LATER: Final = 2
+"""The same after something has happened."""
 MAX_ATTEMPTS: Final = 3
 """Iterations that may leave the graph empty before they count as fruitless."""
 MAX_DUE: Final = 10
@@ -21,7 +26,8 @@ _JOURNAL_ENTRIES: Final = 200
 # `learned`: a query wrote evidence; writing the same again is none. `since` is when the newest of them began.
 _SITUATION: Final = CompiledStatement(f"""
 with past as materialized (
-  select earlier.id, earlier.number, earlier.started_at, earlier.status, earlier.errors, earlier.observer_plan,
+  select earlier.number, earlier.started_at, earlier.status, earlier.errors, earlier.observer_plan,
+    (select result -> 'reasons' from steps where iteration_id = earlier.id and kind = '{StepKind.OBSERVE}') as reasons,
     coalesce(of_queries.searched, false) as searched, coalesce(of_queries.learned, false) as learned
   from iterations as this
   join iterations as earlier on earlier.agent_id = this.agent_id and earlier.number < this.number
@@ -41,7 +47,7 @@ with past as materialized (
     and properties ->> 'horizon' < cast(cast(statement_timestamp() at time zone 'utc' as date) as text)
   order by 2, 1 limit {MAX_DUE}
 )
-select statement_timestamp() as now, (select why from iterations where id = :of_iteration) as why,
+select statement_timestamp() as now, this.why, this.number,
   coalesce((select jsonb_agg(past order by number desc) from past), '[]') as past,
   coalesce((select jsonb_agg(due) from due), '[]') as due,
   exists (
@@ -63,6 +69,7 @@ select statement_timestamp() as now, (select why from iterations where id = :of_
   ) as owner_acted,
   (select max_interval_seconds > interval_seconds from agents where id = {OWNED_AGENT_ID_SQL}) is true as interval_grows,
   exists (select from llm_interactions where step_id = :of_step) as is_begun
+from iterations as this where id = :of_iteration
 """)
 
 
@@ -74,10 +81,24 @@ where id = {OWNED_AGENT_ID_SQL} and max_interval_seconds > interval_seconds
 """)
 
 
+OWN_REASONS: Final = (
+    FIRST := "this is the first iteration",
+    ERRORS := "the last iteration had errors",
+    LEARNED := "the last iteration learned something",
+    CONTINUED := "the last plan may be continued",
+    LACKING := "an analysis lacks data",
+    EMPTY := "the graph is empty",
+)
+"""Reasons that lie in the agent's own work. Everything else has happened outside."""
+
+
 class PastIteration(NamedTuple):
     """An earlier iteration that was not quiet."""
 
+    number: int
     started_at: datetime
+    is_own: bool = True
+    """It worked for OWN_REASONS alone."""
     is_flawed: bool = False
     """It failed, or some of its steps did."""
     is_planned: bool = True
@@ -92,6 +113,7 @@ class Situation:
     """What decides whether an iteration has anything to do."""
 
     why: str
+    number: int
     now: datetime
     past: Sequence[PastIteration] = ()
     graph_is_empty: bool = False
@@ -121,6 +143,7 @@ def situation_query(scope: GraphScope) -> BoundQuery[Situation]:
         expired = ["facts have reached the end of their validity"] if row.facts_expired else []
         return Situation(
             row.why,
+            row.number,
             row.now,
             [_past(each) for each in row.past],
             owner_acted=row.owner_acted,
@@ -141,8 +164,11 @@ def shortest_interval(scope: GraphScope) -> BoundQuery[None]:
 
 def _past(row: dict[str, Any]) -> PastIteration:
     plan = row["observer_plan"] or {}
+    reasons = row["reasons"] or ()
     return PastIteration(
+        row["number"],
         datetime.fromisoformat(row["started_at"]),
+        set(OWN_REASONS).issuperset(reasons),
         row["status"] == IterationStatus.FAILED or bool(row["errors"]),
         bool(plan.get("queries") or plan.get("insights")),
         row["searched"],
@@ -155,23 +181,39 @@ def reasons_to_work(situation: Situation, *, search_every: timedelta, news: int)
 
     The graph, the mission and the world are as the last plan saw them, and what that plan asked for gave nothing new: then
     another plan would give nothing either. `news` is the number of changed pages and new documents.
+
+    What an agent does of its own accord it does ever more rarely while nothing happens outside: there is always more to
+    learn, and less and less of it matters.
     """
     past = situation.past
     if not past:
-        return ["this is the first iteration"]
-    found = {
+        return [FIRST]
+    outside = {
         "the owner asked for it": situation.why == RUN_NOW,
         "it was begun before": situation.is_begun,
-        "the last iteration had errors": past[0].is_flawed,
-        "the last iteration learned something": past[0].has_learned,
-        "the last plan may be continued": _may_continue(past),
-        "an analysis lacks data": situation.has_new_requests,
-        "the graph is empty": situation.graph_is_empty and len(past) < MAX_ATTEMPTS,
         "the owner has changed something": situation.owner_acted,
         "the last search is too long ago": situation.is_search_due(search_every),
         "pages have changed or are new": news > 0,
     }
-    return [*(reason for reason, holds in found.items() if holds), *situation.due]
+    own = {
+        ERRORS: past[0].is_flawed,
+        LEARNED: past[0].has_learned,
+        CONTINUED: _may_continue(past),
+        LACKING: situation.has_new_requests,
+        EMPTY: situation.graph_is_empty and len(past) < MAX_ATTEMPTS,
+    }
+    reasons = [*(reason for reason, holds in outside.items() if holds), *situation.due]
+    if reasons or situation.number - past[0].number >= _gap(past):
+        reasons += [reason for reason, holds in own.items() if holds]
+    return reasons
+
+
+def _gap(past: Sequence[PastIteration]) -> int:
+    """The number of ticks from the last iteration that worked to the next one of its own accord."""
+    own = sum(1 for _ in takewhile(lambda each: each.is_own, past))
+    is_new = own == len(past) and past[-1].number == 1
+    free = FREE_AT_FIRST if is_new else FREE_LATER
+    return int(2 ** max(own - free + 1, 0))
 
 
 def _may_continue(past: Sequence[PastIteration]) -> bool:

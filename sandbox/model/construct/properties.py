@@ -49,7 +49,8 @@ def node_properties(
     summary = defined or PropertyValue("" if is_known else _summary(best), best)
     values = {
         "summary": PropertyValue(shorten(summary.value, MAX_SUMMARY_CHARS), summary.mention),
-        "quote": PropertyValue(best.sentence, best),
+        # Where sentences have numbers, the evidence cites them, and nothing is typed again.
+        "quote": PropertyValue("" if _number(best) else best.sentence, best),
         **dict(list(_figures(candidate).items())[:MAX_FIGURES]),
     }
     return {key: value for key, value in values.items() if value.value}
@@ -139,13 +140,18 @@ def _is_about(candidate: Candidate, mention: Mention) -> bool:
     return candidate.position_in(mention.sentence) in {0, -1}
 
 
+def _number(mention: Mention) -> str | None:
+    """The number of its sentence, such as `2.3`; None if it has none."""
+    return mention.source.numbers.get(mention.sentence)
+
+
 MAX_ENTRIES = 10
 MAX_QUOTE_CHARS = 1_000
 
 
 def mention_evidence(mention: Mention) -> dict[str, Any]:
     """The evidence of a mention: the number of its sentence, or its words if it has none."""
-    if number := mention.source.numbers.get(mention.sentence):
+    if number := _number(mention):
         page, sentence = number.split(".")
         return {"page": int(page), "sentences": [int(sentence)]}
     return {"sourceUrl": mention.source.url, "quote": mention.sentence[:MAX_QUOTE_CHARS].strip()}
