@@ -13,7 +13,7 @@ from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 RUN_NOW: Final = "run_now"
 MAX_PAST: Final = 20
 """Iterations that are looked at, the newest first, without quiet ones."""
-FREE_AT_FIRST: Final = 8
+FREE_AT_FIRST: Final = 9
 """Iterations of its own accord that a new agent makes one after another. Then the gap between two doubles with each."""
 FREE_LATER: Final = 2
 """The same after something has happened."""

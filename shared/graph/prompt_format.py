@@ -77,10 +77,10 @@ def truncate_text(text: str, limit: int = SHORT_TEXT_CHARS) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
-def shorten_properties(properties: Mapping[str, Any]) -> Json:
-    """Shorten properties for an overview: the summary first, long texts cut, limited to a few lines."""
+def shorten_properties(properties: Mapping[str, Any], text_chars: int = SHORT_TEXT_CHARS) -> Json:
+    """Shorten properties for an overview: the summary first, texts cut to `text_chars`, limited to a few lines."""
     ordered = sorted(properties.items(), key=lambda item: item[0] != "summary")
-    cut = {key: _shorten_value(value) for key, value in ordered}
+    cut = {key: _shorten_value(value, text_chars) for key, value in ordered}
     return cut if len(_json(cut)) <= _SHORT_PROPERTIES_CHARS else _first_properties(cut)
 
 
@@ -111,13 +111,13 @@ def format_age(age: timedelta) -> str:
     return "today"
 
 
-def _shorten_value(value: Any) -> Any:
+def _shorten_value(value: Any, text_chars: int) -> Any:
     if isinstance(value, str):
-        return truncate_text(value)
+        return truncate_text(value, text_chars)
     if isinstance(value, list):
-        return [_shorten_value(item) for item in value]
+        return [_shorten_value(item, text_chars) for item in value]
     if isinstance(value, dict):
-        return {key: _shorten_value(item) for key, item in value.items()}
+        return {key: _shorten_value(item, text_chars) for key, item in value.items()}
     return value
 
 

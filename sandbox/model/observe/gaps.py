@@ -188,7 +188,9 @@ def incomplete_subjects(subject: Subject, view: GraphView) -> Iterator[Gap]:
 
 
 def undescribed_hubs(subject: Subject, view: GraphView) -> Iterator[Gap]:
-    """The best connected nodes of which only the name is shown."""
+    """The best connected nodes of which only the name is shown; none if the mission names whom it is about."""
+    if any(scope.is_name for scope in subject.scopes):
+        return
     hubs = [node for node in view.nodes if not node.properties and node.type not in VAGUE_TYPES]
     for node in sorted(hubs, key=lambda node: -view.degrees.get(node.id, 0))[:MAX_SUBJECTS]:
         for topic in subject.topics:
@@ -205,7 +207,12 @@ def undescribed_nodes(
     """
     degrees = view.degrees
     near = {
-        node.id: len(topic_words & topic_stems(str(node.properties.get("quote", ""))))
+        node.id: len(
+            topic_words
+            & topic_stems(
+                f"{node.properties.get('quote', '')} {node.properties.get('summary', '')}"
+            )
+        )
         for node in view.nodes
     }
     bare = [

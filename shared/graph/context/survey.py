@@ -22,6 +22,7 @@ from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, StepKind
 from shared.graph.context import history, recent
 from shared.graph.context.recent import NodeFacts
 from shared.graph.prompt_format import (
+    SHORT_TEXT_CHARS,
     Section,
     conclusion_line,
     edge_line,
@@ -102,6 +103,8 @@ def best_connected(scope: GraphScope, limit: int) -> BoundQuery[list[ConnectedNo
 STALE_AFTER = timedelta(days=7)
 _NEWEST_NODES = 40
 _BEST_CONNECTED = 15
+_PLAN_TEXT_CHARS = 100
+"""Of a property of a new node, for plans."""
 _STALE_NODES = 10
 _NAMES = 1_000
 _NAMES_IN_LINE = 20
@@ -150,6 +153,8 @@ def _ask_overview(trip: RoundTrip, scope: GraphScope, *, shows_ids: bool = False
     def mark(element_id: UUID) -> UUID | None:
         return element_id if shows_ids else None
 
+    # A plan needs what is known of a node, and not its words.
+    text_chars = SHORT_TEXT_CHARS if shows_ids else _PLAN_TEXT_CHARS
     clock = trip.ask(CLOCK)
     names = trip.ask(recent.names_in_order(scope, _NAMES))
     nodes = trip.ask(recent.newest_facts(scope, _NEWEST_NODES))
@@ -180,7 +185,7 @@ def _ask_overview(trip: RoundTrip, scope: GraphScope, *, shows_ids: bool = False
         lambda: Section(
             "Newest nodes",
             [
-                node_line(mark(n.id), n.type, n.name, shorten_properties(n.properties))
+                node_line(mark(n.id), n.type, n.name, shorten_properties(n.properties, text_chars))
                 for n in nodes.value
             ],
             rank=8,

@@ -98,8 +98,8 @@ def working_ticks(past: tuple[PastIteration, ...], first: int, last: int) -> lis
     return worked
 
 
-def test_a_new_agent_works_eight_times_and_then_ever_more_rarely() -> None:
-    assert working_ticks((), 1, 70) == [1, 2, 3, 4, 5, 6, 7, 8, 10, 14, 22, 38, 70]
+def test_a_new_agent_works_nine_times_and_then_ever_more_rarely() -> None:
+    assert working_ticks((), 1, 70) == [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 15, 23, 39]
 
 
 def test_after_an_event_an_agent_works_twice_and_then_ever_more_rarely() -> None:
