@@ -13,7 +13,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help setup bench demo up cluster cluster-down tail test test-all test-fast test-attacks test-browser test-browser-short test-chaos test-chaos-short test-cluster \
-	test-cluster-short test-mutations test-walks test-simulation bench-makespan bench-api bench-events bench-window bench-graph bench-round-trip bench-verification bench-soak bench-tokens test-tokens-short check format lock asyncapi clean
+	test-cluster-short test-mutations test-walks test-simulation bench-makespan bench-api bench-events bench-window bench-graph bench-round-trip bench-verification bench-soak bench-tokens bench-day test-tokens-short check format lock asyncapi clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -118,6 +118,9 @@ bench-verification: $(VENV)/.installed-dev  ## measure `vigil verify --all` on a
 
 bench-tokens: $(VENV)/.installed-dev  ## count the tokens and dollars of an agent's iterations, by phase and part (3 minutes; options in ARGS="--help")
 	@$(BIN)/python -m bench.tokens --check --json build/tokens.json $(ARGS)
+
+bench-day: $(VENV)/.installed-dev  ## what an agent costs in a day at five minutes, on a corpus of which a tenth changes (6 minutes)
+	@$(BIN)/python -m bench.tokens.day $(ARGS)
 
 test-tokens-short: $(VENV)/.installed-dev
 	@$(BIN)/python -m bench.tokens --check --mission andes

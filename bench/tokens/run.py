@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -68,10 +68,21 @@ class Recording:
     """Edges with `type`, `source`, `target` (names) and `properties`."""
 
 
+Ticks = Callable[
+    [IterationWatch, AgentDetails, int, psycopg.Connection], Iterator[IterationDetails]
+]
+"""Starts so many iterations, and yields each when it has ended."""
+
+
 def record(
-    mission: str, iterations: int, console: Console, *, corpus: str = DEFAULT_CORPUS
+    mission: str,
+    iterations: int,
+    console: Console,
+    *,
+    corpus: str = DEFAULT_CORPUS,
+    ticks: Ticks | None = None,
 ) -> Recording:
-    """Run a new agent for `iterations` iterations. Raises RuntimeError if one fails."""
+    """Run a new agent for `iterations` iterations, by default one after another. Raises RuntimeError if one fails."""
     with sandbox_running(corpus) as sandbox_url:
         proxy = RecordingProxy(sandbox_url)
         with proxy.running(), _kept_on_error() as directory:
@@ -82,7 +93,7 @@ def record(
                 also=_settings(proxy.url, sandbox_url),
             )
             with installation(directory, providers, demo_ports, lambda _: None) as stack:
-                _run(stack, console, mission, iterations)
+                _run(stack, console, mission, iterations, ticks or _ticks)
                 return _read(stack, mission, iterations, proxy)
 
 
@@ -142,14 +153,14 @@ def _settings(model_url: str, search_url: str) -> dict[str, str]:
     }
 
 
-def _run(stack: Stack, console: Console, mission: str, count: int) -> None:
+def _run(stack: Stack, console: Console, mission: str, count: int, ticks: Ticks) -> None:
     deadline = time.monotonic() + TIMEOUT_SECONDS
     with watching(stack, console, deadline) as watch:
         agent = create_agent(console, watch, mission)
         if agent.status != "ready":
             raise RuntimeError(f"the agent was not configured: {agent.fault}")
         with psycopg.connect(stack.running.database_url, autocommit=True) as connection:
-            iterations = list(_ticks(watch, agent, count, connection))
+            iterations = list(ticks(watch, agent, count, connection))
         errors = [error for each in iterations for error in each.errors]
         if len(iterations) < count or errors:
             raise RuntimeError(
