@@ -335,7 +335,46 @@ def check_model_server(settings: Settings, providers: Providers) -> Finding:
             f"{base} has no model {settings.model!r}",
             f"set OPENAI_MODEL to one of: {listed} …",
         )
-    return good(name, f"{base} answers; model {settings.model}")
+    return _check_context(settings, answer) or good(name, f"{base} answers; model {settings.model}")
+
+
+USUAL_CONTEXT_TOKENS: Final = 32_768
+"""The longest requests have about 12,000 tokens; their answers are limited to 16,000."""
+
+
+def _check_context(settings: Settings, models: httpx.Response) -> Finding | None:
+    """A finding if the server's context is shorter than the setting says, or short and not set; None if all is well."""
+    served = _served_context(settings, models)
+    if served is None:
+        return None
+    name, stated = "model context", settings.model_context_tokens
+    fix = f"set VIGIL_MODEL_CONTEXT_TOKENS={served}, or serve the model with a longer context"
+    if stated is not None and stated > served:
+        return bad(name, f"the server has {served:,} tokens, the setting says {stated:,}", fix)
+    if stated is None and served < USUAL_CONTEXT_TOKENS:
+        return bad(name, f"the server has {served:,} tokens, and no setting says so", fix)
+    return None
+
+
+def _served_context(settings: Settings, models: httpx.Response) -> int | None:
+    """The context that vLLM states in its list of models, or llama.cpp in its properties; None if neither does."""
+    try:
+        listed = [each for each in models.json().get("data", ()) if isinstance(each, dict)]
+    except (ValueError, AttributeError):
+        return None
+    for each in listed:
+        length = each.get("max_model_len")
+        if each.get("id") == settings.model and isinstance(length, int) and length > 0:
+            return length
+    base = _model_base(settings)
+    if base == OPENAI:
+        return None
+    try:
+        response = httpx.get(f"{base.removesuffix('/v1')}/props", timeout=REQUEST_SECONDS)
+        length = response.json()["default_generation_settings"]["n_ctx"]
+    except (httpx.HTTPError, ValueError, LookupError, TypeError):
+        return None
+    return length if isinstance(length, int) and length > 0 else None
 
 
 def check_embedding_price(settings: Settings, model: str | None) -> Iterator[Finding]:

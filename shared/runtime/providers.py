@@ -12,6 +12,7 @@ from shared.fetch.client import FetchClient, Gateway
 from shared.fetch.transport import CheckedTransport, resolver
 from shared.graph.retrieval import EmbeddingSearch
 from shared.llm.background_provider import BackgroundProvider
+from shared.llm.context_limit import LimitedProvider
 from shared.llm.model_server import Limits, ModelServer
 from shared.llm.phase_run import Model
 from shared.llm.pricing import SHIPPED, Prices, read_prices
@@ -65,8 +66,11 @@ def create_model(settings: Settings, database: Database, provider: Provider | No
         stream=settings.model_stream,
         warn=log.warning,
     )
+    provider = provider or _provider(settings, server)
+    if settings.model_context_tokens is not None:
+        provider = LimitedProvider(provider, settings.model_context_tokens)
     return Model(
-        provider or _provider(settings, server),
+        provider,
         database,
         load_prices(settings),
         settings.model,

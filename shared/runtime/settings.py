@@ -175,6 +175,10 @@ class Settings(BaseSettings):
     """URL of a server that fetches pages for Vigil, as `{url}?url=…`. It is trusted. None: Vigil fetches them itself."""
     fetch_gateway_key: SecretStr | None = None
     """Sent to the gateway as a bearer token."""
+    model_context_tokens: int | None = Field(None, ge=8_192)
+    """The context of the model in tokens, for request and answer, as its server is set: 16384 for `llama-server -c 16384`.
+    Longer requests are shortened. None: there is no such limit.
+    """
     context_tokens: int = 6000
     """Token budget of the graph context that a phase gets."""
     duplicate_threshold: float = Field(0.55, gt=0, le=1)

@@ -1,0 +1,107 @@
+"""Keeps requests within the context of a model: local servers have 8,000 to 32,000 tokens for request and answer."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from shared.billing.resumable_call import ResumableCall
+from shared.errors import PermanentError, unbilled
+from shared.llm.messages import ChatAnswer, ChatRequest, Message, encode_json
+from shared.llm.provider import OnDelta, Provider
+
+BYTES_PER_TOKEN: Final = 3
+"""Of UTF-8. English prose has about 4, JSON 3.2, Chinese 3: an estimate that is rarely too low."""
+ANSWER_SHARE: Final = 0.25
+"""Of the context that is kept for the answer."""
+MIN_CONTEXT_TOKENS: Final = 8_192
+MAX_CUTS: Final = 10
+LEFT_OUT: Final = (
+    '{"note": "left out, because the model\'s context is full; what was done stays done"}'
+)
+CUT: Final = "\n[The rest was left out, because the model's context is full.]\n"
+
+
+class LimitedProvider:
+    """A provider whose requests, with their answers, fit into `context_tokens`.
+
+    What is sent is a pure function of the request, so a resumed call sends the same. The recorded call and its hash do not
+    change. Results of tools are left out first, the oldest first; then the longest message is cut.
+    """
+
+    def __init__(self, provider: Provider, context_tokens: int) -> None:
+        self._provider = provider
+        self._context_tokens = context_tokens
+        self.close = provider.close
+
+    async def complete(
+        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
+    ) -> ChatAnswer:
+        """See `Provider.complete`."""
+        fitted = fit(request, self._context_tokens)
+        return await self._provider.complete(fitted, in_flight, on_delta)
+
+
+def estimate_tokens(request: ChatRequest) -> int:
+    return len(encode_json(request.body)) // BYTES_PER_TOKEN
+
+
+def fit(request: ChatRequest, context_tokens: int) -> ChatRequest:
+    """`request` within `context_tokens`, its answer included. Raises PermanentError if its instructions alone are longer."""
+    limit = int(context_tokens * (1 - ANSWER_SHARE))
+    if (excess := estimate_tokens(request) - limit) > 0:
+        messages = _without_results(request.messages, excess * BYTES_PER_TOKEN)
+        request = replace(request, messages=messages)
+    for _ in range(MAX_CUTS):
+        if (excess := estimate_tokens(request) - limit) <= 0:
+            break
+        request = replace(
+            request, messages=_with_longest_cut(request.messages, excess * BYTES_PER_TOKEN)
+        )
+    if (length := estimate_tokens(request)) > limit:
+        raise unbilled(
+            PermanentError(
+                "context_too_small",
+                f"a request of {length:,} tokens does not fit into the model's context of {context_tokens:,}"
+                " (VIGIL_MODEL_CONTEXT_TOKENS), of which a quarter is kept for the answer: serve the model with a"
+                " longer one, or lower VIGIL_CONTEXT_TOKENS",
+            )
+        )
+    room = context_tokens - estimate_tokens(request)
+    most = request.max_output_tokens
+    return replace(request, max_output_tokens=room if most is None else min(most, room))
+
+
+def _without_results(messages: Sequence[Message], excess: int) -> tuple[Message, ...]:
+    """`messages` without results of tools of `excess` bytes, the oldest first. The last message stays."""
+    shortened = list(messages)
+    for index, message in enumerate(messages[:-1]):
+        if excess <= 0:
+            break
+        if message.get("role") == "tool":
+            saved = len(encode_json(message["content"])) - len(encode_json(LEFT_OUT))
+            if saved > 0:
+                shortened[index] = {**message, "content": LEFT_OUT}
+                excess -= saved
+    return tuple(shortened)
+
+
+def _with_longest_cut(messages: Sequence[Message], excess: int) -> tuple[Message, ...]:
+    """`messages` with `excess` bytes less in the longest one of the user and of tools."""
+    lengths = {
+        index: len(str(message.get("content") or ""))
+        for index, message in enumerate(messages)
+        if message.get("role") in ("user", "tool")
+    }
+    if not lengths:
+        return tuple(messages)
+    longest = max(lengths, key=lambda index: lengths[index])
+    cut = {**messages[longest], "content": _cut(messages[longest]["content"], excess)}
+    return (*messages[:longest], cut, *messages[longest + 1 :])
+
+
+def _cut(text: str, excess: int) -> str:
+    """`text` without `excess` bytes in the middle: the task stands at its end, and the mission at its beginning."""
+    encoded = text.encode(errors="replace")
+    keep = max(len(encoded) - excess - len(CUT), 0)
+    head, tail = encoded[: keep // 2], encoded[len(encoded) - (keep - keep // 2) :]
+    return head.decode(errors="ignore") + CUT + tail.decode(errors="ignore")

@@ -1,0 +1,80 @@
+"""Requests fit into the context of the model, whatever they hold."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from shared.errors import PermanentError
+from shared.llm.context_limit import (
+    ANSWER_SHARE,
+    LEFT_OUT,
+    MIN_CONTEXT_TOKENS,
+    estimate_tokens,
+    fit,
+)
+from shared.llm.messages import ChatRequest
+
+CONTEXT = 16_384
+
+
+def request(*messages: dict[str, Any], **values: Any) -> ChatRequest:
+    system = {"role": "system", "content": "Follow the rules."}
+    return ChatRequest("local", (system, *messages), max_output_tokens=16_000, **values)
+
+
+def result(number: int, length: int) -> dict[str, Any]:
+    return {"role": "tool", "tool_call_id": str(number), "content": f"{number} " + "x" * length}
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def test_a_short_request_stays_as_it_is_and_its_answer_has_the_rest() -> None:
+    short = request(user("Plan."))
+    fitted = fit(short, CONTEXT)
+    assert fitted.messages == short.messages
+    assert fitted.max_output_tokens == 16_000
+    assert fit(short, 8_192).max_output_tokens == 8_192 - estimate_tokens(short)
+
+
+def test_the_oldest_results_are_left_out_first() -> None:
+    long = request(user("Search."), *(result(number, 12_000) for number in range(5)))
+    fitted = fit(long, CONTEXT)
+    contents = [message["content"] for message in fitted.messages[2:]]
+    assert contents[:2] == [LEFT_OUT, LEFT_OUT]
+    assert contents[2:] == [message["content"] for message in long.messages[4:]]
+
+
+def test_a_long_message_is_cut_in_the_middle() -> None:
+    text = "The mission. " + "graph " * 20_000 + " The task."
+    (_, message) = fit(request(user(text)), CONTEXT).messages
+    assert message["content"].startswith("The mission. ")
+    assert message["content"].endswith(" The task.")
+
+
+def test_instructions_that_do_not_fit_are_an_error_that_says_what_to_do() -> None:
+    tools = ({"type": "function", "function": {"name": "x", "description": "y" * 60_000}},)
+    with pytest.raises(PermanentError, match="VIGIL_MODEL_CONTEXT_TOKENS") as error:
+        fit(request(user("Plan."), tools=tools), CONTEXT)
+    assert error.value.unbilled
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_random_requests_fit_and_are_the_same_each_time(seed: int) -> None:
+    random = Random(seed)
+    letters = random.choice(['a"b\\', "abc ", "中文字", "é\n\t", "\ud800x"])
+    messages: list[dict[str, Any]] = [user(letters * random.randrange(30_000))]
+    for number in range(random.randrange(12)):
+        messages.append({"role": "assistant", "content": None, "tool_calls": []})
+        messages.append(result(number, random.randrange(30_000)))
+    if random.random() < 0.5:
+        messages.append(user(letters * random.randrange(100)))
+    context = random.choice([MIN_CONTEXT_TOKENS, CONTEXT, 32_768])
+    fitted = fit(request(*messages), context)
+    assert estimate_tokens(fitted) <= context * (1 - ANSWER_SHARE)
+    assert fitted.max_output_tokens is not None
+    assert estimate_tokens(fitted) + fitted.max_output_tokens <= context
+    assert len(fitted.messages) == len(messages) + 1
+    assert fitted == fit(request(*messages), context)
