@@ -38,7 +38,13 @@ from shared.schemas.base import (
 )
 from shared.schemas.conclusions import InvestigationRequestResponse
 from shared.schemas.conversation import ConversationTurn, MemoryResponse, MessageResponse
-from shared.schemas.costs import BudgetResponse, BudgetUsage, CostsBy, CostsResponse
+from shared.schemas.costs import (
+    BudgetResponse,
+    BudgetUsage,
+    CostsBy,
+    CostsResponse,
+    ForecastResponse,
+)
 from shared.schemas.graph import (
     DuplicatePair,
     EdgeDetails,
@@ -472,6 +478,13 @@ class Spending(Connection):
             more = self._ask(CostsResponse, "GET", path, params={**params, "cursor": view.next})
             view = more.model_copy(update={"groups": [*view.groups, *more.groups]})
         return view
+
+    def forecast(self, interval_seconds: int, model: str | None = None) -> ForecastResponse:
+        """What a usual agent costs in a day."""
+        params = {"interval_seconds": interval_seconds} | (
+            {} if model is None else {"model": model}
+        )
+        return self._ask(ForecastResponse, "GET", "/forecast", params=params)
 
     def budget(self, reference: str) -> BudgetResponse:
         return self._ask(BudgetResponse, "GET", f"{agent_path(reference)}/budget")

@@ -15,7 +15,8 @@ from cli.config.durations import parse_seconds
 from cli.errors import BadInputError, CommandError
 from cli.options import AgentName, AsJson, Data, Wait, Yes, finite
 from cli.render.agents import show_agent, show_agents, show_history, show_prompts, show_types
-from cli.render.console import out
+from cli.render.console import err, out
+from cli.render.costs import describe_forecast
 from cli.watch import EventListener, IterationWatch, ProgressPrinter, report_configuration
 from shared.enums import PROMPTED_PHASES
 from shared.schemas.base import AgentDetails
@@ -141,6 +142,8 @@ def create_agent(
 ) -> None:
     """Create an agent: its prompts and types are derived from the mission, then it runs at its interval."""
     seconds, models = parse_seconds(interval), _parse_models(model or [])
+    if not as_json:
+        err().print(describe_forecast(client.forecast(seconds)), style="quiet", soft_wrap=True)
     agent = client.create_agent(
         mission,
         name=name,

@@ -7,8 +7,15 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from cli.render.console import ago, counted
-from shared.schemas.costs import BudgetResponse, BudgetUsage, CostGroup, CostsResponse, CostTotals
+from cli.render.console import ago, counted, interval
+from shared.schemas.costs import (
+    BudgetResponse,
+    BudgetUsage,
+    CostGroup,
+    CostsResponse,
+    CostTotals,
+    ForecastResponse,
+)
 
 NOT_BILLED: Final = "not billed"
 _HEADINGS: Final = {"day": "Day", "agent": "Agent", "phase": "Phase", "model": "Model"}
@@ -20,6 +27,8 @@ def show_costs(console: Console, view: CostsResponse, agent: str | None) -> None
         console.print(f"No calls were made from {view.since} to {view.until}.")
     else:
         console.print(_table(view))
+        if parts := view.totals.parts:
+            console.print(f"\nTokens in, by part: {_shares(parts)}", soft_wrap=True)
     if view.usage is None:
         return
     owner = "The installation" if agent is None else f"[agent]{escape(agent)}[/]"
@@ -38,15 +47,33 @@ def show_budget(console: Console, view: BudgetResponse | BudgetUsage) -> None:
         console.print(f"  [warn]suspended; it resumes {ago(view.suspended_until)}[/]")
 
 
+def describe_forecast(view: ForecastResponse) -> str:
+    """One line, before an agent is made."""
+    if not view.usd_per_day:
+        return "Forecast: nothing is billed, because the sandbox answers."
+    price = "" if view.is_priced else ", by the fallback price, since the model has none of its own"
+    return (
+        f"Forecast: about {view.usd_per_day:,.2f} USD a day at {interval(view.interval_seconds)} with {view.model}"
+        f" ({view.model_usd:,.2f} for the model, {view.search_usd:,.2f} for searches{price})."
+    )
+
+
 def usd(amount: float) -> str:
     """Rounded to cents from one dollar up, otherwise with four decimals."""
     return f"{amount:,.2f} USD" if amount >= 1 or amount == 0 else f"{amount:.4f} USD"
 
 
+def _shares(parts: dict[str, int]) -> str:
+    """Their shares, the largest first."""
+    whole = sum(parts.values()) or 1
+    largest_first = sorted(parts.items(), key=lambda part: -part[1])
+    return ", ".join(f"{name} {tokens / whole:.0%}" for name, tokens in largest_first)
+
+
 def _table(view: CostsResponse) -> Table:
     table = Table(box=None, pad_edge=False, header_style="quiet", padding=(0, 2, 0, 0))
     table.add_column(_HEADINGS[view.by])
-    for column in ("Calls", "Tokens in", "Tokens out", "USD"):
+    for column in ("Calls", "Tokens in", "Cached", "Tokens out", "USD"):
         table.add_column(column, justify="right")
     for group in view.groups:
         table.add_row(escape(group.key), *_cells(group))
@@ -54,13 +81,14 @@ def _table(view: CostsResponse) -> Table:
     return table
 
 
-def _cells(sums: CostTotals | CostGroup) -> tuple[str, str, str, str]:
+def _cells(sums: CostTotals | CostGroup) -> tuple[str, ...]:
     cost = f"{sums.cost_usd:,.4f}" if is_billed(sums) else NOT_BILLED
     # The maximum cost of calls without a response.
     assumed = f" [warn]+{sums.assumed_usd:,.4f}?[/]" if sums.assumed_usd else ""
     return (
         f"{sums.calls:,}",
         f"{sums.input_tokens:,}",
+        f"{sums.cached_tokens / sums.input_tokens:.0%}" if sums.input_tokens else "",
         f"{sums.output_tokens:,}",
         f"{cost}{assumed}",
     )

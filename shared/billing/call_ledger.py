@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
 import orjson
@@ -60,6 +60,8 @@ _ANSWER: Final = CompiledStatement("""
 update calls
 set answer = cast(:answer as jsonb), input_tokens = :input_tokens, output_tokens = :output_tokens,
   cached_tokens = :cached_tokens, reasoning_tokens = :reasoning_tokens,
+  system_tokens = :system_tokens, tools_tokens = :tools_tokens, context_tokens = :context_tokens,
+  results_tokens = :results_tokens,
   cost_usd = :cost_usd, answered_at = clock_timestamp()
 where id = :of_call and answered_at is null
 """)
@@ -115,6 +117,18 @@ class CallRequest:
         return hashlib.sha256(self.canonical).hexdigest()
 
 
+class PartTokens(NamedTuple):
+    """Input tokens by the part of the request. The rest are the task, and the model's earlier answers."""
+
+    system: int = 0
+    tools: int = 0
+    context: int = 0
+    results: int = 0
+
+
+NO_PARTS: Final = PartTokens()
+
+
 @dataclass(frozen=True)
 class CallAnswer:
     """An answer as the ledger stores it. `content` is JSON. The cost is None if it is unknown."""
@@ -127,6 +141,7 @@ class CallAnswer:
     """The events of the phase run that are committed with the answer."""
     cached_tokens: int = 0
     reasoning_tokens: int = 0
+    parts: PartTokens = NO_PARTS
 
 
 class StepIds(Protocol):
@@ -198,6 +213,7 @@ def _answer_values(answer: CallAnswer) -> dict[str, Any]:
         "output_tokens": answer.output_tokens,
         "cached_tokens": answer.cached_tokens,
         "reasoning_tokens": answer.reasoning_tokens,
+        **{f"{part}_tokens": tokens for part, tokens in answer.parts._asdict().items()},
         "cost_usd": answer.cost_usd,
     }
 
@@ -358,7 +374,8 @@ with closing as materialized (
   select * from jsonb_to_recordset(cast(:closings as jsonb)) as closing (
     call uuid, number integer, agent uuid, day date, held_usd numeric, spent_usd numeric,
     spent_calls integer, assumed_usd numeric, answer jsonb, input_tokens integer,
-    output_tokens integer, cached_tokens integer, reasoning_tokens integer, cost_usd numeric, events jsonb)
+    output_tokens integer, cached_tokens integer, reasoning_tokens integer, system_tokens integer,
+    tools_tokens integer, context_tokens integer, results_tokens integer, cost_usd numeric, events jsonb)
 ),
 opening as materialized (
   select * from jsonb_to_recordset(cast(:openings as jsonb)) as opening (
@@ -369,7 +386,9 @@ closed as (
   update calls
   set answer = closing.answer, input_tokens = closing.input_tokens,
     output_tokens = closing.output_tokens, cached_tokens = closing.cached_tokens,
-    reasoning_tokens = closing.reasoning_tokens, cost_usd = closing.cost_usd,
+    reasoning_tokens = closing.reasoning_tokens, system_tokens = closing.system_tokens,
+    tools_tokens = closing.tools_tokens, context_tokens = closing.context_tokens,
+    results_tokens = closing.results_tokens, cost_usd = closing.cost_usd,
     events = calls.events || closing.events, answered_at = clock_timestamp(),
     reserved_usd = null, reserved_on = null,
     assumed_usd = calls.assumed_usd + closing.assumed_usd

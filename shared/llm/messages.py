@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from shared.billing.call_ledger import CallRequest
+from shared.billing.call_ledger import CallRequest, PartTokens
 from shared.database.text import storable
 from shared.enums import CallKind
 
@@ -116,6 +116,33 @@ class ChatRequest:
         if self.max_output_tokens is None:
             return self.body
         return {**self.body, "max_completion_tokens": self.max_output_tokens}
+
+    def tokens_by_part(self, context: str, input_tokens: int) -> PartTokens:
+        """The `input_tokens` of the server, shared out by the length of the parts; `context` is that of the graph."""
+        lengths = {"system": 0, "tool": 0}
+        everything = 0
+        for message in self.messages:
+            content = message.get("content")
+            length = len(content) if isinstance(content, str) else 0
+            if calls := message.get("tool_calls"):
+                length += len(encode_json(calls))
+            everything += length
+            if (role := str(message.get("role"))) in lengths:
+                lengths[role] += length
+        declared = [*self.tools, self.response_format] if self.response_format else self.tools
+        tools = len(encode_json(declared)) if declared else 0
+        share = input_tokens / max(everything + tools, 1)
+        return PartTokens(
+            *(
+                round(length * share)
+                for length in (
+                    lengths["system"],
+                    tools,
+                    min(len(context), everything),
+                    lengths["tool"],
+                )
+            )
+        )
 
     def as_call(self) -> CallRequest:
         return self._call

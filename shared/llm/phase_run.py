@@ -537,6 +537,7 @@ class PhaseRun:
             self._model.prices.tokens_usd(
                 request.model, answer.input_tokens, answer.output_tokens, answer.cached_tokens
             ),
+            parts=request.tokens_by_part(self._context, answer.input_tokens or 0),
             cached_tokens=answer.cached_tokens,
             reasoning_tokens=answer.reasoning_tokens,
         )

@@ -35,6 +35,20 @@ class BudgetResponse(ResponseModel):
     usage: BudgetUsage
 
 
+class ForecastResponse(ResponseModel):
+    """What a usual agent costs in a day, by the prices of the installation."""
+
+    model: str
+    interval_seconds: int
+    working_iterations: int
+    """The others are quiet."""
+    usd_per_day: float
+    model_usd: float
+    search_usd: float
+    is_priced: bool
+    """Whether the model has a price of its own; else the fallback counts."""
+
+
 class CostTotals(ResponseModel):
     """Totals of sent calls. `cost_usd` is the cost of their responses, `assumed_usd` the maximum cost of attempts
     without a response: both count against budgets.
@@ -44,8 +58,32 @@ class CostTotals(ResponseModel):
     attempts: int
     input_tokens: int
     output_tokens: int
+    cached_tokens: int = 0
+    """Of the input, those that the provider read from its cache, at a lower price."""
+    reasoning_tokens: int = 0
+    """Of the output."""
+    system_tokens: int = 0
+    """Of the input, those of system prompts. So are the next ones; the rest are tasks and the model's own answers."""
+    tools_tokens: int = 0
+    context_tokens: int = 0
+    """What the model was shown of the graph."""
+    results_tokens: int = 0
+    """Results of tools."""
     cost_usd: float
     assumed_usd: float
+
+    @property
+    def parts(self) -> dict[str, int]:
+        """Input tokens by the part of the request; empty if none is known, as of earlier releases."""
+        known = {
+            "system prompts": self.system_tokens,
+            "tools": self.tools_tokens,
+            "graph context": self.context_tokens,
+            "results of tools": self.results_tokens,
+        }
+        if not any(known.values()):
+            return {}
+        return {**known, "tasks and answers": max(self.input_tokens - sum(known.values()), 0)}
 
 
 class CostGroup(CostTotals):

@@ -31,6 +31,7 @@ from shared.billing.budgets import BudgetStatus
 from shared.billing.reservations import INSTALLATION
 from shared.database.pagination import Keyset, paginate
 from shared.database.tables import Agent, Call, Step
+from shared.database.tables.billing import PART_COLUMNS
 from shared.database.text import storable
 from shared.enums import CallKind, Phase, StepStatus
 from shared.schemas.base import (
@@ -306,7 +307,8 @@ def _totals_and_page(grouped: Select[Any], cost_query: CostQuery) -> Select[Any]
 
 def _by_key(key: ColumnElement[str], condition: ColumnElement[bool]) -> Select[Any]:
     agent_id = cast(None, Uuid).label("agent_id")
-    return select(key.label("key"), agent_id, *SUMS).where(condition).group_by("key")
+    columns: tuple[ColumnElement[Any], ...] = (key.label("key"), agent_id, *SUMS)
+    return select(*columns).where(condition).group_by("key")
 
 
 def _by_agent(condition: ColumnElement[bool]) -> Select[Any]:
@@ -340,11 +342,13 @@ def _midnight(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
 
 
-SUMS: Final = (
+_OF_TOKENS: Final = ("cached_tokens", "reasoning_tokens", *PART_COLUMNS)
+SUMS: Final[tuple[ColumnElement[Any], ...]] = (
     func.count().label("calls"),
     func.coalesce(func.sum(Call.attempts), 0).label("attempts"),
     func.coalesce(func.sum(Call.input_tokens), 0).label("input_tokens"),
     func.coalesce(func.sum(Call.output_tokens), 0).label("output_tokens"),
+    *(func.coalesce(func.sum(getattr(Call, name)), 0).label(name) for name in _OF_TOKENS),
     func.coalesce(func.sum(Call.cost_usd), 0).label("cost_usd"),
     func.coalesce(func.sum(Call.assumed_usd), 0).label("assumed_usd"),
 )
@@ -490,7 +494,14 @@ def _by_cost(row: CostRow) -> tuple[float, int, str]:
     return -(row.cost_usd + row.assumed_usd), -row.calls, row.key
 
 
-_SUMMED: Final = ("attempts", "input_tokens", "output_tokens", "cost_usd", "assumed_usd")
+_SUMMED: Final = (
+    "attempts",
+    "input_tokens",
+    "output_tokens",
+    *_OF_TOKENS,
+    "cost_usd",
+    "assumed_usd",
+)
 _SUMS: Final = ("calls", "unpriced", *_SUMMED)
 _ZERO: Final[dict[str, Any]] = dict.fromkeys(_SUMS, 0)
 _DAY: Final = func.date_bin(

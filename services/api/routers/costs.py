@@ -5,20 +5,27 @@ from decimal import Decimal
 from http import HTTPStatus
 from typing import Annotated
 
-from fastapi import APIRouter, Body, Depends, Query
+from fastapi import APIRouter, Body, Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from services.api.auth.dependencies import OperatorAccess, OwnedAccess, OwnedAgent
 from services.api.http.dependencies import Page, PageQuery
 from services.api.http.problem_details import ProblemError
-from services.api.queries import costs
+from services.api.queries import costs, forecast
 from services.api.queries.costs import CostQuery, TooManyDaysError
+from shared.agents.fields import Interval
 from shared.billing import budgets as billing_budgets
 from shared.billing.budgets import Caps
 from shared.enums import CallKind, Phase
 from shared.runtime.settings import MAX_CALLS_PER_DAY, MAX_USD_PER_DAY
 from shared.schemas.base import CallsSummary
-from shared.schemas.costs import BudgetResponse, BudgetUsage, CostsBy, CostsResponse
+from shared.schemas.costs import (
+    BudgetResponse,
+    BudgetUsage,
+    CostsBy,
+    CostsResponse,
+    ForecastResponse,
+)
 from shared.schemas.iterations import CallResponse
 
 costs_router = APIRouter(tags=["costs"])
@@ -49,6 +56,19 @@ def _cost_query(
 
 
 CostQueryParams = Annotated[CostQuery, Depends(_cost_query)]
+
+
+@costs_router.get("/forecast", name="forecast")
+async def show_forecast(
+    request: Request,
+    _: OwnedAccess,
+    interval_seconds: Annotated[Interval, Query(description="How often the agent runs")] = 300,
+    model: Annotated[
+        str | None, Query(max_length=200, description="Without it, the installation's model")
+    ] = None,
+) -> ForecastResponse:
+    """What a usual agent costs in a day, before it is made."""
+    return forecast.day_forecast(request.app.state.settings, interval_seconds, model)
 
 
 @costs_router.get("/costs", name="show")

@@ -132,6 +132,10 @@ class Interaction(Base):
     completed_at: Mapped[datetime | None]
 
 
+PART_COLUMNS: Final = ("system_tokens", "tools_tokens", "context_tokens", "results_tokens")
+"""Input tokens by the part of the request."""
+
+
 class Call(Base):
     """The call ledger: a row is written before a call is sent, when the provider assigns an id, and when it is
     answered.
@@ -163,6 +167,9 @@ class Call(Base):
                 "attempts",
                 "input_tokens",
                 "output_tokens",
+                "cached_tokens",
+                "reasoning_tokens",
+                *PART_COLUMNS,
                 "cost_usd",
                 "assumed_usd",
             ],
@@ -191,6 +198,14 @@ class Call(Base):
     """Of the input tokens, those that the provider read from its cache."""
     reasoning_tokens: Mapped[int] = mapped_column(server_default="0")
     """Of the output tokens."""
+    system_tokens: Mapped[int] = mapped_column(server_default="0")
+    """Of the input tokens, those of the system prompt, by its share of the request's length. So are the next ones."""
+    tools_tokens: Mapped[int] = mapped_column(server_default="0")
+    """Declarations of tools, and the schema of the answer."""
+    context_tokens: Mapped[int] = mapped_column(server_default="0")
+    """What the model is shown of the graph."""
+    results_tokens: Mapped[int] = mapped_column(server_default="0")
+    """Results of tools. The rest of the input is the task, and the model's own answers."""
     cost_usd: Mapped[Decimal | None] = mapped_column(Numeric(14, 8))
     """None if the model server reported no token counts."""
     sent_at: Mapped[datetime | None]

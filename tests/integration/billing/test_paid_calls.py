@@ -8,7 +8,14 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing import call_ledger, reservations
-from shared.billing.call_ledger import CallAnswer, CallRequest, MaxCosts, NewRow, OpenedCalls
+from shared.billing.call_ledger import (
+    CallAnswer,
+    CallRequest,
+    MaxCosts,
+    NewRow,
+    OpenedCalls,
+    PartTokens,
+)
 from shared.database.engine import Database
 from shared.database.statements import Executor, RoundTrip
 from shared.database.unit_of_work import UnitOfWork
@@ -29,7 +36,15 @@ from tests.support.spending import (
     whole_day,
 )
 
-ANSWER = CallAnswer({"said": "done"}, 30, 4, usd("0.02"), cached_tokens=20, reasoning_tokens=3)
+ANSWER = CallAnswer(
+    {"said": "done"},
+    30,
+    4,
+    usd("0.02"),
+    cached_tokens=20,
+    reasoning_tokens=3,
+    parts=PartTokens(4, 5, 6, 7),
+)
 
 
 class Clerk:
@@ -217,6 +232,8 @@ async def test_the_tokens_of_a_response_are_stored(clerk: Clerk) -> None:
     row = await clerk.spender.row(opened[0][0].id)
     tokens = (row.input_tokens, row.output_tokens, row.cached_tokens, row.reasoning_tokens)
     assert tokens == (30, 4, 20, 3)
+    parts = (row.system_tokens, row.tools_tokens, row.context_tokens, row.results_tokens)
+    assert parts == ANSWER.parts
 
 
 async def test_a_late_response_is_stored_though_its_attempt_was_written_off(clerk: Clerk) -> None:

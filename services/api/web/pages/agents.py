@@ -17,7 +17,7 @@ from services.api.http.dependencies import EventAfterCommit, PageQuery
 from services.api.http.problem_details import ProblemError, validation_as_problem
 from services.api.paths import HOME
 from services.api.queries import agents as agent_queries
-from services.api.queries import conclusions, costs, graph, iterations
+from services.api.queries import conclusions, costs, forecast, graph, iterations
 from services.api.queries.agents import AgentState
 from services.api.routers.costs import NewBudget
 from services.api.web.forms import (
@@ -79,7 +79,10 @@ async def list_agents(
 
 @router.get("/agents/new")
 async def show_new_agent_form(request: Request, page: PageResponse) -> HTMLResponse:
-    return await page.answer("agents/new.html", mission="", wrong=None, caps=_default_caps(request))
+    expected = forecast.day_forecast(request.app.state.settings, DEFAULT_INTERVAL_SECONDS)
+    return await page.answer(
+        "agents/new.html", mission="", wrong=None, caps=_default_caps(request), forecast=expected
+    )
 
 
 @router.post("/agents/new")
@@ -103,6 +106,7 @@ def _default_caps(request: Request) -> Caps:
     return Caps(settings.budget_usd_per_day, settings.budget_calls_per_day)
 
 
+DEFAULT_INTERVAL_SECONDS: Final = 300
 LATEST: Final = 3
 SIDEBAR: Final = "sidebar"
 """The part of the page that changes rarely during an iteration."""
