@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, timedelta
 from typing import Any, Final
 
 from services.observer.history import PlanHistory, ask_history
@@ -30,6 +30,7 @@ from services.observer.prompts import (
 )
 from services.observer.quiescence import reasons_to_work, shortest_interval, situation_query
 from shared.agents import agents, memories
+from shared.billing.budgets import spending_notices
 from shared.database.engine import Database
 from shared.database.statements import BoundQuery, RoundTrip
 from shared.enums import Phase, StepKind
@@ -88,10 +89,10 @@ class Observe:
             agent, iteration = loaded_agent.value, loaded_iteration.value
             past = await load_history(connection, iteration)
         outlook = await look(past)
+        notices = spending_notices(lease.agent_id, now.value.astimezone(UTC).date())
         if not outlook.reasons:
-            return StepResult(
-                {**ResolvedPlan().counts, "quiet": True, **outlook.counts}, outlook.queries
-            )
+            counts = ResolvedPlan().counts | outlook.counts
+            return StepResult({**counts, iterations.QUIET: True}, [*outlook.queries, notices])
         memory_lines = truncate_to_budget(
             memories.format_lines(owner_memories.value), MAX_MEMORIES_TOKENS
         )
@@ -104,7 +105,11 @@ class Observe:
         run.complete()
         return StepResult(
             {**plan.counts, **run.repair_summary, **outlook.counts},
-            [investigations.drop_expired(lease.agent_id, iteration.number), *outlook.queries],
+            [
+                investigations.drop_expired(lease.agent_id, iteration.number),
+                *outlook.queries,
+                notices,
+            ],
             iterations.plan_steps(
                 iteration, queries=plan.queries, insights=plan.insights, plan=plan.as_json
             ),

@@ -1,6 +1,8 @@
 """Budgets: daily caps, their remaining amounts, and the suspension of agents whose budget is used up."""
 
-from collections.abc import Iterator
+import json
+from calendar import monthrange
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -14,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing.reservations import INSTALLATION
 from shared.database import ids
+from shared.database.statements import BoundQuery, CompiledStatement
 from shared.database.tables import Agent, InboxItem, InstallationBudget
 from shared.enums import InboxKind, Phase
 from shared.errors import PermanentError, RetrySoonError
@@ -316,6 +319,49 @@ async def _suspend(session: AsyncSession, agent_id: UUID, exceeded: ExceededCap)
             )
             .on_conflict_do_nothing()
         )
+
+
+NOTED_SHARES: Final[Mapping[str, Sequence[int]]] = {"day": (50, 80), "month": (50, 80, 100)}
+"""Percentages of an agent's budget at which its owner gets a notice. At 100 % of the day the agent is paused, which has a
+notice of its own. The budget of a month is that of its days.
+"""
+_NOTE_SPENDING: Final = CompiledStatement(f"""
+insert into inbox_items (id, owner_id, agent_id, kind, title, summary)
+select distinct on (note.period) note.id, agents.owner_id, agents.id, '{InboxKind.NOTICE}',
+  agents.name || ' has spent ' || note.percent || ' % of its budget of this ' || note.period,
+  'Of ' || trim_scale(round(cap.usd, 2)) || ' USD, ' || round(used.usd, 2) || ' are spent. '
+    || 'An agent whose daily budget is reached is paused until midnight (UTC). `vigil costs` says what for; '
+    || '`vigil budget` changes it.'
+from jsonb_to_recordset(cast(:notes as jsonb)) as note (id uuid, period text, percent integer, since date, days integer)
+join agents on agents.id = :of_agent
+cross join lateral (select agents.budget_usd_per_day * note.days as usd) as cap
+cross join lateral (
+  select coalesce(sum(spent_usd), 0) as usd from budget_days
+  where scope = agents.id and day between note.since and :today
+) as used
+where cap.usd > 0 and used.usd * 100 >= cap.usd * note.percent
+order by note.period, note.percent desc
+on conflict do nothing
+""")
+
+
+def spending_notices(agent_id: UUID, today: date) -> BoundQuery[None]:
+    """Writes a notice for the highest of NOTED_SHARES that the agent has reached, once for each day and month."""
+    first = today.replace(day=1)
+    periods = {"day": (today, 1), "month": (first, monthrange(today.year, today.month)[1])}
+    notes = [
+        {
+            "id": ids.notice_id(agent_id, f"spent {percent} % of the {period}", since).hex,
+            "period": period,
+            "percent": percent,
+            "since": since.isoformat(),
+            "days": days,
+        }
+        for period, (since, days) in periods.items()
+        for percent in NOTED_SHARES[period]
+    ]
+    params = {"of_agent": agent_id, "today": today, "notes": json.dumps(notes)}
+    return BoundQuery(_NOTE_SPENDING, params, lambda _: None)
 
 
 _RESUME: Final = text("""
