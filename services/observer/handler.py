@@ -6,6 +6,7 @@ from datetime import UTC, timedelta
 from typing import Any, Final
 
 from services.observer.history import PlanHistory, ask_history
+from services.observer.look_up import look_up
 from services.observer.news import (
     PAGES_PER_QUERY,
     News,
@@ -20,9 +21,13 @@ from services.observer.news import (
 from services.observer.planning import ResolvedPlan, resolve_plan
 from services.observer.prompts import (
     EMPTY_PLAN,
+    MAX_LOOK_UP_ROUNDS,
     RULES,
+    FoldedPlan,
     ObserverPlan,
     first_query,
+    looked_up_message,
+    parse_folded_plan,
     parse_plan,
     replan_message,
     search_query,
@@ -77,30 +82,46 @@ class Observe:
         """Requests a plan; its steps are inserted in the transaction that ends the observe step."""
         scope = GraphScope(lease.user_id, lease.agent_id, lease.iteration_id, lease.step_id)
         trip = RoundTrip()
-        trip.ask(system_types.ensure_query(lease.agent_id))
-        loaded_agent = trip.ask(agents.agent_query(lease.agent_id))
         loaded_iteration = trip.ask(steps.iteration_query(step))
-        survey = context.ask_survey(trip, scope, StepKind.OBSERVE, token_budget=self.context_tokens)
         now = trip.ask(iterations.CLOCK)
-        owner_memories = trip.ask(memories.list_active(lease.agent_id))
         load_history = ask_history(trip, scope)
         look = self._ask_what_is_new(trip, scope)
+        # What only a plan needs is read for a plan alone: most iterations are quiet.
+        needed = trip if self.watch is None else RoundTrip()
+        needed.ask(system_types.ensure_query(lease.agent_id))
+        loaded_agent = needed.ask(agents.agent_query(lease.agent_id))
+        survey = context.ask_survey(
+            needed, scope, StepKind.OBSERVE, token_budget=self.context_tokens
+        )
+        owner_memories = needed.ask(memories.list_active(lease.agent_id))
         async with self.model.database.connection_after(trip) as connection:
-            agent, iteration = loaded_agent.value, loaded_iteration.value
+            iteration = loaded_iteration.value
             past = await load_history(connection, iteration)
         outlook = await look(past)
         notices = spending_notices(lease.agent_id, now.value.astimezone(UTC).date())
         if not outlook.reasons:
             counts = ResolvedPlan().counts | outlook.counts
             return StepResult({**counts, iterations.QUIET: True}, [*outlook.queries, notices])
+        if needed is not trip:
+            async with self.model.database.connection_after(needed):
+                pass
+        agent = loaded_agent.value
+        is_folded = context.FOLDED in survey.value
         memory_lines = truncate_to_budget(
             memories.format_lines(owner_memories.value), MAX_MEMORIES_TOKENS
         )
-        message = user_message(agent.mission, survey.value, now.value, memory_lines, outlook.lines)
+        message = user_message(
+            agent.mission,
+            survey.value,
+            now.value,
+            memory_lines,
+            outlook.lines,
+            is_folded=is_folded,
+        )
         run = PhaseRun(
             self.model, lease, agent, Phase.OBSERVER, message, rules=RULES, context=survey.value
         )
-        plan = await self._plan(run, scope, past, agent.mission)
+        plan = await self._plan(run, scope, past, agent.mission, is_folded=is_folded)
         await outlook.complete(self.model.database, scope, plan, agent.mission)
         run.complete()
         return StepResult(
@@ -152,25 +173,34 @@ class Observe:
         return look
 
     async def _plan(
-        self, run: PhaseRun, scope: GraphScope, past: PlanHistory, mission: str
+        self,
+        run: PhaseRun,
+        scope: GraphScope,
+        past: PlanHistory,
+        mission: str,
+        *,
+        is_folded: bool,
     ) -> ResolvedPlan:
         """The plan, after at most one request to replace repeats and one to fill an empty plan.
+
+        If the graph is shown folded, the model may first look up some of its nodes.
 
         What still repeats is dropped. If the graph is empty and nothing was planned, the mission becomes the first
         query. The run is completed in the transaction that ends the step, because until then another request may
         follow.
         """
-        request = await run.begin(response_format=response_format(ObserverPlan, PLAN))
+        shape = FoldedPlan if is_folded else ObserverPlan
+        request = await run.begin(response_format=response_format(shape, PLAN))
         try:
-            plan, request = await self._request_plan(run, request, scope, past)
+            plan, request = await self._request_plan(run, request, scope, past, is_folded=is_folded)
             if plan.repeats:
                 message = replan_message(plan.repeats)
                 plan, request = await self._request_plan(
-                    run, _follow_up(request, message), scope, past
+                    run, _follow_up(request, message), scope, past, is_folded=is_folded
                 )
             if plan.is_empty and past.graph_is_empty:
                 plan, request = await self._request_plan(
-                    run, _follow_up(request, EMPTY_PLAN), scope, past
+                    run, _follow_up(request, EMPTY_PLAN), scope, past, is_folded=is_folded
                 )
         except UnusableAnswerError:
             if not past.graph_is_empty:
@@ -186,12 +216,30 @@ class Observe:
         return await self._resolve(run, scope, past, first)
 
     async def _request_plan(
-        self, run: PhaseRun, request: ChatRequest, scope: GraphScope, past: PlanHistory
+        self,
+        run: PhaseRun,
+        request: ChatRequest,
+        scope: GraphScope,
+        past: PlanHistory,
+        *,
+        is_folded: bool,
     ) -> tuple[ResolvedPlan, ChatRequest]:
-        plan, conversation = await request_structured_answer(
-            run, request, ObserverPlan, name=PLAN, parse=parse_plan, subject="plan"
-        )
-        return await self._resolve(run, scope, past, plan), conversation
+        """The plan, and the conversation. In a folded graph the model may look something up first."""
+        looks_left = MAX_LOOK_UP_ROUNDS if is_folded else 0
+        while True:
+            plan, conversation = await request_structured_answer(
+                run,
+                request,
+                FoldedPlan if is_folded else ObserverPlan,
+                name=PLAN,
+                parse=parse_folded_plan if is_folded else parse_plan,
+                subject="plan",
+            )
+            if not looks_left or not isinstance(plan, FoldedPlan) or not plan.look_up:
+                return await self._resolve(run, scope, past, plan), conversation
+            looks_left -= 1
+            lines = await look_up(self.model.database, scope, plan.look_up)
+            request = _follow_up(conversation, looked_up_message(lines))
 
     async def _resolve(
         self, run: PhaseRun, scope: GraphScope, past: PlanHistory, plan: ObserverPlan

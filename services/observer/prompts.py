@@ -91,6 +91,53 @@ class ObserverPlan(_AnswerModel):
     )
 
 
+MAX_LOOK_UPS: Final = 5
+"""Names or groups that are looked up at once."""
+MAX_LOOK_UP_ROUNDS: Final = 2
+
+
+class FoldedPlan(ObserverPlan):
+    """The plan for a graph that has too many nodes to show their names."""
+
+    look_up: list[str] = Field(
+        description="Names, or groups such as `Company: A`, to see before you plan; empty if you have seen enough",
+        json_schema_extra={MAX_ITEMS: MAX_LOOK_UPS},
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_look_up(cls, value: Any) -> Any:
+        """Servers that do not enforce the schema omit empty lists."""
+        has_field = isinstance(value, dict) and value.keys() & {"lookUp", "look_up"}
+        return value if has_field or not isinstance(value, dict) else {**value, "lookUp": []}
+
+
+def parse_folded_plan(value: Any, repairs: Repairs) -> FoldedPlan:
+    """Like `parse_plan`. A plan that only looks something up may be empty."""
+    look_up: list[str] = []
+    if isinstance(value, dict):
+        value = dict(value)
+        wanted = value.pop(next((key for key in value if normalize_key(key) == "lookup"), ""), None)
+        if isinstance(wanted, list):
+            look_up = [one_line(str(each)) for each in wanted if str(each).strip()]
+        value = {"queries": [], "insights": [], **value}
+    plan = parse_plan(value, repairs)
+    return FoldedPlan(**plan.model_dump(), look_up=list(dict.fromkeys(look_up))[:MAX_LOOK_UPS])
+
+
+LOOK_UP_RULE: Final = """\
+The graph has too many nodes to name them all. Before you plan, list in `lookUp` the names, or the groups such as \
+`Company: A`, that you need to see. They are shown to you, and you answer again."""
+_LOOKED_UP: Final = (
+    "Answer again with the whole plan. Leave `lookUp` empty unless you need to see more."
+)
+
+
+def looked_up_message(lines: Sequence[str]) -> str:
+    """Shows what the Observer has looked up, and asks for the plan."""
+    return "\n\n".join([wrap_section("looked_up", "\n".join(lines)), _LOOKED_UP])
+
+
 def parse_plan(value: Any, repairs: Repairs) -> ObserverPlan:
     """Parses the plan in a model's answer; repeated or empty items are dropped, long ones are cut.
 
@@ -222,12 +269,16 @@ def user_message(
     now: datetime,
     memories: str = "",
     news: Sequence[str] = (),
+    *,
+    is_folded: bool = False,
 ) -> str:
     parts = [wrap_section("mission", mission), wrap_section("graph_context", graph_context)]
     if memories:
         parts.append(wrap_section("memories", memories))
     if news:
         parts.append(wrap_section("news", "\n".join(news)))
+    if is_folded:
+        parts.append(LOOK_UP_RULE)
     return "\n\n".join([*parts, now_line(now)])
 
 

@@ -3,9 +3,10 @@
 from shared.graph.context.history import analyses_query, ask_nodes, resolve_references
 from shared.graph.context.named import named_nodes
 from shared.graph.context.pinned import PinnedSurveys, Survey
-from shared.graph.context.survey import ask_survey, build_survey
+from shared.graph.context.survey import FOLDED, ask_survey, build_survey
 
 __all__ = [
+    "FOLDED",
     "PinnedSurveys",
     "Survey",
     "analyses_query",

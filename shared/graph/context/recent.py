@@ -78,6 +78,25 @@ _NAMES: Final = CompiledStatement(f"""
     ) as newest
     order by created_at, name, id
     """)
+# Groups of names that begin with the same letter, for a graph with too many names to show.
+_GROUPS: Final = CompiledStatement(f"""
+    select type, upper(left(name, 1)) as initial, count(*) as nodes, min(name) as first_name, max(name) as last_name
+    from graph_nodes
+    where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} and type not in ({_RESERVED_SQL})
+    group by 1, 2 order by 1, 2
+    """)
+_LOOK_UP: Final = CompiledStatement(f"""
+    select {_NODE_COLUMNS} from graph_nodes
+    where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} and type not in ({_RESERVED_SQL})
+      and strpos(lower(name), lower(cast(:words as text))) > 0
+    order by length(name), name, id limit :most
+    """)
+_IN_GROUP: Final = CompiledStatement(f"""
+    select name from graph_nodes
+    where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} and lower(type) = lower(cast(:type_name as text))
+      and upper(left(name, 1)) = upper(cast(:initial as text))
+    order by name, id limit :most
+    """)
 _PAGES: Final = CompiledStatement(f"""
     select url from sources
     where agent_id = {OWNED_AGENT_ID_SQL} and retracted_at is null
@@ -105,6 +124,24 @@ def names_in_order(scope: GraphScope, limit: int) -> BoundQuery[Sequence[Row]]:
     Of more than `limit` nodes, those that were updated last.
     """
     return BoundQuery(_NAMES, {**scope.sql_params, "most": limit}, lambda rows: rows)
+
+
+def name_groups(scope: GraphScope) -> BoundQuery[Sequence[Row]]:
+    """For each type and initial letter, the number of nodes, and their first and last name."""
+    return BoundQuery(_GROUPS, scope.sql_params, lambda rows: rows)
+
+
+def nodes_named(scope: GraphScope, words: str, limit: int) -> BoundQuery[list[NodeFacts]]:
+    """Nodes whose names contain `words`, the shortest names first, conclusions not among them."""
+    return BoundQuery(_LOOK_UP, {**scope.sql_params, "words": words, "most": limit}, _nodes)
+
+
+def names_in_group(
+    scope: GraphScope, type_name: str, initial: str, limit: int
+) -> BoundQuery[list[str]]:
+    """The names of nodes of a type that begin with a letter, in alphabetical order."""
+    params = {**scope.sql_params, "type_name": type_name, "initial": initial, "most": limit}
+    return BoundQuery(_IN_GROUP, params, lambda rows: [row.name for row in rows])
 
 
 def newest_pages(scope: GraphScope, limit: int) -> BoundQuery[list[str]]:

@@ -108,6 +108,13 @@ _PLAN_TEXT_CHARS = 100
 _STALE_NODES = 10
 _NAMES = 1_000
 _NAMES_IN_LINE = 20
+_INDEX_CHARS = 8_000
+"""Of the names of all nodes. A longer index is folded: it names groups of nodes."""
+_GROUPS = 400
+_GROUPS_OF_TYPE = 40
+_GROUP_NAME_CHARS = 30
+FOLDED: Final = "Nodes by type and first letter"
+"""Title of an index that is folded."""
 _PAGES = 60
 _MAX_ENDS = 3
 _NEWEST_EDGES = 30
@@ -162,9 +169,17 @@ def _ask_overview(trip: RoundTrip, scope: GraphScope, *, shows_ids: bool = False
     edges = trip.ask(recent.newest_edges(scope, _NEWEST_EDGES))
     connected = trip.ask(best_connected(scope, _BEST_CONNECTED))
     queries = trip.ask(history.recent_query_lines(scope, _QUERY_ITERATIONS))
+    groups = None if shows_ids else trip.ask(recent.name_groups(scope))
+
+    def index() -> Section:
+        lines = _name_lines(names.value)
+        if groups is not None and _is_long(names.value, lines):
+            return Section(FOLDED, _group_lines(groups.value), rank=1, keep=_GROUPS)
+        return Section("Nodes by type", lines, rank=1, keep=40)
+
     return [
         *_ask_types(trip, scope),
-        lambda: Section("Nodes by type", _name_lines(names.value), rank=1, keep=40),
+        index,
         *_ask_conclusions(trip, scope, shows_ids=shows_ids),
         lambda: Section("Stale nodes", _stale_lines(stale.value, clock.value), rank=6, keep=5),
         lambda: Section(
@@ -314,6 +329,26 @@ def _name_lines(names: Sequence[Row]) -> list[str]:
         for type_name, of_type in sorted(by_type.items())
         for start in range(0, len(of_type), _NAMES_IN_LINE)
     ]
+
+
+def _is_long(names: Sequence[Row], lines: Sequence[str]) -> bool:
+    return len(names) >= _NAMES or sum(map(len, lines)) > _INDEX_CHARS
+
+
+def _group_lines(groups: Sequence[Row]) -> list[str]:
+    """A line for each type: how many nodes begin with which letter, and the names between which they lie."""
+    by_type: dict[str, list[Row]] = {}
+    for group in groups:
+        by_type.setdefault(group.type, []).append(group)
+    lines = []
+    for type_name, of_type in by_type.items():
+        counts = ", ".join(
+            f"{group.initial} {group.nodes} ({quote_name(truncate_text(group.first_name, _GROUP_NAME_CHARS))})"
+            for group in of_type[:_GROUPS_OF_TYPE]
+        )
+        more = len(of_type) - _GROUPS_OF_TYPE
+        lines.append(f"- {type_name}: {counts}{f', and {more} more letters' if more > 0 else ''}")
+    return lines
 
 
 def _stale_lines(nodes: Sequence[NodeFacts], now: datetime) -> list[str]:

@@ -1,0 +1,110 @@
+"""An Observer of 10,000 nodes: its request stays within its budget, and any node is within its reach."""
+
+from random import Random
+from typing import Any
+
+import pytest
+from sqlalchemy import select, text
+
+from services.observer.look_up import look_up
+from shared.database.engine import Database
+from shared.database.tables import Agent, Iteration, Step
+from shared.enums import IterationStatus, Phase, StepKind
+from shared.graph import context
+from shared.graph.prompt_format import CHARS_PER_TOKEN
+from shared.graph.scope import GraphScope
+from shared.runtime.settings import Settings
+from tests.support.factories import make_agent, make_node
+from tests.support.running_services import ended_iteration, running_services
+from tests.support.sandbox_control import Sandbox
+
+NODES = 10_000
+TOKENS = 6_000
+_FILL = """
+insert into graph_nodes (id, agent_id, type, name, properties, seal)
+select gen_random_uuid(), :agent, 'Metal', initcap(translate(md5(number::text), '0123456789', 'ghijklmnop')),
+  jsonb_build_object('summary', 'The metal of number ' || number), ''
+from generate_series(1, :nodes) as number
+"""
+
+
+@pytest.fixture
+async def agent(database: Database) -> Agent:
+    made = await make_agent(database)
+    await make_node(database, made)
+    async with database.transaction() as session:
+        await session.execute(text(_FILL), {"agent": made.id, "nodes": NODES})
+    return made
+
+
+def scope_of(agent: Agent) -> GraphScope:
+    return GraphScope(agent.owner_id, agent.id)
+
+
+async def names_of(database: Database, agent: Agent) -> list[str]:
+    async with database.transaction() as session:
+        rows = await session.execute(
+            text("select name from graph_nodes where agent_id = :agent order by name"),
+            {"agent": agent.id},
+        )
+        return [row.name for row in rows]
+
+
+async def test_the_index_is_folded_and_within_the_budget(database: Database, agent: Agent) -> None:
+    async with database.connection() as connection:
+        survey = await context.build_survey(
+            connection, scope_of(agent), StepKind.OBSERVE, token_budget=TOKENS
+        )
+    assert len(survey) <= TOKENS * CHARS_PER_TOKEN
+    assert context.FOLDED in survey
+    letters = {name[0] for name in await names_of(database, agent)}
+    line = survey.partition(context.FOLDED)[2].splitlines()[1]
+    assert {part.split()[0] for part in line.removeprefix("- Metal: ").split("), ")} == letters
+
+
+async def test_a_small_graph_names_all_its_nodes(database: Database) -> None:
+    small = await make_agent(database)
+    await make_node(database, small)
+    async with database.connection() as connection:
+        survey = await context.build_survey(connection, scope_of(small), StepKind.OBSERVE)
+    assert context.FOLDED not in survey
+    assert '"Lithium"' in survey
+
+
+async def test_any_node_is_found_by_its_name_and_by_its_group(
+    database: Database, agent: Agent
+) -> None:
+    names = await names_of(database, agent)
+    for name in Random(7).sample(names, 20):
+        (line,) = await look_up(database, scope_of(agent), [name])
+        assert f'"{name}"' in line
+    few = [name for name in names if name.startswith("L")][:1]
+    lines = await look_up(database, scope_of(agent), [f"Metal: {few[0][0]}"])
+    assert f'"{few[0]}"' in lines[0]
+    assert await look_up(database, scope_of(agent), ["Nothing of this kind"]) == [
+        '- nothing is named "Nothing of this kind"'
+    ]
+
+
+async def test_the_observer_looks_up_what_it_needs_before_it_plans(
+    sandbox_settings: Settings, sandbox: str, database: Database, agent: Agent
+) -> None:
+    name = (await names_of(database, agent))[1234]
+    query = {"objective": "Price of it", "reasoning": "", "searchHints": ["x"], "answers": []}
+    plans: list[dict[str, Any]] = [
+        {"queries": [], "insights": [], "lookUp": [name]},
+        {"queries": [query], "insights": [], "lookUp": []},
+    ]
+    control = Sandbox(sandbox)
+    control.script({"phase": Phase.OBSERVER, "content": plans[0]})
+    control.script({"phase": Phase.OBSERVER, "contains": f'"{name}"', "content": plans[1]})
+    async with running_services(sandbox_settings):
+        iteration = await ended_iteration(database, agent, 1)
+    assert iteration.status == IterationStatus.COMPLETED
+    async with database.transaction() as session:
+        inputs = await session.scalars(
+            select(Step.input)
+            .join(Iteration, Iteration.id == Step.iteration_id)
+            .where(Step.kind == StepKind.QUERY, Iteration.number == 1)
+        )
+        assert [each["objective"] for each in inputs] == ["Price of it"]
