@@ -80,9 +80,12 @@ _NAMES: Final = CompiledStatement(f"""
     """)
 # Groups of names that begin with the same letter, for a graph with too many names to show.
 _GROUPS: Final = CompiledStatement(f"""
-    select type, upper(left(name, 1)) as initial, count(*) as nodes, min(name) as first_name, max(name) as last_name
-    from graph_nodes
-    where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} and type not in ({_RESERVED_SQL})
+    select type, upper(left(name, 1)) as initial, count(*) as nodes, min(name) as first_name
+    from (
+        select type, name from graph_nodes
+        where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} and type not in ({_RESERVED_SQL})
+        order by updated_at desc limit :most
+    ) as newest
     group by 1, 2 order by 1, 2
     """)
 _LOOK_UP: Final = CompiledStatement(f"""
@@ -126,9 +129,9 @@ def names_in_order(scope: GraphScope, limit: int) -> BoundQuery[Sequence[Row]]:
     return BoundQuery(_NAMES, {**scope.sql_params, "most": limit}, lambda rows: rows)
 
 
-def name_groups(scope: GraphScope) -> BoundQuery[Sequence[Row]]:
-    """For each type and initial letter, the number of nodes, and their first and last name."""
-    return BoundQuery(_GROUPS, scope.sql_params, lambda rows: rows)
+def name_groups(scope: GraphScope, limit: int) -> BoundQuery[Sequence[Row]]:
+    """For each type and initial letter, the number of nodes and their first name, of the `limit` nodes updated last."""
+    return BoundQuery(_GROUPS, {**scope.sql_params, "most": limit}, lambda rows: rows)
 
 
 def nodes_named(scope: GraphScope, words: str, limit: int) -> BoundQuery[list[NodeFacts]]:

@@ -110,6 +110,8 @@ _NAMES = 1_000
 _NAMES_IN_LINE = 20
 _INDEX_CHARS = 8_000
 """Of the names of all nodes. A longer index is folded: it names groups of nodes."""
+_FOLDED_NODES = 10_000
+"""Nodes that a folded index covers. The others are found by their names."""
 _GROUPS = 400
 _GROUPS_OF_TYPE = 40
 _GROUP_NAME_CHARS = 30
@@ -169,7 +171,7 @@ def _ask_overview(trip: RoundTrip, scope: GraphScope, *, shows_ids: bool = False
     edges = trip.ask(recent.newest_edges(scope, _NEWEST_EDGES))
     connected = trip.ask(best_connected(scope, _BEST_CONNECTED))
     queries = trip.ask(history.recent_query_lines(scope, _QUERY_ITERATIONS))
-    groups = None if shows_ids else trip.ask(recent.name_groups(scope))
+    groups = None if shows_ids else trip.ask(recent.name_groups(scope, _FOLDED_NODES))
 
     def index() -> Section:
         lines = _name_lines(names.value)
@@ -336,7 +338,7 @@ def _is_long(names: Sequence[Row], lines: Sequence[str]) -> bool:
 
 
 def _group_lines(groups: Sequence[Row]) -> list[str]:
-    """A line for each type: how many nodes begin with which letter, and the names between which they lie."""
+    """A line for each type: how many nodes begin with which letter, and the first of them."""
     by_type: dict[str, list[Row]] = {}
     for group in groups:
         by_type.setdefault(group.type, []).append(group)
