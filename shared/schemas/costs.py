@@ -38,7 +38,8 @@ class BudgetResponse(ResponseModel):
 class ForecastResponse(ResponseModel):
     """What a usual agent costs in a day, by the prices of the installation."""
 
-    model: str
+    model: str | None
+    """As the price list has it; null if it has no price."""
     interval_seconds: int
     working_iterations: int
     """The others are quiet."""

@@ -54,7 +54,7 @@ def day_forecast(
     name = model or settings.model
     cost = forecast(load_prices(settings), name, interval_seconds)
     return ForecastResponse(
-        model=name,
+        model=name if cost.is_priced else None,
         interval_seconds=interval_seconds,
         working_iterations=cost.iterations,
         usd_per_day=float(cost.model_usd + cost.search_usd),
