@@ -17,7 +17,7 @@ CONCURRENCY = 4
 def build(settings: Settings, provider: Provider | None = None) -> MessageConsumer:
     database = step_database("observer", settings, concurrency=CONCURRENCY)
     model = create_model(settings, database, provider)
-    client = create_fetch_client(settings, CONCURRENCY)
+    client = create_fetch_client(settings)
     watch = Watch(client, settings.probe_pages, timedelta(seconds=settings.search_every_seconds))
     work = Observe(model, settings.context_tokens, watch if settings.probe_pages else None)
     return step_consumer(

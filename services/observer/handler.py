@@ -8,11 +8,11 @@ from typing import Any, Final
 from services.observer.history import PlanHistory, ask_history
 from services.observer.look_up import look_up
 from services.observer.news import (
-    PAGES_PER_QUERY,
     News,
     check,
     facts_query,
     news_of,
+    pages_not_named,
     read_pages_query,
     reading_query,
     store_query,
@@ -147,10 +147,12 @@ class Observe:
         watched = trip.ask(watched_query(scope, watch.pages))
 
         async def look(past: PlanHistory) -> _Outlook:
-            probes = await check(watch.client, watched.value)
+            probes = await check(watch.client, watched.value.pages)
             urls = [entry.url for probe in probes for entry in probe.new_entries]
             read = await self.model.database.run(read_pages_query(scope, urls)) if urls else set()
-            news = news_of(probes, len(watched.value), read)
+            last = known.value.past[0] if known.value.past else None
+            unread_since = last.started_at if last is not None and last.is_flawed else None
+            news = news_of(probes, watched.value.total, read, unread_since)
             planned_at = max((each.started_at for each in known.value.past), default=None)
             situation = replace(
                 known.value,
@@ -276,11 +278,9 @@ class _Outlook:
         self, database: Database, scope: GraphScope, plan: ResolvedPlan, mission: str
     ) -> None:
         """Adds what the plan lacks: queries that read changed pages again, and a search that is due."""
-        named = " ".join(query["objective"] for query in plan.queries)
-        pages = [page for page in self.news.changed if page.url not in named]
+        objectives = [query["objective"] for query in plan.queries]
         added = []
-        for first in range(0, len(pages), PAGES_PER_QUERY):
-            read = pages[first : first + PAGES_PER_QUERY]
+        for read in pages_not_named(self.news.changed, objectives):
             facts = await database.run(facts_query(scope, [page.url for page in read]))
             added.append(reading_query(read, facts))
         if self.is_search_due and not plan.queries and not added:

@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from services.observer.prompts import MAX_TEXT_CHARS, PlannedQuery
 from shared.database.statements import BoundQuery, CompiledStatement, Row
@@ -21,7 +22,6 @@ from shared.llm.repair import cut_text
 
 SECONDS: Final = 15.0
 """How long the checks of an iteration may take. What was not reached is checked first the next time."""
-CONCURRENCY: Final = 16
 MAX_CHANGED: Final = 10
 """Changed pages that a plan is given. The others are found again at the next check."""
 MAX_DOCUMENTS: Final = 20
@@ -29,14 +29,20 @@ MAX_DOCUMENTS: Final = 20
 PAGES_PER_QUERY: Final = 5
 MAX_FACTS: Final = 30
 """Nodes and edges that a query for changed pages names."""
+MAX_URLS_CHARS: Final = 1_000
+"""Of the addresses in one query, which must not be cut."""
+_URL: Final = re.compile(r"https?://[^\s<>\"]+")
+_PUNCTUATION: Final = ".,;:!?)"
 READ_AGAIN: Final = "Read these changed pages again and find out what they say now"
 MAX_FEEDS: Final = 20
 """Feeds that an agent follows."""
 MAX_ENTRIES: Final = 500
 """Ids of a feed's entries that are remembered."""
-FAILURE_SECONDS: Final = 300
-"""Until a page that could not be checked is checked again. It doubles with each failure in a row, MAX_DOUBLINGS times."""
-MAX_DOUBLINGS: Final = 8
+REST_SECONDS: Final = 300
+"""Until a page that could not be checked, or that changes at every check, is checked again. It doubles each time."""
+FREE_CHANGES: Final = 2
+"""Changes in a row after which a page rests: it varies from visit to visit, or is better left to searches."""
+MAX_DOUBLINGS: Final = 6
 MAX_ERROR_CHARS: Final = 300
 
 # A page is watched if something in the graph rests on it.
@@ -45,6 +51,8 @@ with pages as (
   select url, max(fetched_at) as fetched_at, (array_agg(title order by fetched_at desc))[1] as title
   from sources where agent_id = {OWNED_AGENT_ID_SQL} and retracted_at is null
     and exists (select from evidence where source_id = sources.id)
+    and url not in (
+      select url from page_probes where agent_id = {OWNED_AGENT_ID_SQL} and kind = '{ProbeKind.FEED}')
   group by url
 ), watched as (
   select url, '{ProbeKind.PAGE}' as kind, fetched_at, title from pages
@@ -53,11 +61,14 @@ with pages as (
   where agent_id = {OWNED_AGENT_ID_SQL} and kind = '{ProbeKind.FEED}'
 )
 select watched.url, watched.kind, watched.fetched_at, watched.title, probe.etag, probe.last_modified, probe.digest,
-  coalesce(probe.entries, '[]') as entries, coalesce(probe.failures, 0) as failures, probe.changed_at,
-  count(*) over () as watched
+  probe.entries, coalesce(probe.changes, 0) as changes, coalesce(probe.failures, 0) as failures, probe.changed_at,
+  probe.checked_at, count(*) over () as total
 from watched left join page_probes as probe on probe.agent_id = {OWNED_AGENT_ID_SQL} and probe.url = watched.url
-where coalesce(probe.failures, 0) = 0 or probe.checked_at
-  < statement_timestamp() - make_interval(secs => {FAILURE_SECONDS} * power(2, least(probe.failures, {MAX_DOUBLINGS}) - 1))
+cross join lateral (
+  select greatest(coalesce(probe.failures, 0), coalesce(probe.changes, 0) - {FREE_CHANGES}) as rests
+) as backoff
+where rests <= 0 or probe.checked_at
+  < statement_timestamp() - make_interval(secs => {REST_SECONDS} * power(2, least(rests, {MAX_DOUBLINGS}) - 1))
 order by probe.checked_at nulls first, watched.url
 limit :most
 """)
@@ -81,15 +92,17 @@ group by 1 order by count(*) desc, 1 limit {MAX_FACTS}
 """)
 _STORE: Final = CompiledStatement(f"""
 insert into page_probes
-  (agent_id, url, kind, etag, last_modified, digest, entries, failures, error, checked_at, changed_at)
-select {OWNED_AGENT_ID_SQL}, url, kind, etag, last_modified, decode(digest, 'hex'), entries, failures, error,
+  (agent_id, url, kind, etag, last_modified, digest, entries, changes, failures, error, checked_at, changed_at)
+select distinct on (url)
+  {OWNED_AGENT_ID_SQL}, url, kind, etag, last_modified, decode(digest, 'hex'), entries, changes, failures, error,
   statement_timestamp(), case when is_changed then statement_timestamp() else changed_at end
 from jsonb_to_recordset(cast(:probes as jsonb)) as probe
-  (url text, kind text, etag text, last_modified text, digest text, entries jsonb, failures integer, error text,
-   is_changed boolean, changed_at timestamptz)
+  (url text, kind text, etag text, last_modified text, digest text, entries jsonb, changes integer, failures integer,
+   error text, is_changed boolean, changed_at timestamptz)
 on conflict (agent_id, url) do update set
   etag = excluded.etag, last_modified = excluded.last_modified, digest = excluded.digest, entries = excluded.entries,
-  failures = excluded.failures, error = excluded.error, checked_at = excluded.checked_at, changed_at = excluded.changed_at
+  changes = excluded.changes, failures = excluded.failures, error = excluded.error, checked_at = excluded.checked_at,
+  changed_at = excluded.changed_at
 """)
 
 
@@ -104,7 +117,9 @@ class Watched:
     title: str | None = None
     seen: Seen = field(default_factory=Seen)
     digest: bytes | None = None
-    entries: tuple[str, ...] = ()
+    entries: tuple[str, ...] | None = None
+    """None for a feed that was never read."""
+    changes: int = 0
     failures: int = 0
     changed_at: datetime | None = None
     is_known: bool = False
@@ -118,7 +133,7 @@ class Probe:
     watched: Watched
     seen: Seen
     digest: bytes | None = None
-    entries: tuple[str, ...] = ()
+    entries: tuple[str, ...] | None = None
     error: str | None = None
     is_changed: bool = False
     feeds: tuple[str, ...] = ()
@@ -127,10 +142,15 @@ class Probe:
     @property
     def is_worth_storing(self) -> bool:
         before = self.watched
-        was = (before.seen, before.digest, before.entries, before.failures > 0, before.is_known)
-        return was != (self.seen, self.digest, self.entries, self.error is not None, True) or bool(
-            self.error
-        )
+        was = (before.seen, before.digest, before.entries, before.failures, before.is_known)
+        is_same = was == (self.seen, self.digest, self.entries, 0, True)
+        return not is_same or self.error is not None or before.changes != self.changes
+
+    @property
+    def changes(self) -> int:
+        if self.error is not None:
+            return self.watched.changes
+        return self.watched.changes + 1 if self.is_changed else 0
 
     def as_json(self) -> dict[str, Any]:
         before = self.watched
@@ -140,7 +160,8 @@ class Probe:
             "etag": self.seen.etag,
             "last_modified": self.seen.last_modified,
             "digest": None if self.digest is None else self.digest.hex(),
-            "entries": list(self.entries),
+            "entries": None if self.entries is None else list(self.entries),
+            "changes": self.changes,
             "failures": before.failures + 1 if self.error else 0,
             "error": self.error,
             "is_changed": self.is_changed,
@@ -185,11 +206,21 @@ def _titled(title: str | None, url: str) -> str:
     return f"{truncate_text(one_line(title))}: {url}" if title else url
 
 
-def watched_query(scope: GraphScope, most: int) -> BoundQuery[list[Watched]]:
+class Watching(NamedTuple):
+    """What is to be checked now."""
+
+    pages: Sequence[Watched]
+    total: int
+    """All that is to be checked, also what is not among `pages`."""
+
+
+def watched_query(scope: GraphScope, most: int) -> BoundQuery[Watching]:
     """At most `most` pages and feeds that are to be checked, those first whose last check is longest ago."""
-    return BoundQuery(
-        _WATCHED, {**scope.sql_params, "most": most}, lambda rows: [_watched(row) for row in rows]
-    )
+
+    def read(rows: Sequence[Row]) -> Watching:
+        return Watching([_watched(row) for row in rows], rows[0].total if rows else 0)
+
+    return BoundQuery(_WATCHED, {**scope.sql_params, "most": most}, read)
 
 
 def _watched(row: Row) -> Watched:
@@ -200,10 +231,11 @@ def _watched(row: Row) -> Watched:
         row.title,
         Seen(row.etag, row.last_modified),
         row.digest,
-        tuple(row.entries),
+        None if row.entries is None else tuple(row.entries),
+        row.changes,
         row.failures,
         row.changed_at,
-        is_known=row.digest is not None or bool(row.entries) or row.failures > 0,
+        is_known=row.checked_at is not None,
     )
 
 
@@ -226,16 +258,10 @@ async def check(client: FetchClient, watched: Sequence[Watched]) -> list[Probe]:
 
     Feeds that a page declares for the first time are checked too, so that their next entries are new.
     """
-    slots = asyncio.Semaphore(CONCURRENCY)
-
-    async def check_one(each: Watched) -> Probe:
-        async with slots:
-            return await _check(client, each)
-
     known = {each.url for each in watched}
     room = MAX_FEEDS - sum(each.kind == ProbeKind.FEED for each in watched)
     probes: list[Probe] = []
-    pending = {asyncio.create_task(check_one(each)) for each in watched}
+    pending = {asyncio.create_task(_check(client, each)) for each in watched}
     deadline = asyncio.get_running_loop().time() + SECONDS
     try:
         while pending:
@@ -251,7 +277,7 @@ async def check(client: FetchClient, watched: Sequence[Watched]) -> list[Probe]:
                 for url in [url for url in probe.feeds if url not in known][: max(room, 0)]:
                     known.add(url)
                     room -= 1
-                    pending.add(asyncio.create_task(check_one(Watched(url, ProbeKind.FEED))))
+                    pending.add(asyncio.create_task(_check(client, Watched(url, ProbeKind.FEED))))
     finally:
         for task in pending:
             task.cancel()
@@ -286,9 +312,9 @@ async def _check(client: FetchClient, watched: Watched) -> Probe:
 def _feed_probe(watched: Watched, seen: Seen, entries: Sequence[FeedEntry]) -> Probe:
     """At the first check, all entries are known already."""
     ids = [entry.id for entry in entries]
-    before = set(watched.entries)
-    fresh = tuple(entry for entry in entries if entry.id not in before) if watched.is_known else ()
-    kept = tuple(dict.fromkeys([*ids, *watched.entries]))[:MAX_ENTRIES]
+    before = watched.entries
+    fresh = () if before is None else tuple(entry for entry in entries if entry.id not in before)
+    kept = tuple(dict.fromkeys([*ids, *(before or ())]))[:MAX_ENTRIES]
     return Probe(watched, seen, entries=kept, is_changed=bool(fresh), new_entries=fresh)
 
 
@@ -306,19 +332,25 @@ def _is_newer(last_modified: str | None, fetched_at: datetime | None) -> bool:
     return changed_at > fetched_at + timedelta(seconds=5)
 
 
-def news_of(probes: Sequence[Probe], watched: int, read: set[str]) -> News:
-    """`watched` is the number of pages and feeds that were to be checked, `read` are known pages among the new entries."""
+def news_of(
+    probes: Sequence[Probe], total: int, read: set[str], unread_since: datetime | None = None
+) -> News:
+    """`total` is the number of pages and feeds that were to be checked, `read` are known pages among the new entries.
+
+    What was found to have changed from `unread_since` on was not read, because the iteration failed in part.
+    """
     changed = [
         probe.watched
         for probe in probes
-        if probe.is_changed and probe.watched.kind == ProbeKind.PAGE
+        if probe.watched.kind == ProbeKind.PAGE
+        and (probe.is_changed or _is_unread(probe.watched, unread_since))
     ]
     entries = {
         entry.url: entry for probe in probes for entry in probe.new_entries if entry.url not in read
     }
     left_out = {page.url for page in changed[MAX_CHANGED:]}
     # If all were reached, their order at the next time does not matter.
-    is_complete = len(probes) >= watched
+    is_complete = len(probes) >= total
     stored = [
         probe
         for probe in probes
@@ -331,6 +363,28 @@ def news_of(probes: Sequence[Probe], watched: int, read: set[str]) -> News:
         len(probes),
         sum(probe.error is not None for probe in probes),
     )
+
+
+def _is_unread(page: Watched, since: datetime | None) -> bool:
+    return since is not None and page.changed_at is not None and page.changed_at >= since
+
+
+def pages_not_named(pages: Sequence[Watched], objectives: Sequence[str]) -> list[list[Watched]]:
+    """The pages whose addresses none of the `objectives` has, in groups for one query each."""
+    named = {
+        url.rstrip(_PUNCTUATION) for objective in objectives for url in _URL.findall(objective)
+    }
+    groups: list[list[Watched]] = []
+    room = 0
+    for page in pages:
+        if page.url.rstrip(_PUNCTUATION) in named:
+            continue
+        room -= len(page.url) + 2
+        if not groups or len(groups[-1]) == PAGES_PER_QUERY or room < 0:
+            groups.append([])
+            room = MAX_URLS_CHARS - len(page.url)
+        groups[-1].append(page)
+    return groups
 
 
 def facts_query(scope: GraphScope, urls: Sequence[str]) -> BoundQuery[list[str]]:
@@ -351,7 +405,7 @@ def reading_query(pages: Sequence[Watched], facts: Sequence[str]) -> PlannedQuer
     titles = dict.fromkeys(one_line(page.title or page.url) for page in pages)
     taken = f". The graph takes from them: {'; '.join(facts)}" if facts else ""
     return PlannedQuery(
-        objective=cut_text(f"{READ_AGAIN}: {urls}{taken}", MAX_TEXT_CHARS),
+        objective=cut_text(f"{READ_AGAIN}: {urls}{taken}", max(MAX_TEXT_CHARS, len(urls) + 100)),
         reasoning="They have changed since they were read, and facts in the graph rest on them.",
         search_hints=[truncate_text(title) for title in titles],
         answers=[],

@@ -37,6 +37,10 @@ with past as materialized (
     from steps where iteration_id = earlier.id and kind = '{StepKind.QUERY}'
   ) as of_queries
   where this.id = :of_iteration and this.agent_id = {OWNED_AGENT_ID_SQL} and earlier.status <> '{IterationStatus.QUIET}'
+    -- One without a plan has seen nothing: what was to wake it still does.
+    and exists (
+      select from steps where iteration_id = earlier.id and kind = '{StepKind.OBSERVE}'
+        and status = '{StepStatus.COMPLETED}')
   order by earlier.number desc limit {MAX_PAST}
 ), since as (
   select max(started_at) as at from past

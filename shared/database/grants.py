@@ -356,6 +356,7 @@ _PROBE_RESULT: Final = (
     "last_modified",
     "digest",
     "entries",
+    "changes",
     "failures",
     "error",
     "checked_at",

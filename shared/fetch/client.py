@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, urldefrag, urljoin, urlsplit
 
 import httpx
@@ -37,6 +37,10 @@ CONNECT_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 1.0
 """Between two requests to one host, unless its robots.txt has a longer Crawl-delay."""
 MAX_PAUSE_SECONDS: Final = 60.0
+MAX_WAIT_SECONDS: Final = 10.0
+"""A host that asks for a longer pause is not requested now."""
+CONCURRENCY: Final = 16
+"""Requests at a time, to different hosts."""
 MAX_RETRY_AFTER_SECONDS: Final = 24 * 3600.0
 """The longest time for which a host may ask not to be requested again."""
 ROBOTS_SECONDS: Final = 24 * 3600.0
@@ -134,6 +138,7 @@ class FetchClient:
         self._gateway = gateway
         self._clock = clock
         self._sleep = sleep
+        self._slots = asyncio.Semaphore(CONCURRENCY)
         self._hosts: OrderedDict[str, _Host] = OrderedDict()
         self._client = httpx.AsyncClient(
             transport=transport,
@@ -205,7 +210,9 @@ class FetchClient:
 
     async def _turn(self, host: _Host) -> None:
         """Waits for the host's turn, and takes it."""
-        if (wait := host.free_at - self._clock()) > 0:
+        if (wait := host.free_at - self._clock()) > MAX_WAIT_SECONDS:
+            raise FetchError(f"its server asks to wait for {wait:.0f} s")
+        if wait > 0:
             await self._sleep(wait)
         host.free_at = self._clock() + host.pause_seconds
 
@@ -231,8 +238,11 @@ class FetchClient:
     async def _get(
         self, url: str, headers: dict[str, str], *, max_bytes: int = MAX_BYTES, cut: bool = False
     ) -> Fetched | str:
-        """The response, or where it redirects to. A body that is too long is an error, or is `cut`."""
+        """The response, or where it redirects to. A body that is too long is an error, or is `cut`, as is robots.txt, which
+        may be of any type.
+        """
         async with (
+            self._slots,
             asyncio.timeout(TIMEOUT_SECONDS),
             self._client.stream("GET", url, headers=headers) as response,
         ):
@@ -245,7 +255,7 @@ class FetchClient:
             if status != HTTPStatus.OK:
                 raise _StatusError(status, response.headers.get("retry-after"))
             media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if media_type and not media_type.startswith(TYPES):
+            if media_type and not cut and not media_type.startswith(TYPES):
                 raise FetchError(f"it is of the type {media_type[:80]!r}, which is not read")
             body = await _read(response, max_bytes, cut=cut)
             return Fetched(url, body, media_type, response.charset_encoding, seen)
@@ -279,9 +289,23 @@ def _checked(url: str) -> str:
     return urldefrag(url).url
 
 
+def web_address(base: str, reference: str) -> str:
+    """The address that a page at `base` refers to; empty if it is not one of the web, or too long to be stored."""
+    text = reference.strip()
+    try:
+        address = urldefrag(urljoin(base, text)).url if text else ""
+        parts = urlsplit(address)
+    except ValueError:
+        return ""
+    is_web = parts.scheme in ("http", "https") and bool(parts.netloc)
+    is_plain = address.isprintable() and " " not in address
+    return address if is_web and is_plain and len(address.encode()) <= MAX_URL_CHARS else ""
+
+
 def _header(response: httpx.Response, name: str) -> str | None:
-    value: Any = response.headers.get(name)
-    return value[:MAX_URL_CHARS] if value else None
+    """None for a header that could not be sent back as it is."""
+    value: str | None = response.headers.get(name)
+    return value if value and value.isascii() and len(value) <= MAX_URL_CHARS else None
 
 
 async def _read(response: httpx.Response, max_bytes: int, *, cut: bool) -> bytes:

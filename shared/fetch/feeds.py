@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
-from urllib.parse import urljoin
 from xml.etree.ElementTree import Element, ParseError
 
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
-from shared.fetch.client import FetchError
+from shared.fetch.client import FetchError, web_address
 
 MAX_ENTRIES: Final = 200
 """Of a feed, the first ones, which are mostly the newest."""
@@ -27,7 +26,7 @@ def parse_feed(body: bytes, url: str) -> list[FeedEntry]:
     """The entries of the feed at `url`. Raises FetchError if `body` is not one."""
     try:
         root = fromstring(body, forbid_dtd=False)
-    except (ParseError, DefusedXmlException, ValueError, LookupError) as error:
+    except (ParseError, DefusedXmlException, ValueError, LookupError, RecursionError) as error:
         raise FetchError(f"its feed cannot be read: {error}") from error
     if _name(root) not in ("rss", "feed", "RDF"):
         raise FetchError(f"it is XML, but no feed: its root is <{_name(root)[:40]}>")
@@ -47,16 +46,14 @@ def _entry(element: Element, feed_url: str) -> FeedEntry | None:
     for child in element:
         name, text = _name(child), " ".join("".join(child.itertext()).split())
         if name == "link" and child.get("rel", "alternate") == "alternate":
-            link = link or (child.get("href") or text).strip()
+            link = link or web_address(feed_url, child.get("href") or text)
         elif text:
             texts.setdefault(name, text)
-    address = urljoin(feed_url, link) if link else ""
-    identity = texts.get("guid") or texts.get("id") or address
-    if not identity or not (address or identity.startswith("http")):
+    identity = texts.get("guid") or texts.get("id") or link
+    address = link or web_address(feed_url, identity if identity.startswith("http") else "")
+    if not address:
         return None
-    return FeedEntry(
-        identity[:MAX_ID_CHARS], address or identity, texts.get("title", "")[:MAX_TITLE_CHARS]
-    )
+    return FeedEntry(identity[:MAX_ID_CHARS], address, texts.get("title", "")[:MAX_TITLE_CHARS])
 
 
 def _name(element: Element) -> str:

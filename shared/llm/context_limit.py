@@ -14,7 +14,6 @@ BYTES_PER_TOKEN: Final = 3
 ANSWER_SHARE: Final = 0.25
 """Of the context that is kept for the answer."""
 MIN_CONTEXT_TOKENS: Final = 8_192
-MAX_CUTS: Final = 10
 LEFT_OUT: Final = (
     '{"note": "left out, because the model\'s context is full; what was done stays done"}'
 )
@@ -25,7 +24,8 @@ class LimitedProvider:
     """A provider whose requests, with their answers, fit into `context_tokens`.
 
     What is sent is a pure function of the request, so a resumed call sends the same. The recorded call and its hash do not
-    change. Results of tools are left out first, the oldest first; then the longest message is cut.
+    change. Results of tools are left out first, the oldest first; then whole rounds of
+    calls; then the longest message is cut.
     """
 
     def __init__(self, provider: Provider, context_tokens: int) -> None:
@@ -48,15 +48,17 @@ def estimate_tokens(request: ChatRequest) -> int:
 def fit(request: ChatRequest, context_tokens: int) -> ChatRequest:
     """`request` within `context_tokens`, its answer included. Raises PermanentError if its instructions alone are longer."""
     limit = int(context_tokens * (1 - ANSWER_SHARE))
-    if (excess := estimate_tokens(request) - limit) > 0:
-        messages = _without_results(request.messages, excess * BYTES_PER_TOKEN)
+
+    def excess() -> int:
+        """Bytes that are too many."""
+        return (estimate_tokens(request) - limit) * BYTES_PER_TOKEN
+
+    if excess() > 0:
+        request = replace(request, messages=_without_results(request.messages, excess()))
+    while excess() > 0 and (messages := _without_oldest_round(request.messages)) is not None:
         request = replace(request, messages=messages)
-    for _ in range(MAX_CUTS):
-        if (excess := estimate_tokens(request) - limit) <= 0:
-            break
-        request = replace(
-            request, messages=_with_longest_cut(request.messages, excess * BYTES_PER_TOKEN)
-        )
+    while excess() > 0 and (messages := _with_longest_cut(request.messages, excess())) is not None:
+        request = replace(request, messages=messages)
     if (length := estimate_tokens(request)) > limit:
         raise unbilled(
             PermanentError(
@@ -85,18 +87,35 @@ def _without_results(messages: Sequence[Message], excess: int) -> tuple[Message,
     return tuple(shortened)
 
 
-def _with_longest_cut(messages: Sequence[Message], excess: int) -> tuple[Message, ...]:
-    """`messages` with `excess` bytes less in the longest one of the user and of tools."""
+def _without_oldest_round(messages: Sequence[Message]) -> tuple[Message, ...] | None:
+    """`messages` without the oldest answer that calls tools, and their results; None if only the newest one is left.
+
+    Both go together: a server refuses a result without its call.
+    """
+    rounds = [index for index, message in enumerate(messages) if message.get("tool_calls")]
+    if len(rounds) < 2:
+        return None
+    first, end = rounds[0], rounds[0] + 1
+    while end < len(messages) and messages[end].get("role") == "tool":
+        end += 1
+    return (*messages[:first], *messages[end:])
+
+
+def _with_longest_cut(messages: Sequence[Message], excess: int) -> tuple[Message, ...] | None:
+    """`messages` with `excess` bytes less in the longest one of the user and of tools; None if none can be cut further."""
     lengths = {
-        index: len(str(message.get("content") or ""))
+        index: len(message["content"])
         for index, message in enumerate(messages)
-        if message.get("role") in ("user", "tool")
+        if message.get("role") in ("user", "tool") and isinstance(message.get("content"), str)
     }
     if not lengths:
-        return tuple(messages)
+        return None
     longest = max(lengths, key=lambda index: lengths[index])
-    cut = {**messages[longest], "content": _cut(messages[longest]["content"], excess)}
-    return (*messages[:longest], cut, *messages[longest + 1 :])
+    text = messages[longest]["content"]
+    cut = _cut(text, excess)
+    if len(cut) >= len(text):
+        return None
+    return (*messages[:longest], {**messages[longest], "content": cut}, *messages[longest + 1 :])
 
 
 def _cut(text: str, excess: int) -> str:

@@ -25,6 +25,7 @@ from shared.llm.state_calls import StateCall, ask_state_calls
 from shared.llm.tool_calls import call_repairs, normalize_tool_calls, parse_arguments
 from shared.tools import (
     INTERPRETATIONS_KEY,
+    RECALLED_KEY,
     Arguments,
     Json,
     OrderedTool,
@@ -606,7 +607,8 @@ async def _recall(use: _ToolUse) -> Json | None:
     """An earlier answer to the same call that still holds."""
     if not isinstance(use.tool, PaidTool) or use.tool.recall is None:
         return None
-    return await use.tool.recall(use.arguments)
+    answer = await use.tool.recall(use.arguments)
+    return None if answer is None else {**answer, RECALLED_KEY: True}
 
 
 async def _call_paid_tool(use: _ToolUse, in_flight: ResumableCall) -> Json:

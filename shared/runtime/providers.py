@@ -8,7 +8,7 @@ import httpx
 from shared.database.engine import Database
 from shared.enums import Phase
 from shared.errors import VigilError
-from shared.fetch.client import FetchClient, Gateway
+from shared.fetch.client import CONCURRENCY, FetchClient, Gateway
 from shared.fetch.transport import CheckedTransport, resolver
 from shared.graph.retrieval import EmbeddingSearch
 from shared.llm.background_provider import BackgroundProvider
@@ -106,7 +106,7 @@ def _provider(settings: Settings, server: ModelServer) -> Provider:
             return OptionalToolChoice(BackgroundProvider(server))
 
 
-def create_fetch_client(settings: Settings, concurrency: int) -> FetchClient:
+def create_fetch_client(settings: Settings) -> FetchClient:
     """The client that fetches pages itself: through the gateway of the settings, or of the sandbox if that searches."""
     url, key = settings.fetch_gateway, settings.fetch_gateway_key
     if url is None and settings.search_is_sandbox and settings.tavily_base_url is not None:
@@ -115,7 +115,7 @@ def create_fetch_client(settings: Settings, concurrency: int) -> FetchClient:
         gateway = Gateway(url, key.get_secret_value() if key else None)
         return FetchClient(httpx.AsyncHTTPTransport(verify=tls_context()), gateway=gateway)
     transport = CheckedTransport(
-        resolver(concurrency), private=settings.fetch_private, setting="VIGIL_FETCH_PRIVATE"
+        resolver(CONCURRENCY), private=settings.fetch_private, setting="VIGIL_FETCH_PRIVATE"
     )
     return FetchClient(transport)
 

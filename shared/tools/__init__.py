@@ -20,6 +20,8 @@ from shared.tools.schemas import compact_parameters, portable_schema
 Json = dict[str, Any]
 INTERPRETATIONS_KEY: Final = "understood"
 """Key in a tool's result: how it interpreted ambiguous arguments, one sentence each."""
+RECALLED_KEY: Final = "recalled"
+"""Key in a recorded answer that was recalled, and holds no longer than the one that was paid for."""
 Store = Callable[[Json], Awaitable[Sequence[BoundQuery[None]]]]
 """Returns the queries that store parts of an answer."""
 Show = Callable[[Json, Sequence[Json]], Json]

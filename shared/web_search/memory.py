@@ -10,7 +10,7 @@ from shared.database.engine import Database
 from shared.database.statements import BoundQuery, CompiledStatement, Row
 from shared.domains import DomainPreferences
 from shared.enums import CallKind, Phase
-from shared.tools import Json
+from shared.tools import RECALLED_KEY, Json
 
 MAX_CALLS: Final = 500
 """Newest searches that are looked through."""
@@ -19,10 +19,13 @@ MAX_CALLS: Final = 500
 _LATELY: Final = f"""
   and started_at > statement_timestamp() - :within and kind = '{CallKind.SEARCH}'
   and phase = '{Phase.KNOWLEDGE_ACQUISITION}' and answered_at is not null and request ->> 'tool' = :tool
-  and not answer ? 'error'
+  and not answer ? 'error' and not answer ? '{RECALLED_KEY}'
 """
 _OF_AGENT: Final = "agent_id = :of_agent"
-_OF_ALL: Final = "agent_id in (select id from agents) and cast(:of_agent as uuid) is not null"
+# What an owner bars was left out of an answer.
+_OF_ALL: Final = """agent_id in (
+  select other.id from agents as own join agents as other on other.barred_domains = own.barred_domains
+  where own.id = :of_agent)"""
 _ANSWER: Final = CompiledStatement("select answer from calls where id = :of_call")
 # A page that has changed since is read again.
 _CHANGED: Final = CompiledStatement("""

@@ -282,10 +282,10 @@ async def change_agent(
         values.get("interval_seconds", details.interval_seconds),
         values.get("max_interval_seconds", details.max_interval_seconds),
     )
-    if "interval_seconds" in values:
-        # `next_run_at` was computed with the longer interval; with a shorter one the next run is
-        # due now.
-        soon = func.clock_timestamp() + timedelta(seconds=changes.interval_seconds)
+    if values.keys() & {"interval_seconds", "max_interval_seconds"}:
+        # `next_run_at` was computed with another interval, or with one that had grown.
+        seconds = values.get("interval_seconds", details.interval_seconds)
+        soon = func.clock_timestamp() + timedelta(seconds=seconds)
         values["next_run_at"] = func.least(Agent.next_run_at, soon)
     try:
         return await _update_agent(session, owner_id, agent_id, **values)

@@ -66,8 +66,10 @@ class PageProbe(Base):
     last_modified: Mapped[str | None]
     digest: Mapped[bytes | None] = mapped_column(LargeBinary)
     """Of a page: SHA-256 of its content; see `shared.fetch.pages`."""
-    entries: Mapped[list[str]] = mapped_column(JSONB, server_default="[]")
-    """Of a feed: the ids of its entries."""
+    entries: Mapped[list[str] | None] = mapped_column(JSONB)
+    """Of a feed: the ids of its entries. None until it was read once."""
+    changes: Mapped[int] = mapped_column(server_default="0")
+    """Checks in a row that found a change. From the third on, the time between two checks doubles with each."""
     failures: Mapped[int] = mapped_column(server_default="0")
     """Failed checks in a row. The time between two checks doubles with each."""
     error: Mapped[str | None]

@@ -152,6 +152,17 @@ async def test_an_answer_does_not_hold_for_longer(researcher: Researcher) -> Non
     assert all(cost > 0 for cost in await researcher.costs())
 
 
+async def test_a_recalled_answer_holds_no_longer_than_the_first(researcher: Researcher) -> None:
+    await researcher.run(searching("lithium in Ghana"))
+    await researcher.run(searching("lithium in Ghana"))
+    async with researcher.database.transaction() as session:
+        await session.execute(
+            update(Call).where(Call.cost_usd > 0).values(started_at=ago(HOUR.total_seconds() + 1))
+        )
+    await researcher.run(searching("lithium in Ghana"))
+    assert sorted(cost > 0 for cost in await researcher.costs()) == [False, True, True]
+
+
 @pytest.mark.parametrize("is_shared", [False, True])
 async def test_answers_to_other_agents_hold_where_that_is_set(
     researcher: Researcher, is_shared: bool

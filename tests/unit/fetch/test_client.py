@@ -163,8 +163,25 @@ async def test_a_host_that_asks_for_a_pause_gets_it() -> None:
     with pytest.raises(FetchError, match="answered 429"):
         await client.fetch(PAGE)
     web.pages[PAGE] = html()
+    with pytest.raises(FetchError, match="asks to wait for 90 s"):
+        await client.fetch(PAGE)
+    assert web.paths.count(PAGE) == 1, "nobody waits that long, and the host is left alone"
+    web.now += 85
     await client.fetch(PAGE)
-    assert web.slept[-1] == 90
+    assert web.slept[-1] == 5
+
+
+async def test_validators_that_cannot_be_sent_back_are_dropped() -> None:
+    def respond(_: httpx.Request) -> httpx.Response:
+        head = [(b"etag", '"v\u00e9"'.encode()), (b"content-type", b"text/html")]
+        return httpx.Response(200, stream=_Bytes(b"x"), headers=head)
+
+    assert (await Web(page=respond).client().fetch(PAGE)).seen.etag is None
+
+
+async def test_robots_txt_may_be_of_any_type() -> None:
+    robots = answer(200, "User-agent: *\nDisallow: /page\n", "binary/octet-stream")
+    assert "does not allow" in await refused(Web(**{"robots.txt": robots, "page": html()}))
 
 
 async def test_redirects_are_followed_and_each_is_checked() -> None:

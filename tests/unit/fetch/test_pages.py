@@ -42,10 +42,43 @@ def test_of_other_types_every_byte_counts() -> None:
     assert digest("a  b", "text/plain") != digest("a b", "text/plain")
 
 
-@pytest.mark.parametrize("charset", ["latin-1", "no-such-encoding", None])
+@pytest.mark.parametrize("charset", ["latin-1", "no-such-encoding", "idna", "undefined", None])
 def test_any_encoding_is_read(charset: str | None) -> None:
     content = page_content(Fetched(URL, "<p>Zürich</p>".encode("latin-1"), "text/html", charset))
     assert len(content.digest) == 32
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<html hidden><body hidden><p>x</p></body></html>",
+        "<div>" * 200_000,
+        "<div>" * 100_000 + "x" + "</div>" * 100_000,
+        "<header><nav><nav><form><input></form></nav></nav></header><p>x</p>",
+        '<link rel=alternate type=application/rss+xml href="http://[x">',
+        "<p>" * 50_000 + "<br>" * 50_000,
+    ],
+)
+def test_hostile_pages_are_read_in_a_moment(html: str) -> None:
+    content = page_content(Fetched(URL, html.encode(), "text/html"))
+    assert (len(content.digest), content.feeds) == (32, ())
+
+
+def test_a_page_that_is_one_form_is_compared_by_its_text() -> None:
+    form = "<form><input type=hidden value={}><p>Chile produced {} tonnes.</p></form>"
+    assert digest(form.format(1, 44)) == digest(form.format(2, 44))
+    assert digest(form.format(1, 44)) != digest(form.format(1, 45))
+
+
+@pytest.mark.parametrize(
+    "href",
+    ["http://[x", "javascript:alert(1)", "https://a.example/" + "x" * 3000, "ftp://a.example/"],
+)
+def test_links_that_lead_nowhere_are_no_feeds_and_no_entries(href: str) -> None:
+    link = f'<link rel=alternate type=application/rss+xml href="{href}">'
+    assert page_content(Fetched(URL, link.encode(), "text/html")).feeds == ()
+    feed = f"<rss><channel><item><link>{href}</link></item></channel></rss>"
+    assert parse_feed(feed.encode(), URL) == []
 
 
 def test_a_page_without_a_body_is_read() -> None:

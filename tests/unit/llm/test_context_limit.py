@@ -47,6 +47,28 @@ def test_the_oldest_results_are_left_out_first() -> None:
     assert contents[2:] == [message["content"] for message in long.messages[4:]]
 
 
+def calling(number: int, length: int) -> dict[str, Any]:
+    function = {"name": "add", "arguments": "y" * length}
+    call = {"id": str(number), "type": "function", "function": function}
+    return {"role": "assistant", "content": None, "tool_calls": [call]}
+
+
+def test_old_rounds_of_calls_are_left_out_with_their_results() -> None:
+    rounds = [
+        message for number in range(12) for message in (calling(number, 3_000), result(number, 10))
+    ]
+    fitted = fit(request(user("Build."), *rounds), MIN_CONTEXT_TOKENS)
+    called = [call["id"] for message in fitted.messages for call in message.get("tool_calls", ())]
+    answered = [message["tool_call_id"] for message in fitted.messages if message["role"] == "tool"]
+    assert called == answered == [str(number) for number in range(12)][-len(called) :]
+    assert 0 < len(called) < 12
+
+
+def test_many_long_messages_are_all_cut() -> None:
+    fitted = fit(request(*(user("z" * 3_000) for _ in range(20))), MIN_CONTEXT_TOKENS)
+    assert len(fitted.messages) == 21
+
+
 def test_a_long_message_is_cut_in_the_middle() -> None:
     text = "The mission. " + "graph " * 20_000 + " The task."
     (_, message) = fit(request(user(text)), CONTEXT).messages
@@ -67,7 +89,7 @@ def test_random_requests_fit_and_are_the_same_each_time(seed: int) -> None:
     letters = random.choice(['a"b\\', "abc ", "中文字", "é\n\t", "\ud800x"])
     messages: list[dict[str, Any]] = [user(letters * random.randrange(30_000))]
     for number in range(random.randrange(12)):
-        messages.append({"role": "assistant", "content": None, "tool_calls": []})
+        messages.append(calling(number, random.randrange(3_000)))
         messages.append(result(number, random.randrange(30_000)))
     if random.random() < 0.5:
         messages.append(user(letters * random.randrange(100)))
@@ -76,5 +98,7 @@ def test_random_requests_fit_and_are_the_same_each_time(seed: int) -> None:
     assert estimate_tokens(fitted) <= context * (1 - ANSWER_SHARE)
     assert fitted.max_output_tokens is not None
     assert estimate_tokens(fitted) + fitted.max_output_tokens <= context
-    assert len(fitted.messages) == len(messages) + 1
+    called = [call["id"] for message in fitted.messages for call in message.get("tool_calls", ())]
+    answered = [message["tool_call_id"] for message in fitted.messages if message["role"] == "tool"]
+    assert called == answered
     assert fitted == fit(request(*messages), context)

@@ -17,6 +17,7 @@ from services.observer.news import (
     Watched,
     check,
     news_of,
+    pages_not_named,
     reading_query,
 )
 from shared.enums import ProbeKind
@@ -70,6 +71,7 @@ def after(probe: Probe) -> Watched:
         seen=probe.seen,
         digest=probe.digest,
         entries=probe.entries,
+        changes=stored["changes"],
         failures=stored["failures"],
         is_known=True,
     )
@@ -101,7 +103,9 @@ async def test_another_text_is_a_change_and_another_etag_is_none() -> None:
     (third,) = await check(site, [after(second)])
     assert third.is_changed
     (fourth,) = await check(site, [after(third)])
-    assert (fourth.is_changed, fourth.is_worth_storing) == (False, False)
+    assert (fourth.is_changed, fourth.is_worth_storing) == (False, True), "the count ends"
+    (fifth,) = await check(site, [after(fourth)])
+    assert (fifth.is_changed, fifth.is_worth_storing) == (False, False)
 
 
 async def test_new_entries_of_a_feed_are_found_from_its_second_check_on() -> None:
@@ -176,6 +180,55 @@ async def test_unchanged_pages_are_stored_only_if_some_were_not_reached() -> Non
     probes = await check(site, [after(first)])
     assert news_of(probes, 1, set()).probes == []
     assert len(news_of(probes, 2, set()).probes) == 1
+
+
+async def test_a_feed_that_could_not_be_read_at_first_has_no_new_entries() -> None:
+    site = Site()
+    (failed,) = await check(site, [Watched(FEED, ProbeKind.FEED)])
+    site.entries = ["https://example.org/a"]
+    (first,) = await check(site, [after(failed)])
+    assert first.new_entries == ()
+    site.entries.append("https://example.org/b")
+    (second,) = await check(site, [after(first)])
+    assert [entry.url for entry in second.new_entries] == ["https://example.org/b"]
+
+
+async def test_the_first_entry_of_an_empty_feed_is_new() -> None:
+    site = Site(feed=[])
+    (empty,) = await check(site, [Watched(FEED, ProbeKind.FEED)])
+    site.entries = ["https://example.org/a"]
+    (probe,) = await check(site, [after(empty)])
+    assert len(probe.new_entries) == 1
+
+
+async def test_changes_in_a_row_are_counted() -> None:
+    site = Site({"https://example.org/a": "0"})
+    (probe,) = await check(site, [page("a")])
+    counts = []
+    for text in ("1", "2", "3", "3"):
+        site.pages["https://example.org/a"] = text
+        (probe,) = await check(site, [after(probe)])
+        counts.append(probe.changes)
+    assert counts == [1, 2, 3, 0]
+    assert probe.is_worth_storing
+
+
+async def test_what_a_failed_iteration_was_to_read_is_found_again() -> None:
+    site = Site({"https://example.org/a": "One"})
+    (first,) = await check(site, [page("a")])
+    watched = replace(after(first), changed_at=READ_AT)
+    probes = await check(site, [watched])
+    assert news_of(probes, 1, set()).changed == []
+    assert news_of(probes, 1, set(), READ_AT).changed == [watched]
+
+
+def test_a_page_counts_as_named_only_by_its_own_address() -> None:
+    pages = [page("a"), page("ab"), page("c")]
+    (group,) = pages_not_named(pages, ["Read https://example.org/ab, and https://example.org/c."])
+    assert group == [pages[0]]
+    long = [page(letter + "x" * 600) for letter in "abc"]
+    assert [len(each) for each in pages_not_named(long, [])] == [1, 1, 1]
+    assert [len(each) for each in pages_not_named([page(str(n)) for n in range(7)], [])] == [5, 2]
 
 
 def test_a_query_for_changed_pages_names_them_and_what_rests_on_them() -> None:
