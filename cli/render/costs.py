@@ -53,7 +53,8 @@ def describe_forecast(view: ForecastResponse) -> str:
         return "Forecast: nothing is billed, because the sandbox answers."
     price = "" if view.is_priced else ", by the fallback price, since the model has none of its own"
     return (
-        f"Forecast: about {view.usd_per_day:,.2f} USD a day at {interval(view.interval_seconds)} with {view.model or 'your model'}"
+        f"Forecast: about {view.usd_per_day:,.2f} USD a day at {interval(view.interval_seconds)}"
+        f" with {view.model or 'your model'}"
         f" ({view.model_usd:,.2f} for the model, {view.search_usd:,.2f} for searches{price})."
     )
 

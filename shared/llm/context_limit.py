@@ -24,8 +24,8 @@ class LimitedProvider:
     """A provider whose requests, with their answers, fit into `context_tokens`.
 
     What is sent is a pure function of the request, so a resumed call sends the same. The recorded call and its hash do not
-    change. Results of tools are left out first, the oldest first; then whole rounds of
-    calls; then the longest message is cut.
+    change. Results of tools are left out first, the oldest first; then whole rounds
+    of calls; then the longest message is cut.
     """
 
     def __init__(self, provider: Provider, context_tokens: int) -> None:
