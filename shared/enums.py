@@ -11,6 +11,23 @@ class IterationStatus(StrEnum):
     """Nothing was new and nothing was due, so nothing was done."""
 
 
+class WorkReason(StrEnum):
+    """Why an iteration is not quiet. Stored with it."""
+
+    FIRST = "first"
+    ERRORS = "errors"
+    LEARNED = "learned"
+    CONTINUED = "continued"
+    DATA_REQUESTED = "data_requested"
+    GRAPH_EMPTY = "graph_empty"
+    RUN_REQUESTED = "run_requested"
+    RESUMED = "resumed"
+    OWNER_ACTED = "owner_acted"
+    SEARCH_DUE = "search_due"
+    NEWS = "news"
+    DUE = "due"
+
+
 class ProbeKind(StrEnum):
     """What is checked for changes."""
 

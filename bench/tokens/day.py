@@ -1,7 +1,7 @@
 """`python -m bench.tokens.day`: what an agent costs in a day at five minutes, on a corpus of which a tenth changes.
 
 The clock is moved: a tick follows the one before at once, and everything that was written before is dated five minutes back.
-Exit code 1 if the day costs more than MAX_USD, or if an iteration that the world did not wake is not quiet.
+Exit code 1 if the day costs more than MAX_USD.
 """
 
 import argparse
@@ -18,7 +18,7 @@ import psycopg
 from rich.console import Console
 
 from bench.tokens.counting import cached_tokens, counted
-from bench.tokens.figures import INTERVAL_SECONDS, PRICES
+from bench.tokens.figures import INTERVAL_SECONDS, PRICED, PRICES, SEARCH_USD
 from bench.tokens.missions import MISSIONS
 from bench.tokens.run import record
 from cli.watch import IterationWatch
@@ -33,10 +33,8 @@ CHANGING: Final = 0.1
 CHANGED_LINES: Final = 3
 FIRST_CHANGE: Final = 24
 """Tick from which documents change: what is not known yet cannot be seen to change."""
-SEARCH_USD: Final = 0.008
 MAX_USD: Final = 2.5
 SEED: Final = 7
-PRICED: Final = "gpt-5-mini"
 
 # The graph's own tables are left out: the journal would record the change as one by the owner.
 _OLDER: Final = [

@@ -37,6 +37,8 @@ PRICES: Final[Mapping[str, Price]] = {
 """List prices of 2026-11-22, from public price pages."""
 PRICED: Final = "gpt-5-mini"
 """The model whose dollars the check compares."""
+SEARCH_USD: Final = 0.008
+"""Of one search request."""
 
 SANDBOX: Final = Path(__file__).parents[2] / "sandbox"
 _RULES: Final = ("model/**/*.py", "text/*.py", "search/*.py")
@@ -114,7 +116,7 @@ def figures_of(recording: Recording) -> Figures:
         },
         {name: price.usd(total_input, 0, total_output) * each for name, price in PRICES.items()},
         len(recording.searches) * each,
-        0.008 * len(recording.searches) * each,
+        SEARCH_USD * len(recording.searches) * each,
         _by_phase(calls, hits, each),
         _shared_between_iterations(calls),
         _shared_in_parallel(calls),

@@ -12,6 +12,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from cli.render.console import ago, between, cited, clip, counted
+from shared.enums import StepKind
 from shared.events import models
 from shared.events.envelope import Event
 from shared.schemas.base import (
@@ -30,6 +31,7 @@ from shared.schemas.base import (
     ToolResultEvent,
 )
 from shared.schemas.conclusions import InvestigationRequestResponse
+from shared.schemas.iterations import plan_notes
 
 if TYPE_CHECKING:
     from shared.events.stream_reader import StoredEvent
@@ -182,6 +184,10 @@ def show_iteration(console: Console, iteration: IterationDetails, *, show_messag
     )
     for error in iteration.errors:
         console.print(f"  [bad]✗[/] {escape(error)}", soft_wrap=True)
+    for step in iteration.steps:
+        if step.kind == StepKind.OBSERVE:
+            for note in plan_notes(step.result or {}):
+                console.print(f"  [quiet]{escape(note)}[/]", soft_wrap=True)
     if iteration.plan is not None:
         _plan(console, iteration.plan)
     for step in iteration.steps:

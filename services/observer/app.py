@@ -2,7 +2,8 @@
 
 from datetime import timedelta
 
-from services.observer.handler import Observe, Watch
+from services.observer.handler import Observe
+from services.observer.outlook import Watch
 from shared.enums import StepKind
 from shared.llm.provider import Provider
 from shared.runtime.consumer import MessageConsumer

@@ -1,23 +1,11 @@
 """Plans one iteration."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, timedelta
-from typing import Any, Final
+from dataclasses import dataclass
+from datetime import UTC
 
 from services.observer.history import PlanHistory, ask_history
 from services.observer.look_up import look_up
-from services.observer.news import (
-    News,
-    check,
-    facts_query,
-    news_of,
-    pages_not_named,
-    read_pages_query,
-    reading_query,
-    store_query,
-    watched_query,
-)
+from services.observer.outlook import UNCHECKED, Watch, ask_outlook
 from services.observer.planning import ResolvedPlan, resolve_plan
 from services.observer.prompts import (
     EMPTY_PLAN,
@@ -30,16 +18,12 @@ from services.observer.prompts import (
     parse_folded_plan,
     parse_plan,
     replan_message,
-    search_query,
     user_message,
 )
-from services.observer.quiescence import reasons_to_work, shortest_interval, situation_query
 from shared.agents import agents, memories
 from shared.billing.budgets import spending_notices
-from shared.database.engine import Database
-from shared.database.statements import BoundQuery, RoundTrip
+from shared.database.statements import RoundTrip
 from shared.enums import Phase, StepKind
-from shared.fetch.client import FetchClient
 from shared.graph import context, system_types
 from shared.graph.prompt_format import truncate_to_budget
 from shared.graph.scope import GraphScope
@@ -62,16 +46,6 @@ MAX_MEMORIES_TOKENS = 1_000
 
 
 @dataclass(frozen=True)
-class Watch:
-    """How the world is watched between two plans."""
-
-    client: FetchClient
-    pages: int
-    """Pages and feeds that are checked for each iteration."""
-    search_every: timedelta
-
-
-@dataclass(frozen=True)
 class Observe:
     model: Model
     context_tokens: int
@@ -85,7 +59,7 @@ class Observe:
         loaded_iteration = trip.ask(steps.iteration_query(step))
         now = trip.ask(iterations.CLOCK)
         load_history = ask_history(trip, scope)
-        look = self._ask_what_is_new(trip, scope)
+        look = self.watch and ask_outlook(trip, self.model.database, scope, self.watch)
         # What only a plan needs is read for a plan alone: most iterations are quiet.
         needed = trip if self.watch is None else RoundTrip()
         needed.ask(system_types.ensure_query(lease.agent_id))
@@ -97,11 +71,11 @@ class Observe:
         async with self.model.database.connection_after(trip) as connection:
             iteration = loaded_iteration.value
             past = await load_history(connection, iteration)
-        outlook = await look(past)
+        outlook = await look(past) if look else UNCHECKED
         notices = spending_notices(lease.agent_id, now.value.astimezone(UTC).date())
-        if not outlook.reasons:
-            counts = ResolvedPlan().counts | outlook.counts
-            return StepResult({**counts, iterations.QUIET: True}, [*outlook.queries, notices])
+        if outlook.is_quiet:
+            result = {**ResolvedPlan().counts, **outlook.result, iterations.QUIET: True}
+            return StepResult(result, [*outlook.queries, notices])
         if needed is not trip:
             async with self.model.database.connection_after(needed):
                 pass
@@ -125,7 +99,7 @@ class Observe:
         await outlook.complete(self.model.database, scope, plan, agent.mission)
         run.complete()
         return StepResult(
-            {**plan.counts, **run.repair_summary, **outlook.counts},
+            {**plan.counts, **run.repair_summary, **outlook.result},
             [
                 investigations.drop_expired(lease.agent_id, iteration.number),
                 *outlook.queries,
@@ -135,44 +109,6 @@ class Observe:
                 iteration, queries=plan.queries, insights=plan.insights, plan=plan.as_json
             ),
         )
-
-    def _ask_what_is_new(
-        self, trip: RoundTrip, scope: GraphScope
-    ) -> Callable[[PlanHistory], Awaitable["_Outlook"]]:
-        """Asks for what was known. When `trip` has been made, the returned function checks what has changed since."""
-        watch = self.watch
-        if watch is None:
-            return _without_watch
-        known = trip.ask(situation_query(scope))
-        watched = trip.ask(watched_query(scope, watch.pages))
-
-        async def look(past: PlanHistory) -> _Outlook:
-            probes = await check(watch.client, watched.value.pages)
-            urls = [entry.url for probe in probes for entry in probe.new_entries]
-            read = await self.model.database.run(read_pages_query(scope, urls)) if urls else set()
-            last = known.value.past[0] if known.value.past else None
-            unread_since = last.started_at if last is not None and last.is_flawed else None
-            news = news_of(probes, watched.value.total, read, unread_since)
-            planned_at = max((each.started_at for each in known.value.past), default=None)
-            situation = replace(
-                known.value,
-                graph_is_empty=past.graph_is_empty,
-                has_new_requests=planned_at is not None
-                and any(made_at > planned_at for made_at in past.open_requests.values()),
-            )
-            reasons = reasons_to_work(situation, search_every=watch.search_every, news=len(news))
-            queries = [store_query(scope, news.probes)] if news.probes else []
-            if reasons and situation.interval_grows:
-                queries.append(shortest_interval(scope))
-            return _Outlook(
-                reasons,
-                news,
-                situation.due,
-                queries,
-                is_search_due=bool(situation.past) and situation.is_search_due(watch.search_every),
-            )
-
-        return look
 
     async def _plan(
         self,
@@ -248,51 +184,6 @@ class Observe:
     ) -> ResolvedPlan:
         async with self.model.database.connection() as connection:
             return await resolve_plan(connection, scope, past, plan)
-
-
-@dataclass(frozen=True)
-class _Outlook:
-    """Why an iteration works, and what its plan must look at."""
-
-    reasons: Sequence[str]
-    news: News = field(default_factory=News)
-    due: Sequence[str] = ()
-    queries: Sequence[BoundQuery[None]] = ()
-    """For the transaction that ends the step. They store what the checks have found: until then it is found again."""
-    is_search_due: bool = False
-
-    @property
-    def lines(self) -> list[str]:
-        """For the prompt."""
-        search = ["- a search is due: plan at least one query"] if self.is_search_due else []
-        return [*self.news.lines, *(f"- {each}" for each in self.due), *search]
-
-    @property
-    def counts(self) -> dict[str, Any]:
-        """For the step's result."""
-        if self.reasons is _UNWATCHED:
-            return {}
-        return {"reasons": list(self.reasons), **self.news.counts}
-
-    async def complete(
-        self, database: Database, scope: GraphScope, plan: ResolvedPlan, mission: str
-    ) -> None:
-        """Adds what the plan lacks: queries that read changed pages again, and a search that is due."""
-        objectives = [query["objective"] for query in plan.queries]
-        added = []
-        for read in pages_not_named(self.news.changed, objectives):
-            facts = await database.run(facts_query(scope, [page.url for page in read]))
-            added.append(reading_query(read, facts))
-        if self.is_search_due and not plan.queries and not added:
-            added = [search_query(mission)]
-        plan.queries += [query.model_dump() for query in added]
-
-
-_UNWATCHED: Final = ("every iteration works",)
-
-
-async def _without_watch(_: PlanHistory) -> _Outlook:
-    return _Outlook(_UNWATCHED)
 
 
 def _follow_up(request: ChatRequest, message: str) -> ChatRequest:

@@ -7,16 +7,23 @@ from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from shared.database.statements import BoundQuery, CompiledStatement, Row
-from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, IterationStatus, StepKind, StepStatus
+from shared.enums import (
+    ADVICE_TYPE,
+    ANALYSIS_TYPE,
+    IterationStatus,
+    StepKind,
+    StepStatus,
+    WorkReason,
+)
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 
 RUN_NOW: Final = "run_now"
 MAX_PAST: Final = 20
 """Iterations that are looked at, the newest first, without quiet ones."""
 FREE_AT_FIRST: Final = 9
-"""Iterations of its own accord that a new agent makes one after another. Then the gap between two doubles with each."""
+"""Iterations for OWN_REASONS that a new agent runs at consecutive ticks. Then the gap doubles with each further one."""
 FREE_LATER: Final = 2
-"""The same after something has happened."""
+"""The same after an iteration for another reason."""
 MAX_ATTEMPTS: Final = 3
 """Iterations that may leave the graph empty before they count as fruitless."""
 MAX_DUE: Final = 10
@@ -72,7 +79,7 @@ select statement_timestamp() as now, this.why, this.number,
     where entry.written_at > since.at and steps.iteration_id is null
   ) as owner_acted,
   (select max_interval_seconds > interval_seconds from agents where id = {OWNED_AGENT_ID_SQL}) is true as interval_grows,
-  exists (select from llm_interactions where step_id = :of_step) as is_begun
+  exists (select from llm_interactions where step_id = :of_step) as is_resumed
 from iterations as this where id = :of_iteration
 """)
 
@@ -85,15 +92,17 @@ where id = {OWNED_AGENT_ID_SQL} and max_interval_seconds > interval_seconds
 """)
 
 
-OWN_REASONS: Final = (
-    FIRST := "this is the first iteration",
-    ERRORS := "the last iteration had errors",
-    LEARNED := "the last iteration learned something",
-    CONTINUED := "the last plan may be continued",
-    LACKING := "an analysis lacks data",
-    EMPTY := "the graph is empty",
+OWN_REASONS: Final = frozenset(
+    (
+        WorkReason.FIRST,
+        WorkReason.ERRORS,
+        WorkReason.LEARNED,
+        WorkReason.CONTINUED,
+        WorkReason.DATA_REQUESTED,
+        WorkReason.GRAPH_EMPTY,
+    )
 )
-"""Reasons that lie in the agent's own work. Everything else has happened outside."""
+"""Reasons in the agent's own work. The others are outside it."""
 
 
 class PastIteration(NamedTuple):
@@ -129,8 +138,8 @@ class Situation:
     """What has come due since then, in words."""
     interval_grows: bool = False
     """The interval may have grown, since earlier iterations were quiet."""
-    is_begun: bool = False
-    """The model was called for this iteration already: its worker was interrupted."""
+    is_resumed: bool = False
+    """An interrupted worker has called the model for this iteration already."""
 
     def is_search_due(self, every: timedelta) -> bool:
         """Whether the last search is longer ago than `every`."""
@@ -153,7 +162,7 @@ def situation_query(scope: GraphScope) -> BoundQuery[Situation]:
             owner_acted=row.owner_acted,
             due=[*due, *expired],
             interval_grows=row.interval_grows,
-            is_begun=row.is_begun,
+            is_resumed=row.is_resumed,
         )
 
     params = {**scope.sql_params, "of_iteration": scope.iteration_id, "of_step": scope.step_id}
@@ -172,7 +181,7 @@ def _past(row: dict[str, Any]) -> PastIteration:
     return PastIteration(
         row["number"],
         datetime.fromisoformat(row["started_at"]),
-        set(OWN_REASONS).issuperset(reasons),
+        OWN_REASONS.issuperset(reasons),
         row["status"] == IterationStatus.FAILED or bool(row["errors"]),
         bool(plan.get("queries") or plan.get("insights")),
         row["searched"],
@@ -180,40 +189,43 @@ def _past(row: dict[str, Any]) -> PastIteration:
     )
 
 
-def reasons_to_work(situation: Situation, *, search_every: timedelta, news: int) -> list[str]:
-    """Why the model is asked for a plan, in words for the owner. None: the iteration is quiet.
+def reasons_to_work(
+    situation: Situation, *, search_every: timedelta, news: int
+) -> list[WorkReason]:
+    """Why the model is asked for a plan. Empty: the iteration is quiet.
 
-    The graph, the mission and the world are as the last plan saw them, and what that plan asked for gave nothing new: then
-    another plan would give nothing either. `news` is the number of changed pages and new documents.
+    The graph, the mission and the world are as the last plan saw them, and that plan found nothing new: then another plan
+    finds nothing either. `news` is the number of changed pages and new documents.
 
-    What an agent does of its own accord it does ever more rarely while nothing happens outside: there is always more to
-    learn, and less and less of it matters.
+    Reasons in the agent's own work count ever more rarely while nothing else happens: an agent always finds more to learn,
+    and the later it is found, the less it matters to the mission.
     """
     past = situation.past
     if not past:
-        return [FIRST]
+        return [WorkReason.FIRST]
     outside = {
-        "the owner asked for it": situation.why == RUN_NOW,
-        "it was begun before": situation.is_begun,
-        "the owner has changed something": situation.owner_acted,
-        "the last search is too long ago": situation.is_search_due(search_every),
-        "pages have changed or are new": news > 0,
+        WorkReason.RUN_REQUESTED: situation.why == RUN_NOW,
+        WorkReason.RESUMED: situation.is_resumed,
+        WorkReason.OWNER_ACTED: situation.owner_acted,
+        WorkReason.SEARCH_DUE: situation.is_search_due(search_every),
+        WorkReason.NEWS: news > 0,
+        WorkReason.DUE: bool(situation.due),
     }
     own = {
-        ERRORS: past[0].is_flawed,
-        LEARNED: past[0].has_learned,
-        CONTINUED: _may_continue(past),
-        LACKING: situation.has_new_requests,
-        EMPTY: situation.graph_is_empty and len(past) < MAX_ATTEMPTS,
+        WorkReason.ERRORS: past[0].is_flawed,
+        WorkReason.LEARNED: past[0].has_learned,
+        WorkReason.CONTINUED: _may_continue(past),
+        WorkReason.DATA_REQUESTED: situation.has_new_requests,
+        WorkReason.GRAPH_EMPTY: situation.graph_is_empty and len(past) < MAX_ATTEMPTS,
     }
-    reasons = [*(reason for reason, holds in outside.items() if holds), *situation.due]
+    reasons = [reason for reason, holds in outside.items() if holds]
     if reasons or situation.number - past[0].number >= _gap(past):
         reasons += [reason for reason, holds in own.items() if holds]
     return reasons
 
 
 def _gap(past: Sequence[PastIteration]) -> int:
-    """The number of ticks from the last iteration that worked to the next one of its own accord."""
+    """The number of ticks from the last iteration that worked to the next one for OWN_REASONS."""
     own = sum(1 for _ in takewhile(lambda each: each.is_own, past))
     is_new = own == len(past) and past[-1].number == 1
     free = FREE_AT_FIRST if is_new else FREE_LATER

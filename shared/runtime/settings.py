@@ -166,7 +166,7 @@ class Settings(BaseSettings):
     again, and no page read again, unless it has changed. 0: every search is made.
     """
     search_shared: bool = False
-    """Whether answers to the searches of one agent hold for all agents of the installation, whoever owns them."""
+    """Whether answers to the searches of one agent hold for all agents of the installation, also those of other owners."""
     fetch_private: bool = False
     """Whether pages of this machine and of private networks are fetched. Leave it off unless all users may access what
     listens there.

@@ -1,11 +1,13 @@
 """Schemas of iterations: lists, progress, phase runs."""
 
+from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 from uuid import UUID
 
 from pydantic import Field
 
+from shared.enums import WorkReason
 from shared.schemas.base import (
     CallTotals,
     FailedSending,
@@ -15,6 +17,37 @@ from shared.schemas.base import (
     RunningCall,
     StepResponse,
 )
+
+REASON_WORDS: Final[Mapping[str, str]] = {
+    WorkReason.FIRST: "this is the first iteration",
+    WorkReason.ERRORS: "the last iteration had errors",
+    WorkReason.LEARNED: "the last iteration learned something",
+    WorkReason.CONTINUED: "the last plan may need a second iteration",
+    WorkReason.DATA_REQUESTED: "an analysis lacks data",
+    WorkReason.GRAPH_EMPTY: "the graph is empty",
+    WorkReason.RUN_REQUESTED: "the owner asked for it",
+    WorkReason.RESUMED: "its worker was interrupted",
+    WorkReason.OWNER_ACTED: "the owner has changed something",
+    WorkReason.SEARCH_DUE: "a search is due",
+    WorkReason.NEWS: "pages have changed or are new",
+}
+"""Without DUE: its words are the texts of what is due."""
+
+
+def plan_notes(result: Json) -> list[str]:
+    """Why an observe step asked the model for a plan or did not, and what its checks found, in words."""
+    notes = []
+    if result.get("quiet"):
+        notes.append("Nothing is new and nothing is due, so no model was called.")
+    words = [REASON_WORDS[reason] for reason in result.get("reasons", ()) if reason in REASON_WORDS]
+    if reasons := [*words, *result.get("due", ())]:
+        notes.append(f"Why: {'; '.join(reasons)}.")
+    if checked := result.get("pages_checked"):
+        failed, changed = result.get("pages_failed", 0), result.get("pages_changed", 0)
+        found = {"not reached": failed, "changed": changed, "new": result.get("documents_new", 0)}
+        counts = ", ".join(f"{count} {what}" for what, count in found.items() if count)
+        notes.append(f"Pages checked: {checked}{f' ({counts})' if counts else ''}.")
+    return notes
 
 
 class PhaseRunResponse(ResponseModel):

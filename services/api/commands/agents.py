@@ -139,7 +139,7 @@ class ChangedAgent(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    # The defaults are never used: fields that are not set are ignored, and null is rejected.
+    # The defaults are never used: fields that are not set are ignored, and null is rejected if the type has none.
     name: Name = Field(default_factory=str)
     interval_seconds: Interval = Field(default_factory=int)
     max_interval_seconds: Interval | None = None

@@ -36,7 +36,10 @@ class Forecast(NamedTuple):
 
 
 def forecast(prices: Prices, model: str, interval_seconds: float) -> Forecast:
-    """Of an agent with this model in all phases. A longer interval lets less of an agent's work wait for its next tick."""
+    """The cost of an agent that uses this model in all phases.
+
+    At most WORKING_ITERATIONS are counted, and fewer if the interval leaves room for fewer.
+    """
     iterations = min(WORKING_ITERATIONS, max(int(DAY_SECONDS // interval_seconds), 1))
     of_iteration = prices.tokens_usd(model, INPUT_TOKENS, OUTPUT_TOKENS, CACHED_TOKENS)
     return Forecast(

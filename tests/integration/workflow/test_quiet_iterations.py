@@ -25,7 +25,14 @@ from shared.database.tables import (
     PageProbe,
     Step,
 )
-from shared.enums import ANALYSIS_TYPE, IterationStatus, MemoryKind, ProbeKind, StepKind
+from shared.enums import (
+    ANALYSIS_TYPE,
+    IterationStatus,
+    MemoryKind,
+    ProbeKind,
+    StepKind,
+    WorkReason,
+)
 from shared.events.codec import decode
 from shared.events.models import IterationCompleted
 from shared.graph import system_types
@@ -183,7 +190,7 @@ async def test_a_changed_document_is_noticed_and_read_again(watcher: Watcher) ->
     (watcher.corpus / "chile.md").write_text(CHILE.replace("44,000", "49,000"))
     assert (await watcher.tick()).status == IterationStatus.COMPLETED
     observed = await watcher.observed()
-    assert observed["reasons"] == ["pages have changed or are new"]
+    assert observed["reasons"] == [WorkReason.NEWS]
     assert (observed["pages_changed"], observed["documents_new"]) == (1, 0)
     (objective,) = await watcher.objectives()
     assert CHILE_URL in objective
@@ -207,7 +214,7 @@ async def test_the_owner_wakes_the_agent(watcher: Watcher) -> None:
     async with watcher.database.transaction() as session:
         await memories.remember(session, watcher.agent.id, MemoryKind.WISH, "Look at Bolivia too")
     assert (await watcher.tick()).status == IterationStatus.COMPLETED
-    assert "the owner has changed something" in (await watcher.observed())["reasons"]
+    assert WorkReason.OWNER_ACTED in (await watcher.observed())["reasons"]
 
 
 async def test_a_retraction_wakes_the_agent(watcher: Watcher) -> None:
@@ -216,7 +223,7 @@ async def test_a_retraction_wakes_the_agent(watcher: Watcher) -> None:
     async with watcher.database.transaction() as session:
         await retractions.retract_source(session, scope, CHILE_URL, reason="It is wrong")
     assert (await watcher.tick()).status == IterationStatus.COMPLETED
-    assert "the owner has changed something" in (await watcher.observed())["reasons"]
+    assert WorkReason.OWNER_ACTED in (await watcher.observed())["reasons"]
 
 
 async def test_a_run_on_request_always_works(watcher: Watcher) -> None:
@@ -225,7 +232,7 @@ async def test_a_run_on_request_always_works(watcher: Watcher) -> None:
     watcher.number += 1
     iteration = await ended_iteration(watcher.database, watcher.agent, watcher.number)
     assert (iteration.why, iteration.status) == ("run_now", IterationStatus.COMPLETED)
-    assert "the owner asked for it" in (await watcher.observed())["reasons"]
+    assert WorkReason.RUN_REQUESTED in (await watcher.observed())["reasons"]
 
 
 async def test_a_horizon_wakes_the_agent_on_the_day_after_it(watcher: Watcher) -> None:
@@ -249,8 +256,9 @@ async def test_a_horizon_wakes_the_agent_on_the_day_after_it(watcher: Watcher) -
             )
         )
     assert (await watcher.tick()).status == IterationStatus.COMPLETED
-    reasons = (await watcher.observed())["reasons"]
-    assert f"Prices rise has passed its horizon {horizon}" in reasons
+    observed = await watcher.observed()
+    assert WorkReason.DUE in observed["reasons"]
+    assert f"Prices rise has passed its horizon {horizon}" in observed["due"]
 
 
 async def test_an_open_request_wakes_the_agent(watcher: Watcher) -> None:
@@ -271,7 +279,7 @@ async def test_an_open_request_wakes_the_agent(watcher: Watcher) -> None:
             )
         )
     assert (await watcher.tick()).status == IterationStatus.COMPLETED
-    assert "an analysis lacks data" in (await watcher.observed())["reasons"]
+    assert WorkReason.DATA_REQUESTED in (await watcher.observed())["reasons"]
 
 
 async def test_the_web_is_searched_at_least_as_often_as_the_setting_says(
@@ -283,7 +291,7 @@ async def test_the_web_is_searched_at_least_as_often_as_the_setting_says(
         await watcher.until_quiet()
         await _age(database, timedelta(minutes=70))
         assert (await watcher.tick()).status == IterationStatus.COMPLETED
-        assert "the last search is too long ago" in (await watcher.observed())["reasons"]
+        assert WorkReason.SEARCH_DUE in (await watcher.observed())["reasons"]
         assert await watcher.objectives()
         assert await watcher.until_quiet() <= MAX_WORKING
 

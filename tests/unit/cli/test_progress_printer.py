@@ -11,6 +11,7 @@ from rich.console import Console
 from cli.render.console import THEME
 from cli.render.iterations import doing, show_iteration
 from cli.watch import ProgressPrinter
+from shared.enums import WorkReason
 from shared.schemas.base import (
     CitationResponse,
     ConclusionResponse,
@@ -88,6 +89,25 @@ def test_an_iteration_shows_its_rounds() -> None:
     )
     assert lines[position + 1] == "  ? Find the output of 2024"
     assert any(line.startswith("query 1 ") for line in lines)
+
+
+def test_an_iteration_shows_why_it_worked_and_what_was_checked() -> None:
+    output = io.StringIO()
+    observe = step(
+        "observe",
+        result={
+            "reasons": [WorkReason.NEWS, WorkReason.DUE],
+            "due": ["the horizon of an analysis has passed"],
+            "pages_checked": 5,
+            "pages_changed": 2,
+            "pages_failed": 1,
+        },
+    )
+    console = Console(file=output, width=200, theme=THEME)
+    show_iteration(console, iteration(observe), show_messages=False)
+    lines = output.getvalue().splitlines()
+    assert "  Why: pages have changed or are new; the horizon of an analysis has passed." in lines
+    assert "  Pages checked: 5 (1 not reached, 2 changed)." in lines
 
 
 def test_a_whole_iteration_is_printed_step_by_step_and_only_once() -> None:

@@ -16,6 +16,7 @@ from services.observer.quiescence import (
     Situation,
     reasons_to_work,
 )
+from shared.enums import WorkReason
 
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 EVERY = timedelta(hours=6)
@@ -33,7 +34,7 @@ FRUITLESS = (past(5), past(10))
 QUIET = Situation("due", NUMBER, NOW, FRUITLESS)
 
 
-def reasons(situation: Situation, news: int = 0) -> list[str]:
+def reasons(situation: Situation, news: int = 0) -> list[WorkReason]:
     return reasons_to_work(situation, search_every=EVERY, news=news)
 
 
@@ -44,30 +45,30 @@ def test_nothing_new_and_nothing_due_is_quiet() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"past": ()}, "this is the first iteration"),
-        ({"why": "run_now"}, "the owner asked for it"),
-        ({"is_begun": True}, "it was begun before"),
-        ({"past": (past(5, is_flawed=True), past(10))}, "the last iteration had errors"),
-        ({"past": (past(5, has_learned=True), past(10))}, "the last iteration learned something"),
-        ({"past": (past(5), past(10, has_learned=True))}, "the last plan may be continued"),
-        ({"past": (past(5),)}, "the last plan may be continued"),
-        ({"graph_is_empty": True}, "the graph is empty"),
-        ({"has_new_requests": True}, "an analysis lacks data"),
-        ({"owner_acted": True}, "the owner has changed something"),
-        ({"past": (past(360), past(400))}, "the last search is too long ago"),
+        ({"past": ()}, WorkReason.FIRST),
+        ({"why": "run_now"}, WorkReason.RUN_REQUESTED),
+        ({"is_resumed": True}, WorkReason.RESUMED),
+        ({"past": (past(5, is_flawed=True), past(10))}, WorkReason.ERRORS),
+        ({"past": (past(5, has_learned=True), past(10))}, WorkReason.LEARNED),
+        ({"past": (past(5), past(10, has_learned=True))}, WorkReason.CONTINUED),
+        ({"past": (past(5),)}, WorkReason.CONTINUED),
+        ({"graph_is_empty": True}, WorkReason.GRAPH_EMPTY),
+        ({"has_new_requests": True}, WorkReason.DATA_REQUESTED),
+        ({"owner_acted": True}, WorkReason.OWNER_ACTED),
+        ({"past": (past(360), past(400))}, WorkReason.SEARCH_DUE),
         (
             {"past": (past(5, has_searched=False), past(10, has_searched=False))},
-            "the last search is too long ago",
+            WorkReason.SEARCH_DUE,
         ),
-        ({"due": ["Advice has passed its horizon"]}, "Advice has passed its horizon"),
+        ({"due": ["Advice has passed its horizon"]}, WorkReason.DUE),
     ],
 )
-def test_each_reason_alone_is_enough(changes: dict[str, object], reason: str) -> None:
+def test_each_reason_alone_is_enough(changes: dict[str, object], reason: WorkReason) -> None:
     assert reasons(replace(QUIET, **changes)) == [reason]  # type: ignore[arg-type]
 
 
 def test_news_are_a_reason() -> None:
-    assert reasons(QUIET, news=1) == ["pages have changed or are new"]
+    assert reasons(QUIET, news=1) == [WorkReason.NEWS]
 
 
 def test_an_empty_plan_is_not_continued() -> None:
@@ -139,7 +140,7 @@ def test_a_walk_of_ticks_is_quiet_unless_something_happens(seed: int) -> None:
         if is_quiet:
             assert now - searched_at < EVERY, "a search is due"
             continue
-        is_own = set(found) <= set(OWN_REASONS)
+        is_own = set(found) <= OWN_REASONS
         own = own + 1 if is_own else 0
         # A search is due every 72 ticks, which is an event too.
         assert own <= FREE_AT_FIRST + log2(72)

@@ -25,6 +25,7 @@ from shared.schemas.iterations import (
     PhaseRunResponse,
     SupersededValue,
     WrittenElement,
+    plan_notes,
 )
 
 _QUERY_PHASES: Final = {
@@ -206,26 +207,10 @@ def _notes(kind: StepKind, step: StepResponse) -> tuple[str, ...]:
     if kind == StepKind.ADVISE and not result.get("advice"):
         return (result.get("reason") or "Advises nothing, as mostly.",)
     if kind == StepKind.OBSERVE:
-        return _plan_notes(result)
+        dropped = result.get("dropped_repeats")
+        repeats = [f"{plural(dropped, 'repetition')} left out."] if dropped else []
+        return (*plan_notes(result), *repeats)
     return checks
-
-
-def _plan_notes(result: Json) -> tuple[str, ...]:
-    """Why the model was asked for a plan, or was not."""
-    notes = []
-    if result.get("quiet"):
-        notes.append("Nothing is new and nothing is due, so no model was called.")
-    elif result.get("reasons"):
-        notes.append(f"Why: {'; '.join(result['reasons'])}.")
-    if checked := result.get("pages_checked"):
-        failed = result.get("pages_failed")
-        not_reached = f", {failed} of them not reached" if failed else ""
-        changed, new = result.get("pages_changed", 0), result.get("documents_new", 0)
-        found = f": {changed} changed, {plural(new, 'new document')}" if changed or new else ""
-        notes.append(f"{plural(checked, 'page')} checked{not_reached}{found}.")
-    if dropped := result.get("dropped_repeats"):
-        notes.append(f"{plural(dropped, 'repetition')} left out.")
-    return tuple(notes)
 
 
 def _checks_in_words(checks: Json) -> tuple[str, ...]:
