@@ -328,7 +328,8 @@ notice of its own. The budget of a month is that of its days.
 _NOTE_SPENDING: Final = CompiledStatement(f"""
 insert into inbox_items (id, owner_id, agent_id, kind, title, summary)
 select distinct on (note.period) note.id, agents.owner_id, agents.id, '{InboxKind.NOTICE}',
-  agents.name || ' has spent ' || note.percent || ' % of its budget of this ' || note.period,
+  agents.name || ' has spent ' || note.percent || ' % of its '
+    || case note.period when 'day' then 'daily' else 'monthly' end || ' budget',
   'Of ' || trim_scale(round(cap.usd, 2)) || ' USD, ' || round(used.usd, 2) || ' are spent. '
     || 'An agent whose daily budget is reached is paused until midnight (UTC). `vigil costs` says what for; '
     || '`vigil budget` changes it.'

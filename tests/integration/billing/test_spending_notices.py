@@ -47,7 +47,8 @@ async def spender(database: Database) -> Spender:
 
 
 def of(period: str, percent: int) -> str:
-    return f"Watch has spent {percent} % of its budget of this {period}"
+    name = {"day": "daily", "month": "monthly"}[period]
+    return f"Watch has spent {percent} % of its {name} budget"
 
 
 async def test_each_share_of_a_day_has_one_notice(spender: Spender) -> None:
