@@ -104,13 +104,6 @@ class FoldedPlan(ObserverPlan):
         json_schema_extra={MAX_ITEMS: MAX_LOOK_UPS},
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _default_look_up(cls, value: Any) -> Any:
-        """Servers that do not enforce the schema omit empty lists."""
-        has_field = isinstance(value, dict) and value.keys() & {"lookUp", "look_up"}
-        return value if has_field or not isinstance(value, dict) else {**value, "lookUp": []}
-
 
 def parse_folded_plan(value: Any, repairs: Repairs) -> FoldedPlan:
     """Like `parse_plan`. A plan that only looks something up may be empty."""

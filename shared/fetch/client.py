@@ -221,7 +221,7 @@ class FetchClient:
         rules: str | None = None
         try:
             for _ in range(MAX_REDIRECTS + 1):
-                response = await self._get(_checked(url), {}, max_bytes=MAX_ROBOTS_BYTES, cut=True)
+                response = await self._get(_checked(url), {}, is_robots=True)
                 if isinstance(response, Fetched):
                     rules = (response.body or b"").decode("utf-8", errors="replace")
                     break
@@ -236,11 +236,9 @@ class FetchClient:
         )
 
     async def _get(
-        self, url: str, headers: dict[str, str], *, max_bytes: int = MAX_BYTES, cut: bool = False
+        self, url: str, headers: dict[str, str], *, is_robots: bool = False
     ) -> Fetched | str:
-        """The response, or where it redirects to. A body that is too long is an error, or is `cut`, as is robots.txt, which
-        may be of any type.
-        """
+        """The response, or where it redirects to; a body that is too long is an error; robots.txt is cut and of any type."""
         async with (
             self._slots,
             asyncio.timeout(TIMEOUT_SECONDS),
@@ -255,9 +253,11 @@ class FetchClient:
             if status != HTTPStatus.OK:
                 raise _StatusError(status, response.headers.get("retry-after"))
             media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-            if media_type and not cut and not media_type.startswith(TYPES):
+            if media_type and not is_robots and not media_type.startswith(TYPES):
                 raise FetchError(f"it is of the type {media_type[:80]!r}, which is not read")
-            body = await _read(response, max_bytes, cut=cut)
+            body = await _read(
+                response, MAX_ROBOTS_BYTES if is_robots else MAX_BYTES, cut=is_robots
+            )
             return Fetched(url, body, media_type, response.charset_encoding, seen)
 
 
@@ -293,7 +293,7 @@ def web_address(base: str, reference: str) -> str:
     """The address that a page at `base` refers to; empty if it is not one of the web, or too long to be stored."""
     text = reference.strip()
     try:
-        address = urldefrag(urljoin(base, text)).url if text else ""
+        address = urljoin(base, text) if text else ""
         parts = urlsplit(address)
     except ValueError:
         return ""

@@ -13,7 +13,6 @@ BYTES_PER_TOKEN: Final = 3
 """Of UTF-8. English prose has about 4, JSON 3.2, Chinese 3: an estimate that is rarely too low."""
 ANSWER_SHARE: Final = 0.25
 """Of the context that is kept for the answer."""
-MIN_CONTEXT_TOKENS: Final = 8_192
 LEFT_OUT: Final = (
     '{"note": "left out, because the model\'s context is full; what was done stays done"}'
 )

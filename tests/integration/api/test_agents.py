@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from sqlalchemy import text
 
 from shared.database.engine import Database
 from shared.runtime.settings import Settings
@@ -158,6 +159,29 @@ async def test_the_owner_prefers_and_bars_domains(api: httpx.AsyncClient) -> Non
         assert response.status_code == status, response.text
     assert response.json()["barred_domains"] == ["ads.a.com"]
     assert len((await api.get("/agents")).json()["items"]) == 2
+
+
+async def test_the_owner_sets_the_longest_interval(
+    api: httpx.AsyncClient, database: Database
+) -> None:
+    agent = await create_agent(api, name="Lithium", max_interval_seconds=3_600)
+    assert agent["max_interval_seconds"] == 3_600
+    path = f"/agents/{agent['id']}"
+    assert_problem(
+        await api.patch(path, json={"max_interval_seconds": 299}), 422, "299 s", "300 s", "shorter"
+    )
+    assert_problem(await api.patch(path, json={"interval_seconds": 3_601}), 422, "3600 s", "3601 s")
+    short = {"mission": MISSION, "interval_seconds": 60, "max_interval_seconds": 59}
+    assert_problem(await api.post("/agents", json=short), 422, "59 s", "60 s")
+    async with database.transaction() as session:
+        await session.execute(text("update agents set next_run_at = now() + interval '1 hour'"))
+    scheduled = (await api.get(path)).json()["next_run_at"]
+    changed = (await api.patch(path, json={"max_interval_seconds": 600})).json()
+    assert (changed["max_interval_seconds"], changed["interval_seconds"]) == (600, 300)
+    assert changed["next_run_at"] < scheduled, "the interval had grown beyond the new maximum"
+    assert (await api.patch(path, json={"max_interval_seconds": None})).json()[
+        "max_interval_seconds"
+    ] is None
 
 
 async def test_the_owner_allows_advice_from_one_analysis(api: httpx.AsyncClient) -> None:

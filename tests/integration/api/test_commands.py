@@ -159,6 +159,9 @@ def test_an_agent_is_changed(vigil: Vigil) -> None:
     assert (agent["name"], agent["interval_seconds"]) == ("Other", 7200)
     assert agent["models"] == {"observer": "m", "conversation": "n"}
     assert agent["feedback_rounds"] == 0
+    edited = vigil.json("agent", "edit", "other", "--max-interval", "1d")
+    assert edited["max_interval_seconds"] == 86_400
+    assert "2h to 1d" in vigil("agent", "show", "other")
     edited = vigil.json("agent", "edit", "other", "--feedback-rounds", "2")
     assert edited["feedback_rounds"] == 2
     assert "2 rounds an iteration" in vigil("agent", "show", "other")

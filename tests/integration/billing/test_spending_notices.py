@@ -1,4 +1,4 @@
-"""An owner is told when half, and most, of a budget is spent: once for each day and month."""
+"""A notice is sent when half, and most, of a budget is spent: once for each day and month."""
 
 from datetime import date
 from decimal import Decimal

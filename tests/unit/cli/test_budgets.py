@@ -13,9 +13,16 @@ from cli.config.durations import parse_day
 from cli.demo import Summary, show_summary
 from cli.errors import BadInputError
 from cli.render.console import THEME
-from cli.render.costs import show_budget, show_costs
+from cli.render.costs import describe_forecast, show_budget, show_costs
 from shared.schemas.base import CallTotals, GraphCounts, GraphResponse
-from shared.schemas.costs import BudgetResponse, BudgetUsage, CostGroup, CostsResponse, CostTotals
+from shared.schemas.costs import (
+    BudgetResponse,
+    BudgetUsage,
+    CostGroup,
+    CostsResponse,
+    CostTotals,
+    ForecastResponse,
+)
 
 USAGE = BudgetUsage(
     day=date(2026, 1, 31),
@@ -131,6 +138,63 @@ def test_a_budget_is_shown_with_the_suspension_it_caused() -> None:
     assert "suspended; it resumes in 5 h" in output
     no_budget = USAGE.model_copy(update={"usd_per_day": None, "left_usd": None})
     assert "no budget is set" in render(no_budget)
+
+
+def test_costs_are_shown_with_cached_tokens_and_parts_of_the_input() -> None:
+    sums = {
+        "input_tokens": 1000,
+        "cached_tokens": 250,
+        "system_tokens": 100,
+        "tools_tokens": 200,
+        "context_tokens": 400,
+        "results_tokens": 150,
+    }
+    totals = TOTALS.model_copy(update=sums)
+    group = CostGroup(**totals.model_dump(), key="gpt", agent_id=None)
+    output = render(costs(group).model_copy(update={"totals": totals}))
+    assert output.count("25%") == 2
+    assert (
+        "Tokens in, by part: graph context 40%, tools 20%, results of tools 15%, tasks and answers 15%,"
+        " system prompts 10%" in output
+    )
+    assert "by part" not in render(costs(CostGroup(**FREE.model_dump(), key="x", agent_id=None)))
+
+
+def test_the_parts_of_the_input_never_exceed_it() -> None:
+    """Parts are estimates: their sum can be a little more than what the provider counted."""
+    sums = {"input_tokens": 100, "system_tokens": 60, "tools_tokens": 50}
+    assert TOTALS.model_copy(update=sums).parts["tasks and answers"] == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        (
+            {},
+            "Forecast: about 1.90 USD a day at 5m with gpt-5-mini (1.50 for the model, 0.40 for searches).",
+        ),
+        (
+            {"is_priced": False, "model": None},
+            "Forecast: about 1.90 USD a day at 5m with your model (1.50 for the model, 0.40 for searches,"
+            " by the fallback price, since the model has none of its own).",
+        ),
+        (
+            {"usd_per_day": 0.0},
+            "Forecast: nothing is billed, because the sandbox answers.",
+        ),
+    ],
+)
+def test_a_forecast_names_its_price(changes: dict[str, Any], expected: str) -> None:
+    forecast = ForecastResponse(
+        model="gpt-5-mini",
+        interval_seconds=300,
+        working_iterations=37,
+        usd_per_day=1.9,
+        model_usd=1.5,
+        search_usd=0.4,
+        is_priced=True,
+    )
+    assert describe_forecast(forecast.model_copy(update=changes)) == expected
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ async def test_a_host_that_asks_for_a_pause_gets_it() -> None:
     web.pages[PAGE] = html()
     with pytest.raises(FetchError, match="asks to wait for 90 s"):
         await client.fetch(PAGE)
-    assert web.paths.count(PAGE) == 1, "nobody waits that long, and the host is left alone"
+    assert web.paths.count(PAGE) == 1, "the wait is too long, so the host is not requested"
     web.now += 85
     await client.fetch(PAGE)
     assert web.slept[-1] == 5

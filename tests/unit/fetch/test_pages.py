@@ -64,6 +64,20 @@ def test_hostile_pages_are_read_in_a_moment(html: str) -> None:
     assert (len(content.digest), content.feeds) == (32, ())
 
 
+def test_a_page_that_is_nested_too_deep_is_compared_byte_for_byte() -> None:
+    assert digest("<div>" * 4_000 + "a  b") != digest("<div>" * 4_000 + "a b")
+    assert digest("<div>" * 2_000 + "a  b") == digest("<div>" * 2_000 + "a b")
+
+
+def test_two_entries_on_one_page_keep_their_fragments() -> None:
+    items = "".join(f"<item><link>https://a.example/log#{row}</link></item>" for row in (1, 2))
+    entries = parse_feed(f"<rss><channel>{items}</channel></rss>".encode(), URL)
+    assert [entry.url for entry in entries] == [
+        "https://a.example/log#1",
+        "https://a.example/log#2",
+    ]
+
+
 def test_a_page_that_is_one_form_is_compared_by_its_text() -> None:
     form = "<form><input type=hidden value={}><p>Chile produced {} tonnes.</p></form>"
     assert digest(form.format(1, 44)) == digest(form.format(2, 44))

@@ -9,13 +9,13 @@ from shared.errors import PermanentError
 from shared.llm.context_limit import (
     ANSWER_SHARE,
     LEFT_OUT,
-    MIN_CONTEXT_TOKENS,
     estimate_tokens,
     fit,
 )
 from shared.llm.messages import ChatRequest
 
 CONTEXT = 16_384
+SMALLEST_CONTEXT = 8_192
 
 
 def request(*messages: dict[str, Any], **values: Any) -> ChatRequest:
@@ -36,7 +36,9 @@ def test_a_short_request_stays_as_it_is_and_its_answer_has_the_rest() -> None:
     fitted = fit(short, CONTEXT)
     assert fitted.messages == short.messages
     assert fitted.max_output_tokens == 16_000
-    assert fit(short, 8_192).max_output_tokens == 8_192 - estimate_tokens(short)
+    assert fit(short, SMALLEST_CONTEXT).max_output_tokens == SMALLEST_CONTEXT - estimate_tokens(
+        short
+    )
 
 
 def test_the_oldest_results_are_left_out_first() -> None:
@@ -57,7 +59,7 @@ def test_old_rounds_of_calls_are_left_out_with_their_results() -> None:
     rounds = [
         message for number in range(12) for message in (calling(number, 3_000), result(number, 10))
     ]
-    fitted = fit(request(user("Build."), *rounds), MIN_CONTEXT_TOKENS)
+    fitted = fit(request(user("Build."), *rounds), SMALLEST_CONTEXT)
     called = [call["id"] for message in fitted.messages for call in message.get("tool_calls", ())]
     answered = [message["tool_call_id"] for message in fitted.messages if message["role"] == "tool"]
     assert called == answered == [str(number) for number in range(12)][-len(called) :]
@@ -65,7 +67,7 @@ def test_old_rounds_of_calls_are_left_out_with_their_results() -> None:
 
 
 def test_many_long_messages_are_all_cut() -> None:
-    fitted = fit(request(*(user("z" * 3_000) for _ in range(20))), MIN_CONTEXT_TOKENS)
+    fitted = fit(request(*(user("z" * 3_000) for _ in range(20))), SMALLEST_CONTEXT)
     assert len(fitted.messages) == 21
 
 
@@ -93,7 +95,7 @@ def test_random_requests_fit_and_are_the_same_each_time(seed: int) -> None:
         messages.append(result(number, random.randrange(30_000)))
     if random.random() < 0.5:
         messages.append(user(letters * random.randrange(100)))
-    context = random.choice([MIN_CONTEXT_TOKENS, CONTEXT, 32_768])
+    context = random.choice([SMALLEST_CONTEXT, CONTEXT, 32_768])
     fitted = fit(request(*messages), context)
     assert estimate_tokens(fitted) <= context * (1 - ANSWER_SHARE)
     assert fitted.max_output_tokens is not None
