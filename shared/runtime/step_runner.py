@@ -94,10 +94,24 @@ class StepRunner:
         self._on_failure = dict(on_failure)
         self._streams_progress = streams_progress
         self._running: set[UUID] = set()
-        """Steps of this process, whose claims may not be committed yet."""
+        """Steps that this process handles; their claims may not be committed yet."""
 
     async def __call__(self, event: Event) -> Sequence[Event]:
         assert isinstance(event, StepEvent)
+        if event.step_id in self._running:
+            raise TransientError(
+                f"step is leased by {self._worker}",
+                retry_in_seconds=self._lease_seconds,
+                counts=False,
+            )
+        # From before the look: a second message whose look is older than the end of the first would run the step again.
+        self._running.add(event.step_id)
+        try:
+            return await self._handle(event)
+        finally:
+            self._running.remove(event.step_id)
+
+    async def _handle(self, event: StepEvent) -> Sequence[Event]:
         match await self._look(event):
             case leases.WrongKind(kind):
                 raise PermanentError(
@@ -120,20 +134,10 @@ class StepRunner:
             case leases.RetryRequested():
                 async with self._database.transaction() as session:
                     await leases.reopen(session, event.step_id)
-                return await self(event)
-            case leases.Claimable(lease, step) as claimable:
-                if step.id in self._running:
-                    raise TransientError(
-                        f"step is leased by {self._worker}",
-                        retry_in_seconds=self._lease_seconds,
-                        counts=False,
-                    )
-                self._running.add(step.id)
-                try:
-                    lease = await self._claim(claimable)
-                    return await self._run(event, lease, step, claimable.claims)
-                finally:
-                    self._running.remove(step.id)
+                return await self._handle(event)
+            case leases.Claimable(_, step) as claimable:
+                lease = await self._claim(claimable)
+                return await self._run(event, lease, step, claimable.claims)
 
     async def _look(self, event: StepEvent) -> leases.Look:
         return await self._database.run(
