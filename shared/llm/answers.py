@@ -66,6 +66,8 @@ class Usage:
     """Of the input, what the provider read from its cache, which costs less."""
     reasoning_tokens: int = 0
     """Of the output, what the model spent on reasoning."""
+    service_tier: str | None = None
+    """The tier that served the request, such as `flex`: it has prices of its own."""
     fault: str | None = None
     """Why the usage is unusable, if it is."""
 
@@ -126,9 +128,13 @@ def read_json(text: str) -> Any:
 
 
 def parse_usage(
-    raw: Any, input_name: str = "prompt_tokens", output_name: str = "completion_tokens"
+    body: Any, input_name: str = "prompt_tokens", output_name: str = "completion_tokens"
 ) -> Usage:
-    """Parses token usage. Counts are integers from 0 to below 10^9; if one is not, both are ignored."""
+    """Parses `usage` and `service_tier` of an answer. Counts are integers from 0 to below 10^9; if one is not, both are
+    ignored.
+    """
+    body = body if isinstance(body, dict) else {}
+    raw, tier = body.get("usage"), body.get("service_tier")
     if isinstance(raw, dict):
         unusable = [name for name in (input_name, output_name) if not _is_count(raw.get(name))]
         if not unusable:
@@ -137,6 +143,7 @@ def parse_usage(
                 *counts,
                 _detail(raw, input_name, "cached_tokens", counts[0]),
                 _detail(raw, output_name, "reasoning_tokens", counts[1]),
+                tier if isinstance(tier, str) else None,
             )
         reason = f"{unusable[0]} is {_excerpt(raw.get(unusable[0]))}"
     else:
@@ -213,6 +220,7 @@ class AnswerParts:
             output_tokens=self.usage.output_tokens,
             cached_tokens=self.usage.cached_tokens,
             reasoning_tokens=self.usage.reasoning_tokens,
+            service_tier=self.usage.service_tier,
             usage_fault=self.usage.fault,
         )
 
@@ -414,7 +422,7 @@ class Received:
     def _take_chunk(self, chunk: Any) -> bool:
         choice = _first_choice(chunk)
         if chunk.get("usage") is not None:
-            self._parts.usage = parse_usage(chunk["usage"])
+            self._parts.usage = parse_usage(chunk)
         if choice is None:
             return False
         self._has_choice = True
@@ -470,7 +478,7 @@ def _parse_completion(server: str, body: str) -> ChatAnswer:
     """Parses the answer in a complete response body. Raises AnswerError."""
     completion = parse_body(server, body)
     _raise_error_in(server, completion)
-    usage = parse_usage(completion.get("usage") if isinstance(completion, dict) else None)
+    usage = parse_usage(completion)
     try:
         choice = _first_choice(completion)
         if choice is None:
@@ -565,7 +573,7 @@ def _raise_error_in(server: str, body: Any) -> None:
     raise AnswerError(
         f"{server} answered 200 with an error: {_excerpt(message)}",
         excerpt=_excerpt(body),
-        usage=parse_usage(body.get("usage")),
+        usage=parse_usage(body),
         counts=not _is_unavailable(code),
         is_error_body=True,
     )

@@ -62,7 +62,7 @@ def parse_response(server: str, response: Json) -> ChatAnswer:
 
     Raises AnswerError if it is unusable.
     """
-    usage = parse_usage(response.get("usage"), "input_tokens", "output_tokens")
+    usage = parse_usage(response, "input_tokens", "output_tokens")
     parts = AnswerParts(usage=usage)
     try:
         output = _objects(response.get("output"))

@@ -40,6 +40,8 @@ class ChatAnswer:
     """Of the input tokens."""
     reasoning_tokens: int = 0
     """Of the output tokens."""
+    service_tier: str | None = None
+    """The provider's tier that served the request, if it named one."""
     usage_fault: str | None = None
     """Why the server's token usage is unusable, if it is. Then the call is booked at its maximum cost."""
 

@@ -412,7 +412,12 @@ class PhaseRun:
         max_output = request.max_output_tokens
         if max_output is None:
             max_output = self._model.max_output_tokens[self.phase]
-        return prices.max_cost_usd(request.model or "", len(request.canonical), max_output)
+        return prices.max_cost_usd(
+            request.model or "",
+            len(request.canonical),
+            max_output,
+            self._model.options.get(self.phase, {}).get("service_tier"),
+        )
 
     def _in_flight(self, call: CallRecord, *, is_needed: bool) -> ResumableCall:
         """Returns `call` in the form that the provider needs."""
@@ -449,7 +454,11 @@ class PhaseRun:
         cause.is_recorded = True
         usage = cause.usage
         cost_usd = self._model.prices.tokens_usd(
-            call.model or "", usage.input_tokens, usage.output_tokens, usage.cached_tokens
+            call.model or "",
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cached_tokens,
+            usage.service_tier,
         )
         failure = Failure(
             cause.kind,
@@ -535,7 +544,11 @@ class PhaseRun:
             answer.input_tokens,
             answer.output_tokens,
             self._model.prices.tokens_usd(
-                request.model, answer.input_tokens, answer.output_tokens, answer.cached_tokens
+                request.model,
+                answer.input_tokens,
+                answer.output_tokens,
+                answer.cached_tokens,
+                answer.service_tier,
             ),
             parts=request.tokens_by_part(self._context, answer.input_tokens or 0),
             cached_tokens=answer.cached_tokens,

@@ -79,6 +79,8 @@ class Prices(_Entry):
     fallback: Fallback
     models: dict[str, ModelPrice]
     operations: dict[str, Usd]
+    tiers: dict[str, Annotated[Decimal, Field(ge=0, le=100)]] = {}
+    """Factors of the prices of tokens, by the provider's service tier. A tier that is not listed costs the listed price."""
 
     def of_model(self, name: str) -> ModelPrice:
         """Returns the model's price, or the fallback if it is not listed."""
@@ -99,23 +101,38 @@ class Prices(_Entry):
         input_tokens: int | None,
         output_tokens: int | None,
         cached_tokens: int = 0,
+        service_tier: str | None = None,
     ) -> Decimal | None:
         """Returns the cost of an answer; None if its token usage is unknown or implausible."""
         if input_tokens is None or output_tokens is None:
             return None
         usd = self.of_model(model).cost_usd(input_tokens, output_tokens, cached_tokens)
+        usd = (usd * self._factor(service_tier)).quantize(SMALLEST_USD, ROUND_CEILING)
         return usd if usd < LARGEST_USD else None
 
-    def max_cost_usd(self, model: str, request_bytes: int, max_output_tokens: int) -> Decimal:
+    def _factor(self, service_tier: str | None) -> Decimal:
+        return self.tiers.get(service_tier or "", Decimal(1))
+
+    def max_cost_usd(
+        self,
+        model: str,
+        request_bytes: int,
+        max_output_tokens: int,
+        service_tier: str | None = None,
+    ) -> Decimal:
         """Returns the maximum cost of a request of this size (JSON in UTF-8).
 
         The request has at most as many input tokens as bytes: a token of a byte-level encoding is at least one byte, and
-        a server adds less to each message than the JSON around it.
+        a server adds less to each message than the JSON around it. A requested `service_tier` that costs less is not
+        counted on, because the server may use another one.
         """
         price = self.of_model(model)
         # The price for long contexts may be the lower one, so compare with the largest request below its threshold.
         few = min(request_bytes, price.long_context.above_tokens) if price.long_context else 0
-        return max(price.cost_usd(tokens, max_output_tokens) for tokens in (few, request_bytes))
+        most = max(price.cost_usd(tokens, max_output_tokens) for tokens in (few, request_bytes))
+        return (most * max(self._factor(service_tier), Decimal(1))).quantize(
+            SMALLEST_USD, ROUND_CEILING
+        )
 
     def for_sandbox(self, *, model: bool, search: bool) -> "Prices":
         """Returns the prices for a sandbox that replaces the model or the search service.

@@ -248,7 +248,7 @@ class Embedder:
 
 def _parse_embeddings(server: str, answer: dict[str, Any], request: EmbeddingRequest) -> Embedded:
     # Embeddings have no output tokens, so only the input tokens are read.
-    usage = parse_usage(answer.get("usage"), "prompt_tokens", "prompt_tokens")
+    usage = parse_usage(answer, "prompt_tokens", "prompt_tokens")
 
     def unusable(reason: str) -> AnswerError:
         return AnswerError(f"{server} {reason}", excerpt=as_text(answer), usage=usage)

@@ -52,6 +52,32 @@ def test_cached_input_costs_less() -> None:
         assert price.cached_input is None or price.cached_input <= price.input
 
 
+def test_the_tier_that_served_an_answer_sets_its_price() -> None:
+    usage = {"prompt_tokens": 1_000_000, "completion_tokens": 0}
+    costs = {}
+    for tier in ("flex", "default", "priority", "unheard-of", None, 7):
+        read = parse_usage({"usage": usage, "service_tier": tier})
+        costs[tier] = read_prices().tokens_usd(
+            "gpt-5-mini", read.input_tokens, read.output_tokens, 0, read.service_tier
+        )
+    quarter = Decimal("0.25")
+    assert costs == {
+        "flex": Decimal("0.125"),
+        "priority": Decimal("0.5"),
+        **dict.fromkeys(("default", "unheard-of", None, 7), quarter),
+    }
+
+
+@pytest.mark.parametrize("requested", ["flex", "priority", "auto", None])
+def test_a_requested_tier_never_lowers_the_reserved_maximum(requested: str | None) -> None:
+    prices = read_prices()
+    reserved = prices.max_cost_usd("gpt-5-mini", 1000, 10, requested)
+    for tier in (requested, "default"):
+        cost = prices.tokens_usd("gpt-5-mini", 1000, 10, 0, tier)
+        assert cost is not None
+        assert cost <= reserved
+
+
 @pytest.mark.parametrize(
     ("details", "cached", "reasoning"),
     [
@@ -67,7 +93,7 @@ def test_cached_input_costs_less() -> None:
 def test_cached_and_reasoning_tokens_are_read_from_the_usage(
     details: dict[str, Any], cached: int, reasoning: int
 ) -> None:
-    usage = parse_usage({"prompt_tokens": 100, "completion_tokens": 10, **details})
+    usage = parse_usage({"usage": {"prompt_tokens": 100, "completion_tokens": 10, **details}})
     assert (usage.input_tokens, usage.output_tokens, usage.fault) == (100, 10, None)
     assert (usage.cached_tokens, usage.reasoning_tokens) == (cached, reasoning)
 
