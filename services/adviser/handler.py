@@ -34,7 +34,7 @@ class Advise:
 
     async def __call__(self, lease: Lease, step: StepRow) -> StepResult:
         analysis_ids = [UUID(analysis_id) for analysis_id in step.input["analysis_ids"]]
-        scope = GraphScope(lease.user_id, lease.agent_id, lease.iteration_id, lease.step_id)
+        scope = GraphScope.of(lease)
         trip = RoundTrip()
         loaded_agent = trip.ask(agents.agent_query(lease.agent_id))
         analyses = trip.ask(context.analyses_query(scope, analysis_ids))

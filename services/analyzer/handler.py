@@ -34,7 +34,7 @@ class Analyze:
     async def __call__(self, lease: Lease, step: StepRow) -> StepResult:
         """The context is built when every query of the iteration has ended, so it includes their results."""
         insight = Insight(**step.input)
-        scope = GraphScope(lease.user_id, lease.agent_id, lease.iteration_id, lease.step_id)
+        scope = GraphScope.of(lease)
         trip = RoundTrip()
         loaded_agent = trip.ask(agents.agent_query(lease.agent_id))
         now = trip.ask(iterations.CLOCK)

@@ -158,7 +158,7 @@ async def load_context(
     Raises TransientError where the agent was deleted meanwhile.
     """
     agent = await agents.get_agent(session, lease.agent_id)
-    scope = GraphScope(agent.owner_id, agent.id, None, lease.step_id)
+    scope = GraphScope.of(lease)
     question = await session.get_one(Message, UUID(step.input["question_id"]))
     conversation = await conversations.get_conversation(session, agent.id)
     turns = await conversations.list_turns(
@@ -172,9 +172,11 @@ async def load_context(
             session, scope, StepKind.CONVERSE, token_budget=context_tokens
         ),
         recent_advice=await _recent_advice(session, scope),
-        memories=truncate_to_budget(memories.format_lines(memory_rows), MEMORIES_TOKENS),
+        memories=truncate_to_budget(
+            memories.format_lines(memory_rows), scope.budget_bytes(MEMORIES_TOKENS)
+        ),
         conversation_summary=conversation.summary,
-        recent_turns=history.format_recent_turns(turns, conversation_tokens),
+        recent_turns=history.format_recent_turns(turns, scope.budget_bytes(conversation_tokens)),
     )
     return AnswerContext(
         agent=agent,
@@ -205,7 +207,7 @@ async def _recent_advice(session: AsyncSession, scope: GraphScope) -> str:
         )
         for advice_item in advice
     ]
-    return truncate_to_budget(lines, ADVICE_TOKENS)
+    return truncate_to_budget(lines, scope.budget_bytes(ADVICE_TOKENS))
 
 
 @dataclass(frozen=True)
@@ -235,7 +237,7 @@ class AnswerHandler:
         )
         loop = await self._run_answer(run, lease, situation)
         compacted = await ConversationSummarizer(
-            run, self.model.database, self.conversation_tokens
+            run, self.model.database, situation.scope.budget_bytes(self.conversation_tokens)
         )(situation.agent.id, situation.turn)
         result = {
             "remembered": len(loop.results_of("remember")),

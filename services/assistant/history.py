@@ -11,7 +11,7 @@ from shared.agents.conversations import Turn
 from shared.database.engine import Database
 from shared.database.tables import Conversation
 from shared.errors import PermanentError
-from shared.graph.prompt_format import CHARS_PER_TOKEN
+from shared.graph.prompt_format import byte_length
 from shared.llm.messages import ChatRequest
 from shared.llm.phase_run import PhaseRun
 
@@ -32,9 +32,9 @@ class SummaryBatch:
         return self.turns[-1].number
 
 
-def format_recent_turns(turns: Sequence[Turn], token_budget: int) -> str:
+def format_recent_turns(turns: Sequence[Turn], budget_bytes: int) -> str:
     """Formats the newest turns that fit the budget, in order, and says how many are left out."""
-    shown_count = _count_newest(turns, token_budget)
+    shown_count = _count_newest(turns, budget_bytes)
     lines = [format_turn(turn) for turn in turns[len(turns) - shown_count :]]
     left_out = len(turns) - shown_count
     if left_out:
@@ -42,16 +42,16 @@ def format_recent_turns(turns: Sequence[Turn], token_budget: int) -> str:
     return "\n\n".join(lines)
 
 
-def select_turns_to_summarize(turns: Sequence[Turn], token_budget: int) -> SummaryBatch | None:
+def select_turns_to_summarize(turns: Sequence[Turn], budget_bytes: int) -> SummaryBatch | None:
     """Returns the turns to summarize, of `turns`, which are all unsummarized ones; None while they fit the budget."""
-    if _count_newest(turns, token_budget) == len(turns):
+    if _count_newest(turns, budget_bytes) == len(turns):
         return None
-    older = turns[: len(turns) - _count_newest(turns, int(token_budget * FULL_TURNS_SHARE))]
+    older = turns[: len(turns) - _count_newest(turns, int(budget_bytes * FULL_TURNS_SHARE))]
     # At most what the model can read at once; the rest is summarized next time.
-    count, chars_left = 0, token_budget * 2 * CHARS_PER_TOKEN
+    count, bytes_left = 0, budget_bytes * 2
     for turn in older:
-        chars_left -= len(format_turn(turn))
-        if count and chars_left < 0:
+        bytes_left -= byte_length(format_turn(turn))
+        if count and bytes_left < 0:
             break
         count += 1
     return SummaryBatch(tuple(older[:count])) if count else None
@@ -62,12 +62,12 @@ def format_turn(turn: Turn) -> str:
     return f"Owner: {_cut(turn.question)}\nAgent: {answer}"
 
 
-def _count_newest(turns: Sequence[Turn], token_budget: int) -> int:
+def _count_newest(turns: Sequence[Turn], budget_bytes: int) -> int:
     """Returns how many of the newest turns fit the budget."""
-    chars_left = token_budget * CHARS_PER_TOKEN
+    bytes_left = budget_bytes
     for count, turn in enumerate(reversed(turns)):
-        chars_left -= len(format_turn(turn)) + 2
-        if chars_left < 0:
+        bytes_left -= byte_length(format_turn(turn)) + 2
+        if bytes_left < 0:
             return count
     return len(turns)
 
@@ -97,7 +97,7 @@ class ConversationSummarizer:
 
     run: PhaseRun
     database: Database
-    token_budget: int
+    budget_bytes: int
 
     async def __call__(self, agent_id: UUID, turn: int) -> NewSummary | None:
         """Returns None while the unsummarized turns up to `turn` fit the budget."""
@@ -106,7 +106,7 @@ class ConversationSummarizer:
             turns = await conversations.list_turns(
                 session, agent_id, after=conversation.summarized_turns, before=turn + 1
             )
-        fold = select_turns_to_summarize(turns, self.token_budget)
+        fold = select_turns_to_summarize(turns, self.budget_bytes)
         if fold is None:
             return None
         older = "\n\n".join(format_turn(item) for item in fold.turns)

@@ -21,6 +21,7 @@ from services.observer.prompts import (
     user_message,
 )
 from shared.agents import agents, memories
+from shared.billing import token_lengths
 from shared.billing.budgets import spending_notices
 from shared.database.statements import RoundTrip
 from shared.enums import Phase, StepKind
@@ -54,7 +55,7 @@ class Observe:
 
     async def __call__(self, lease: Lease, step: StepRow) -> StepResult:
         """Requests a plan; its steps are inserted in the transaction that ends the observe step."""
-        scope = GraphScope(lease.user_id, lease.agent_id, lease.iteration_id, lease.step_id)
+        scope = GraphScope.of(lease)
         trip = RoundTrip()
         loaded_iteration = trip.ask(steps.iteration_query(step))
         now = trip.ask(iterations.CLOCK)
@@ -82,7 +83,7 @@ class Observe:
         agent = loaded_agent.value
         is_folded = context.FOLDED in survey.value
         memory_lines = truncate_to_budget(
-            memories.format_lines(owner_memories.value), MAX_MEMORIES_TOKENS
+            memories.format_lines(owner_memories.value), scope.budget_bytes(MAX_MEMORIES_TOKENS)
         )
         message = user_message(
             agent.mission,
@@ -104,6 +105,7 @@ class Observe:
                 investigations.drop_expired(lease.agent_id, iteration.number),
                 *outlook.queries,
                 notices,
+                token_lengths.measuring(lease.agent_id),
             ],
             iterations.plan_steps(
                 iteration, queries=plan.queries, insights=plan.insights, plan=plan.as_json

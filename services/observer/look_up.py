@@ -34,7 +34,7 @@ async def look_up(database: Database, scope: GraphScope, wanted: Sequence[str]) 
             node_line(None, node.type, node.name, shorten_properties(node.properties))
             for node in nodes
         ] or [f"- nothing is named {quote_name(text)}"]
-    return truncate_to_budget(lines, TOKENS).splitlines()
+    return truncate_to_budget(lines, scope.budget_bytes(TOKENS)).splitlines()
 
 
 def _names_line(group: str, names: Sequence[str]) -> str:

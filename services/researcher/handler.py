@@ -101,7 +101,7 @@ class Research:
         return {"checks": checks} if checks else {}
 
     async def _load_context(self, lease: Lease, step: StepRow) -> QueryContext:
-        scope = GraphScope(lease.user_id, lease.agent_id, lease.iteration_id, lease.step_id)
+        scope = GraphScope.of(lease)
         trip = RoundTrip()
         agent = trip.ask(agents.agent_query(lease.agent_id))
         node_types = trip.ask(types.node_types_query(scope))

@@ -391,7 +391,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_CONTEXTS,
         "page_probes": Grant(ALL, insert=ALL, update=_PROBE_RESULT),
         # An iteration that works ends the growth of the interval.
-        "agents": Grant(ALL, update=("suspended_until", "next_run_at")),
+        "agents": Grant(ALL, update=("suspended_until", "next_run_at", "bytes_per_token")),
         **_dead_letters("observer"),
     },
     "researcher": {

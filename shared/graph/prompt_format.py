@@ -127,8 +127,9 @@ def _json(value: Any) -> str:
     return text if text.isascii() else text.translate(_LINE_SEPARATORS)
 
 
-CHARS_PER_TOKEN = 4
-"""Conservative average for English and JSON. No tokenizer is used, since every model has its own."""
+def byte_length(text: str) -> int:
+    """In UTF-8: bytes for a token differ less between languages than characters do."""
+    return len(text) if text.isascii() else len(text.encode(errors="replace"))
 
 
 @dataclass(frozen=True)
@@ -150,18 +151,19 @@ class Section:
         return f"## {self.title}"
 
 
-def fit_sections(sections: Sequence[Section], token_budget: int) -> str:
+def fit_sections(sections: Sequence[Section], budget_bytes: int) -> str:
     """Render as much of `sections` as fits the budget, in the given order; empty sections are left out.
 
     By rank, first every section gets its `keep` lines, then the rest of the budget goes to further lines.
     """
-    left = token_budget * CHARS_PER_TOKEN
+    left = budget_bytes
     shown = dict.fromkeys((section.title for section in sections), 0)
     by_rank = sorted(sections, key=lambda section: section.rank)
     first_lines = [(section, section.keep) for section in by_rank]
     for section, up_to in (*first_lines, *((section, None) for section in by_rank)):
         for line in section.lines[shown[section.title] : up_to]:
-            cost = len(line) + 1 + (0 if shown[section.title] else len(section.heading) + 1)
+            heading = 0 if shown[section.title] else byte_length(section.heading) + 1
+            cost = byte_length(line) + 1 + heading
             if cost > left:
                 break
             left -= cost
@@ -174,13 +176,13 @@ def fit_sections(sections: Sequence[Section], token_budget: int) -> str:
     return "\n".join(parts)
 
 
-def truncate_to_budget(lines: Sequence[str], token_budget: int) -> str:
+def truncate_to_budget(lines: Sequence[str], budget_bytes: int) -> str:
     """Join the lines that fit the budget; a last line says how many are left out."""
-    chars_left = token_budget * CHARS_PER_TOKEN
+    bytes_left = budget_bytes
     lines_that_fit = []
     for line in lines:
-        if len(line) < chars_left:
-            chars_left -= len(line) + 1
+        if (length := byte_length(line)) < bytes_left:
+            bytes_left -= length + 1
             lines_that_fit.append(line)
     if len(lines_that_fit) < len(lines):
         lines_that_fit.append(

@@ -1,6 +1,6 @@
 """The scope of every graph query: one agent and its owner."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
@@ -9,6 +9,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.statements import BoundQuery, CompiledStatement
 from shared.database.tables import Agent, GraphEdge
+from shared.database.tables.agents import BYTES_PER_TOKEN
+from shared.workflow.leases import Lease
 
 # "is true" hides the owner from PostgreSQL, which would otherwise, while there are few agents, read all of the owner.
 OWNED_AGENT_ID: Final = (
@@ -40,6 +42,23 @@ class GraphScope:
     agent_id: UUID
     iteration_id: UUID | None = None
     step_id: UUID | None = None
+    bytes_per_token: float = field(default=BYTES_PER_TOKEN, compare=False)
+    """See `Agent.bytes_per_token`."""
+
+    @classmethod
+    def of(cls, lease: Lease) -> "GraphScope":
+        """The scope of a step's worker."""
+        return cls(
+            lease.user_id,
+            lease.agent_id,
+            lease.iteration_id,
+            lease.step_id,
+            lease.bytes_per_token,
+        )
+
+    def budget_bytes(self, tokens: int) -> int:
+        """How long a text of so many tokens is, in UTF-8."""
+        return int(tokens * self.bytes_per_token)
 
     @property
     def sql_params(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ accepted. Any other raises AnswerError with the beginning of the answer and, if 
 
 import codecs
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -25,8 +26,13 @@ MAX_ANSWER_CHARS: Final = 4_000_000
 MAX_PARSED_CALLS: Final = 1000
 """Tool calls of one answer that are parsed. The tool loop has its own limit of calls to run."""
 
-_REPEATED_CHARS: Final = 2000
-_MAX_PERIOD: Final = 500
+_REPEATED_CHARS: Final = 2_000
+"""An answer that repeats a piece for so long does nothing else any more."""
+_COUNTING_CHARS: Final = 8_000
+"""The same for an answer that only counts on: a table of figures may do so for some thousand characters."""
+_MAX_PERIOD: Final = 2_000
+_PROBE_CHARS: Final = 64
+_NUMBER: Final = re.compile(r"\d+")
 _MAX_INT_DIGITS: Final = 300
 _UNAVAILABLE_CODES: Final = frozenset(
     {"rate_limit_exceeded", "rate_limit_error", "server_error", "overloaded", "overloaded_error"}
@@ -318,6 +324,7 @@ class Received:
         self.characters = 0
         """Characters of text, reasoning and tool arguments so far."""
         self.bytes = 0
+        self._checked_characters = 0
 
     @property
     def text(self) -> str:
@@ -440,7 +447,21 @@ class Received:
         self.characters += text_characters
         for key in _THOUGHT_KEYS & delta.keys():
             self.characters += len(delta[key]) if isinstance(delta[key], str) else 0
+        if self.characters - self._checked_characters >= _REPEATED_CHARS:
+            self._checked_characters = self.characters
+            self._stop_repetition()
         return text_characters > 0
+
+    def _stop_repetition(self) -> None:
+        """Raises AnswerError if the model repeats itself: weak ones do so until their token limit, for minutes."""
+        newest = "".join(self._calls[-1].arguments) if self._calls else self.text
+        if (repeated := _repeated_text(newest)) is not None:
+            raise AnswerError(
+                f"{self._server}: the model repeated itself, so its answer was stopped after"
+                f" {self.characters} characters: {_excerpt(repeated)}",
+                kind=FailureKind.NO_ANSWER,
+                excerpt=newest,
+            )
 
     def _take_call(self, chunk: dict[str, Any]) -> None:
         has_function = chunk.get("function") or "name" in chunk
@@ -581,13 +602,19 @@ def _raise_error_in(server: str, body: Any) -> None:
 
 def _repeated_text(text: str) -> str | None:
     """Returns the piece that `text` repeats at its end; None if it does not repeat one."""
-    tail = text[-_REPEATED_CHARS:]
-    if len(tail) < _REPEATED_CHARS:
+    exact = _repeated_tail(text[-3 * _MAX_PERIOD :], _REPEATED_CHARS)
+    newest = text[-2 * _COUNTING_CHARS :]
+    return exact or _repeated_tail(_NUMBER.sub("0", newest), _COUNTING_CHARS)
+
+
+def _repeated_tail(text: str, at_least: int) -> str | None:
+    """The piece, if `text` ends with at least so many characters of it, and with three of it."""
+    earlier = text.rfind(text[-_PROBE_CHARS:], 0, -1)
+    period = len(text) - _PROBE_CHARS - earlier
+    tail = text[-max(at_least, 3 * period) :]
+    if earlier < 0 or period > _MAX_PERIOD or len(tail) < max(at_least, 3 * period):
         return None
-    for period in range(1, _MAX_PERIOD + 1):
-        if tail[period:] == tail[:-period]:
-            return tail[-period:]
-    return None
+    return tail[-period:] if tail[period:] == tail[:-period] else None
 
 
 def _as_json(value: Any) -> str:

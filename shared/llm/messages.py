@@ -11,6 +11,7 @@ from typing import Any, Final
 import orjson
 
 from shared.billing.call_ledger import CallRequest, PartTokens
+from shared.billing.token_lengths import REQUEST_BYTES
 from shared.database.text import storable
 from shared.enums import CallKind
 
@@ -160,7 +161,9 @@ class ChatRequest:
             summary["schema"] = self.response_format["json_schema"]["name"]
         if self.is_correction:
             summary["asks_again"] = True
-        return CallRequest(CallKind.LLM, self.body, summary, self.model)
+        call = CallRequest(CallKind.LLM, self.body, summary, self.model)
+        summary[REQUEST_BYTES] = len(call.canonical)
+        return call
 
 
 def encode_json(content: Any) -> bytes:

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from shared.database.engine import Database
 from shared.database.statements import STRICT, BoundQuery, CompiledStatement, Row
 from shared.database.tables import Step
+from shared.database.tables.agents import BYTES_PER_TOKEN
 from shared.database.unit_of_work import UnitOfWork
 from shared.enums import StepKind, StepStatus
 from shared.errors import TransientError
@@ -50,6 +51,8 @@ class Lease:
     owner: str
     seconds: float
     """Duration without renewal."""
+    bytes_per_token: float = field(default=BYTES_PER_TOKEN, compare=False)
+    """See `Agent.bytes_per_token`."""
     unit: UnitOfWork | None = field(default=None, compare=False, repr=False)
     """The unit of work that the worker writes in; None if it uses separate transactions."""
     is_after_wait: bool = field(default=False, compare=False)
@@ -74,7 +77,7 @@ select (select epoch from held) as epoch, {_NAME_STEP_SQL},
 """)
 _LOOK: Final = CompiledStatement(f"""
 select {STEP_COLUMNS}, epoch, lease_owner, lease_until, retry_at, waiting_since, waits, retried_epoch,
-  retry_requested_at > ended_at as is_retry_requested, owner_id, clock_timestamp() as now
+  retry_requested_at > ended_at as is_retry_requested, owner_id, bytes_per_token, clock_timestamp() as now
 from steps join agents on agents.id = steps.agent_id
 where steps.id = :of_step
 """)
@@ -187,6 +190,7 @@ def look(
             row.epoch + 1,
             owner=owner,
             seconds=seconds,
+            bytes_per_token=row.bytes_per_token,
             is_after_wait=row.waiting_since is not None,
         )
         return Claimable(lease, step, row.now, lease.epoch - row.retried_epoch - row.waits)

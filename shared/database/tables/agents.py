@@ -14,6 +14,8 @@ from shared.database.tables.billing import USD
 from shared.enums import PROMPTED_PHASES, AgentStatus, MemoryKind, PromptMaker
 
 _DOMAINS: Final = ARRAY(Text(), dimensions=1)
+BYTES_PER_TOKEN: Final = 3.2
+"""Of requests, as long as no server has counted their tokens: what OpenAI's o200k_base gives for English contexts."""
 
 
 class User(Base):
@@ -98,6 +100,10 @@ class Agent(Base):
     budget_usd_per_day: Mapped[Decimal | None] = mapped_column(USD)
     budget_calls_per_day: Mapped[int | None]
     """Daily cap (UTC); None is no cap for this agent."""
+    bytes_per_token: Mapped[float] = mapped_column(server_default=str(BYTES_PER_TOKEN))
+    """Of the requests of its calls, as its model servers counted them: it depends on the languages of the pages and on the
+    models. Budgets of contexts are computed with it.
+    """
     suspended_until: Mapped[datetime | None]
     """No iteration is started before: a budget is used up. Set by the service that hits the cap, cleared by the API."""
     created_at: Mapped[Created]

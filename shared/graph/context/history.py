@@ -242,7 +242,7 @@ async def _describe(
         *(edge_line(e.id, e.type, e.source, e.target, e.properties) for e in edges.value),
         *(node_line(n.id, n.type, n.name, _summary(n)) for n in _in_order(neighbours.value, shown)),
     ]
-    return truncate_to_budget(lines, _TOKEN_BUDGET)
+    return truncate_to_budget(lines, scope.budget_bytes(_TOKEN_BUDGET))
 
 
 def _summary(node: NodeFacts) -> Json:
@@ -261,7 +261,7 @@ def analyses_query(scope: GraphScope, ids: Sequence[UUID]) -> BoundQuery[str]:
             for node in nodes
             if node.type == ANALYSIS_TYPE
         ]
-        return truncate_to_budget(lines, _TOKEN_BUDGET)
+        return truncate_to_budget(lines, scope.budget_bytes(_TOKEN_BUDGET))
 
     return BoundQuery(nodes_query.statement, nodes_query.params, read)
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 from shared.database.statements import BoundQuery, CompiledStatement, Row
@@ -15,7 +16,7 @@ MAX_WORDS: Final = 7
 """Words of a name. Longer names are not found."""
 MAX_PHRASES: Final = 3_000
 MAX_NODES: Final = 40
-TOKENS: Final = 1_500
+TOKENS: Final = 1_900
 _SUMMARY_CHARS: Final = 120
 _MAX_KEYS: Final = 10
 _WORD: Final = re.compile(r"\w(?:[\w'’.&/-]*\w)?")
@@ -35,7 +36,9 @@ def named_nodes(scope: GraphScope, text: str) -> BoundQuery[str]:
 
     Each has the beginning of its summary and the names of further properties. Conclusions are not among them.
     """
-    return BoundQuery(_NAMED, {**scope.sql_params, "phrases": list(phrases(text))}, _lines)
+    return BoundQuery(
+        _NAMED, {**scope.sql_params, "phrases": list(phrases(text))}, partial(_lines, scope)
+    )
 
 
 def phrases(text: str) -> Sequence[str]:
@@ -53,13 +56,13 @@ def _phrases(text: str) -> Iterator[str]:
                 yield part[start:end]
 
 
-def _lines(rows: Sequence[Row]) -> str:
+def _lines(scope: GraphScope, rows: Sequence[Row]) -> str:
     lines = [
         node_line(None, row.type, row.name, _brief(row.properties))
         for row in rows
         if row.type not in RESERVED_TYPES
     ]
-    return truncate_to_budget(lines, TOKENS)
+    return truncate_to_budget(lines, scope.budget_bytes(TOKENS))
 
 
 def _brief(properties: Json) -> Json:

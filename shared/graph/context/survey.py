@@ -126,9 +126,9 @@ _QUERY_ITERATIONS = 20
 
 
 TOKENS_OF_KIND: Final[Mapping[StepKind, int]] = {
-    StepKind.QUERY: 1_300,
-    StepKind.INSIGHT: 1_500,
-    StepKind.ADVISE: 1_000,
+    StepKind.QUERY: 1_600,
+    StepKind.INSIGHT: 1_900,
+    StepKind.ADVISE: 1_250,
 }
 """Token budgets of the kinds that need a part of the graph. The others have that of the settings."""
 
@@ -147,7 +147,7 @@ def ask_survey(
     trip: RoundTrip, scope: GraphScope, kind: StepKind, *, token_budget: int
 ) -> PendingResult[str]:
     """Like `build_survey`, as a part of `trip`."""
-    budget = min(token_budget, TOKENS_OF_KIND.get(kind, token_budget))
+    budget = scope.budget_bytes(min(token_budget, TOKENS_OF_KIND.get(kind, token_budget)))
     sections = _SECTIONS_OF_KIND[kind](trip, scope)
     return trip.then(lambda: fit_sections([section() for section in sections], budget) or EMPTY)
 

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 from shared.enums import StepKind
 from shared.graph import context
 from shared.graph.conclusions import conclusions
-from shared.graph.prompt_format import CHARS_PER_TOKEN
+from shared.graph.prompt_format import byte_length
 from tests.support.forecast_terms import ADVICE_TERMS
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.descriptions import describe_analyses, describe_nodes, resolve_references
@@ -189,7 +189,7 @@ async def test_the_budget_is_respected_and_analyses_precede_nodes(agent_graph: A
     for number in range(8):
         await _analysis(agent_graph, f"Pattern {number}", nodes[number])
     text = await _build(agent_graph, token_budget=1_000)
-    assert len(text) <= 1_000 * CHARS_PER_TOKEN
+    assert byte_length(text) <= agent_graph.scope.budget_bytes(1_000)
     assert len(_section(text, "Analyses")) == 8
     assert 0 < len(_section(text, "Newest nodes")) < 40
     long_text = await _build(agent_graph, token_budget=100_000)

@@ -11,7 +11,7 @@ from shared.database.engine import Database
 from shared.database.tables import Agent, Iteration, Step
 from shared.enums import IterationStatus, Phase, StepKind
 from shared.graph import context
-from shared.graph.prompt_format import CHARS_PER_TOKEN
+from shared.graph.prompt_format import byte_length
 from shared.graph.scope import GraphScope
 from shared.runtime.settings import Settings
 from tests.support.factories import make_agent, make_node
@@ -55,7 +55,7 @@ async def test_the_index_is_folded_and_within_the_budget(database: Database, age
         survey = await context.build_survey(
             connection, scope_of(agent), StepKind.OBSERVE, token_budget=TOKENS
         )
-    assert len(survey) <= TOKENS * CHARS_PER_TOKEN
+    assert byte_length(survey) <= scope_of(agent).budget_bytes(TOKENS)
     assert context.FOLDED in survey
     letters = {name[0] for name in await names_of(database, agent)}
     line = survey.partition(context.FOLDED)[2].splitlines()[1]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.graph.prompt_format import CHARS_PER_TOKEN, Section, fit_sections, truncate_to_budget
+from shared.graph.prompt_format import Section, byte_length, fit_sections, truncate_to_budget
 
 
 def _section(title: str, rank: int, count: int, keep: int = 2) -> Section:
@@ -29,34 +29,33 @@ def test_with_enough_room_all_lines_are_included_in_order() -> None:
 
 
 def test_every_section_gets_its_share_before_any_gets_more() -> None:
-    two_of_each = len("## a\n- a 0\n- a 1\n## b\n- b 0\n- b 1")
-    tokens = two_of_each // CHARS_PER_TOKEN + 1
-    text = fit_sections([_section("a", 0, 50), _section("b", 1, 50)], tokens)
+    two_of_each = len("## a\n- a 0\n- a 1\n## b\n- b 0\n- b 1\n")
+    text = fit_sections([_section("a", 0, 50), _section("b", 1, 50)], two_of_each)
     assert (_line_count(text, "a"), _line_count(text, "b")) == (2, 2)
 
 
 def test_the_remaining_budget_goes_by_rank() -> None:
-    text = fit_sections([_section("low", 5, 50), _section("high", 1, 50)], 79)
+    text = fit_sections([_section("low", 5, 50), _section("high", 1, 50)], 316)
     assert _line_count(text, "low") == 2
     assert _line_count(text, "high") > 10
 
 
 def test_nothing_is_shown_without_room() -> None:
-    assert fit_sections([_section("a", 0, 3)], 1) == ""
+    assert fit_sections([_section("a", 0, 3)], 4) == ""
 
 
 def test_the_newest_lines_are_kept_and_shown_last() -> None:
     newest_first = Section("a", ["- a 3", "- a 2", "- a 1"], 0, oldest_first=True)
     assert fit_sections([newest_first], 1_000).splitlines() == ["## a", "- a 1", "- a 2", "- a 3"]
-    assert fit_sections([newest_first], 5).splitlines() == ["## a", "- a 2", "- a 3"]
+    assert fit_sections([newest_first], 20).splitlines() == ["## a", "- a 2", "- a 3"]
 
 
-@given(sections, st.integers(0, 200))
+@given(sections, st.integers(0, 800))
 def test_the_budget_holds_and_sections_lose_only_their_last_lines(
-    all_sections: list[Section], tokens: int
+    all_sections: list[Section], budget: int
 ) -> None:
-    text = fit_sections(all_sections, tokens)
-    assert len(text) <= max(tokens * CHARS_PER_TOKEN, 1)
+    text = fit_sections(all_sections, budget)
+    assert byte_length(text) <= budget
     lines = text.splitlines()
     for section in all_sections:
         if f"## {section.title}" in lines:
@@ -70,8 +69,16 @@ def test_the_budget_holds_and_sections_lose_only_their_last_lines(
 
 
 def test_the_number_of_omitted_lines_is_stated() -> None:
-    assert truncate_to_budget(["a" * 10, "b" * 100, "c" * 10], 10) == (
+    assert truncate_to_budget(["a" * 10, "b" * 100, "c" * 10], 40) == (
         "aaaaaaaaaa\ncccccccccc\n(1 more left out for their length)"
     )
     assert truncate_to_budget(["a", "b"], 10) == "a\nb"
     assert truncate_to_budget([], 10) == ""
+
+
+def test_budgets_count_bytes_and_not_characters() -> None:
+    """A Chinese character is a token or so, and has three bytes."""
+    assert truncate_to_budget(["锂" * 10], 31) == "锂" * 10
+    assert truncate_to_budget(["锂" * 10], 30) == "(1 more left out for their length)"
+    assert "锂" not in fit_sections([Section("a", ["- " + "锂" * 10], 0)], 37)
+    assert "锂" in fit_sections([Section("a", ["- " + "锂" * 10], 0)], 38)

@@ -1,6 +1,8 @@
 """Answers assembled from the stream chunks of different servers."""
 
 import json
+from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -69,6 +71,55 @@ def test_whole_calls_under_one_index_are_distinguished_by_their_ids() -> None:
     received.take(chunk(tool_calls=[call(0, "b", "{}", "2")]))
     received.take(chunk("tool_calls"))
     assert [tool_call.name for tool_call in received.answer().tool_calls] == ["a", "b"]
+
+
+def _counting(number: int) -> str:
+    return f'{{"name": "Country {number}", "properties": {{"summary": "A state of Africa."}}}},'
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        lambda _: "The answer is lithium. ",
+        lambda _: " ",
+        lambda number: _counting(number % 7),
+        _counting,
+    ],
+)
+@pytest.mark.parametrize("is_call", [False, True])
+def test_an_answer_that_repeats_itself_is_stopped(
+    piece: Callable[[int], str], is_call: bool
+) -> None:
+    received = Received("the server")
+    beginning = "Chile, Australia and China mine lithium. " * 3
+    received.take(_part(beginning, is_call=is_call))
+
+    def stream() -> None:
+        for number in range(40_000):
+            received.take(_part(piece(number), is_call=is_call))
+
+    with pytest.raises(AnswerError, match="repeated itself") as raised:
+        stream()
+    assert raised.value.kind is FailureKind.NO_ANSWER
+    assert received.characters < 14_000
+
+
+def test_tables_and_lists_are_no_repetition() -> None:
+    figures = "".join(f"{year}: {year * 7919 % 900} tonnes\n" for year in range(1900, 2150))
+    nodes = "".join(
+        f'{{"name": "{Random(number).randbytes(9).hex()}", "type": "Country", "properties": {{"summary": "A state."}}}},'
+        for number in range(400)
+    )
+    for text in (figures, nodes, "-" * 1_900):
+        received = Received("the server")
+        for start in range(0, len(text), 50):
+            received.take(chunk(content=text[start : start + 50]))
+        received.take(chunk("stop"))
+        assert received.answer().text == text
+
+
+def _part(text: str, *, is_call: bool) -> bytes:
+    return chunk(tool_calls=[call(0, "add", text, "1")]) if is_call else chunk(content=text)
 
 
 def test_a_truncated_stream_is_an_error() -> None:

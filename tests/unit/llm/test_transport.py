@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
+from random import Random
 
 import pytest
 from aiohttp.client_proto import ResponseHandler
@@ -209,7 +210,8 @@ async def test_an_endless_body_is_rejected_at_the_size_limit(
     async def respond(connection: Connection) -> None:
         await connection.head()
         for number in count():
-            piece = events(chunk({"content": f"and {number} "}), done=False)
+            words = Random(number).randbytes(8).hex()
+            piece = events(chunk({"content": f"and {words} "}), done=False)
             await connection.send(piece if connection.streams else b"[" * 65536)
 
     error = await complete_error(respond, stream=stream)
