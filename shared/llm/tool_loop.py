@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -200,8 +201,8 @@ class ToolLoop:
         self._refused: set[tuple[str, str]] = set()
         """Name and arguments of the calls that were refused so far."""
         self._has_followed_up = False
-        self._paid_for: set[tuple[str, str]] = set()
-        """Name and arguments of the paid calls that were answered so far."""
+        self._paid_for: Counter[tuple[str, str]] = Counter()
+        """In how many rounds before a paid call, by name and arguments, was answered."""
         self._is_finished = False
         """Whether a tool that ends the phase was called."""
         self._last_calls: frozenset[tuple[str, str]] = frozenset()
@@ -393,11 +394,13 @@ class ToolLoop:
         next_request = following()
         self._last_calls = calls
         self._refused |= {_name_and_arguments(use) for use in uses if self._is_refused(use)}
-        self._paid_for |= {
-            _name_and_arguments(use)
-            for use in uses
-            if _is_paid(use.tool) and not self._is_refused(use)
-        }
+        self._paid_for.update(
+            {
+                _name_and_arguments(use)
+                for use in uses
+                if _is_paid(use.tool) and not self._is_refused(use)
+            }
+        )
         return next_request
 
     def _ends_work(self, uses: Sequence[_ToolUse]) -> bool:
@@ -420,23 +423,29 @@ class ToolLoop:
         return "error" in self._results[use.key]
 
     def _is_repeated(self, use: _ToolUse) -> bool:
-        """Whether the call brings nothing new: it is one of the round before, is refused again, or was paid for before."""
+        """Whether the call brings nothing new: it is one of the round before, is refused again, or all that was paid for
+        it was shown before.
+        """
+        if _is_paid(use.tool) and not self._is_refused(use):
+            return self._shown(use) is None
         call = _name_and_arguments(use)
-        known = self._refused if self._is_refused(use) else self._paid_for
-        return call in self._last_calls or call in known
+        return call in self._last_calls or (self._is_refused(use) and call in self._refused)
 
     def _reply(self, use: _ToolUse) -> Message:
-        """The message with the result of a call. The result of a paid call is sent once."""
-        is_known = _name_and_arguments(use) in self._paid_for
-        if is_known:
-            return reply(use.call, _SAME_RESULT)
-        result = self._results[use.key]
-        if isinstance(use.tool, PaidTool) and use.tool.show is not None and "error" not in result:
-            result = use.tool.show(result, self._paid_results_before(use.key))
-        message = reply(use.call, result)
+        shown = self._shown(use)
+        message = reply(use.call, _SAME_RESULT if shown is None else shown)
         if self._short_names is not None and not _is_paid(use.tool):
             message["content"] = self._short_names.shorten(message["content"])
         return message
+
+    def _shown(self, use: _ToolUse) -> Json | None:
+        """What the model is shown of the result. None if it was paid for, and shown, before."""
+        result = self._results[use.key]
+        if isinstance(use.tool, PaidTool) and use.tool.show is not None and "error" not in result:
+            return use.tool.show(
+                result, self._paid_results_before(use.key), self._paid_for[_name_and_arguments(use)]
+            )
+        return None if self._paid_for[_name_and_arguments(use)] else result
 
     def _paid_results_before(self, key: str) -> list[Json]:
         """The results of paid tools before that call, in call order, without refusals."""

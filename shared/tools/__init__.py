@@ -24,9 +24,10 @@ RECALLED_KEY: Final = "recalled"
 """Key in a recorded answer that was recalled, and holds no longer than the one that was paid for."""
 Store = Callable[[Json], Awaitable[Sequence[BoundQuery[None]]]]
 """Returns the queries that store parts of an answer."""
-Show = Callable[[Json, Sequence[Json]], Json]
-"""Returns what the model is shown of a result; the other argument has the results of paid tools before it, in call order,
-without refusals. Pure, so that a resumed run shows the same.
+Show = Callable[[Json, Sequence[Json], int], Json | None]
+"""Returns what the model is shown of a result; None if all of it was shown before. The other arguments are the results of
+paid tools before it, in call order, without refusals, and how often the same call was made before. Pure, so that a resumed
+run shows the same.
 """
 
 

@@ -180,7 +180,8 @@ def knowledge_acquisition(
         ),
         PaidTool(
             EXTRACT,
-            "Reads whole pages, whose sentences are numbered.",
+            "Reads whole pages, whose sentences are numbered. Of long pages, it gives the sentences that bear on the query. "
+            "Call it again with the same urls to read on.",
             TavilyExtract,
             extract,
             "extract",

@@ -6,7 +6,7 @@ lines `[2.3] sentence`, a document cites `[2.3]` and gets the words filled in, a
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -65,18 +65,24 @@ _STEM: Final = re.compile(rf"[^\W_]{{3,{_STEM_CHARS}}}")
 _WORDS: Final = re.compile(r"[^\W_]+")
 
 
-def show_numbered(asked: str, result: Json, earlier: Sequence[Json]) -> Json:
+def show_numbered(asked: str, result: Json, earlier: Sequence[Json], times: int = 0) -> Json | None:
     """A result with the sentences of its pages numbered; `earlier` are the results before it, in call order.
 
     If the pages have more than SHOWN_CHARS characters, the sentences that share the most words with `asked` are shown,
-    rare words before common ones. A page keeps its numbers.
+    rare words before common ones. If the same call was made so many `times` before, further sentences are shown; None if
+    all were. A page keeps its numbers.
     """
     if "results" not in result:
-        return result
+        return None if times else result
     known = number_pages(page for other in (*earlier, result) for page in other.get("results", ()))
     numbers = {page: number for number, page in enumerate(known, 1)}
     pages = [_page(page) for page in result["results"]]
-    chosen = _choose(pages, asked)
+    seen: set[tuple[int, int]] = set()
+    for _ in range(times):
+        seen |= _choose(pages, asked, seen)
+    chosen = _choose(pages, asked, seen)
+    if times and not chosen:
+        return None
     shown = []
     for place, (page, numbered) in enumerate(zip(result["results"], pages, strict=True)):
         lines: list[str] = []
@@ -89,12 +95,18 @@ def show_numbered(asked: str, result: Json, earlier: Sequence[Json]) -> Json:
     return {**result, "results": shown}
 
 
-def _choose(pages: Sequence[NumberedPage], asked: str) -> set[tuple[int, int]]:
-    """The sentences to show: place of the page, and number of the sentence."""
+def _choose(
+    pages: Sequence[NumberedPage], asked: str, seen: Set[tuple[int, int]]
+) -> set[tuple[int, int]]:
+    """The sentences to show: place of the page, and number of the sentence. Those `seen` were shown before.
+
+    The first time, only sentences that bear on what is asked, and the beginnings of pages.
+    """
     sentences = {
         (place, number): text
         for place, page in enumerate(pages)
         for number, text in enumerate(page.sentences, 1)
+        if (place, number) not in seen
     }
     left = SHOWN_CHARS
     if sum(map(len, sentences.values())) <= left:
@@ -110,7 +122,7 @@ def _choose(pages: Sequence[NumberedPage], asked: str) -> set[tuple[int, int]]:
     chosen: set[tuple[int, int]] = set()
     for key in sorted(sentences, key=rank):
         length = len(sentences[key])
-        if length <= left and (stems[key] or key[1] <= _LEADING):
+        if length <= left and (seen or stems[key] or key[1] <= _LEADING):
             left -= length
             chosen.add(key)
     return chosen

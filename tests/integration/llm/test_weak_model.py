@@ -1,6 +1,7 @@
 """What code does where a weak model does not: it searches, asks once more, reads calls in texts, finds nodes by name."""
 
 import json
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -774,6 +775,24 @@ async def test_an_empty_list_of_properties_stands_for_all(case: ModelCase) -> No
     tools = graph_construction(situation.scope)
     _, written = await construct(case.model, situation, acquired, tools)
     assert len(written.nodes) == 1
+
+
+async def test_a_long_page_is_read_on_by_the_same_call(case: ModelCase) -> None:
+    """It is paid for once, and reading on is not taken for going in circles."""
+    days = " ".join(f"Nothing of note happened on day {day} of the trial." for day in range(370))
+    case.web.serves(replace(PAGE, text=f"{SENTENCE} {days}"))
+    read = {"name": "tavilyExtract", "arguments": {"urls": [PAGE.url]}}
+    case.sandbox_control.script(
+        _acquires(SEARCH), *[_acquires(read)] * 4, _acquires(content="[1.1]")
+    )
+    acquired = await acquire(case.model, case.search, await case.situation())
+    assert SENTENCE in acquired.document
+    last = case.recording.asked[-1]
+    results = [each["content"] for each in last.messages if each["role"] == "tool"][1:]
+    assert [SENTENCE in each for each in results] == [True, *[False] * (len(results) - 1)]
+    shown = [number for each in results for number in re.findall(r"\[1\.(\d+)\]", each)]
+    assert len(shown) == len(set(shown)) == 371
+    assert "made before" in results[-1]
 
 
 async def test_paid_calls_that_come_again_in_a_cycle_are_answered_shortly_and_end(

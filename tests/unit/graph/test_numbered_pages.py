@@ -1,6 +1,7 @@
 """Pages are read and shown as numbered sentences, which a document cites."""
 
 import random
+from collections.abc import Sequence
 
 from shared.graph.provenance.numbered_pages import fill_in, number_pages, show_numbered
 from shared.graph.provenance.page_reading import PageReading, read_page
@@ -14,6 +15,12 @@ GHANA: Json = {
     "- Its capital is Accra.\n",
 }
 TOGO: Json = {"url": "https://a.example/togo", "content": "Togo is small. Lomé is its capital."}
+
+
+def show(asked: str, result: Json, earlier: Sequence[Json] = ()) -> Json:
+    shown = show_numbered(asked, result, earlier)
+    assert shown is not None
+    return shown
 
 
 def texts(text: str, spans: tuple[Span, ...]) -> list[str]:
@@ -89,7 +96,7 @@ def test_sentences_of_random_texts_cover_their_words_in_order() -> None:
 
 def test_pages_are_shown_with_the_numbers_that_evidence_cites() -> None:
     first, second = {"results": [GHANA]}, {"results": [TOGO, GHANA]}
-    shown = show_numbered("", second, [first])
+    shown = show("", second, [first])
     assert [page["content"].splitlines()[0] for page in shown["results"]] == [
         "[2.1] Togo is small.",
         "[1.1] Economy",
@@ -107,7 +114,7 @@ def test_of_long_pages_what_bears_on_the_question_is_shown() -> None:
         f"The harvest of 2024. It was dry. {filler}Cocoa exports fell by 12 % in March. {filler}"
     )
     long = {"url": "https://a.example/harvest", "content": content}
-    [page] = show_numbered("exports of cocoa", {"results": [long, GHANA]}, [])["results"][:1]
+    [page] = show("exports of cocoa", {"results": [long, GHANA]})["results"][:1]
     lines = page["content"].splitlines()
     assert lines == [
         "[1.1] The harvest of 2024.",
@@ -118,8 +125,35 @@ def test_of_long_pages_what_bears_on_the_question_is_shown() -> None:
     ]
 
 
+def test_a_call_that_is_made_again_reads_on_until_all_was_shown() -> None:
+    filler = " ".join(
+        f"Nothing of interest happened on day {day} of the trial." for day in range(400)
+    )
+    content = f"The harvest of 2024. It was dry. Cocoa exports fell by 12 % in March. {filler}"
+    result = {"results": [{"url": "https://a.example/harvest", "content": content}]}
+    shown: list[str] = []
+    views = 0
+    while (view := show_numbered("exports of cocoa", result, [], views)) is not None:
+        views += 1
+        lines = [line for line in view["results"][0]["content"].splitlines() if line != "…"]
+        assert sum(map(len, lines)) < 14_000
+        shown += lines
+    assert views == 4
+    assert [line for line in shown[:3] if "Cocoa" in line] == [shown[2]]
+    assert len(shown) == len(set(shown)) == 403
+    assert shown[3:6] == [
+        f"[1.{number + 4}] Nothing of interest happened on day {number} of the trial."
+        for number in range(3)
+    ]
+
+
+def test_a_short_page_has_nothing_to_read_on() -> None:
+    assert show_numbered("cocoa", {"results": [GHANA]}, [], 1) is None
+    assert show_numbered("cocoa", {"note": "no page"}, [], 1) is None
+
+
 def test_short_pages_are_shown_as_a_whole() -> None:
-    result = show_numbered("something else", {"results": [GHANA, TOGO]}, [])
+    result = show("something else", {"results": [GHANA, TOGO]})
     assert "…" not in "".join(page["content"] for page in result["results"])
 
 
