@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sandbox.model.graph_view import GraphView
+from sandbox.model.graph_view import GraphView, ViewNode, cite
 from sandbox.model.request import Answer, ChatRequest, ToolCall, message_text
 from sandbox.search.passages import sentence_weights
 from sandbox.text.sentences import sentences
@@ -21,6 +21,7 @@ _MEMORIES = re.compile(
     r"\b(?:what|anything) (?:do|did|have) you (?:remember|keep|know about me)|\byour memor",
     re.IGNORECASE,
 )
+_CITATION = re.compile(r"\[(?:node:|n\d)")
 NO_ADVICE = "I have advised nothing so far: the analyses carry none yet."
 NO_MEMORIES = "I remember nothing that you told me so far."
 
@@ -38,10 +39,12 @@ def answer_about_agent(request: ChatRequest, question: str) -> list[str]:
 
 def _advice_lines(request: ChatRequest) -> list[str]:
     view = GraphView(request.section("recent_advice"), request.section("graph_context"))
-    return [
-        f"{node.properties.get('action', '')} {node.name}: {node.properties.get('summary', '')} [node:{node.id}]".strip()
-        for node in view.advice
-    ]
+    return [_advice_line(node) for node in view.advice]
+
+
+def _advice_line(node: ViewNode) -> str:
+    verdict, summary = (node.properties.get(name, "") for name in ("action", "summary"))
+    return f"{verdict} {node.name}: {summary} {cite('node', node.id)}".strip()
 
 
 def _lines(text: str) -> list[str]:
@@ -58,9 +61,8 @@ class CitedSentence:
     @property
     def cited(self) -> str:
         """The text with its source, unless it contains a citation."""
-        return (
-            f"{self.text} {self.source}" if self.source and "[node:" not in self.text else self.text
-        )
+        is_cited = not self.source or _CITATION.search(self.text) is not None
+        return self.text if is_cited else f"{self.text} {self.source}"
 
 
 def graph_sentences(request: ChatRequest) -> list[CitedSentence]:
@@ -78,7 +80,7 @@ def graph_sentences(request: ChatRequest) -> list[CitedSentence]:
     ]
     edges = [
         CitedSentence(
-            f"{edge.source} {edge.type.replace('_', ' ')} {edge.target}.", f"[edge:{edge.id}]"
+            f"{edge.source} {edge.type.replace('_', ' ')} {edge.target}.", cite("edge", edge.id)
         )
         for edge in view.edges
     ]
@@ -120,7 +122,7 @@ def _result_sentences(result: Mapping[str, Any]) -> Iterator[CitedSentence]:
 def _node_sentences(
     node_id: str, name: str, properties: Mapping[str, Any]
 ) -> Iterator[CitedSentence]:
-    source = f"[node:{node_id}]" if node_id else ""
+    source = cite("node", node_id) if node_id else ""
     for text in _texts(dict(properties)):
         for sentence in sentences(text):
             fact = sentence if name.lower() in sentence.lower() else f"{name}: {sentence}"

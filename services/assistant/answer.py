@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from services.assistant import history
 from services.assistant.history import ConversationSummarizer, NewSummary
 from services.assistant.memory_tool import remember_tool
-from services.assistant.prompts.conversation import PromptSections, user_message
+from services.assistant.prompts.conversation import RULES, PromptSections, user_message
 from services.assistant.streaming_answer import AnswerWriter, Draft
 from shared.agents import agents, conversations, memories
 from shared.database.tables import Agent, Iteration, Message, Step
@@ -24,6 +24,7 @@ from shared.graph.conclusions import citation_index, citations, queries
 from shared.graph.prompt_format import format_utc, node_line, truncate_text, truncate_to_budget
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import GraphScope
+from shared.graph.short_ids import ShortIds
 from shared.graph.tools import query_graph
 from shared.graph.validation import one_line
 from shared.llm.phase_run import Model, PhaseRun
@@ -143,6 +144,8 @@ class AnswerContext:
     question: str
     answer_id: UUID
     user_message: str
+    graph_context: str
+    short_ids: ShortIds
 
 
 async def load_context(
@@ -178,6 +181,9 @@ async def load_context(
         conversation_summary=conversation.summary,
         recent_turns=history.format_recent_turns(turns, scope.budget_bytes(conversation_tokens)),
     )
+    short_ids = ShortIds(scope)
+    message = user_message(sections, question.content)
+    await short_ids.number(session, [message])
     return AnswerContext(
         agent=agent,
         scope=scope,
@@ -185,7 +191,9 @@ async def load_context(
         question_id=question.id,
         question=question.content,
         answer_id=UUID(step.input["answer_id"]),
-        user_message=user_message(sections, question.content),
+        user_message=short_ids.shorten(message),
+        graph_context=sections.graph_context,
+        short_ids=short_ids,
     )
 
 
@@ -233,11 +241,20 @@ class AnswerHandler:
                 conversation_tokens=self.conversation_tokens,
             )
         run = PhaseRun(
-            self.model, lease, situation.agent, Phase.CONVERSATION, situation.user_message
+            self.model,
+            lease,
+            situation.agent,
+            Phase.CONVERSATION,
+            situation.user_message,
+            rules=RULES,
+            context=situation.graph_context,
         )
         loop = await self._run_answer(run, lease, situation)
         compacted = await ConversationSummarizer(
-            run, self.model.database, situation.scope.budget_bytes(self.conversation_tokens)
+            run,
+            self.model.database,
+            situation.scope.budget_bytes(self.conversation_tokens),
+            situation.short_ids,
         )(situation.agent.id, situation.turn)
         result = {
             "remembered": len(loop.results_of("remember")),
@@ -248,9 +265,9 @@ class AnswerHandler:
 
     async def _run_answer(self, run: PhaseRun, lease: Lease, situation: AnswerContext) -> ToolLoop:
         """Runs the tool loop, streams the answer into its message, and completes it."""
-        writer = await self._writer(lease, situation.answer_id)
-        loop = ToolLoop(run, self._tools(situation), writer)
-        text = await loop.run()
+        writer = await self._writer(lease, situation)
+        loop = ToolLoop(run, self._tools(situation), writer, short_names=situation.short_ids)
+        text = situation.short_ids.expand(await loop.run())
         if not text.strip():
             raise PermanentError(
                 "empty_answer", "the model answered with no word; put the question in other words"
@@ -271,11 +288,18 @@ class AnswerHandler:
         await run.record_in_session(write)
         return loop
 
-    async def _writer(self, lease: Lease, answer_id: UUID) -> AnswerWriter:
+    async def _writer(self, lease: Lease, situation: AnswerContext) -> AnswerWriter:
         async with self.model.database.transaction() as session:
-            message = await session.get_one(Message, answer_id)
+            message = await session.get_one(Message, situation.answer_id)
         draft = Draft(message.draft, message.content, tuple(message.tool_uses))
-        return AnswerWriter(self.model.database, lease, answer_id, draft, time.monotonic)
+        return AnswerWriter(
+            self.model.database,
+            lease,
+            situation.answer_id,
+            draft,
+            time.monotonic,
+            situation.short_ids.expand,
+        )
 
     def _tools(self, situation: AnswerContext) -> list[Tool]:
         return [
@@ -288,8 +312,7 @@ class AnswerHandler:
         """Returns the citations in `text`, each once; without type and name where this graph has no
         such element.
 
-        The text stays as the model wrote it. Clients tell by this list which of its citations are
-        valid.
+        Clients tell by this list which of the text's citations are valid.
         """
         cited = citations.parse_citations(text).citations
         async with self.model.database.transaction() as session:

@@ -12,6 +12,7 @@ from shared.database.engine import Database
 from shared.database.tables import Conversation
 from shared.errors import PermanentError
 from shared.graph.prompt_format import byte_length
+from shared.graph.short_ids import ShortIds
 from shared.llm.messages import ChatRequest
 from shared.llm.phase_run import PhaseRun
 
@@ -98,6 +99,7 @@ class ConversationSummarizer:
     run: PhaseRun
     database: Database
     budget_bytes: int
+    short_ids: ShortIds
 
     async def __call__(self, agent_id: UUID, turn: int) -> NewSummary | None:
         """Returns None while the unsummarized turns up to `turn` fit the budget."""
@@ -110,8 +112,11 @@ class ConversationSummarizer:
         if fold is None:
             return None
         older = "\n\n".join(format_turn(item) for item in fold.turns)
-        summary = await self._summary(summary_message(conversation.summary, older))
-        return NewSummary(conversation, summary, fold.through)
+        message = summary_message(conversation.summary, older)
+        async with self.database.transaction() as session:
+            await self.short_ids.number(session, [message])
+        summary = await self._summary(self.short_ids.shorten(message))
+        return NewSummary(conversation, self.short_ids.expand(summary), fold.through)
 
     async def _summary(self, message: str) -> str:
         interaction = self.run.interaction

@@ -1,6 +1,7 @@
 """Streams an answer into its message row while the model generates it."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -52,6 +53,7 @@ FLUSH_SECONDS: Final = 0.1
 FLUSH_CHARS: Final = 200
 """The draft is written when either limit is reached, since a commit per token would be too many."""
 MAX_ABOUT_CHARS: Final = 120
+_UNFINISHED: Final = re.compile(r"\[[^\[\]\n]{0,200}\Z")
 
 
 class AnswerWriter:
@@ -67,19 +69,22 @@ class AnswerWriter:
         answer_id: UUID,
         draft: Draft,
         clock: Callable[[], float],
+        expand: Callable[[str], str] = str,
     ) -> None:
-        """`draft` is the one of an earlier attempt; `clock` returns seconds."""
+        """`draft` is the one of an earlier attempt; `clock` returns seconds; `expand` makes citations of short ids."""
         self._database = database
         self._lease = lease
         self._answer_id = answer_id
         self._draft = self._stored = draft
         self._clock = clock
+        self._expand = expand
         self._stored_at = clock()
         self._looks: tuple[dict[str, Any], ...] = ()
 
     async def on_delta(self, text: str) -> None:
         """Raises LeaseLostError."""
-        self._draft = self._draft.with_beginning(text)
+        # A citation that has begun may still be expanded, and a draft only grows.
+        self._draft = self._draft.with_beginning(self._expand(_UNFINISHED.sub("", text)))
         more = len(self._draft.content) - len(self._stored.content)
         late = self._clock() - self._stored_at >= FLUSH_SECONDS
         if self._draft != self._stored and (late or more >= FLUSH_CHARS):
@@ -91,7 +96,7 @@ class AnswerWriter:
             self._looks += tuple(_tool_use(call) for call in calls)
             self._draft = self._draft.with_tool_uses(self._looks)
         else:
-            self._draft = self._draft.with_text(text)
+            self._draft = self._draft.with_text(self._expand(text))
         if self._draft != self._stored:
             await self._write()
 

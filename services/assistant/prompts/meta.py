@@ -177,8 +177,8 @@ CONVERSATION: Final = MetaPrompt(
             "Answering from what is known",
             (
                 "Look things up in the graph before answering; search the web only where the graph is silent or old.",
-                "Answer the question first and briefly, then give what the answer rests on, with nodes and edges "
-                "cited as [node:uuid] and [edge:uuid], and with the dates that matter.",
+                "Answer the question first and briefly, then give what the answer rests on, with its nodes and "
+                "edges cited, and with the dates that matter.",
                 "Keep apart what a source says, what an analysis concludes, and what is merely supposed; where "
                 "sources or dates disagree, say so.",
             ),

@@ -1,13 +1,15 @@
 """Answers are streamed and cited; a broken connection loses no part of them."""
 
+import re
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from shared.database.engine import Database
-from shared.database.tables import Agent, GraphNode
+from shared.database.tables import Agent, GraphNode, Interaction
+from shared.enums import Phase
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from tests.support.api.clients import assert_problem
@@ -16,6 +18,8 @@ from tests.support.conversation.talk import AnswerStream, Talk, completed
 from tests.support.running_services import running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.streams import serving
+
+UUID_PATTERN = r"[0-9a-f]{8}-[0-9a-f]{4}-"
 
 
 async def test_a_question_is_answered_from_the_graph_with_citations_and_streamed(
@@ -40,6 +44,33 @@ async def test_a_question_is_answered_from_the_graph_with_citations_and_streamed
         for citation in citations
         if citation["kind"] == "node"
     )
+
+
+async def test_the_model_reads_and_writes_short_ids_and_the_owner_gets_citations(
+    talk: Talk, database: Database, sandbox_control: Sandbox
+) -> None:
+    sandbox_control.script(
+        scripted_answer(calls=(tool_call("queryGraph", text="Halden"),)),
+        scripted_answer(content="Halden buys [n1], [n2, n3], not [n999] nor [this]." * 4),
+    )
+    answer_id = (await talk.says("And Halden?"))["answer"]["id"]
+    stream = await talk.follow(answer_id)
+    async with database.transaction() as session:
+        rows = await session.execute(text("select number, kind, element_id from element_numbers"))
+        cited = {
+            number: f"[{'node' if kind == 'n' else 'edge'}:{element_id}]"
+            for number, kind, element_id in rows
+        }
+        requests = list(
+            await session.scalars(
+                select(Interaction.message).where(Interaction.phase == Phase.CONVERSATION)
+            )
+        )
+    expected = f"Halden buys {cited[1]}, {cited[2]} {cited[3]}, not [n999] nor [this]." * 4
+    assert stream.text == (await talk.message(answer_id))["content"] == expected
+    assert "restart" not in stream.names
+    assert requests
+    assert not any(re.search(UUID_PATTERN, str(request)) for request in requests)
 
 
 async def test_an_agent_answers_about_its_status_and_its_advice(

@@ -1,10 +1,12 @@
 """Drafts of a streamed answer: within one draft, text is only appended."""
 
+from itertools import pairwise
 from random import Random
+from uuid import uuid4
 
 import pytest
 
-from services.assistant.streaming_answer import Draft
+from services.assistant.streaming_answer import AnswerWriter, Draft
 
 DRAFT = Draft(3, "Lithium is")
 
@@ -53,3 +55,22 @@ def test_text_is_never_removed_within_one_draft_number(seed: int) -> None:
             assert after.content.startswith(draft.content)
         assert after.content.startswith(text)
         draft = after
+
+
+async def test_a_citation_is_shown_when_it_is_complete() -> None:
+    """Otherwise the text would begin again at each citation, because a draft only grows."""
+    stored: list[str] = []
+    writer = AnswerWriter(
+        None,  # type: ignore[arg-type]  # nothing is written
+        None,  # type: ignore[arg-type]
+        uuid4(),
+        Draft(0, ""),
+        lambda: 0.0,
+        lambda text: text.replace("[n17]", "[node:x]"),
+    )
+    text = "Chile mines it [n17], see [1] and the [open end"
+    for length in range(1, len(text) + 1):
+        await writer.on_delta(text[:length])
+        stored.append(writer.draft.content)
+    assert all(later.startswith(earlier) for earlier, later in pairwise(stored))
+    assert writer.draft == Draft(0, "Chile mines it [node:x], see [1] and the ")
