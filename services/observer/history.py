@@ -98,6 +98,8 @@ class PlanHistory:
     """Unexpired analyses whose nodes have not changed since."""
     open_requests: Mapping[UUID, datetime]
     """Creation time by request id."""
+    started_at: datetime
+    """Of the iteration."""
     graph_is_empty: bool = False
     """Whether the agent has no nodes."""
 
@@ -133,6 +135,7 @@ def ask_history(
             queries.value,
             await _covering_analyses(session, scope, current),
             {request.id: request.created_at for request in requests.value},
+            iteration.started_at,
             not has_nodes.value,
         )
 

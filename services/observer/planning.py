@@ -7,9 +7,11 @@ from uuid import UUID
 
 from services.observer.deduplication import Repeat, repeated_insight, repeated_query
 from services.observer.history import PlanHistory
+from services.observer.known import FRESH, known_answer
 from services.observer.prompts import ObserverPlan, PlannedQuery
 from shared.database.statements import Executor
 from shared.graph import context
+from shared.graph.context import FreshNode
 from shared.graph.context.history import request_id_in
 from shared.graph.scope import GraphScope
 
@@ -58,8 +60,13 @@ async def resolve_plan(
 ) -> ResolvedPlan:
     """Resolves references to nodes and requests into ids; unknown ones are dropped and reported."""
     plan_inputs = ResolvedPlan()
+    nodes: Sequence[FreshNode] = ()
+    if plan.queries and not past.graph_is_empty:
+        objectives = ".\n".join(query.objective for query in plan.queries)
+        fresh = context.fresh_nodes(scope, objectives, past.started_at - FRESH)
+        nodes = await fresh.answer(session)
     for query in plan.queries:
-        _add_query(plan_inputs, past, query)
+        _add_query(plan_inputs, past, query, nodes)
     references = await context.resolve_references(
         session, scope, [insight.relevant_node_ids for insight in plan.insights]
     )
@@ -77,12 +84,19 @@ async def resolve_plan(
     return plan_inputs
 
 
-def _add_query(plan_inputs: ResolvedPlan, past: PlanHistory, query: PlannedQuery) -> None:
+def _add_query(
+    plan_inputs: ResolvedPlan,
+    past: PlanHistory,
+    query: PlannedQuery,
+    nodes: Sequence[FreshNode],
+) -> None:
     request_ids, unknown = _requests(query.answers, past.open_requests)
     plan_inputs.dropped_requests += unknown
-    earlier_objective = repeated_query(query.objective, past.answered_before(request_ids))
-    if earlier_objective is not None:
-        plan_inputs.repeats.append(Repeat("query", query.objective, earlier_objective))
+    repeated = repeated_query(query.objective, past.answered_before(request_ids))
+    if repeated is None and not request_ids:
+        repeated = known_answer(query.objective, nodes)
+    if repeated is not None:
+        plan_inputs.repeats.append(Repeat("query", query.objective, repeated))
         return
     answers = [str(request_id) for request_id in request_ids]
     plan_inputs.queries.append(query.model_dump() | {"answers": answers})

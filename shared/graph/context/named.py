@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Final
 
@@ -23,12 +25,29 @@ _WORD: Final = re.compile(r"\w(?:[\w'’.&/-]*\w)?")
 _BREAK: Final = re.compile(r"[\n.;:!?|•\[\]]|\s[—–-]\s")
 """Ends a name. A full stop inside a word does not: see `_WORD`."""
 
-_NAMED: Final = CompiledStatement(f"""
-    select type, name, properties from graph_nodes
+_NAMED_SQL: Final = f"""
+    from graph_nodes as node
     where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL}
       and {NAME_IN_SMALL} = any(cast(:phrases as text[]))
     order by created_at, name, id limit {MAX_NODES}
+    """
+_NAMED: Final = CompiledStatement(f"select type, name, properties {_NAMED_SQL}")
+_FRESH: Final = CompiledStatement(f"""
+    select type, name, properties, array(
+      select distinct jsonb_object_keys(claims) from evidence
+      where node_id = node.id and learned_at > :since
+    ) as fresh
+    {_NAMED_SQL}
     """)
+
+
+@dataclass(frozen=True)
+class FreshNode:
+    type: str
+    name: str
+    properties: Json
+    fresh: Sequence[str]
+    """Properties that evidence has confirmed lately."""
 
 
 def named_nodes(scope: GraphScope, text: str) -> BoundQuery[str]:
@@ -39,6 +58,16 @@ def named_nodes(scope: GraphScope, text: str) -> BoundQuery[str]:
     return BoundQuery(
         _NAMED, {**scope.sql_params, "phrases": list(phrases(text))}, partial(_lines, scope)
     )
+
+
+def fresh_nodes(scope: GraphScope, text: str, since: datetime) -> BoundQuery[list[FreshNode]]:
+    """The nodes whose names `text` mentions, with the properties that evidence has confirmed `since`."""
+    params = {**scope.sql_params, "phrases": list(phrases(text)), "since": since}
+
+    def read(rows: Sequence[Row]) -> list[FreshNode]:
+        return [FreshNode(*row) for row in rows if row.type not in RESERVED_TYPES]
+
+    return BoundQuery(_FRESH, params, read)
 
 
 def phrases(text: str) -> Sequence[str]:
