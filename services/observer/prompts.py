@@ -277,8 +277,8 @@ def user_message(
 
 _REPLAN = """\
 These items are not done: the query was answered recently, the graph has its answer, or an analysis covers the insight. \
-Answer with the whole plan again. Keep the other items. Replace these only with something new and worth doing. Both lists may be \
-empty."""
+Answer with the whole plan again. Keep the other items. Replace these only with something new and worth doing. Both lists \
+may be empty."""
 
 
 EMPTY_PLAN: Final = """\
