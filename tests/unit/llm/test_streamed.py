@@ -73,6 +73,9 @@ def test_whole_calls_under_one_index_are_distinguished_by_their_ids() -> None:
     assert [tool_call.name for tool_call in received.answer().tool_calls] == ["a", "b"]
 
 
+EXPERTS = ["oil", "energy", "trade", "natural disaster", "technological", "political", "other"]
+
+
 def _counting(number: int) -> str:
     return f'{{"name": "Country {number}", "properties": {{"summary": "A state of Africa."}}}},'
 
@@ -84,6 +87,9 @@ def _counting(number: int) -> str:
         lambda _: " ",
         lambda number: _counting(number % 7),
         _counting,
+        lambda number: (
+            f"The Researcher should ask {EXPERTS[number * number % 7]} experts for exact facts. "
+        ),
     ],
 )
 @pytest.mark.parametrize("is_call", [False, True])
@@ -110,7 +116,12 @@ def test_tables_and_lists_are_no_repetition() -> None:
         f'{{"name": "{Random(number).randbytes(9).hex()}", "type": "Country", "properties": {{"summary": "A state."}}}},'
         for number in range(400)
     )
-    for text in (figures, nodes, "-" * 1_900):
+    facts = "".join(
+        f"The population of {Random(number).randbytes(4).hex()} is {number * 7919 % 300} million, and its economy grew"
+        f" by {number * 31 % 9} % in 2024, according to the World Factbook.\n"
+        for number in range(300)
+    )
+    for text in (figures, nodes, facts, "-" * 1_900):
         received = Received("the server")
         for start in range(0, len(text), 50):
             received.take(chunk(content=text[start : start + 50]))
