@@ -16,12 +16,16 @@ from shared.graph.prompt_format import truncate_text
 
 FRESH: Final = timedelta(days=1)
 """A value that was confirmed longer ago may have changed, and may be asked for again."""
+_BROAD: Final = re.compile(r"\b(?:about|concerning|on|regarding|report(?:ed|s)?)\b", re.IGNORECASE)
+"""A question about a thing asks for more than one value."""
 _PART: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 _VALUE_CHARS: Final = 60
 
 
 def known_answer(objective: str, nodes: Sequence[FreshNode]) -> str | None:
     """What the graph answers to `objective`, such as `Togo: population2024 is 8500000`; None if it does not."""
+    if _BROAD.search(objective):
+        return None
     words = split_question(objective)
     named, rest = _find_names(words, nodes)
     if not named:

@@ -50,6 +50,8 @@ UNKNOWN = [
     "The capital of Ghana",
     "When was the Bank of Chile founded",
     "What is new about Togo",
+    "Find out about the population of Togo",
+    "What is reported of the population of Togo",
     "Togo",
     "",
 ]
