@@ -102,7 +102,7 @@ def test_configuration_of_an_agent(vigil: Installation) -> None:
     assert len(types["node_types"]) >= 8
     assert all(node_type["example_properties"] for node_type in types["node_types"])
     assert "BatteryMaker" in vigil.vigil("agent", "types", name).stdout
-    assert "keeps watch over one mission" in vigil.vigil("agent", "prompts", name).stdout
+    assert "monitors one mission" in vigil.vigil("agent", "prompts", name).stdout
 
     editor = f"{sys.executable} -c \"import sys; open(sys.argv[1], 'a').write('Be bold.')\""
     edited = vigil.vigil("agent", "prompts", name, "--phase", "observer", "--edit", EDITOR=editor)
