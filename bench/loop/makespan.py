@@ -23,7 +23,7 @@ CALL_SECONDS: Final = 0.2
 MAKESPANS: Final = ((1, 1), (20, 1), (20, 2), (20, 4))
 """Numbers of agents and researchers."""
 RUNS: Final = 3
-CALLS: Final[Mapping[str, int]] = {"observer": 1, "researcher": 5, "analyzer": 2, "adviser": 1}
+CALLS: Final[Mapping[str, int]] = {"observer": 1, "researcher": 4, "analyzer": 1, "adviser": 1}
 """Sequential calls of each service's step, searches included."""
 CRITICAL_CALLS: Final = sum(CALLS.values())
 

@@ -34,8 +34,9 @@ _NAMED_SQL: Final = f"""
 _NAMED: Final = CompiledStatement(f"select type, name, properties {_NAMED_SQL}")
 _FRESH: Final = CompiledStatement(f"""
     select type, name, properties, array(
-      select distinct jsonb_object_keys(claims) from evidence
-      where node_id = node.id and learned_at > :since
+      select distinct jsonb_object_keys(claims)
+      from evidence join sources on sources.id = evidence.source_id
+      where node_id = node.id and learned_at > :since and retracted_at is null
     ) as fresh
     {_NAMED_SQL}
     """)

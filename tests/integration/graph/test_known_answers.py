@@ -8,7 +8,7 @@ from sqlalchemy import func, update
 from services.observer.history import PlanHistory
 from services.observer.planning import ResolvedPlan, resolve_plan
 from services.observer.prompts import ObserverPlan, PlannedQuery
-from shared.database.tables import Evidence, GraphNode
+from shared.database.tables import Evidence, GraphNode, Source
 from tests.support.graph.agent_graph import AgentGraph
 
 OBJECTIVE = "What is the population of Ghana"
@@ -54,6 +54,14 @@ async def test_what_was_confirmed_long_ago_or_has_no_evidence_is_asked(ghana: Ag
         long_ago = func.clock_timestamp() - timedelta(days=1, minutes=1)
         values = {"claims": {"population": 33_000_000}, "learned_at": long_ago, "as_of": long_ago}
         await session.execute(update(Evidence).values(values))
+    assert (await plan(ghana, OBJECTIVE)).repeats == []
+
+
+async def test_a_retracted_source_confirms_nothing(ghana: AgentGraph) -> None:
+    async with ghana.database.transaction() as session:
+        await session.execute(update(Evidence).values(claims={"population": 33_000_000}))
+        await session.execute(update(GraphNode).values(properties={"population": 33_000_000}))
+        await session.execute(update(Source).values(retracted_at=func.clock_timestamp()))
     assert (await plan(ghana, OBJECTIVE)).repeats == []
 
 
