@@ -21,7 +21,7 @@ def test_one_agent_takes_its_critical_path() -> None:
 
 def test_steps_wait_for_each_other_when_slots_are_scarce() -> None:
     one_at_a_time = dict.fromkeys(CONCURRENCY, 1)
-    assert ideal_makespan(1, one_at_a_time, 1.0) == pytest.approx(1 + 3 * 5 + 2 * 2 + 1)
+    assert ideal_makespan(1, one_at_a_time, 1.0) == pytest.approx(1 + 3 * 4 + 2 * 1 + 1)
 
 
 def test_more_slots_are_never_slower() -> None:
@@ -29,7 +29,7 @@ def test_more_slots_are_never_slower() -> None:
         ideal_makespan(20, {**CONCURRENCY, "researcher": 4 * factor}, 0.2) for factor in (1, 2, 4)
     ]
     assert makespans == sorted(makespans, reverse=True)
-    assert makespans[0] >= 20 * 3 * 5 * 0.2 / 4
+    assert makespans[0] >= 20 * 3 * 4 * 0.2 / 4
 
 
 def test_node_names_share_no_words() -> None:
