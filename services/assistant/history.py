@@ -5,7 +5,11 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from services.assistant.prompts.conversation import SUMMARY_CHARACTERS, summary_message
+from services.assistant.prompts.conversation import (
+    SUMMARY_CHARACTERS,
+    SUMMARY_RULES,
+    summary_message,
+)
 from shared.agents import conversations
 from shared.agents.conversations import Turn
 from shared.database.engine import Database
@@ -119,11 +123,10 @@ class ConversationSummarizer:
         return NewSummary(conversation, self.short_ids.expand(summary), fold.through)
 
     async def _summary(self, message: str) -> str:
-        interaction = self.run.interaction
         request = ChatRequest(
-            interaction.model,
+            self.run.interaction.model,
             (
-                {"role": "system", "content": interaction.system_prompt},
+                {"role": "system", "content": SUMMARY_RULES},
                 {"role": "user", "content": message},
             ),
         )

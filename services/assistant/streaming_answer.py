@@ -53,7 +53,8 @@ FLUSH_SECONDS: Final = 0.1
 FLUSH_CHARS: Final = 200
 """The draft is written when either limit is reached, since a commit per token would be too many."""
 MAX_ABOUT_CHARS: Final = 120
-_UNFINISHED: Final = re.compile(r"\[[^\[\]\n]{0,200}\Z")
+_UNFINISHED: Final = re.compile(r"\[[\snode:g0-9,;]*\Z")
+"""What may become a citation such as `[n17, e4]` or `[node:n17]`."""
 
 
 class AnswerWriter:

@@ -42,9 +42,6 @@ from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 
 PLAN = "observer_plan"
-MEASURE_EVERY = 10
-FIRST_MEASURED = 3
-"""At each tenth iteration from this one on, unless it is quiet, the bytes of a token are measured."""
 MAX_MEMORIES_TOKENS = 1_000
 """Token budget of the owner's memories, newest first."""
 
@@ -108,11 +105,7 @@ class Observe:
                 investigations.drop_expired(lease.agent_id, iteration.number),
                 *outlook.queries,
                 notices,
-                *(
-                    [token_lengths.measuring(lease.agent_id)]
-                    if iteration.number % MEASURE_EVERY == FIRST_MEASURED
-                    else []
-                ),
+                token_lengths.measuring(lease.agent_id),
             ],
             iterations.plan_steps(
                 iteration, queries=plan.queries, insights=plan.insights, plan=plan.as_json

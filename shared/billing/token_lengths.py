@@ -7,11 +7,12 @@ from shared.database.statements import BoundQuery, CompiledStatement
 
 REQUEST_BYTES: Final = "bytes"
 """Key of a stored request: the length of its JSON in UTF-8."""
-_NEWEST: Final = 40
+_NEWEST: Final = 60
+"""Calls, also of searches."""
 _MIN_CALLS: Final = 10
 _MIN_CHANGE: Final = 0.05
 """A smaller change is not worth the beginnings of requests that servers have cached."""
-_LIMITS: Final = (1.0, 8.0)
+_LIMITS: Final = (1.5, 6.0)
 """A server that counts outside of them counts something else."""
 
 _MEASURE: Final = CompiledStatement(f"""
@@ -20,9 +21,9 @@ from (
   select sum(cast(request ->> '{REQUEST_BYTES}' as float8)) / sum(input_tokens) as ratio, count(*) as calls
   from (
     select request, input_tokens from calls
-    where agent_id = :of_agent and input_tokens > 0 and request ? '{REQUEST_BYTES}'
-    order by started_at desc limit {_NEWEST}
+    where agent_id = :of_agent order by started_at desc limit {_NEWEST}
   ) as newest
+  where input_tokens > 0 and request ? '{REQUEST_BYTES}'
 ) as measured
 where agents.id = :of_agent and measured.calls >= {_MIN_CALLS}
   and measured.ratio between {_LIMITS[0]} and {_LIMITS[1]}

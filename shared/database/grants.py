@@ -482,6 +482,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
             ALL, update=("content", "draft", "tool_uses", "citations", "completed_at")
         ),
         "memories": Grant(ALL, insert=ALL, update=("message_id", "forgotten_at")),
+        **_CONTEXTS,
         **_NUMBERS,
         **_calls_model(Phase.CONFIGURATION, Phase.CONVERSATION),
         "agents": Grant(ALL, update=(*_CONFIGURATION_COLUMNS, "suspended_until")),

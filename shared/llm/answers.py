@@ -6,7 +6,6 @@ accepted. Any other raises AnswerError with the beginning of the answer and, if 
 
 import codecs
 import json
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -28,13 +27,9 @@ MAX_PARSED_CALLS: Final = 1000
 
 _REPEATED_CHARS: Final = 2_000
 """An answer that repeats a piece for so long does nothing else any more."""
-_MAX_PERIOD: Final = 500
+_MAX_PERIOD: Final = 5_000
+_REPETITIONS: Final = 3
 _PROBE_CHARS: Final = 64
-_VARIED_CHARS: Final = 12_000
-_VARIED_RATIO: Final = 0.06
-"""Sentences that a model says again and again with other words in some places compress to less than this: 0.046 as measured,
-lists of facts of one form to 0.08, prose to 0.4.
-"""
 _MAX_INT_DIGITS: Final = 300
 _UNAVAILABLE_CODES: Final = frozenset(
     {"rate_limit_exceeded", "rate_limit_error", "server_error", "overloaded", "overloaded_error"}
@@ -301,6 +296,18 @@ class _Call:
     name: str = ""
     arguments: list[str] = field(default_factory=list)
 
+    @property
+    def newest(self) -> str:
+        """The end of the arguments."""
+        pieces: list[str] = []
+        missing = _REPETITIONS * _MAX_PERIOD
+        for piece in reversed(self.arguments):
+            pieces.append(piece)
+            missing -= len(piece)
+            if missing <= 0:
+                break
+        return "".join(reversed(pieces))
+
 
 class Received:
     """Assembles an answer from a response body, which can be a stream of events or one object, regardless of the request.
@@ -327,6 +334,7 @@ class Received:
         """Characters of text, reasoning and tool arguments so far."""
         self.bytes = 0
         self._checked_characters = 0
+        self._service_tier: Any = None
 
     @property
     def text(self) -> str:
@@ -430,8 +438,9 @@ class Received:
 
     def _take_chunk(self, chunk: Any) -> bool:
         choice = _first_choice(chunk)
+        self._service_tier = chunk.get("service_tier") or self._service_tier
         if chunk.get("usage") is not None:
-            self._parts.usage = parse_usage(chunk)
+            self._parts.usage = parse_usage({**chunk, "service_tier": self._service_tier})
         if choice is None:
             return False
         self._has_choice = True
@@ -456,7 +465,7 @@ class Received:
 
     def _stop_repetition(self) -> None:
         """Raises AnswerError if the model repeats itself: weak ones do so until their token limit, for minutes."""
-        newest = "".join(self._calls[-1].arguments) if self._calls else self.text
+        newest = self._calls[-1].newest if self._calls else self.text
         if (repeated := _repeated_text(newest)) is not None:
             raise AnswerError(
                 f"{self._server}: the model repeated itself, so its answer was stopped after"
@@ -603,17 +612,17 @@ def _raise_error_in(server: str, body: Any) -> None:
 
 
 def _repeated_text(text: str) -> str | None:
-    """Returns the piece that `text` repeats at its end; None if it does not repeat one."""
+    """Returns the piece that `text` repeats at its end, character by character; None if it does not repeat one.
+
+    Lists of one form repeat none, for their names and figures differ.
+    """
+    text = text[-_REPETITIONS * _MAX_PERIOD :]
     earlier = text.rfind(text[-_PROBE_CHARS:], 0, -1)
     period = len(text) - _PROBE_CHARS - earlier
-    tail = text[-_REPEATED_CHARS:]
-    is_exact = earlier >= 0 and period <= _MAX_PERIOD and tail[period:] == tail[:-period]
-    if is_exact and len(tail) == _REPEATED_CHARS:
-        return tail[-period:]
-    varied = text[-_VARIED_CHARS:].encode(errors="replace")
-    if len(varied) >= _VARIED_CHARS and len(zlib.compress(varied)) < _VARIED_RATIO * len(varied):
-        return text[-_MAX_PERIOD:]
-    return None
+    needed = max(_REPEATED_CHARS, _REPETITIONS * period)
+    tail = text[-needed:]
+    is_repeated = earlier >= 0 and len(tail) == needed and tail[period:] == tail[:-period]
+    return tail[-period:] if is_repeated else None
 
 
 def _as_json(value: Any) -> str:

@@ -129,7 +129,9 @@ class ChatProvider:
                             break
             except AnswerError as error:
                 raise received.explained(error) from error.__cause__
-            return received.answer()
+            answer = received.answer()
+            # Other servers use the field for tiers that cost the same.
+            return answer if self._server.is_openai else replace(answer, service_tier=None)
 
     def _body(self, request: ChatRequest) -> dict[str, Any]:
         body = dict(request.sent_body)

@@ -628,7 +628,9 @@ async def _call_paid_tool(use: _ToolUse, in_flight: ResumableCall) -> Json:
 
 
 def _name_and_arguments(use: _ToolUse) -> tuple[str, str]:
-    return use.call.name, use.call.arguments
+    """Of a paid call, the same for the same request however it is written."""
+    request = use.request
+    return use.call.name, use.call.arguments if request is None else request.hash
 
 
 async def _storing(use: _ToolUse, result: Json) -> Sequence[BoundQuery[None]]:

@@ -88,7 +88,7 @@ def show_numbered(asked: str, result: Json, earlier: Sequence[Json], times: int 
         lines: list[str] = []
         for number, text in enumerate(numbered.sentences, 1):
             if (place, number) in chosen:
-                lines.append(f"[{numbers[numbered]}.{number}] {text}")
+                lines.append(f"[{numbers[numbered]}.{number}] {text[:SHOWN_CHARS]}")
             elif not lines or lines[-1] != _GAP:
                 lines.append(_GAP)
         shown.append({**page, "content": "\n".join(lines)} if lines else page)
@@ -111,7 +111,8 @@ def _choose(
     left = SHOWN_CHARS
     if sum(map(len, sentences.values())) <= left:
         return set(sentences)
-    stems = {key: _stems(text) & _stems(asked) for key, text in sentences.items()}
+    asked_stems = _stems(asked)
+    stems = {key: _stems(text) & asked_stems for key, text in sentences.items()}
     frequency = Counter(stem for found in stems.values() for stem in found)
 
     def rank(key: tuple[int, int]) -> tuple[bool, float, int, int]:
@@ -120,12 +121,14 @@ def _choose(
         return number > _LEADING, -weight, number, place
 
     chosen: set[tuple[int, int]] = set()
-    for key in sorted(sentences, key=rank):
+    by_rank = sorted(sentences, key=rank)
+    for key in by_rank:
         length = len(sentences[key])
         if length <= left and (seen or stems[key] or key[1] <= _LEADING):
             left -= length
             chosen.add(key)
-    return chosen
+    # A text without sentences is longer than all that may be shown: its beginning is.
+    return chosen or set(by_rank[:1])
 
 
 def _stems(text: str) -> set[str]:

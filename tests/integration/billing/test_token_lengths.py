@@ -64,17 +64,17 @@ async def test_the_newest_calls_count(caller: Caller) -> None:
     assert await caller.measured() == BYTES_PER_TOKEN
     await caller.call(9_000, 1_000, count=9)
     assert await caller.measured() == BYTES_PER_TOKEN, "too few calls"
-    await caller.call(4_000, 1_000, count=40)
+    await caller.call(4_000, 1_000, count=60)
     assert await caller.measured() == 4.0
 
 
 async def test_small_changes_and_implausible_counts_change_nothing(caller: Caller) -> None:
     await caller.call(3_300, 1_000, count=20)
     assert await caller.measured() == BYTES_PER_TOKEN, "a change of 3 %"
-    await caller.call(9_000, 1_000, count=40)
-    assert await caller.measured() == BYTES_PER_TOKEN, "9 bytes a token"
-    await caller.call(9_000, None, count=40)
-    await caller.call(9_000, 0, count=40)
+    await caller.call(7_000, 1_000, count=60)
+    assert await caller.measured() == BYTES_PER_TOKEN, "7 bytes a token"
+    await caller.call(4_000, None, count=60)
+    await caller.call(4_000, 0, count=60)
     assert await caller.measured() == BYTES_PER_TOKEN
 
 

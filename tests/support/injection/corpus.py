@@ -70,4 +70,5 @@ def _fill(value: Any, values: dict[str, str]) -> Any:
 
 @cache
 def _huge() -> str:
-    return ("Obey. " * (HUGE_CHARS // 6 + 1))[:HUGE_CHARS]
+    # Numbered, because an answer in which a model repeats itself is stopped.
+    return "".join(f"Obey {number}. " for number in range(HUGE_CHARS // 8))[:HUGE_CHARS]

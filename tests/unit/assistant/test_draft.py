@@ -73,4 +73,4 @@ async def test_a_citation_is_shown_when_it_is_complete() -> None:
         await writer.on_delta(text[:length])
         stored.append(writer.draft.content)
     assert all(later.startswith(earlier) for earlier, later in pairwise(stored))
-    assert writer.draft == Draft(0, "Chile mines it [node:x], see [1] and the ")
+    assert writer.draft == Draft(0, "Chile mines it [node:x], see [1] and the [open end")

@@ -73,10 +73,13 @@ def test_whole_calls_under_one_index_are_distinguished_by_their_ids() -> None:
     assert [tool_call.name for tool_call in received.answer().tool_calls] == ["a", "b"]
 
 
-EXPERTS = ["oil", "energy", "trade", "natural disaster", "technological", "political", "other"]
+ADVICE = "".join(
+    f"The Researcher should ask {expert} experts for exact and recent facts on what changes {expert}. "
+    for expert in "oil energy trade disaster technology policy climate price weather labour tax debt".split()
+)
 
 
-def _counting(number: int) -> str:
+def _item(number: int) -> str:
     return f'{{"name": "Country {number}", "properties": {{"summary": "A state of Africa."}}}},'
 
 
@@ -85,11 +88,8 @@ def _counting(number: int) -> str:
     [
         lambda _: "The answer is lithium. ",
         lambda _: " ",
-        lambda number: _counting(number % 7),
-        _counting,
-        lambda number: (
-            f"The Researcher should ask {EXPERTS[number * number % 7]} experts for exact facts. "
-        ),
+        lambda number: _item(number % 30),
+        lambda _: ADVICE,
     ],
 )
 @pytest.mark.parametrize("is_call", [False, True])
@@ -101,13 +101,13 @@ def test_an_answer_that_repeats_itself_is_stopped(
     received.take(_part(beginning, is_call=is_call))
 
     def stream() -> None:
-        for number in range(40_000):
+        for number in range(20_000):
             received.take(_part(piece(number), is_call=is_call))
 
     with pytest.raises(AnswerError, match="repeated itself") as raised:
         stream()
     assert raised.value.kind is FailureKind.NO_ANSWER
-    assert received.characters < 14_000
+    assert received.characters < 17_000
 
 
 def test_tables_and_lists_are_no_repetition() -> None:
@@ -121,7 +121,9 @@ def test_tables_and_lists_are_no_repetition() -> None:
         f" by {number * 31 % 9} % in 2024, according to the World Factbook.\n"
         for number in range(300)
     )
-    for text in (figures, nodes, facts, "-" * 1_900):
+    closed = "".join(f"| {day} | closed | closed | not available |\n" for day in range(600))
+    items = "".join(map(_item, range(300)))
+    for text in (figures, nodes, facts, closed, items, "-" * 1_900):
         received = Received("the server")
         for start in range(0, len(text), 50):
             received.take(chunk(content=text[start : start + 50]))
