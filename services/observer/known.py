@@ -1,101 +1,89 @@
 """Whether the graph answers a query, by the names and the properties of its nodes. Pure; no model is called.
 
-As in `deduplication`, a false match is worse than a repeated query: the query must ask for one property, which has been
-confirmed lately, of each node that it names, and for nothing else.
+As in `deduplication`, a false match is worse than a repeated query. So only questions of one form are matched: one property
+of one node, as in "the lithium production of Chile in 2024". Everything else is not answered.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from services.observer.deduplication import Word, name_words, split_question
 from shared.graph.context import FreshNode
 from shared.graph.grounding.units import SHARE, hint_of
-from shared.graph.prompt_format import truncate_text
 
 FRESH: Final = timedelta(days=1)
 """A value that was confirmed longer ago may have changed, and may be asked for again."""
-_BROAD: Final = re.compile(r"\b(?:about|concerning|on|regarding|report(?:ed|s)?)\b", re.IGNORECASE)
-"""A question about a thing asks for more than one value."""
+_ASKING: Final = r"(?:(?:find(?: out)?|determine|identify|establish|get|what (?:is|was|are|were))\s+)?(?:the\s+)?"
+_YEAR: Final = r"(?:\s+(?:in|for)\s+(?P<year>\d{4}))?"
+_WHAT: Final = r"(?P<what>[a-z][a-z -]*)"
 _PART: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-_VALUE_CHARS: Final = 60
+_POWER: Final = re.compile(r"(?<=[a-z])_?(?:km|m)[23]$|Km[23]$")
+"""A unit whose figure is no year: `area_km2`."""
+_YEARS: Final = ("Year", "_year", " year")
 
 
 def known_answer(objective: str, nodes: Sequence[FreshNode]) -> str | None:
-    """What the graph answers to `objective`, such as `Togo: population2024 is 8500000`; None if it does not."""
-    if _BROAD.search(objective):
-        return None
-    words = split_question(objective)
-    named, rest = _find_names(words, nodes)
-    if not named:
-        return None
-    answers = [_property_of(node, rest) for node in named]
-    if not all(answers):
-        return None
-    return "; ".join(
-        f"{node.name}: {name} is {truncate_text(str(node.properties[name]), _VALUE_CHARS)}"
-        for node, name in zip(named, answers, strict=True)
-        if name is not None
-    )
-
-
-def _find_names(
-    words: Sequence[Word], nodes: Sequence[FreshNode]
-) -> tuple[list[FreshNode], list[Word]]:
-    """The nodes that the words name, longer names first, and the words that belong to no name."""
-    texts: list[str | None] = [word.text for word in words]
-    named = []
-    by_length = sorted(
-        ((name_words(node.name), node) for node in nodes), key=lambda each: -len(each[0])
-    )
-    for name, node in by_length:
-        places = [
-            place
-            for place in range(len(texts) - len(name) + 1)
-            if name and texts[place : place + len(name)] == name
-        ]
-        for place in places:
-            texts[place : place + len(name)] = [None] * len(name)
-        if places:
-            named.append(node)
-    return named, [word for word, text in zip(words, texts, strict=True) if text is not None]
-
-
-def _property_of(node: FreshNode, asked: Sequence[Word]) -> str | None:
-    """The property that the words ask for, beside the node's type; None if there is none, or none that is fresh."""
-    of_type = [Word(text) for text in _parts(node.type)]
-    left = [word for word in asked if not any(word.is_like(each) for each in of_type)]
-    figures = {word.text for word in left if word.has_figure}
-    required = [word for word in left if not word.has_figure]
-    years = {
-        figure
-        for name, value in node.properties.items()
-        if hint_of(name).is_year
-        for figure in re.findall(r"\d+", str(value))
-    }
-    for name in node.fresh:
-        parts = list(_parts(name))
-        own_figures = {part for part in parts if part.isdigit()}
-        own = [Word(part) for part in parts if not part.isdigit()]
-        is_asked = all(any(word.is_like(each) for each in own) for word in required)
-        asks_all = all(
-            any(each.is_like(word) for word in required) or _is_unit(each) for each in own
-        )
-        if required and is_asked and asks_all and figures <= own_figures | years:
-            return name if _has_value(node.properties.get(name)) else None
+    """What the graph answers to `objective`, such as `Togo: population is 8500000`; None if it does not."""
+    question = " ".join(objective.split()).rstrip(".?! ")
+    names = Counter(node.name.casefold() for node in nodes)
+    for node in nodes:
+        if names[node.name.casefold()] > 1:
+            continue  # It is not known which one is meant.
+        for pattern in _patterns(node):
+            if (match := re.fullmatch(pattern, question, re.IGNORECASE)) is not None:
+                name = _property_of(node, match["what"].lower().split(), match["year"])
+                if name is not None:
+                    return f"{node.name}: {name} is {node.properties[name]}"
     return None
 
 
-def _parts(name: str) -> Iterator[str]:
-    return (part.lower() for part in _PART.findall(name))
+def _patterns(node: FreshNode) -> tuple[str, str]:
+    """Questions about a property of `node`."""
+    name = re.escape(node.name)
+    of_type = r"\s+".join(_words(node.type))
+    return (
+        rf"{_ASKING}{_WHAT}\s+of\s+(?:the\s+)?(?:{of_type}\s+)?{name}{_YEAR}",
+        rf"{_ASKING}{name}['’]s?\s+{_WHAT}{_YEAR}",
+    )
 
 
-def _is_unit(word: Word) -> bool:
-    # Behind another word: alone, a short one such as "t" is no unit.
-    hint = hint_of(f"value_{word.text}")
-    return hint.unit not in ("", SHARE) or bool(hint.scale)
+def _property_of(node: FreshNode, asked: Sequence[str], year: str | None) -> str | None:
+    """The property that has these words and, where it is of a year, that year; None if there is none."""
+    for name in node.fresh:
+        if not name.isascii() or not _is_figure(node.properties.get(name)):
+            continue
+        words = [word for word in _words(_POWER.sub("", name)) if not _is_unit(word)]
+        own = [word for word in words if not word.isdigit()]
+        years = [word for word in words if word.isdigit()]
+        years += [str(node.properties[key]) for key in _year_keys(name) if key in node.properties]
+        is_asked = len(own) == len(asked) and all(map(_is_same, own, asked))
+        if is_asked and years == ([] if year is None else [year]):
+            return name
+    return None
 
 
-def _has_value(value: Any) -> bool:
-    return value is not None and value not in ("", [], {})
+def _words(name: str) -> list[str]:
+    return [part.lower() for part in _PART.findall(name)]
+
+
+def _is_same(own: str, asked: str) -> bool:
+    """A property in the plural may be asked for in the singular, and not the other way: `owner` is not all owners."""
+    return own in (asked, f"{asked}s")
+
+
+def _is_unit(word: str) -> bool:
+    # Behind another word, because many units are none alone; single letters such as in `population_f` are none at all.
+    hint = hint_of(f"value_{word}")
+    return len(word) > 1 and (hint.unit not in ("", SHARE) or bool(hint.scale))
+
+
+def _year_keys(name: str) -> list[str]:
+    """The properties that say of which year `name` is."""
+    return [f"{name}{ending}" for ending in _YEARS] + ["year"]
+
+
+def _is_figure(value: Any) -> bool:
+    """Texts may be one answer of several: only figures are whole answers."""
+    return isinstance(value, int | float) and not isinstance(value, bool)

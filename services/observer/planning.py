@@ -63,7 +63,7 @@ async def resolve_plan(
     nodes: Sequence[FreshNode] = ()
     if plan.queries and not past.graph_is_empty:
         objectives = ".\n".join(query.objective for query in plan.queries)
-        fresh = context.fresh_nodes(scope, objectives, past.started_at - FRESH)
+        fresh = context.fresh_nodes(scope, objectives, past.started_at - FRESH, past.started_at)
         nodes = await fresh.answer(session)
     for query in plan.queries:
         _add_query(plan_inputs, past, query, nodes)

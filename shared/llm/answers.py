@@ -335,6 +335,8 @@ class Received:
         self.bytes = 0
         self._checked_characters = 0
         self._service_tier: Any = None
+        self._thoughts = ""
+        """The end of the reasoning, which is not kept."""
 
     @property
     def text(self) -> str:
@@ -457,7 +459,9 @@ class Received:
         text_characters = self._parts.add_message(delta)
         self.characters += text_characters
         for key in _THOUGHT_KEYS & delta.keys():
-            self.characters += len(delta[key]) if isinstance(delta[key], str) else 0
+            if isinstance(thought := delta[key], str):
+                self.characters += len(thought)
+                self._thoughts = (self._thoughts + thought)[-_REPETITIONS * _MAX_PERIOD :]
         if self.characters - self._checked_characters >= _REPEATED_CHARS:
             self._checked_characters = self.characters
             self._stop_repetition()
@@ -465,7 +469,7 @@ class Received:
 
     def _stop_repetition(self) -> None:
         """Raises AnswerError if the model repeats itself: weak ones do so until their token limit, for minutes."""
-        newest = self._calls[-1].newest if self._calls else self.text
+        newest = self._calls[-1].newest if self._calls else self.text or self._thoughts
         if (repeated := _repeated_text(newest)) is not None:
             raise AnswerError(
                 f"{self._server}: the model repeated itself, so its answer was stopped after"

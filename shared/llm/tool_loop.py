@@ -203,6 +203,8 @@ class ToolLoop:
         self._has_followed_up = False
         self._paid_for: Counter[tuple[str, str]] = Counter()
         """In how many rounds before a paid call, by name and arguments, was answered."""
+        self._shown_results: dict[str, Json | None] = {}
+        """By key of the call; None if all of it was shown before."""
         self._is_finished = False
         """Whether a tool that ends the phase was called."""
         self._last_calls: frozenset[tuple[str, str]] = frozenset()
@@ -440,12 +442,15 @@ class ToolLoop:
 
     def _shown(self, use: _ToolUse) -> Json | None:
         """What the model is shown of the result. None if it was paid for, and shown, before."""
-        result = self._results[use.key]
+        if use.key not in self._shown_results:
+            self._shown_results[use.key] = self._show(use)
+        return self._shown_results[use.key]
+
+    def _show(self, use: _ToolUse) -> Json | None:
+        result, times = self._results[use.key], self._paid_for[_name_and_arguments(use)]
         if isinstance(use.tool, PaidTool) and use.tool.show is not None and "error" not in result:
-            return use.tool.show(
-                result, self._paid_results_before(use.key), self._paid_for[_name_and_arguments(use)]
-            )
-        return None if self._paid_for[_name_and_arguments(use)] else result
+            return use.tool.show(result, self._paid_results_before(use.key), times)
+        return None if times else result
 
     def _paid_results_before(self, key: str) -> list[Json]:
         """The results of paid tools before that call, in call order, without refusals."""

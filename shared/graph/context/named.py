@@ -34,9 +34,11 @@ _NAMED_SQL: Final = f"""
 _NAMED: Final = CompiledStatement(f"select type, name, properties {_NAMED_SQL}")
 _FRESH: Final = CompiledStatement(f"""
     select type, name, properties, array(
-      select distinct jsonb_object_keys(claims)
+      select distinct key
       from evidence join sources on sources.id = evidence.source_id
-      where node_id = node.id and learned_at > :since and retracted_at is null
+      cross join lateral jsonb_each(claims) as claim (key, value)
+      where node_id = node.id and learned_at > :since and learned_at <= :until
+        and retracted_at is null and value = node.properties -> key
     ) as fresh
     {_NAMED_SQL}
     """)
@@ -48,7 +50,7 @@ class FreshNode:
     name: str
     properties: Json
     fresh: Sequence[str]
-    """Properties that evidence has confirmed lately."""
+    """Properties whose values evidence has confirmed lately."""
 
 
 def named_nodes(scope: GraphScope, text: str) -> BoundQuery[str]:
@@ -61,9 +63,12 @@ def named_nodes(scope: GraphScope, text: str) -> BoundQuery[str]:
     )
 
 
-def fresh_nodes(scope: GraphScope, text: str, since: datetime) -> BoundQuery[list[FreshNode]]:
+def fresh_nodes(
+    scope: GraphScope, text: str, since: datetime, until: datetime
+) -> BoundQuery[list[FreshNode]]:
     """The nodes whose names `text` mentions, with the properties that evidence has confirmed `since`."""
-    params = {**scope.sql_params, "phrases": list(phrases(text)), "since": since}
+    times = {"since": since, "until": until}
+    params = {**scope.sql_params, "phrases": list(phrases(text)), **times}
 
     def read(rows: Sequence[Row]) -> list[FreshNode]:
         return [FreshNode(*row) for row in rows if row.type not in RESERVED_TYPES]

@@ -57,6 +57,14 @@ async def test_what_was_confirmed_long_ago_or_has_no_evidence_is_asked(ghana: Ag
     assert (await plan(ghana, OBJECTIVE)).repeats == []
 
 
+async def test_evidence_of_another_value_confirms_nothing(ghana: AgentGraph) -> None:
+    """A new page with an old figure: which one is right is worth a query."""
+    async with ghana.database.transaction() as session:
+        await session.execute(update(Evidence).values(claims={"population": 24_000_000}))
+        await session.execute(update(GraphNode).values(properties={"population": 33_000_000}))
+    assert (await plan(ghana, OBJECTIVE)).repeats == []
+
+
 async def test_a_retracted_source_confirms_nothing(ghana: AgentGraph) -> None:
     async with ghana.database.transaction() as session:
         await session.execute(update(Evidence).values(claims={"population": 33_000_000}))

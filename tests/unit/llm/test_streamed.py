@@ -73,9 +73,23 @@ def test_whole_calls_under_one_index_are_distinguished_by_their_ids() -> None:
     assert [tool_call.name for tool_call in received.answer().tool_calls] == ["a", "b"]
 
 
+TOPICS = [
+    "oil",
+    "energy",
+    "trade",
+    "disaster",
+    "technology",
+    "policy",
+    "climate",
+    "price",
+    "weather",
+    "labour",
+    "tax",
+    "debt",
+]
 ADVICE = "".join(
-    f"The Researcher should ask {expert} experts for exact and recent facts on what changes {expert}. "
-    for expert in "oil energy trade disaster technology policy climate price weather labour tax debt".split()
+    f"The Researcher should ask {topic} experts for exact and recent facts on what changes {topic}. "
+    for topic in TOPICS
 )
 
 
@@ -108,6 +122,18 @@ def test_an_answer_that_repeats_itself_is_stopped(
         stream()
     assert raised.value.kind is FailureKind.NO_ANSWER
     assert received.characters < 17_000
+
+
+def test_reasoning_that_repeats_itself_is_stopped() -> None:
+    received = Received("the server")
+
+    def stream() -> None:
+        for _ in range(20_000):
+            received.take(chunk(reasoning_content="Let me think again. "))
+
+    with pytest.raises(AnswerError, match="repeated itself"):
+        stream()
+    assert received.characters < 10_000
 
 
 def test_tables_and_lists_are_no_repetition() -> None:

@@ -1,5 +1,7 @@
 """Queries that the graph answers, and similar ones that it does not, as tables of cases."""
 
+from itertools import permutations
+
 import pytest
 
 from services.observer.known import known_answer
@@ -13,32 +15,36 @@ def node(
 
 
 NODES = [
-    node(
-        "Togo",
-        population=8_500_000,
-        populationYear=2024,
-        cocoaExportsUsd2023=40,
-        summary="A state.",
-    ),
+    node("Togo", population=8_500_000, populationYear=2024, cocoaExportsUsd2023=40, capital="Lomé"),
     node("Chile", lithiumProductionTonnes=49_000, copperProduction=5.3, area_km2=756_102),
     node("Bank of Chile", type_name="Bank", revenueMillionUsd=3_100, founded=""),
-    node("Ghana", "population", population=33_000_000, capital="Accra"),
+    node("Ghana", "population", population=33_000_000, area=238_533, population_f=16_000_000),
+    node(
+        "Acme", type_name="MiningCompany", revenue2019=1, revenue2024=2, owner="Bolt", target2030=9
+    ),
+    node("Bolt", type_name="Company", revenueUsd=7, foundedYear=1998, news=3, revenueÉ=4),
+    node("Georgia", type_name="Country", population=3),
+    node("Georgia", type_name="State", population=11),
+    node("Disney", type_name="Company", subscribers=1),
+    node("C", type_name="Language", popularity=1),
 ]
 
 KNOWN = [
-    ("What is the population of Togo?", "Togo: population is 8500000"),
     ("Find the population of Togo in 2024.", "Togo: population is 8500000"),
+    ("What was Togo's population in 2024?", "Togo: population is 8500000"),
     ("Togo's cocoa exports in 2023", "Togo: cocoaExportsUsd2023 is 40"),
     ("The lithium production of Chile", "Chile: lithiumProductionTonnes is 49000"),
     ("Area of the country Chile", "Chile: area_km2 is 756102"),
     ("Revenue of the Bank of Chile", "Bank of Chile: revenueMillionUsd is 3100"),
-    ("Populations of Togo and Ghana", "Togo: population is 8500000; Ghana: population is 33000000"),
     ("Population of Ghana", "Ghana: population is 33000000"),
+    ("Determine the revenue of Acme in 2024", "Acme: revenue2024 is 2"),
+    ("Revenue of Bolt", "Bolt: revenueUsd is 7"),
 ]
 
 UNKNOWN = [
     "What is the population of Benin?",
     "Find the population of Togo in 2025",
+    "What is the population of Togo?",
     "Growth of the population of Togo",
     "Why does the population of Togo grow",
     "Production of Chile",
@@ -47,11 +53,35 @@ UNKNOWN = [
     "Lithium exports of Chile",
     "Not the lithium production of Chile",
     "The lithium production of Chile and Togo",
-    "The capital of Ghana",
+    "The lithium production of Chile with China",
+    "The area of Ghana",
+    "The capital of Togo",
     "When was the Bank of Chile founded",
     "What is new about Togo",
     "Find out about the population of Togo",
     "What is reported of the population of Togo",
+    "Population of Georgia",
+    "Subscribers of Disney+",
+    "Popularity of C++",
+    "Popularity of C#",
+    "Revenue of Bolt in 1998",
+    "Revenue of Acme",
+    "Latest revenue of Acme",
+    "Revenue of Acme in 2019 and 2024",
+    "Target of Acme",
+    "What will be the revenue of Bolt",
+    "The current population of Ghana",
+    "Mining revenue of Acme in 2024",
+    "Which company has the revenue of Bolt",
+    "Owners of Acme",
+    "Owner of Acme",
+    "Owner of the owner of Acme",
+    "Female population of Ghana",
+    "Latest news of Bolt",
+    "News of Boltons",
+    "Bevölkerung von Ghana",
+    "La población de Ghana",
+    "加纳的人口",
     "Togo",
     "",
 ]
@@ -67,8 +97,8 @@ def test_anything_else_is_unknown(objective: str) -> None:
     assert known_answer(objective, NODES) is None
 
 
-def test_each_named_node_must_have_the_property() -> None:
-    two = [node("Togo", population=1), node("Benin", population=2)]
-    asked = "The population of Togo, the population of Benin"
-    assert known_answer(asked, two) == "Togo: population is 1; Benin: population is 2"
-    assert known_answer(asked, [two[0], node("Benin", capital="x")]) is None
+def test_the_order_of_nodes_does_not_matter() -> None:
+    few = [node("Chile", gold=1), node("Bank of Chile", gold=2), node("Chile Bank", gold=3)]
+    for nodes in permutations(few):
+        assert known_answer("Gold of Chile", nodes) == "Chile: gold is 1"
+        assert known_answer("Gold of the Bank of Chile", nodes) == "Bank of Chile: gold is 2"
