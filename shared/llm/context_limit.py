@@ -101,11 +101,11 @@ def _without_oldest_round(messages: Sequence[Message]) -> tuple[Message, ...] | 
 
 
 def _with_longest_cut(messages: Sequence[Message], excess: int) -> tuple[Message, ...] | None:
-    """`messages` with `excess` bytes less in the longest one of the user and of tools; None if none can be cut further."""
+    """`messages` with `excess` bytes less in the longest one, but for the rules; None if none can be cut further."""
     lengths = {
         index: len(message["content"])
         for index, message in enumerate(messages)
-        if message.get("role") in ("user", "tool") and isinstance(message.get("content"), str)
+        if message.get("role") != "system" and isinstance(message.get("content"), str)
     }
     if not lengths:
         return None

@@ -31,6 +31,16 @@ def user(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
 
+def test_a_long_answer_of_the_model_itself_is_cut() -> None:
+    """A weak model writes pages in place of a call, and code goes on from there."""
+    answer = {"role": "assistant", "content": "The Researcher should search. " * 1_000}
+    fitted = fit(request(user("Find out."), answer, user("Answer now.")), SMALLEST_CONTEXT)
+    contents = [message["content"] for message in fitted.messages]
+    assert (contents[1], contents[3]) == ("Find out.", "Answer now.")
+    assert len(contents[2]) < len(answer["content"])
+    assert estimate_tokens(fitted) <= SMALLEST_CONTEXT * (1 - ANSWER_SHARE)
+
+
 def test_a_short_request_stays_as_it_is_and_its_answer_has_the_rest() -> None:
     short = request(user("Plan."))
     fitted = fit(short, CONTEXT)
