@@ -111,11 +111,6 @@ def split_words(text: str) -> tuple[Word, ...]:
     return tuple(words)
 
 
-def name_words(name: str) -> list[str]:
-    """The words of a name as `split_words` has them in a question."""
-    return [word.text for word in _words(unicodedata.normalize("NFKC", name))]
-
-
 def _words(text: str) -> Iterator[Word]:
     begins = True
     for match in _WORD.finditer(text):

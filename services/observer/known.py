@@ -1,7 +1,7 @@
 """Whether the graph answers a query, by the names and the properties of its nodes. Pure; no model is called.
 
-As in `deduplication`, a false match is worse than a repeated query. So only questions of one form are matched: one property
-of one node, as in "the lithium production of Chile in 2024". Everything else is not answered.
+As in `deduplication`, a false match is worse than a repeated query. So only questions for one property of one node are
+matched: "the lithium production of Chile in 2024", "Chile's lithium production in 2024". Any other counts as not answered.
 """
 
 import re

@@ -7,7 +7,7 @@ accepted. Any other raises AnswerError with the beginning of the answer and, if 
 import codecs
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -315,8 +315,10 @@ class Received:
     It does not use the SDK, whose types fail on small differences between servers.
     """
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, *, has_priced_tiers: bool = False) -> None:
+        """With `has_priced_tiers`, the service tier is read. Other servers use that field for tiers that cost the same."""
         self._server = server
+        self._has_priced_tiers = has_priced_tiers
         self._is_stream: bool | None = None
         """None until enough of the body is there to recognize a stream of events."""
         self._body: list[bytes] = []
@@ -361,7 +363,8 @@ class Received:
         """Returns the complete answer. Raises AnswerError if it is truncated, empty or unusable."""
         self.take(b"", is_last=True)
         if not self._is_stream:
-            return _parse_completion(self._server, b"".join(self._body).decode("utf-8", "replace"))
+            body = b"".join(self._body).decode("utf-8", "replace")
+            return _parse_completion(self._server, body, has_priced_tiers=self._has_priced_tiers)
         for data in self._lines.feed(b"", is_last=True):
             if not _is_whole(data):
                 raise self._cut_off("its last event is incomplete")
@@ -440,7 +443,8 @@ class Received:
 
     def _take_chunk(self, chunk: Any) -> bool:
         choice = _first_choice(chunk)
-        self._service_tier = chunk.get("service_tier") or self._service_tier
+        if self._has_priced_tiers:
+            self._service_tier = chunk.get("service_tier") or self._service_tier
         if chunk.get("usage") is not None:
             self._parts.usage = parse_usage({**chunk, "service_tier": self._service_tier})
         if choice is None:
@@ -510,11 +514,13 @@ def parse_body(server: str, body: str) -> Any:
         ) from None
 
 
-def _parse_completion(server: str, body: str) -> ChatAnswer:
+def _parse_completion(server: str, body: str, *, has_priced_tiers: bool) -> ChatAnswer:
     """Parses the answer in a complete response body. Raises AnswerError."""
     completion = parse_body(server, body)
     _raise_error_in(server, completion)
     usage = parse_usage(completion)
+    if not has_priced_tiers:
+        usage = replace(usage, service_tier=None)
     try:
         choice = _first_choice(completion)
         if choice is None:

@@ -108,7 +108,7 @@ class ChatProvider:
     async def _complete_once(
         self, body: dict[str, Any], in_flight: ResumableCall, on_delta: OnDelta | None
     ) -> ChatAnswer:
-        received = Received(self._server.name)
+        received = Received(self._server.name, has_priced_tiers=self._server.is_openai)
         headers = {IDEMPOTENCY_KEY: in_flight.key}
         clock = asyncio.get_running_loop().time
         report_progress = in_flight.report_progress
@@ -129,9 +129,7 @@ class ChatProvider:
                             break
             except AnswerError as error:
                 raise received.explained(error) from error.__cause__
-            answer = received.answer()
-            # Other servers use the field for tiers that cost the same.
-            return answer if self._server.is_openai else replace(answer, service_tier=None)
+            return received.answer()
 
     def _body(self, request: ChatRequest) -> dict[str, Any]:
         body = dict(request.sent_body)

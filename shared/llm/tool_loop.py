@@ -202,7 +202,7 @@ class ToolLoop:
         """Name and arguments of the calls that were refused so far."""
         self._has_followed_up = False
         self._paid_for: Counter[tuple[str, str]] = Counter()
-        """In how many rounds before a paid call, by name and arguments, was answered."""
+        """How many earlier rounds answered a paid call, by name and request."""
         self._shown_results: dict[str, Json | None] = {}
         """By key of the call; None if all of it was shown before."""
         self._is_finished = False

@@ -53,7 +53,7 @@ ANALYSIS_GENERATION: Final = MetaPrompt(
                 f"An {ANALYSIS_TYPE} is an `observation` (a notable fact, development or trend) or a `pattern` (a "
                 "repetition, relation or correlation). There is no third type.",
                 "Show examples of both.",
-                "Analyses notify nobody. Record each one that the data supports, separately.",
+                "No one is notified of an analysis. Record each one that the data supports, separately.",
                 "Recommend nothing. That is the Adviser's task.",
             ),
         ),

@@ -15,7 +15,7 @@ from shared.enums import PROMPTED_PHASES, AgentStatus, MemoryKind, PromptMaker
 
 _DOMAINS: Final = ARRAY(Text(), dimensions=1)
 BYTES_PER_TOKEN: Final = 3.2
-"""Of requests, as long as no server has counted their tokens: what OpenAI's o200k_base gives for English contexts."""
+"""Assumed until servers have counted the tokens of some requests. OpenAI's o200k_base has 3.6 in English contexts."""
 
 
 class User(Base):

@@ -178,6 +178,28 @@ def test_the_usage_of_a_part_of_an_answer_is_not_that_of_the_answer(ending: str)
     assert (raised.value.usage.input_tokens, raised.value.usage.output_tokens) == (None, None)
 
 
+@pytest.mark.parametrize("has_priced_tiers", [True, False])
+@pytest.mark.parametrize("is_stream", [True, False])
+def test_the_service_tier_is_read_where_it_has_a_price(
+    is_stream: bool, has_priced_tiers: bool
+) -> None:
+    usage = {"usage": {"prompt_tokens": 7, "completion_tokens": 9}}
+    message = {"index": 0, "finish_reason": "stop"}
+    pieces = [
+        event({"choices": [{**message, "delta": {"content": "Li"}}], "service_tier": "flex"}),
+        event({"choices": [], **usage}),
+    ]
+    if not is_stream:
+        whole = {"choices": [{**message, "message": {"content": "Li"}}], "service_tier": "flex"}
+        pieces = [json.dumps({**whole, **usage}).encode()]
+    received = Received("the server", has_priced_tiers=has_priced_tiers)
+    for piece in pieces:
+        received.take(piece)
+    answer = received.answer()
+    assert (answer.text, answer.input_tokens) == ("Li", 7)
+    assert answer.service_tier == ("flex" if has_priced_tiers else None)
+
+
 def test_the_usage_of_a_complete_answer_is_known_though_the_connection_breaks() -> None:
     usage = {"prompt_tokens": 7, "completion_tokens": 9}
     received = Received("the server")
