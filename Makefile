@@ -13,14 +13,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help setup bench demo up cluster cluster-down tail test test-all test-fast test-attacks test-browser test-browser-short test-chaos test-chaos-short test-cluster \
-	test-cluster-short test-mutations test-walks test-simulation bench-makespan bench-api bench-events bench-window bench-graph bench-round-trip bench-verification bench-soak bench-tokens bench-day test-tokens-short check format lock asyncapi clean
+	test-cluster-short test-mutations test-walks test-simulation bench-makespan bench-api bench-events bench-window bench-graph-page bench-graph bench-round-trip bench-verification bench-soak bench-tokens bench-day test-tokens-short check format lock asyncapi cli-reference clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.installed $(WINDOW)  ## create .venv with everything that Vigil needs to run on this machine
 
-demo: setup  ## run a fresh agent for two iterations, then print a summary (options in ARGS="…")
+demo: setup  ## run a fresh agent until it gives advice, and verify that (options in ARGS="…")
 	@$(BIN)/vigil demo $(ARGS)
 
 up: setup  ## run everything on this machine until Ctrl-C (options in ARGS="…")
@@ -107,6 +107,9 @@ bench-events: $(VENV)/.installed-dev  ## measure 200 listeners of one API's even
 bench-window: $(VENV)/.installed-dev  ## measure pages of the web UI over a large graph, the first load, and 100 open pages
 	@$(BIN)/python -m bench.window
 
+bench-graph-page: $(VENV)/.installed-dev  ## measure frames a second of the graph page with 5,000 nodes, beside a plain page of its library
+	@$(BIN)/python -m bench.graph_page
+
 bench-graph: $(VENV)/.installed-dev  ## measure context, reads and writes in graphs of 1,000 to 1,000,000 nodes (20 minutes; sizes in ARGS="1000 20000")
 	@$(BIN)/python -m bench.graph $(ARGS)
 
@@ -135,6 +138,7 @@ check: $(VENV)/.installed-dev  ## check style, types, import rules and generated
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m tests.support.single_user
 	@$(BIN)/python -m shared.events.asyncapi --check docs/asyncapi.yaml
+	@$(BIN)/python -m cli.reference --check docs/reference/cli.md
 
 format: $(VENV)/.installed-dev  ## format the code
 	@$(BIN)/ruff format .
@@ -142,6 +146,9 @@ format: $(VENV)/.installed-dev  ## format the code
 
 asyncapi: $(VENV)/.installed-dev  ## write docs/asyncapi.yaml from the events
 	@$(BIN)/python -m shared.events.asyncapi docs/asyncapi.yaml
+
+cli-reference: $(VENV)/.installed-dev  ## write docs/reference/cli.md from the commands
+	@$(BIN)/python -m cli.reference docs/reference/cli.md
 
 lock: $(VENV)/.installed-dev  ## resolve the dependencies again
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

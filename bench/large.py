@@ -12,6 +12,8 @@ from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, PROMPTED_PHASES
 OWNER: Final = "bench"
 AGENT: Final = "Bench"
 TYPES: Final = 10
+QUIET_RUN: Final = 20
+"""Of so many consecutive iterations all but one are quiet."""
 HUB: Final = "node 1 word1"
 """The node at which one edge in a hundred ends."""
 
@@ -69,7 +71,8 @@ def _create_agent(connection: psycopg.Connection[Any], name: str) -> None:
 def _work(size: Size) -> Iterator[str]:
     yield (
         "insert into iterations (id, agent_id, number, why, status, stage, deadline_at, ended_at)"
-        " select gen_random_uuid(), agents.id, number, 'due', 'completed', 'ended', now(), now()"
+        f" select gen_random_uuid(), agents.id, number, 'due',"
+        f" case when number % {QUIET_RUN} = 0 then 'completed' else 'quiet' end, 'ended', now(), now()"
         f" from agents, generate_series(1, {size.iterations}) number"
     )
     yield f"update agents set iterations_started = {size.iterations}"

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from cli.client.target import Address
+from cli.help import VigilCommand, VigilGroup
+from cli.main import raise_on_interrupt
 from cli.options import AsJson, Data, Profile, Token, Url
 
 if TYPE_CHECKING:
@@ -60,11 +62,13 @@ def api_command(command: Callable[..., Result | None]) -> Callable[..., None]:
         values = {"data": data, "as_json": as_json}
         arguments |= {name: value for name, value in values.items() if name in declared}
         with Client(lambda: api_url(url, data)) as client:
+            raise_on_interrupt()  # after the imports, which may turn it into another error
             result = command(client, **arguments)
             if result is not None:
                 print_result(result, as_json=as_json)  # its text may need the client
 
     _declare(run, own, {name: _API_OPTIONS[name] for name in option_names})
+    run.has_client = True  # type: ignore[attr-defined]  # read by `_interruptible`
     return run
 
 
@@ -102,20 +106,32 @@ class CommandGroup(typer.Typer):
     """A group whose commands take --token and --profile wherever they take --url."""
 
     def command(self, *args: Any, **options: Any) -> Callable[[Any], Any]:
-        register = super().command(*args, **options)
-        return lambda command: register(with_credentials(command))
+        register = super().command(*args, **{"cls": VigilCommand, **options})
+        return lambda command: register(with_credentials(_interruptible(command)))
+
+
+def _interruptible(command: Callable[..., Any]) -> Callable[..., Any]:
+    """In the command Ctrl-C raises KeyboardInterrupt. One with an API client sees to that itself."""
+    if getattr(command, "has_client", False):
+        return command
+
+    @wraps(command)
+    def run(*arguments: Any, **options: Any) -> Any:
+        raise_on_interrupt()
+        return command(*arguments, **options)
+
+    return run
 
 
 def command_group(name: str, summary: str, **options: Any) -> CommandGroup:
-    return CommandGroup(
-        name=name,
-        help=summary,
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        add_completion=False,
-        rich_markup_mode="markdown",
-        **options,
-    )
+    defaults: dict[str, Any] = {
+        "cls": VigilGroup,
+        "no_args_is_help": True,
+        "pretty_exceptions_enable": False,
+        "add_completion": False,
+        "rich_markup_mode": None,
+    }
+    return CommandGroup(name=name, help=summary, **{**defaults, **options})
 
 
 def _declare(

@@ -20,6 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from cli.config.discovery import DATABASE_URL, engine_settings, running_on
 from cli.errors import BadInputError, CommandError
 from cli.render.console import err
+from cli.render.operations import Activity
 from shared.accounts import credentials
 from shared.accounts.authentication import allowed_scopes
 from shared.database.tables import User
@@ -136,14 +137,16 @@ def _import_settings(data: Path | None) -> Settings:
 
 @contextmanager
 def _open_with_progress(file: Path) -> Iterator[BinaryIO]:
-    """Opens the file, with a progress bar on stderr if that is a terminal."""
+    """Opens the file, with progress on stderr."""
     if file == STANDARD_INPUT:
         yield sys.stdin.buffer
         return
     columns = (TextColumn("importing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     console = err()
-    with (
-        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
-        bar.open(file, "rb") as stream,
-    ):
+    if not console.is_terminal:
+        with Activity(console) as activity, file.open("rb") as stream:
+            activity.say(f"importing {file.stat().st_size / 1e6:,.1f} MB")
+            yield stream
+        return
+    with Progress(*columns, console=console, transient=True) as bar, bar.open(file, "rb") as stream:
         yield cast(BufferedReader, stream)

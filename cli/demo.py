@@ -1,8 +1,8 @@
-"""`vigil demo`: a new agent on a temporary installation, watched while it works, with a summary at the end."""
+"""`vigil demo`: a new agent on a temporary installation, watched until it gives advice, which is then verified."""
 
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,11 +16,13 @@ from cli.client.client import Client
 from cli.config.providers import CheckedCorpus, Providers
 from cli.doctor import unreachable_providers
 from cli.local.members import demo_ports
+from cli.local.signals import StopSignals
 from cli.local.supervisor import Stack, installation
 from cli.render.console import cited, clip, counted, duration, err, out
 from cli.render.costs import NOT_BILLED, usd
-from cli.render.operations import Activity, show_unreached
+from cli.render.operations import Activity, show_corpus, show_process_events, show_unreached
 from cli.throwaway import create_agent, run_iterations, temporary_directory, watching
+from cli.watch import IterationWatch
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.runtime.settings import Settings
 from shared.schemas.base import (
@@ -32,8 +34,12 @@ from shared.schemas.base import (
     IterationDetails,
     NodeResponse,
 )
+from shared.schemas.provenance import VerificationResponse
 
-INTERRUPTED: Final = 130
+NO_ADVICE: Final = 1
+"""Exit code if iterations completed, and none gave advice."""
+MAX_ITERATIONS: Final = 5
+POLL_SECONDS: Final = 0.25
 MAX_NODES: Final = 1000
 MAX_QUOTED_NODES: Final = 12
 """Nodes whose evidence is read for quotes."""
@@ -66,6 +72,8 @@ class Summary:
     calls: CallTotals
     quotes: tuple[Quoted, ...]
     """A few quotes that are evidence for nodes, each from another page."""
+    verification: VerificationResponse | None
+    """That of the newest advice; None if there is no advice."""
     seconds: float
     """From the start of the command to the end of the last iteration."""
 
@@ -83,6 +91,7 @@ class Summary:
             "analyses": self.graph.counts.analyses,
             "advice": self.graph.counts.advice,
             "llm_calls": self.calls.llm_calls,
+            "advice_verified": self.verification.holds if self.verification else None,
             "search_calls": self.calls.search_calls,
             "cost_usd": self.calls.cost_usd,
             "seconds": round(self.seconds, 1),
@@ -101,36 +110,47 @@ class Demo:
     providers: Providers
     corpus: CheckedCorpus | None
     """None if the sandbox is not needed."""
-    iterations: int
+    iterations: int | None
+    """None: until there is advice, at most MAX_ITERATIONS."""
     keep: Path | None
     started: float
     timeout_seconds: float
     as_json: bool
+    stays: bool = False
+    """Whether the installation runs on at the end, until Ctrl-C."""
+    mission_is_derived: bool = False
+    """Whether the mission was made from the corpus."""
+
+    @property
+    def console(self) -> Console:
+        """Where progress is printed: stdout is for the JSON object alone, if that is wanted."""
+        return err() if self.as_json else out()
 
 
-def run_demo(demo: Demo) -> int:
-    """Runs the demo and returns the exit code. Raises VigilError if it cannot start."""
-    console = err() if demo.as_json else out()
+def run_demo(demo: Demo, signals: StopSignals) -> int:
+    """Runs the demo and returns the exit code. Raises VigilError if it cannot start, and KeyboardInterrupt."""
+    console = demo.console
     _announce(console, demo)
-    try:
-        with (
-            temporary_directory(demo.keep) as directory,
-            Activity(console) as activity,
-            installation(directory, demo.providers, demo_ports, activity.say) as stack,
-        ):
-            activity.end()
-            took = duration(time.monotonic() - demo.started)
-            console.print(
-                f"  [good]●[/] PostgreSQL, NATS, services and API are up [quiet]{took}[/]"
-            )
-            summary, model = _run(console, demo, stack)
-            if demo.as_json:
-                _print_json(demo, summary, model)
-            elif summary.completed:
-                show_summary(console, summary)
-    except KeyboardInterrupt:
-        console.print("\n[quiet]Interrupted; everything is stopped.[/]")
-        return INTERRUPTED
+    with (
+        temporary_directory(demo.keep, signals.held_back) as directory,
+        Activity(console) as activity,
+        installation(directory, demo.providers, demo_ports, activity.say) as stack,
+    ):
+        activity.end()
+        took = duration(time.monotonic() - demo.started)
+        console.print(f"  [good]●[/] PostgreSQL, NATS, services and API are up [quiet]{took}[/]")
+        summary, model = _run(console, demo, stack)
+        if demo.as_json:
+            _print_json(demo, summary, model)
+        elif summary.completed:
+            show_summary(console, summary)
+        if summary.completed:
+            _stay_or_end(console, demo, stack)
+    return _outcome(console, demo, summary)
+
+
+def _outcome(console: Console, demo: Demo, summary: Summary) -> int:
+    """The exit code, with the reason if it is not 0."""
     if not summary.completed:
         console.print(
             "\n[bad]No iteration completed.[/] [quiet]`vigil doctor` shows what is wrong.[/]"
@@ -138,15 +158,20 @@ def run_demo(demo: Demo) -> int:
         return 1
     if not demo.as_json:
         _show_next_steps(console, demo)
-    return 0
+    if summary.verification is None:
+        return NO_ADVICE
+    return 0 if summary.verification.holds else 1
 
 
 def _announce(console: Console, demo: Demo) -> None:
     console.print("[title]Vigil demo[/]")
     console.print(f"  {escape(demo.providers.sentence())}", soft_wrap=True)
-    if demo.corpus and demo.corpus.documents is not None:
-        skipped = f"; skipped: {demo.corpus.skipped} files" if demo.corpus.skipped else ""
-        console.print(f"  [quiet]{demo.corpus.documents} documents{escape(skipped)}[/]")
+    if demo.corpus:
+        show_corpus(console, demo.corpus, sandbox_model=demo.providers.model is None)
+    if demo.mission_is_derived:
+        console.print(
+            "  [quiet]Without --mission, the mission is made from frequent words of the documents.[/]"
+        )
     show_unreached(console, unreachable_providers(demo.settings, demo.providers))
 
 
@@ -155,9 +180,11 @@ def _run(console: Console, demo: Demo, stack: Stack) -> tuple[Summary, str]:
     with watching(stack, console, deadline) as watch:
         client = watch.client
         model = client.providers().model
-        agent = create_agent(console, watch, demo.mission)
+        # A small folder may allow one comparison only. A real model has the usual rule, which is two.
+        from_one = True if demo.providers.model is None else None
+        agent = create_agent(console, watch, demo.mission, advice_from_one_analysis=from_one)
         ready = agent.status == "ready"
-        iterations = list(run_iterations(watch, agent, demo.iterations)) if ready else []
+        iterations = list(_until_advice(console, demo, watch, agent)) if ready else []
         if watch.out_of_time:
             console.print(
                 f"\n[bad]The {demo.timeout_seconds:.0f} seconds of --timeout have passed[/] "
@@ -165,6 +192,55 @@ def _run(console: Console, demo: Demo, stack: Stack) -> tuple[Summary, str]:
             )
         seconds = time.monotonic() - demo.started
         return summarize(client, str(agent.id), iterations, seconds), model
+
+
+def _until_advice(
+    console: Console, demo: Demo, watch: IterationWatch, agent: AgentDetails
+) -> Iterator[IterationDetails]:
+    """Yields the iterations: as many as were asked for, else until one gives advice or finds nothing to do."""
+    if demo.iterations is not None:
+        yield from run_iterations(watch, agent, demo.iterations)
+        return
+    most = f"at most {MAX_ITERATIONS}, until there is advice"
+    for iteration in run_iterations(watch, agent, MAX_ITERATIONS, most):
+        yield iteration
+        if _gives_advice(iteration):
+            return
+        if not any(step.kind in ("query", "insight") for step in iteration.steps):
+            console.print(
+                "  [quiet]It found nothing more to do, so there is no advice to wait for.[/]"
+            )
+            return
+        if iteration.number < MAX_ITERATIONS:
+            console.print("  [quiet]No advice yet: the next iteration goes on from this graph.[/]")
+
+
+def _gives_advice(iteration: IterationDetails) -> bool:
+    steps = (step for step in iteration.steps if step.kind == "advise")
+    return any((step.result or {}).get("advice") for step in steps)
+
+
+def _stay_or_end(console: Console, demo: Demo, stack: Stack) -> None:
+    """Keeps the installation running with a sign-in link until Ctrl-C, or says how to get there."""
+    if not demo.stays:
+        console.print(
+            "\n[title]Web UI[/]\n  [quiet]This installation ends now. In a terminal, or with --stay, the demo goes on and"
+            f" prints a sign-in link of its web UI, such as {stack.running.api_url}/sign-in/…[/]",
+            soft_wrap=True,
+        )
+        return
+    with Client(stack.api) as client:
+        link = client.make_link()
+    data = f"its data is kept in {demo.keep}" if demo.keep else "its data is removed"
+    console.print(
+        f"\n[title]Web UI[/]\n  Open [link]{escape(link.url)}[/]\n"
+        "  [quiet]The link signs one browser in, within 15 minutes. The installation runs until Ctrl-C; then "
+        f"{escape(data)}.[/]",
+        soft_wrap=True,
+    )
+    while True:
+        show_process_events(console, stack.look_after())
+        time.sleep(POLL_SECONDS)
 
 
 def _print_json(demo: Demo, summary: Summary, model: str) -> None:
@@ -190,13 +266,15 @@ def summarize(
     client: Client, agent_id: str, iterations: Sequence[IterationDetails], seconds: float
 ) -> Summary:
     graph = client.graph(agent_id, limit=MAX_NODES)
+    advice = tuple(client.advice(agent_id))
     return Summary(
         agent=client.agent(agent_id),
         iterations=tuple(iterations),
         graph=graph,
         quotes=_load_quotes(client, agent_id, graph),
         analyses=tuple(client.analyses(agent_id)),
-        advice=tuple(client.advice(agent_id)),
+        advice=advice,
+        verification=client.verification(advice[0].id) if advice else None,
         calls=client.calls(agent_id).totals,
         seconds=seconds,
     )
@@ -217,12 +295,60 @@ def show_summary(console: Console, summary: Summary) -> None:
     _show_quotes(console, summary.quotes)
     _show_conclusions(console, "concluded", "analysis", summary.analyses)
     _show_conclusions(console, "advised", "advice", summary.advice)
+    if summary.verification is not None:
+        show_verification(console, summary.verification)
+    elif reason := _why_no_advice(summary.iterations):
+        console.print(f"  {escape(reason)}", soft_wrap=True)
     calls = summary.calls
     tokens = calls.input_tokens + calls.output_tokens
     console.print(
         f"\n[quiet]{counted(calls.llm_calls, 'model call')}, {counted(calls.search_calls, 'search')}"
         f", {tokens:,} tokens, {_cost(calls)}, {duration(summary.seconds)} in total[/]"
     )
+
+
+def _why_no_advice(iterations: Sequence[IterationDetails]) -> str:
+    """What the Adviser said last; empty if it was never asked."""
+    steps = [step for iteration in iterations for step in iteration.steps if step.kind == "advise"]
+    return str((steps[-1].result or {}).get("reason") or "") if steps else ""
+
+
+def show_verification(console: Console, verification: VerificationResponse) -> None:
+    """What `vigil verify` finds for an advice: what was checked, what is broken, and what was not checked."""
+    checked = verification.checked
+    broken = [
+        fault
+        for links in (
+            verification.conclusions,
+            verification.elements,
+            verification.evidence,
+            verification.sources,
+        )
+        for link in links
+        for fault in link.breaks
+    ]
+    console.print(
+        f"\n[title]Verified[/]  [quiet]vigil verify {verification.id}, which calls no model[/]"
+    )
+    mark = "[good]✓[/]" if verification.holds else "[bad]✗[/]"
+    found = f"{counted(checked.evidence, 'quote')} found word for word in {counted(checked.sources, 'page')}"
+    links = f"{counted(checked.nodes, 'node')} and {counted(checked.edges, 'edge')} on the way to them are unchanged"
+    claims = f"{counted(checked.claims_supported, 'claim')} follow from their quotes by rules"
+    values = f"{counted(checked.values_supported, 'figure')}, dates and names of the conclusions follow from what they cite"
+    for line in (found, links, claims, values) if verification.holds else (found, claims, values):
+        console.print(f"  {mark} {line}", soft_wrap=True)
+    for fault in broken:
+        console.print(
+            f"  [bad]✗ {escape(fault.broken)}: {escape(fault.message)}[/]", soft_wrap=True
+        )
+    left = checked.claims_unverified + checked.values_unverified
+    values_left = f", and {counted(left, 'value')} that rules leave to a reader" if left else ""
+    console.print(f"  [warn]–[/] not checked: the reasoning{values_left}", soft_wrap=True)
+    if len(verification.sites) == 1:
+        console.print(
+            f"  [warn]–[/] everything rests on one site, {escape(verification.sites[0])}: no other confirms it",
+            soft_wrap=True,
+        )
 
 
 def _cost(calls: CallTotals) -> str:

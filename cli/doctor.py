@@ -3,7 +3,7 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,6 +16,7 @@ import psycopg
 from pydantic import SecretStr
 
 from cli.client.client import Client
+from cli.client.reasons import reason
 from cli.client.target import Api
 from cli.config.discovery import engine_settings
 from cli.config.providers import Providers, check_corpus
@@ -25,6 +26,7 @@ from cli.local.engines import nats_server, postgres_binaries, require_local_extr
 from cli.local.errors import MissingExtraError
 from cli.local.members import CONSUMER_SERVICES, SANDBOX
 from cli.local.ports import unreadiness
+from cli.render.accounts import describe_model, describe_search
 from cli.render.console import ago, counted
 from shared.database import pgvector
 from shared.errors import PermanentError, TransientError
@@ -65,6 +67,11 @@ class Finding:
     fix: str = ""
 
 
+@dataclass(frozen=True)
+class RefusedKey(Finding):
+    """A provider answers, and does not accept the key."""
+
+
 def good(name: str, message: str) -> Finding:
     return Finding(name, Verdict.GOOD, message)
 
@@ -94,8 +101,7 @@ def examine(
     answering = Providers.from_settings(settings, corpus)
     yield check_model_server(settings, answering)
     yield check_search_service(settings, answering)
-    if answering.needs_sandbox:
-        yield check_sandbox_corpus(answering.corpus)
+    yield from _corpus(answering, running)
 
 
 def _running(
@@ -143,8 +149,8 @@ def _engines(data: Path, embedding_model: str | None) -> Iterator[Finding]:
 
 def _providers(providers: ProvidersResponse) -> Finding:
     """The model and search service of the running installation, which may differ from this shell's environment."""
-    model = f"model {providers.model} of {providers.model_server or 'OpenAI'}"
-    return note("providers", f"{model}; searches {providers.search_server or 'Tavily'}")
+    text = f"model: {describe_model(providers)}; search: {describe_search(providers)}"
+    return note("providers", text)
 
 
 def _engines_are_configured() -> bool:
@@ -192,15 +198,25 @@ def check_disk(directory: DataDirectory) -> Finding:
     return good(name, text)
 
 
-def check_sandbox_corpus(corpus: str) -> Finding:
+def _corpus(answering: Providers, running: Running | None) -> Iterator[Finding]:
+    """The corpus that --corpus names, else of the running installation, else the one that `vigil up` would use."""
+    if running is not None and not answering.corpus_was_chosen:
+        if running.corpus is not None:
+            yield check_sandbox_corpus(running.corpus, "used by the running installation")
+    elif answering.needs_sandbox:
+        yield check_sandbox_corpus(answering.corpus)
+
+
+def check_sandbox_corpus(corpus: str, use: str = "") -> Finding:
     name = "corpus"
     try:
         checked = check_corpus(corpus)
     except BadInputError as error:
         return bad(name, str(error), "fix it, or name another with --corpus")
     documents = "" if checked.documents is None else f": {checked.documents} documents"
-    skipped = f", skipped: {checked.skipped} files" if checked.skipped else ""
-    return good(name, f"{corpus}{documents}{skipped}")
+    skipped = f", skipped: {checked.skipped}" if checked.skipped else ""
+    used = f", {use}" if use else ""
+    return good(name, f"{corpus}{documents}{skipped}{used}")
 
 
 def _existing(path: Path) -> Path:
@@ -425,6 +441,13 @@ def unreachable_providers(settings: Settings, providers: Providers) -> list[Find
     return [answer for answer in answers if isinstance(answer, Finding)]
 
 
+def require_accepted_keys(findings: Sequence[Finding]) -> None:
+    """Raises BadInputError if a provider refuses its key: every step would fail. Never names the key."""
+    refused = [f"{each.message}: {each.fix}" for each in findings if isinstance(each, RefusedKey)]
+    if refused:
+        raise BadInputError("; ".join(refused))
+
+
 def _model_base(settings: Settings) -> str:
     return (settings.openai_base_url or OPENAI).rstrip("/")
 
@@ -468,11 +491,18 @@ class _Request:
         try:
             response = httpx.get(url, headers=headers, timeout=seconds, follow_redirects=True)
         except (httpx.TransportError, httpx.InvalidURL) as error:
-            reason = str(error) or f"{type(error).__name__} after {seconds:g} s"
+            why = reason(error)
+            if isinstance(error, httpx.TimeoutException):
+                why = f"there was no answer within {seconds:g} s"
             fix = f"check {self.prefix}_BASE_URL and the network"
-            return bad(self.name, f"{self.base} does not answer: {reason}", fix)
+            return bad(self.name, f"{self.base} does not answer: {why}", fix)
         if response.status_code in (401, 403):
-            return bad(self.name, f"{self.base} refuses the key", f"check {self.prefix}_API_KEY")
+            text = f"{self.base} refuses the key in {self.prefix}_API_KEY"
+            if self.key is None:
+                text = f"{self.base} needs a key"
+            return RefusedKey(
+                self.name, Verdict.BAD, text, f"set {self.prefix}_API_KEY to a valid key"
+            )
         return response
 
 

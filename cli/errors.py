@@ -1,8 +1,10 @@
-"""Errors that end a command. `cli.local.errors` has those of a local installation."""
+"""Errors that end a command, and what is printed of each. `cli.local.errors` has those of a local installation."""
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from shared.errors import VigilError
+
+BAD_INPUT: Final = 2
 
 
 class CommandError(VigilError):
@@ -14,7 +16,7 @@ class CommandError(VigilError):
 class BadInputError(CommandError):
     """An argument, option or setting is invalid; nothing was started or changed."""
 
-    exit_code: ClassVar[int] = 2
+    exit_code: ClassVar[int] = BAD_INPUT
 
 
 class AwayError(CommandError):
@@ -23,3 +25,37 @@ class AwayError(CommandError):
 
 class NothingRunsError(CommandError):
     """No installation runs here and none is named."""
+
+
+def describe(error: Exception) -> tuple[str, int]:
+    """The message of an error in words for users, and the exit code of the command that it ended."""
+    match error:
+        case VigilError():
+            return str(error), getattr(error, "exit_code", 1)
+        case UnicodeEncodeError():
+            # Python reads each byte that is not UTF-8 as a lone surrogate, which cannot be encoded.
+            byte = ord(error.object[error.start]) & 0xFF
+            text = f"an argument or the input is not valid UTF-8: it has the byte 0x{byte:02x}"
+            return text, BAD_INPUT
+        case UnicodeDecodeError():
+            invalid = error.object[error.start]
+            return f"the input is not valid UTF-8: it has the byte 0x{invalid:02x}", BAD_INPUT
+        case OSError():
+            return _describe_os_error(error), 1
+        case _ if type(error).__name__ == "ValidationError":
+            return (
+                "the API answers, but not as this version of Vigil does: is it of another version?",
+                1,
+            )
+        case _:
+            return (
+                f"internal error, {type(error).__name__}: {error}. Please report it, with the traceback that "
+                "the same command prints with VIGIL_TRACEBACK=1",
+                1,
+            )
+
+
+def _describe_os_error(error: OSError) -> str:
+    """The file, or the output, and what is wrong with it."""
+    reason = error.strerror or str(error) or type(error).__name__
+    return f"{error.filename or 'the output'}: {reason[:1].lower()}{reason[1:]}"

@@ -1,303 +1,136 @@
-"""The `vigil` command. A command's module is imported when the command is invoked, so that `--help` stays fast."""
+"""Entry point of `vigil`: interrupts, output that cannot be written, and errors. `cli.app` has the commands.
 
+It imports little, because an interrupt (Ctrl-C) before it is in charge would end in a traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
 import sys
-from importlib import import_module
-from typing import Annotated, Any, Final, NamedTuple
 
-import typer
-from typer.core import TyperCommand, TyperGroup
+TYPE_CHECKING = False  # as in `typing`, whose import takes long
 
-from cli.command import CommandGroup, command_group
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Final, NoReturn
 
+SUCCESS: Final = 0
+FAILED: Final = 1
 BAD_INPUT: Final = 2
-HELP: Final = "Autonomous agents: each builds a knowledge graph for its mission, finds its gaps, and draws conclusions."
-
-INSTALLATION: Final = "Installation"
-AGENTS: Final = "Agents"
-ACCESS: Final = "Access"
+INTERRUPTED: Final = 130
+TRACEBACK_VARIABLE: Final = "VIGIL_TRACEBACK"
 
 
-class Entry(NamedTuple):
-    """A command or group: where it is defined, and what `vigil --help` says of it (the first line of its help)."""
-
-    panel: str
-    module: str
-    name: str
-    summary: str
-
-
-COMMANDS: Final = {
-    "up": Entry(
-        INSTALLATION,
-        "local",
-        "up",
-        "Run Vigil on this machine: PostgreSQL, NATS, all services and the API, until Ctrl-C.",
-    ),
-    "demo": Entry(
-        INSTALLATION,
-        "local",
-        "demo",
-        "Watch a new agent plan, research, analyze and advise, on an installation of its own.",
-    ),
-    "try-model": Entry(
-        INSTALLATION,
-        "local",
-        "try_model",
-        "Test a model on a fixed mission, and report what it can do.",
-    ),
-    "doctor": Entry(
-        INSTALLATION,
-        "operations",
-        "doctor",
-        "Check everything Vigil depends on, and say how to fix what is wrong.",
-    ),
-    "migrate": Entry(
-        INSTALLATION,
-        "operations",
-        "migrate",
-        "Create the tables, the owner, the stream and its consumers, or bring them up to date.",
-    ),
-    "keys": Entry(
-        INSTALLATION,
-        "operations",
-        "keys",
-        "Create a password for each service on NATS and PostgreSQL, and the NATS user configuration.",
-    ),
-    "dead-letters": Entry(
-        INSTALLATION,
-        "operations",
-        "dead_letter_commands",
-        "Messages and steps that failed for good: list, retry or discard them.",
-    ),
-    "run": Entry(
-        AGENTS,
-        "agents",
-        "run",
-        "Start an iteration now. With --wait, exit with 0 only if it completed.",
-    ),
-    "chat": Entry(
-        AGENTS,
-        "chat",
-        "chat",
-        "Talk with an agent. After Ctrl-C the answer continues, and can be read later.",
-    ),
-    "tail": Entry(
-        AGENTS,
-        "events",
-        "tail",
-        "Follow the events of the bus, from now or from any point of its history, until Ctrl-C.",
-    ),
-    "top": Entry(
-        AGENTS,
-        "top",
-        "top",
-        "Show each service's lag, messages in flight, rate, leases and replicas, live until Ctrl-C.",
-    ),
-    "graph": Entry(
-        AGENTS,
-        "graph",
-        "graph",
-        "Show an agent's knowledge graph: types, nodes, edges, neighbours of a node, and evidence.",
-    ),
-    "iterations": Entry(
-        AGENTS, "iterations", "iterations", "List an agent's iterations, newest first."
-    ),
-    "iteration": Entry(
-        AGENTS,
-        "iterations",
-        "iteration",
-        "Show an iteration: its plan, its steps and their results.",
-    ),
-    "analyses": Entry(
-        AGENTS,
-        "iterations",
-        "analyses",
-        "Show an agent's analyses, newest first, each with its citations.",
-    ),
-    "advice": Entry(
-        AGENTS,
-        "iterations",
-        "advice",
-        "Show an agent's advice, newest first, each with the analyses it is based on.",
-    ),
-    "investigations": Entry(
-        AGENTS,
-        "iterations",
-        "investigations",
-        "Show the data that an agent's analyses were missing, newest first, and what came of it.",
-    ),
-    "verify": Entry(
-        AGENTS,
-        "sources",
-        "verify",
-        "Follow advice or an analysis to its sources, and check every hash and link. No model is called.",
-    ),
-    "export": Entry(
-        AGENTS,
-        "transfer",
-        "export",
-        "Export an agent's graph with its provenance, as of one moment.",
-    ),
-    "import": Entry(
-        AGENTS,
-        "transfer",
-        "import_",
-        "Create a new, paused agent from an exported graph. Every hash and seal is checked.",
-    ),
-    "costs": Entry(
-        AGENTS,
-        "costs",
-        "costs",
-        "Show what model and search calls cost, and what is left of today's budget.",
-    ),
-    "budget": Entry(
-        AGENTS,
-        "costs",
-        "budget",
-        "Show or set what an agent, or the whole installation, may spend in a day (UTC).",
-    ),
-    "agent": Entry(
-        AGENTS,
-        "agents",
-        "agent_commands",
-        "Create agents, show, change, pause, resume and delete them.",
-    ),
-    "memory": Entry(
-        AGENTS, "chat", "memory_commands", "What an agent remembers: your wishes and facts."
-    ),
-    "source": Entry(
-        AGENTS,
-        "sources",
-        "source_commands",
-        "The pages an agent has read: list, show, retract and restore them.",
-    ),
-    "node": Entry(
-        AGENTS, "graph", "node_commands", "Duplicate nodes: find, merge and unmerge them."
-    ),
-    "inbox": Entry(
-        AGENTS,
-        "notifications",
-        "inbox_commands",
-        "Show unread advice and notices; or read and mark single items.",
-    ),
-    "destination": Entry(
-        AGENTS,
-        "notifications",
-        "destination_commands",
-        "Webhooks and mail addresses that receive advice, besides the inbox.",
-    ),
-    "login": Entry(
-        ACCESS,
-        "accounts",
-        "login",
-        "Save an installation and your token for it, for later commands.",
-    ),
-    "logout": Entry(
-        ACCESS,
-        "accounts",
-        "logout",
-        "Remove a saved installation. Its token stays valid until `vigil token revoke`.",
-    ),
-    "whoami": Entry(
-        ACCESS, "accounts", "whoami", "Show the installation, your user and what your token allows."
-    ),
-    "sign-in-link": Entry(
-        ACCESS,
-        "accounts",
-        "sign_in_link",
-        "Print a link that signs a browser in, once, within 15 minutes.",
-    ),
-    "token": Entry(
-        ACCESS,
-        "accounts",
-        "token_commands",
-        "API tokens for programs: create, list and revoke them.",
-    ),
-    "user": Entry(ACCESS, "accounts", "user_commands", "Users of the installation, for operators."),
-}
+def main() -> NoReturn:
+    """Runs the command line of this process, and exits with its exit code."""
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        # Until a command begins there is nothing to clean up.
+        signal.signal(signal.SIGINT, _exit_at_once)
+    sys.unraisablehook = _print_no_interrupt
+    _open_missing_streams()
+    code = _write_out(_run())
+    signal.signal(signal.SIGINT, _exit_at_once)
+    raise SystemExit(code)
 
 
-def main() -> None:
-    """Entry point of `vigil`: prints an expected error in one line, without a traceback."""
-    from shared.errors import VigilError
+def raise_on_interrupt() -> None:
+    """From now on Ctrl-C raises KeyboardInterrupt, so that a command can clean up."""
+    if signal.getsignal(signal.SIGINT) is _exit_at_once:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
+def _run() -> int:
+    """Runs the command and prints its error, if it has one. Returns the exit code."""
     try:
-        build_app()(prog_name="vigil")
-    except VigilError as error:
-        _print_error(error)
-        raise SystemExit(getattr(error, "exit_code", 1)) from None
-    except UnicodeEncodeError as error:
-        # Python passes each byte of an argument that is not UTF-8 as a lone surrogate, which cannot be encoded.
-        text = error.object[error.start : error.end]
-        _print_error(
-            f"{text.encode('utf-8', 'backslashreplace').decode()}: an argument is not valid UTF-8"
-        )
-        raise SystemExit(BAD_INPUT) from None
+        from cli.app import run
+
+        return run(sys.argv[1:])
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output, such as `head`, has closed it.
-        sys.stdout = None
-        raise SystemExit(0) from None
+        return _closed_output()
+    except Exception as error:  # noqa: BLE001  # the last resort
+        return _report(error)
 
 
-class LazyCommands(TyperGroup):
-    """Lists commands by their summaries, and imports a command when it is invoked."""
+def _report(error: Exception) -> int:
+    """Prints an error in one line, without a traceback. Returns the exit code."""
+    try:
+        from cli.errors import describe
 
-    def __init__(self, **attributes: Any) -> None:
-        super().__init__(**attributes)
-        self.commands = {
-            name: TyperCommand(
-                name, help=entry.summary, rich_help_panel=entry.panel, rich_markup_mode="markdown"
-            )
-            for name, entry in COMMANDS.items()
-        }
+        text, code = describe(error)
+        if os.environ.get(TRACEBACK_VARIABLE):
+            import traceback
 
-    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        name, command, remaining = super().resolve_command(ctx, args)
-        return name, command if name is None else self.load_command(name), remaining
-
-    def load_command(self, name: str) -> Any:
-        """The command or group itself, in place of the entry that --help lists."""
-        entry = COMMANDS[name]
-        target = getattr(import_module(f"cli.commands.{entry.module}"), entry.name)
-        if isinstance(target, CommandGroup):
-            return typer.main.get_command(target)
-        group = command_group(name, entry.summary)
-        group.command(name)(target)
-        return typer.main.get_command(group)
+            traceback.print_exception(error)
+        _print_error(text)
+        return code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except OSError:
+        _discard_output()  # stderr cannot be written
+        return FAILED
 
 
-def build_app() -> typer.Typer:
-    """The command `vigil`."""
-    app = command_group("vigil", HELP, cls=LazyCommands)
-    app.callback()(_options)
-    return app
+def _print_error(text: str) -> None:
+    name = "vigil:"
+    if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+        name = f"\x1b[31m{name}\x1b[0m"
+    print(name, text, file=sys.stderr, flush=True)
 
 
-def _print_version(requested: bool) -> None:
-    if requested:
-        from shared.version import vigil_version
-
-        typer.echo(f"vigil {vigil_version()}")
-        raise typer.Exit
-
-
-def _options(
-    show_version: Annotated[
-        bool,
-        typer.Option(
-            "--version",
-            help="Print the version and exit.",
-            callback=_print_version,
-            is_eager=True,
-        ),
-    ] = False,
-) -> None:
-    pass
+def _open_missing_streams() -> None:
+    """Opens what the caller has closed, and makes characters that the terminal lacks print as `?`."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115  # until the process ends
+    for stream in (sys.stdout, sys.stderr):
+        encoding = (getattr(stream, "encoding", None) or "utf-8").lower()
+        if encoding not in ("utf-8", "utf8") and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
 
 
-def _print_error(error: Any) -> None:
-    from rich.markup import escape
+def _write_out(code: int) -> int:
+    """Writes what is still buffered. Returns the exit code, which is an error if that fails."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _closed_output()
+    except OSError as error:
+        code = code or _report(error)
+        _discard_output()
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
 
-    from cli.render.console import err
 
-    err().print(f"[bad]vigil:[/] {escape(str(error))}", soft_wrap=True)
+def _closed_output() -> int:
+    """The reader of our output, such as `head`, has closed it, which is not an error."""
+    _discard_output()
+    return SUCCESS
+
+
+def _discard_output() -> None:
+    """What is still buffered is dropped, because the interpreter would fail to write it at its end."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(devnull, stream.fileno())
+
+
+def _exit_at_once(_: int, __: FrameType | None) -> NoReturn:
+    os._exit(INTERRUPTED)
+
+
+def _print_no_interrupt(unraisable: sys.UnraisableHookArgs) -> None:
+    """An interrupt that arrives in a destructor is dropped by the interpreter, which prints a traceback.
+
+    A command with stop signals of its own raises it again later; any other ends here.
+    """
+    if not isinstance(unraisable.exc_value, KeyboardInterrupt):
+        sys.__unraisablehook__(unraisable)
+    elif signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        os._exit(INTERRUPTED)

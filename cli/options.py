@@ -73,7 +73,9 @@ Database = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-AgentName = Annotated[str, typer.Argument(metavar="AGENT", help="Name or id of the agent.")]
+AgentName = Annotated[
+    str, typer.Argument(metavar="AGENT", help="Name or id of the agent, or the beginning of one.")
+]
 Limit = Annotated[int, typer.Option(min=1, help="How many to show.")]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the agent is configured.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]

@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -24,20 +24,28 @@ INTERVAL_SECONDS: Final = 24 * 3600
 
 
 @contextmanager
-def temporary_directory(keep: Path | None) -> Iterator[DataDirectory]:
-    """A data directory that is deleted at the end, unless `keep` names one."""
+def temporary_directory(
+    keep: Path | None, uninterrupted: Callable[[], AbstractContextManager[None]] = nullcontext
+) -> Iterator[DataDirectory]:
+    """A data directory that is deleted at the end, unless `keep` names one.
+
+    `uninterrupted` defers signals, so that a directory that was made is deleted whole.
+    """
     if keep is not None:
         yield DataDirectory(keep)
         return
-    root = Path(tempfile.mkdtemp(prefix="vigil-demo-"))
+    is_kept, root = False, None
     try:
+        with uninterrupted():
+            root = Path(tempfile.mkdtemp(prefix="vigil-demo-"))
         yield DataDirectory(root)
     except LocalError:
-        raise  # its message refers to the logs, so they are kept
-    except BaseException:
-        shutil.rmtree(root, ignore_errors=True)
+        is_kept = True  # its message refers to the logs
         raise
-    shutil.rmtree(root, ignore_errors=True)
+    finally:
+        if root is not None and not is_kept:
+            with uninterrupted():
+                shutil.rmtree(root, ignore_errors=True)
 
 
 @contextmanager
@@ -61,13 +69,19 @@ def create_agent(
     watch: IterationWatch,
     mission: str,
     on_created: Callable[[AgentDetails], object] = lambda _: None,
+    *,
+    advice_from_one_analysis: bool | None = None,
 ) -> AgentDetails:
     """Creates an agent and returns it when its configuration has ended, successfully or not.
 
     `on_created` gets the agent before its configuration is waited for.
     """
     client = watch.client
-    created = client.create_agent(mission, interval_seconds=INTERVAL_SECONDS)
+    created = client.create_agent(
+        mission,
+        interval_seconds=INTERVAL_SECONDS,
+        advice_from_one_analysis=advice_from_one_analysis,
+    )
     on_created(created)
     console.print(f"\n[title]{escape(created.name)}[/]\n  {escape(created.mission)}\n")
 
@@ -85,14 +99,17 @@ def create_agent(
 
 
 def run_iterations(
-    watch: IterationWatch, agent: AgentDetails, count: int
+    watch: IterationWatch, agent: AgentDetails, count: int, of: int | str | None = None
 ) -> Iterator[IterationDetails]:
-    """Yields each iteration when it has ended. Stops early when time is up, or while none has completed."""
+    """Yields each iteration when it has ended. Stops early when time is up, or while none has completed.
+
+    `of` is shown as the total number, if it is not `count`.
+    """
     any_completed = False
     for number in range(1, count + 1):
         if number > 1:  # the first starts because the agent is new
             watch.client.order(str(agent.id), "run")
-        iteration = watch.watch_iteration(agent.id, number, count)
+        iteration = watch.watch_iteration(agent.id, number, of or count)
         if iteration is None:
             return
         yield iteration

@@ -10,6 +10,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from cli.client.client import Client
 from cli.render.console import err
+from cli.render.operations import Activity
 from cli.render.provenance import counted_in_words
 from shared.schemas.base import AgentResponse, ResponseModel
 from shared.schemas.provenance import CheckedCounts, ElementDoubt, ElementFault
@@ -77,11 +78,14 @@ def verify_agent(client: Client, agent: AgentResponse, since: str | None = None)
 
 @contextmanager
 def _progress() -> Iterator[Callable[[CheckedCounts], None]]:
-    """Shows progress on stderr if it is a terminal, and removes it at the end."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    """Shows progress on stderr, and removes it at the end if that is a terminal."""
     console = err()
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task("", total=None)
+    if not console.is_terminal:
+        with Activity(console) as activity:
+            activity.say("checking")
+            yield lambda checked: activity.say(f"checking: {checked.rows:,} rows so far")
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("checking", total=None)
         yield lambda checked: progress.update(task, description=counted_in_words(checked))

@@ -174,7 +174,7 @@ class ProgressPrinter:
         """When a line was last printed about something that continues; by the monotonic clock."""
         self._live = Live(console=console, transient=True, refresh_per_second=8)
 
-    def begin(self, number: int, of: int | None) -> None:
+    def begin(self, number: int, of: int | str | None) -> None:
         of_how_many = f" [quiet]of {of}[/]" if of else ""
         self._console.print(f"\n[title]Iteration {number}[/]{of_how_many}")
         self._live.start()
@@ -357,9 +357,9 @@ class IterationWatch:
         return time.monotonic() > self.deadline
 
     def watch_iteration(
-        self, agent_id: UUID, number: int, of: int | None = None
+        self, agent_id: UUID, number: int, of: int | str | None = None
     ) -> IterationDetails | None:
-        """Returns the ended iteration; None if time is up first. `of` is the total number, if known."""
+        """Returns the ended iteration; None if time is up first. `of` is the total number, if known, as it is shown."""
         self.printer.begin(number, of)
         counts_before = self.client.graph(str(agent_id), limit=0).counts
         try:

@@ -1,5 +1,6 @@
 """The composition root: from settings to a server."""
 
+import logging
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,10 +19,12 @@ from sandbox.http.openai import openai_routes
 from sandbox.http.pages import page_routes
 from sandbox.http.responses import responses_routes
 from sandbox.http.tavily import tavily_routes
-from sandbox.search import open_index
+from sandbox.search import SearchIndex, open_index
 from sandbox.settings import DEFAULT_CORPUS, SandboxSettings
 
 SHUTDOWN_SECONDS = 2
+
+log = logging.getLogger(__name__)
 
 
 def build_app(
@@ -33,7 +36,7 @@ def build_app(
 
     """
     controls = Controls()
-    load = partial(open_index, settings.corpus, settings.cache_directory)
+    load = partial(_open_corpus, settings)
     changes = None if settings.corpus == DEFAULT_CORPUS else partial(fingerprint, settings.corpus)
     corpus = CorpusLoader(load, on_failure, changes)
 
@@ -56,6 +59,17 @@ def build_app(
     if settings.key is not None:
         layers.append(Middleware(KeyRequired, key=settings.key))
     return Starlette(routes=routes, middleware=layers, lifespan=lifespan)
+
+
+def _open_corpus(settings: SandboxSettings) -> SearchIndex:
+    """Open the index, and log what of the corpus is left out."""
+    index = open_index(settings.corpus, settings.cache_directory)
+    report = index.report()
+    skipped, foreign = report.describe_skipped(), report.describe_foreign()
+    for left_out in (skipped and f"skipped: {skipped}", foreign and f"not in English: {foreign}"):
+        if left_out:
+            log.warning("The corpus %s has %d documents; %s", settings.corpus, len(index), left_out)
+    return index
 
 
 def serve(settings: SandboxSettings) -> None:

@@ -158,5 +158,25 @@ class InboxKind(StrEnum):
     """A message about the agent itself, which its owner may want to act on."""
 
 
+class InboxOutcome(StrEnum):
+    """What the owner decided about an inbox item."""
+
+    ACCEPTED = "accepted"
+    DISMISSED = "dismissed"
+
+
+class InboxView(StrEnum):
+    """Which items of an inbox are listed."""
+
+    OPEN = "open"
+    """Neither done nor snoozed."""
+    UNREAD = "unread"
+    """Those of the open ones that are not read."""
+    SNOOZED = "snoozed"
+    DONE = "done"
+    """Accepted, dismissed, or no longer so."""
+    ALL = "all"
+
+
 ANALYSIS_TYPE = "AgentAnalysis"
 ADVICE_TYPE = "AgentAdvice"

@@ -1,6 +1,7 @@
 """Error types: transient and permanent. `shared.runtime` decides what to do about them."""
 
-from typing import TypeVar
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
 
 E = TypeVar("E", bound="VigilError")
 
@@ -61,3 +62,51 @@ def unbilled(error: E) -> E:
     """Marks `error` as not charged by the provider, and returns it."""
     error.unbilled = True
     return error
+
+
+_INVALID_VALUES: Final[Mapping[str, str]] = {
+    "int_parsing": "write a whole number",
+    "int_type": "write a whole number",
+    "int_from_float": "write a whole number",
+    "int_parsing_size": "the number has too many digits",
+    "float_parsing": "write a number",
+    "float_type": "write a number",
+    "decimal_parsing": "write a number",
+    "decimal_type": "write a number",
+    "finite_number": "write a finite number",
+    "bool_parsing": "write true or false",
+    "bool_type": "write true or false",
+    "string_type": "write a text",
+    "string_unicode": "it is not valid UTF-8",
+    "string_too_short": "it needs at least {min_length} characters",
+    "string_too_long": "it may have at most {max_length} characters",
+    "uuid_parsing": "this is not an id",
+    "uuid_type": "this is not an id",
+    "date_from_datetime_parsing": "write a day, as in 2026-01-31",
+    "date_parsing": "write a day, as in 2026-01-31",
+    "datetime_parsing": "write a time, as in 2026-01-31T12:00:00Z",
+    "datetime_from_date_parsing": "write a time, as in 2026-01-31T12:00:00Z",
+    "greater_than": "it must be more than {gt}",
+    "greater_than_equal": "it must be {ge} or more",
+    "less_than": "it must be less than {lt}",
+    "less_than_equal": "it must be {le} or less",
+    "literal_error": "choose from {expected}",
+    "enum": "choose from {expected}",
+    "missing": "it is missing",
+    "extra_forbidden": "there is no such field",
+    "dict_type": "write a JSON object",
+    "list_type": "write a list",
+    "tuple_type": "write a list",
+    "too_short": "it needs at least {min_length}",
+    "too_long": "it may have at most {max_length}",
+    "path_type": "write a path",
+}
+
+
+def describe_invalid_value(fault: Mapping[str, Any]) -> str:
+    """What is wrong with a value, and what to write instead. `fault` is an error as pydantic lists it."""
+    template = _INVALID_VALUES.get(fault["type"])
+    if template is None:
+        text = str(fault["msg"]).removeprefix("Value error, ").rstrip(".")
+        return text[:1].lower() + text[1:]
+    return template.format_map(fault.get("ctx") or {})

@@ -1,14 +1,16 @@
 """The API client of the commands: a class for each resource group, combined in `Client`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date
-from typing import Any
+from datetime import date, datetime
+from functools import cached_property
+from typing import Any, Literal
 from urllib.parse import quote
 from uuid import UUID
 
 from httpx_sse import ServerSentEvent
 
-from cli.client.http import Connection, agent_path
+from cli.client.http import Connection, NotFoundError, agent_path
+from cli.references import Named, as_uuid, find
 from shared.schemas.accounts import (
     MeResponse,
     NewTokenResponse,
@@ -46,6 +48,7 @@ from shared.schemas.costs import (
     ForecastResponse,
 )
 from shared.schemas.graph import (
+    DistinctPairResponse,
     DuplicatePair,
     EdgeDetails,
     EdgeTypeDetails,
@@ -84,7 +87,35 @@ class Agents(Connection):
         return self._pages(AgentResponse, "/agents", limit, state=state, search=search)
 
     def agent(self, reference: str) -> AgentDetails:
-        return self._ask(AgentDetails, "GET", agent_path(reference))
+        """The agent with this id or name, or the beginning of one. Raises CommandError, which lists candidates."""
+        try:
+            return self._ask(AgentDetails, "GET", agent_path(reference))
+        except NotFoundError:
+            if as_uuid(reference) is not None:
+                raise
+        name = self._named_agent(reference)
+        return self._ask(AgentDetails, "GET", agent_path(name))
+
+    def agent_reference(self, reference: str) -> str:
+        """The name of the agent that `reference` begins, or `reference` if it is an id. Raises CommandError."""
+        if as_uuid(reference) is not None:
+            return reference
+        if reference not in self._agent_names:
+            self._agent_names[reference] = self.agent(reference).name
+        return self._agent_names[reference]
+
+    def agent_path(self, reference: str) -> str:
+        return agent_path(self.agent_reference(reference))
+
+    def _named_agent(self, reference: str) -> str:
+        agents = [Named(each.id, [each.name]) for each in self.agents()]
+        see = "vigil agent list"
+        return find("agent", reference, agents, lambda each: each, see=see).names[0]
+
+    @cached_property
+    def _agent_names(self) -> dict[str, str]:
+        """Names by the references that were looked up."""
+        return {}
 
     def create_agent(
         self,
@@ -121,33 +152,35 @@ class Agents(Connection):
         self, reference: str, changes_of: Callable[[AgentDetails], dict[str, Any]]
     ) -> AgentDetails:
         """Sends the changes that `changes_of` returns for the agent. Refused if it was changed in the meantime."""
-        path = agent_path(reference)
+        path = self.agent_path(reference)
         response = self._send("GET", path)
         changes = changes_of(AgentDetails.model_validate_json(response.content))
-        headers = {"If-Match": response.headers["etag"]}
+        if (etag := response.headers.get("etag")) is None:
+            raise self.not_understood()
+        headers = {"If-Match": etag}
         return self._ask(AgentDetails, "PATCH", path, json=changes, headers=headers)
 
     def order(self, reference: str, order: str) -> AgentDetails:
         """`order` is `pause`, `resume` or `run`."""
-        return self._ask(AgentDetails, "POST", f"{agent_path(reference)}/{order}")
+        return self._ask(AgentDetails, "POST", f"{self.agent_path(reference)}/{order}")
 
     def configure(
         self, reference: str, *, mission: str | None = None, keep: Sequence[str] = ()
     ) -> AgentDetails:
         body = {"keep": list(keep)} | ({"mission": mission} if mission else {})
-        return self._ask(AgentDetails, "POST", f"{agent_path(reference)}/configure", json=body)
+        return self._ask(AgentDetails, "POST", f"{self.agent_path(reference)}/configure", json=body)
 
     def configuration(self, reference: str) -> ConfigurationDetails:
-        return self._ask(ConfigurationDetails, "GET", f"{agent_path(reference)}/configuration")
+        return self._ask(ConfigurationDetails, "GET", f"{self.agent_path(reference)}/configuration")
 
     def prompts(self, reference: str) -> PromptsResponse:
-        return self._ask(PromptsResponse, "GET", f"{agent_path(reference)}/prompts")
+        return self._ask(PromptsResponse, "GET", f"{self.agent_path(reference)}/prompts")
 
     def prompt_history(
         self, reference: str, *, phase: str | None = None
     ) -> Iterable[PromptResponse]:
         """All versions, newest first."""
-        path = f"{agent_path(reference)}/prompts/history"
+        path = f"{self.agent_path(reference)}/prompts/history"
         return self._pages(PromptResponse, path, None, phase=phase)
 
     def edit_prompt(
@@ -157,69 +190,80 @@ class Agents(Connection):
         return self._ask(
             PromptsResponse,
             "PUT",
-            f"{agent_path(reference)}/prompts/{quote(phase, safe='')}",
+            f"{self.agent_path(reference)}/prompts/{quote(phase, safe='')}",
             json={"prompt": prompt},
             # The part before the dot of the ETag they were read with.
             headers={"If-Match": f'"{version}."'},
         )
 
     def delete_agent(self, reference: str) -> None:
-        self._send("DELETE", agent_path(reference))
+        self._send("DELETE", self.agent_path(reference))
 
     def iterations(
         self, reference: str, limit: int | None = 20, *, status: str | None = None
     ) -> Iterable[IterationSummary]:
-        path = f"{agent_path(reference)}/iterations"
+        path = f"{self.agent_path(reference)}/iterations"
         return self._pages(IterationSummary, path, limit, status=status)
 
     def iteration(self, iteration_id: UUID) -> IterationDetails:
         return self._ask(IterationDetails, "GET", f"/iterations/{iteration_id}")
 
     def iteration_numbered(self, reference: str, number: int) -> IterationDetails:
-        return self._ask(IterationDetails, "GET", f"{agent_path(reference)}/iterations/{number}")
+        return self._ask(
+            IterationDetails, "GET", f"{self.agent_path(reference)}/iterations/{number}"
+        )
 
 
-class Conversations(Connection):
+class Conversations(Agents):
     def messages(self, agent: str, limit: int | None = 50) -> Iterable[MessageResponse]:
         """Newest first."""
-        return self._pages(MessageResponse, _messages(agent), limit)
+        return self._pages(
+            MessageResponse, f"{self.agent_path(agent)}/conversation/messages", limit
+        )
 
     def message(self, agent: str, message_id: UUID) -> MessageResponse:
-        return self._ask(MessageResponse, "GET", f"{_messages(agent)}/{message_id}")
+        return self._ask(
+            MessageResponse, "GET", f"{self.agent_path(agent)}/conversation/messages/{message_id}"
+        )
 
     def say(self, agent: str, content: str) -> ConversationTurn:
-        return self._ask(ConversationTurn, "POST", _messages(agent), json={"content": content})
+        return self._ask(
+            ConversationTurn,
+            "POST",
+            f"{self.agent_path(agent)}/conversation/messages",
+            json={"content": content},
+        )
 
     def retry_answer(self, agent: str, message_id: UUID) -> MessageResponse:
-        return self._ask(MessageResponse, "POST", f"{_messages(agent)}/{message_id}/retry")
+        return self._ask(
+            MessageResponse,
+            "POST",
+            f"{self.agent_path(agent)}/conversation/messages/{message_id}/retry",
+        )
 
     def answer(
         self, agent: str, message_id: UUID, last_event_id: str | None
     ) -> Iterator[ServerSentEvent]:
         """The events of the answer after `last_event_id`, until the connection ends."""
         headers = {"Last-Event-ID": last_event_id} if last_event_id else {}
-        return self._stream(f"{_messages(agent)}/{message_id}/stream", headers=headers)
+        return self._stream(
+            f"{self.agent_path(agent)}/conversation/messages/{message_id}/stream", headers=headers
+        )
 
     def memories(self, agent: str, *, forgotten: bool = False) -> Iterable[MemoryResponse]:
-        return self._pages(MemoryResponse, _memories(agent), None, forgotten=forgotten)
+        return self._pages(
+            MemoryResponse, f"{self.agent_path(agent)}/memories", None, forgotten=forgotten
+        )
 
     def remember(self, agent: str, kind: str, content: str) -> MemoryResponse:
         body = {"kind": kind, "content": content}
-        return self._ask(MemoryResponse, "POST", _memories(agent), json=body)
+        return self._ask(MemoryResponse, "POST", f"{self.agent_path(agent)}/memories", json=body)
 
     def forget(self, agent: str, memory_id: UUID) -> None:
-        self._send("DELETE", f"{_memories(agent)}/{memory_id}")
+        self._send("DELETE", f"{self.agent_path(agent)}/memories/{memory_id}")
 
 
-def _messages(agent: str) -> str:
-    return f"{agent_path(agent)}/conversation/messages"
-
-
-def _memories(agent: str) -> str:
-    return f"{agent_path(agent)}/memories"
-
-
-class Inbox(Connection):
+class Inbox(Agents):
     def inbox(
         self, *, unread: bool, agent_id: UUID | None = None, limit: int | None = 50
     ) -> Iterable[InboxItemResponse]:
@@ -231,6 +275,21 @@ class Inbox(Connection):
     def mark(self, item_id: UUID, *, read: bool) -> InboxItemResponse:
         order = "read" if read else "unread"
         return self._ask(InboxItemResponse, "POST", f"/inbox/{item_id}/{order}")
+
+    def decide(
+        self, item_id: UUID, outcome: Literal["accept", "dismiss", "reopen"]
+    ) -> InboxItemResponse:
+        return self._ask(InboxItemResponse, "POST", f"/inbox/{item_id}/{outcome}")
+
+    def snooze(self, item_id: UUID, until: datetime) -> InboxItemResponse:
+        body = {"until": until.isoformat()}
+        return self._ask(InboxItemResponse, "POST", f"/inbox/{item_id}/snooze", json=body)
+
+    def give_feedback(
+        self, item_id: UUID, *, useful: bool | None, text: str | None
+    ) -> InboxItemResponse:
+        body = {"useful": useful, "text": text}
+        return self._ask(InboxItemResponse, "POST", f"/inbox/{item_id}/feedback", json=body)
 
     def mark_all_read(self) -> Marked:
         return self._ask(Marked, "POST", "/inbox/read")
@@ -244,7 +303,7 @@ class Inbox(Connection):
     def create_destination(
         self, kind: str, address: str, *, agent: str | None = None
     ) -> CreatedDestination:
-        body = {"kind": kind, "address": address, "agent": agent}
+        body = {"kind": kind, "address": address, "agent": agent and self.agent_reference(agent)}
         return self._ask(CreatedDestination, "POST", "/destinations", json=body)
 
     def activate_destination(self, destination_id: UUID, *, active: bool) -> DestinationDetails:
@@ -280,7 +339,7 @@ def _delivery(delivery: DeliveryResponse) -> str:
     return f"{_destination(delivery.destination_id)}/deliveries/{delivery.id}"
 
 
-class OfInstallation(Connection):
+class OfInstallation(Agents):
     def about(self) -> AboutResponse:
         return self._ask(AboutResponse, "GET", "/about")
 
@@ -291,9 +350,14 @@ class OfInstallation(Connection):
     def providers(self) -> ProvidersResponse:
         return self._ask(ProvidersResponse, "GET", "/about/providers")
 
+    def is_sandbox(self) -> bool:
+        """Whether the sandbox answers in place of the model and of the search service, so that nothing is billed."""
+        providers = self.providers()
+        return providers.model_is_sandbox and providers.search_is_sandbox
+
     def events(self, agent: str | None, parameters: Mapping[str, str]) -> Iterator[ServerSentEvent]:
         """Events of one agent or of all, until the connection ends."""
-        path = "/events" if agent is None else f"{agent_path(agent)}/events"
+        path = "/events" if agent is None else f"{self.agent_path(agent)}/events"
         return self._stream(path, params=parameters)
 
     def dead_letters(
@@ -315,34 +379,34 @@ def _dead_letter(reference: str) -> str:
     return f"/dead-letters/{quote(reference, safe='')}"
 
 
-class Knowledge(Connection):
+class Knowledge(Agents):
     def graph(
         self, reference: str, *, type_name: str | None = None, limit: int = 100
     ) -> GraphResponse:
         params = {"limit": limit} | ({"type": type_name} if type_name else {})
-        return self._ask(GraphResponse, "GET", f"{agent_path(reference)}/graph", params=params)
+        return self._ask(GraphResponse, "GET", f"{self.agent_path(reference)}/graph", params=params)
 
     def nodes(
         self, reference: str, limit: int | None = 50, **filters: str | None
     ) -> Iterable[NodeResponse]:
         """`filters`: type, search, updated_since."""
-        return self._pages(NodeResponse, f"{agent_path(reference)}/nodes", limit, **filters)
+        return self._pages(NodeResponse, f"{self.agent_path(reference)}/nodes", limit, **filters)
 
     def edges(
         self, reference: str, limit: int | None = 50, **filters: str | None
     ) -> Iterable[EdgeResponse]:
         """`filters`: type, source_id, target_id, node_id, updated_since."""
-        return self._pages(EdgeResponse, f"{agent_path(reference)}/edges", limit, **filters)
+        return self._pages(EdgeResponse, f"{self.agent_path(reference)}/edges", limit, **filters)
 
     def neighbourhood(
         self, reference: str, node_id: UUID, *, depth: int, limit: int
     ) -> NeighbourhoodResponse:
-        path = f"{agent_path(reference)}/nodes/{node_id}/neighbourhood"
+        path = f"{self.agent_path(reference)}/nodes/{node_id}/neighbourhood"
         params = {"depth": depth, "limit": limit}
         return self._ask(NeighbourhoodResponse, "GET", path, params=params)
 
     def node(self, reference: str, node_id: UUID) -> NodeDetails:
-        return self._ask(NodeDetails, "GET", f"{agent_path(reference)}/nodes/{node_id}")
+        return self._ask(NodeDetails, "GET", f"{self.agent_path(reference)}/nodes/{node_id}")
 
     def types(self, reference: str) -> TypesResponse:
         return TypesResponse(
@@ -350,50 +414,67 @@ class Knowledge(Connection):
         )
 
     def edge(self, reference: str, edge_id: UUID) -> EdgeDetails:
-        return self._ask(EdgeDetails, "GET", f"{agent_path(reference)}/edges/{edge_id}")
+        return self._ask(EdgeDetails, "GET", f"{self.agent_path(reference)}/edges/{edge_id}")
 
     def node_types(self, reference: str) -> Iterable[NodeTypeDetails]:
-        return self._pages(NodeTypeDetails, f"{agent_path(reference)}/node-types", None)
+        return self._pages(NodeTypeDetails, f"{self.agent_path(reference)}/node-types", None)
 
     def edge_types(self, reference: str) -> Iterable[EdgeTypeDetails]:
-        return self._pages(EdgeTypeDetails, f"{agent_path(reference)}/edge-types", None)
+        return self._pages(EdgeTypeDetails, f"{self.agent_path(reference)}/edge-types", None)
 
     def analyses(self, reference: str, limit: int | None = 100) -> Iterable[ConclusionResponse]:
-        return self._pages(ConclusionResponse, f"{agent_path(reference)}/analyses", limit)
+        return self._pages(ConclusionResponse, f"{self.agent_path(reference)}/analyses", limit)
 
     def advice(self, reference: str, limit: int | None = 100) -> Iterable[ConclusionResponse]:
-        return self._pages(ConclusionResponse, f"{agent_path(reference)}/advice", limit)
+        return self._pages(ConclusionResponse, f"{self.agent_path(reference)}/advice", limit)
 
     def investigations(
         self, reference: str, *, only_open: bool = False, limit: int | None = 100
     ) -> Iterable[InvestigationRequestResponse]:
-        path = f"{agent_path(reference)}/investigation-requests"
+        path = f"{self.agent_path(reference)}/investigation-requests"
         is_open = "true" if only_open else None
         return self._pages(InvestigationRequestResponse, path, limit, open=is_open)
 
     def conclusion(self, reference: str, kind: str, node_id: UUID) -> ConclusionResponse:
         """`kind` is `analyses` or `advice`."""
-        return self._ask(ConclusionResponse, "GET", f"{agent_path(reference)}/{kind}/{node_id}")
+        return self._ask(
+            ConclusionResponse, "GET", f"{self.agent_path(reference)}/{kind}/{node_id}"
+        )
 
 
-class Merges(Connection):
+class Merges(Agents):
     def duplicates(self, agent: str, limit: int | None = 50) -> Iterable[DuplicatePair]:
         """Duplicate candidates, most recently changed first."""
-        return self._pages(DuplicatePair, f"{agent_path(agent)}/duplicates", limit)
+        return self._pages(DuplicatePair, f"{self.agent_path(agent)}/duplicates", limit)
+
+    def distinct_pairs(
+        self, agent: str, limit: int | None = None
+    ) -> Iterable[DistinctPairResponse]:
+        """Newest first."""
+        return self._pages(DistinctPairResponse, f"{agent_path(agent)}/distinct-pairs", limit)
+
+    def declare_distinct(self, agent: str, one: UUID, other: UUID) -> DistinctPairResponse:
+        body = {"one": str(one), "other": str(other)}
+        return self._ask(
+            DistinctPairResponse, "POST", f"{agent_path(agent)}/distinct-pairs", json=body
+        )
+
+    def forget_distinct(self, agent: str, pair_id: UUID) -> None:
+        self._send("DELETE", f"{agent_path(agent)}/distinct-pairs/{pair_id}")
 
     def merges(self, agent: str, limit: int | None = 50) -> Iterable[MergeResponse]:
         """Newest first."""
-        return self._pages(MergeResponse, f"{agent_path(agent)}/merges", limit)
+        return self._pages(MergeResponse, f"{self.agent_path(agent)}/merges", limit)
 
     def merge(self, agent: str, *, kept: UUID, merged: UUID, reason: str) -> MergeResponse:
         body = {"kept": str(kept), "merged": str(merged), "reason": reason}
-        return self._ask(MergeResponse, "POST", f"{agent_path(agent)}/merges", json=body)
+        return self._ask(MergeResponse, "POST", f"{self.agent_path(agent)}/merges", json=body)
 
     def undo_merge(self, agent: str, merge_id: UUID) -> MergeResponse:
-        return self._ask(MergeResponse, "POST", f"{agent_path(agent)}/merges/{merge_id}/undo")
+        return self._ask(MergeResponse, "POST", f"{self.agent_path(agent)}/merges/{merge_id}/undo")
 
 
-class Proof(Connection):
+class Proof(Agents):
     def verification(self, conclusion_id: UUID) -> VerificationResponse:
         return self._ask(VerificationResponse, "GET", f"/conclusions/{conclusion_id}/verification")
 
@@ -405,7 +486,7 @@ class Proof(Connection):
         while True:
             params = {"limit": str(rows)} | ({"cursor": cursor} if cursor else {})
             params |= {"since": since} if since else {}
-            path = f"{agent_path(agent)}/verification"
+            path = f"{self.agent_path(agent)}/verification"
             page = self._ask(VerificationPage, "GET", path, params=params)
             yield page
             if (cursor := page.next) is None:
@@ -413,10 +494,10 @@ class Proof(Connection):
 
     def export(self, agent: str, file_format: str) -> Iterator[bytes]:
         """Everything the agent knows, in chunks. `file_format` is jsonl, graphml or prov."""
-        return self._download(f"{agent_path(agent)}/export", params={"format": file_format})
+        return self._download(f"{self.agent_path(agent)}/export", params={"format": file_format})
 
 
-class Sources(Connection):
+class Sources(Agents):
     def sources(
         self,
         agent: str,
@@ -426,11 +507,11 @@ class Sources(Connection):
         retracted: bool | None = None,
     ) -> Iterable[SourceResponse]:
         """Most recently fetched first."""
-        path = f"{agent_path(agent)}/sources"
+        path = f"{self.agent_path(agent)}/sources"
         return self._pages(SourceResponse, path, limit, url=page_url, retracted=retracted)
 
     def source(self, agent: str, source_id: UUID) -> SourceDetails:
-        return self._ask(SourceDetails, "GET", f"{agent_path(agent)}/sources/{source_id}")
+        return self._ask(SourceDetails, "GET", f"{self.agent_path(agent)}/sources/{source_id}")
 
     def retractions(
         self,
@@ -441,37 +522,39 @@ class Sources(Connection):
         source: str | None = None,
     ) -> Iterable[RetractionResponse]:
         """Newest first; `source` is a URL or the id of a source."""
-        path = _retractions(agent)
+        path = f"{self.agent_path(agent)}/retractions"
         return self._pages(RetractionResponse, path, limit, active=active, source=source)
 
     def retraction(self, agent: str, retraction_id: UUID) -> RetractionResponse:
-        return self._ask(RetractionResponse, "GET", f"{_retractions(agent)}/{retraction_id}")
+        return self._ask(
+            RetractionResponse, "GET", f"{self.agent_path(agent)}/retractions/{retraction_id}"
+        )
 
     def retract(self, agent: str, source: str, reason: str) -> RetractionResponse:
         body = {"source": source, "reason": reason}
-        return self._ask(RetractionResponse, "POST", _retractions(agent), json=body)
+        return self._ask(
+            RetractionResponse, "POST", f"{self.agent_path(agent)}/retractions", json=body
+        )
 
     def restore(self, agent: str, retraction_id: UUID) -> RetractionResponse:
         return self._ask(
-            RetractionResponse, "POST", f"{_retractions(agent)}/{retraction_id}/restore"
+            RetractionResponse,
+            "POST",
+            f"{self.agent_path(agent)}/retractions/{retraction_id}/restore",
         )
 
 
-def _retractions(agent: str) -> str:
-    return f"{agent_path(agent)}/retractions"
-
-
-class Spending(Connection):
+class Spending(Agents):
     def calls(self, reference: str) -> CallsSummary:
-        return self._ask(CallsSummary, "GET", f"{agent_path(reference)}/calls/summary")
+        return self._ask(CallsSummary, "GET", f"{self.agent_path(reference)}/calls/summary")
 
     def calls_made(self, reference: str) -> Iterable[CallResponse]:
         """Single calls, newest first."""
-        return self._pages(CallResponse, f"{agent_path(reference)}/calls", None)
+        return self._pages(CallResponse, f"{self.agent_path(reference)}/calls", None)
 
     def costs(self, reference: str | None, *, by: CostsBy, since: date | None) -> CostsResponse:
         """Costs of one agent or of all, with every group."""
-        path = "/costs" if reference is None else f"{agent_path(reference)}/costs"
+        path = "/costs" if reference is None else f"{self.agent_path(reference)}/costs"
         params = {"by": by} | ({} if since is None else {"since": since.isoformat()})
         view = self._ask(CostsResponse, "GET", path, params=params)
         while view.next is not None:
@@ -487,10 +570,10 @@ class Spending(Connection):
         return self._ask(ForecastResponse, "GET", "/forecast", params=params)
 
     def budget(self, reference: str) -> BudgetResponse:
-        return self._ask(BudgetResponse, "GET", f"{agent_path(reference)}/budget")
+        return self._ask(BudgetResponse, "GET", f"{self.agent_path(reference)}/budget")
 
     def set_budget(self, reference: str, caps: dict[str, float | int | None]) -> BudgetResponse:
-        return self._ask(BudgetResponse, "PUT", f"{agent_path(reference)}/budget", json=caps)
+        return self._ask(BudgetResponse, "PUT", f"{self.agent_path(reference)}/budget", json=caps)
 
     def installation_budget(self) -> BudgetUsage:
         return self._ask(BudgetUsage, "GET", "/budget")
@@ -545,7 +628,6 @@ def _user(reference: str) -> str:
 
 
 class Client(
-    Agents,
     Accounts,
     Knowledge,
     Merges,

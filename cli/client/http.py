@@ -9,16 +9,20 @@ from typing import Any, Final, Self, TypeVar
 from urllib.parse import quote
 
 import httpx
-from httpx_sse import EventSource, ServerSentEvent
-from pydantic import TypeAdapter
+from httpx_sse import EventSource, ServerSentEvent, SSEError
+from pydantic import TypeAdapter, ValidationError
 
+from cli.client.reasons import reason
 from cli.client.target import Api
 from cli.errors import AwayError, BadInputError, CommandError
 from shared.schemas.base import LARGEST_PAGE, Page, ResponseModel
 from shared.tls import tls_context
+from shared.version import vigil_version
 
 TIMEOUT_SECONDS: Final = 30.0
 """Longer than the interval between two keep-alive signals of a running answer."""
+
+_URL_ADVICE: Final = "write http://HOST:PORT or https://HOST"
 
 T = TypeVar("T")
 S = TypeVar("S", bound=ResponseModel)
@@ -28,8 +32,12 @@ class ApiError(CommandError):
     """The API refused the request; the message is its own."""
 
 
+class NotFoundError(ApiError):
+    """There is nothing at this path: no agent of that name, for example."""
+
+
 class Connection:
-    """Requests to one API. All raise ApiError if it refuses, and AwayError if it does not response at the moment.
+    """Requests to one API. All raise ApiError if it refuses, and AwayError if it does not answer at the moment.
 
     `api` may be a function that looks it up; it is called at the first request.
     """
@@ -58,7 +66,9 @@ class Connection:
                 trust_env=False,
             )
         except httpx.InvalidURL as error:
-            raise BadInputError(f"{self.url[:80]!r} is not the URL of an API: {error}") from error
+            raise BadInputError(
+                f"{self.url[:80]!r} is not the URL of an API: {_URL_ADVICE}"
+            ) from error
 
     def close(self) -> None:
         if "_http" in self.__dict__:
@@ -91,7 +101,18 @@ class Connection:
                 return
 
     def _ask(self, shape: type[T], method: str, path: str, **request: Any) -> T:
-        return TypeAdapter(shape).validate_json(self._send(method, path, **request).content)
+        response = self._send(method, path, **request)
+        try:
+            return TypeAdapter(shape).validate_json(response.content)
+        except ValidationError as error:
+            raise self.not_understood() from error
+
+    def not_understood(self) -> CommandError:
+        """The error of an answer that is not as Vigil's API gives it."""
+        return CommandError(
+            f"{self.url} answers, but not as version {vigil_version()} of Vigil does: is it the API of a Vigil, "
+            "and of which version?"
+        )
 
     def _send(self, method: str, path: str, **request: Any) -> httpx.Response:
         with self._translated_errors():
@@ -121,13 +142,15 @@ class Connection:
         try:
             yield
         except httpx.InvalidURL as error:
-            raise CommandError(f"{self.url!r} is not a URL: {error}") from error
+            raise CommandError(f"{self.url[:80]!r} is not a URL: {_URL_ADVICE}") from error
         except httpx.UnsupportedProtocol as error:
-            raise CommandError(f"{self.url!r} is not the URL of an API: {error}") from error
-        except httpx.TransportError as error:
-            raise AwayError(
-                f"no Vigil answers at {self.url}: {str(error) or type(error).__name__}"
+            raise CommandError(
+                f"{self.url[:80]!r} is not the URL of an API: {_URL_ADVICE}"
             ) from error
+        except (SSEError, UnicodeDecodeError, httpx.DecodingError, httpx.TooManyRedirects) as error:
+            raise self.not_understood() from error
+        except httpx.TransportError as error:
+            raise AwayError(f"no Vigil answers at {self.url}: {reason(error)}") from error
 
 
 def raise_for_status(url: str, response: httpx.Response) -> None:
@@ -135,9 +158,11 @@ def raise_for_status(url: str, response: httpx.Response) -> None:
         raise AwayError(_detail(response))
     if response.status_code == HTTPStatus.UNAUTHORIZED:
         raise ApiError(
-            f"{url} refuses access. {_detail(response)} Then run `vigil login --url {url}`, "
+            f"{url} refuses access. {_detail(response).rstrip('.')}. Then run `vigil login --url {url}`, "
             "or set VIGIL_TOKEN."
         )
+    if response.status_code == HTTPStatus.NOT_FOUND:
+        raise NotFoundError(_detail(response))
     if response.is_error:
         raise ApiError(_detail(response))
 

@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import typer
-
 from cli.errors import BadInputError
-from shared.accounts.secrets import is_token
+from cli.prompts import ask_secret
 
 
 @dataclass(frozen=True)
@@ -49,11 +47,13 @@ def prompt_token(address: Address) -> str:
     token = read_token(address)
     if token is None and not sys.stdin.isatty():
         raise BadInputError("there is no token: write it to standard input and use --token -")
-    return token or parse_token(typer.prompt("Token", hide_input=True, err=True))
+    return token or parse_token(ask_secret("Token"))
 
 
 def parse_token(text: str) -> str:
     """Raises BadInputError."""
+    from shared.accounts.secrets import is_token  # here, because --help should not import it
+
     token = text.strip()
     if not is_token(token):
         raise BadInputError("this is not a token: a token begins with vgl_ and has 47 characters")

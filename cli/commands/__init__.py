@@ -1,1 +1,1 @@
-"""The commands, a module for each noun. `cli.main` lists them, and imports a module when one of its commands runs."""
+"""The commands, a module for each noun. `cli.app` lists them, and imports a module when one of its commands runs."""

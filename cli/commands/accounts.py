@@ -2,7 +2,6 @@
 
 from datetime import timedelta
 from typing import Annotated, Final
-from uuid import UUID
 
 import typer
 
@@ -13,6 +12,8 @@ from cli.config.discovery import api_url
 from cli.config.profiles import DEFAULT, Profile, Profiles
 from cli.errors import BadInputError
 from cli.options import AsJson, Data, Database, Url, Yes
+from cli.prompts import confirm
+from cli.references import Named, as_uuid, find
 from cli.render.accounts import show_me, show_tokens, show_users
 from shared.enums import AccessScope
 
@@ -63,7 +64,7 @@ def logout(
 def whoami(client: Client) -> Result:
     """Show the installation, your user and what your token allows."""
     me = client.me()
-    return Result(me, lambda console: show_me(console, me, client.url))
+    return Result(me, lambda console: show_me(console, me, client.url, client.providers()))
 
 
 @api_command
@@ -82,7 +83,7 @@ def sign_in_link(
 
         link = database_access.create_link(user, data)
     else:
-        link = client.make_link(user)
+        link = client.make_link(user and find_user(client, user))
     return Result(link, link.url)
 
 
@@ -144,15 +145,18 @@ def create_token(
 @api_command
 def revoke_token(
     client: Client,
-    token_id: Annotated[
-        str, typer.Argument(metavar="ID", help="Its id or name, or the beginning of its id.")
-    ],
+    token_name: Annotated[str, typer.Argument(metavar="TOKEN", help="Its name or id.")],
 ) -> None:
     """Revoke a token, immediately and for good."""
-    client.revoke_token(
-        _matching_token(token_id, {token.id: token.name for token in client.tokens()})
+    found = find(
+        "token",
+        token_name,
+        client.tokens(),
+        lambda each: Named(each.id, [each.name]),
+        see="vigil token list",
     )
-    typer.echo(f"{token_id} is revoked.")
+    client.revoke_token(found.id)
+    typer.echo(f"The token {found.name} is revoked.")
 
 
 @user_commands.command("list")
@@ -188,7 +192,7 @@ def add_user(
 @api_command
 def disable_user(client: Client, user: UserName) -> Result:
     """Deny a user access from now on. Their data stays, and their agents continue."""
-    account = client.order_user(user, "disable")
+    account = client.order_user(find_user(client, user), "disable")
     return Result(account, f"{account.name} can no longer sign in.")
 
 
@@ -196,7 +200,7 @@ def disable_user(client: Client, user: UserName) -> Result:
 @api_command
 def enable_user(client: Client, user: UserName) -> Result:
     """Give a disabled user access again."""
-    account = client.order_user(user, "enable")
+    account = client.order_user(find_user(client, user), "enable")
     return Result(account, f"{account.name} can sign in again.")
 
 
@@ -204,23 +208,25 @@ def enable_user(client: Client, user: UserName) -> Result:
 @api_command
 def remove_user(client: Client, user: UserName, yes: Yes = False) -> None:
     """Remove a user with all of their agents and those agents' data."""
-    account = client.user(user)
+    account = client.user(find_user(client, user))
     if not yes:
-        typer.confirm(f"Remove {account.name} with all of their agents?", abort=True)
+        confirm(f"Remove {account.name} with all of their agents?")
     client.remove_user(str(account.id))
     typer.echo(f"{account.name} is removed.")
 
 
-def _matching_token(reference: str, names: dict[UUID, str]) -> UUID:
-    matches = [
-        token_id
-        for token_id, name in names.items()
-        if name == reference or str(token_id).startswith(reference)
-    ]
-    if len(matches) != 1:
-        count = "none of your tokens matches" if not matches else f"{len(matches)} tokens match"
-        raise BadInputError(f"{count} {reference!r}: see `vigil token list`")
-    return matches[0]
+def find_user(client: Client, reference: str) -> str:
+    """The id of the user, by name, mail address or id. Raises CommandError."""
+    if as_uuid(reference) is not None:
+        return reference
+    found = find(
+        "user",
+        reference,
+        client.users(),
+        lambda each: Named(each.id, [each.name, *([each.email] if each.email else [])]),
+        see="vigil user list",
+    )
+    return str(found.id)
 
 
 def _parse_days(text: str) -> int | None:

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import click
 import typer
@@ -14,8 +14,9 @@ from cli.config.discovery import nats_or_none
 from cli.config.durations import parse_seconds
 from cli.errors import BadInputError, CommandError
 from cli.options import AgentName, AsJson, Data, Wait, Yes, finite
+from cli.prompts import confirm
 from cli.render.agents import show_agent, show_agents, show_history, show_prompts, show_types
-from cli.render.console import err, out
+from cli.render.console import counted, err, out
 from cli.render.costs import describe_forecast
 from cli.watch import EventListener, IterationWatch, ProgressPrinter, report_configuration
 from shared.enums import PROMPTED_PHASES
@@ -24,6 +25,9 @@ from shared.schemas.base import AgentDetails
 agent_commands = command_group(
     "agent", "Create agents, show, change, pause, resume and delete them."
 )
+
+MAX_PROMPT_CHARS: Final = 1_000_000
+"""Read from a file; the API allows less."""
 
 AdviceFromOneAnalysis = Annotated[
     bool | None,
@@ -169,7 +173,10 @@ def show(client: Client, agent: AgentName, as_json: AsJson = False) -> Result:
         return Result(details, "")
     counts = client.graph(agent, limit=0).counts
     totals = client.calls(agent).totals
-    return Result(details, lambda console: show_agent(console, details, counts, totals))
+    sandbox = client.is_sandbox()
+    return Result(
+        details, lambda console: show_agent(console, details, counts, totals, sandbox=sandbox)
+    )
 
 
 @agent_commands.command("edit")
@@ -255,10 +262,8 @@ def delete_agent(client: Client, agent: AgentName, yes: Yes = False) -> None:
     details = client.agent(agent)
     if not yes:
         counts = client.graph(str(details.id), limit=0).counts
-        typer.confirm(
-            f"Delete {details.name!r} with its {counts.nodes} nodes and {counts.edges} edges?",
-            abort=True,
-        )
+        nodes, edges = counted(counts.nodes, "node"), counted(counts.edges, "edge")
+        confirm(f"Delete {details.name} with {nodes} and {edges}?")
     client.delete_agent(str(details.id))
     typer.echo(f"{details.name} is deleted.")
 
@@ -295,7 +300,9 @@ def prompts(
     ] = False,
     source: Annotated[
         typer.FileText | None,
-        typer.Option("--from", help="Read the prompt of --phase from this file; `-` is stdin."),
+        typer.Option(
+            "--from", help="Read the prompt of --phase from this file; - reads standard input."
+        ),
     ] = None,
     history: Annotated[bool, typer.Option("--history", help="All versions, newest first.")] = False,
 ) -> Result:
@@ -356,7 +363,7 @@ def _change_prompt(client: Client, agent: str, phase: str, source: typer.FileTex
     current = next((prompt.prompt for prompt in present.items if prompt.phase == phase), None)
     if current is None:
         raise CommandError(f"{agent} has no prompts yet; `vigil agent show` says why")
-    text = click.edit(current, extension=".md") if source is None else source.read()
+    text = click.edit(current, extension=".md") if source is None else _read(source)
     if text is None or text.strip() == current:
         typer.echo("Nothing was changed.", err=True)
         return
@@ -368,6 +375,14 @@ def _change_prompt(client: Client, agent: str, phase: str, source: typer.FileTex
         raise CommandError(
             f"{error} Your text is in {_save_draft(text, phase)}: use --from."
         ) from error
+
+
+def _read(source: typer.FileText) -> str:
+    """Raises BadInputError, also for a device without an end."""
+    text = source.read(MAX_PROMPT_CHARS + 1)
+    if len(text) > MAX_PROMPT_CHARS:
+        raise BadInputError(f"{source.name} has more than {MAX_PROMPT_CHARS:,} characters")
+    return text
 
 
 def _save_draft(text: str, phase: str) -> Path:

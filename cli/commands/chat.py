@@ -14,9 +14,10 @@ from cli.client.client import Client
 from cli.command import Result, api_command, command_group
 from cli.errors import AwayError, BadInputError, CommandError
 from cli.options import AgentName, AsJson
+from cli.references import Named, as_uuid, find
 from cli.render.agents import show_memories
 from cli.render.chat import Show, for_people, for_programs
-from cli.render.console import err, out
+from cli.render.console import clip, err, out, quoted, short_id
 from shared.schemas.conversation import MessageResponse, TextPiece, ToolUseResponse
 
 RECONNECT_SECONDS: Final = 0.5
@@ -33,8 +34,8 @@ def chat(
     message: Annotated[
         str | None,
         typer.Argument(
-            metavar="[MESSAGE]",
-            help="What to say; - reads it from stdin. Without it, a conversation starts.",
+            metavar="MESSAGE",
+            help="What to say; - reads it from standard input. Without it, a conversation starts.",
         ),
     ] = None,
     history: Annotated[
@@ -54,9 +55,9 @@ def chat(
     if history is not None:
         conversation.show_history(history)
     elif follow is not None:
-        conversation.follow(parse_message_id(follow))
+        conversation.follow(conversation.find_message(follow))
     elif retry is not None:
-        conversation.retry(parse_message_id(retry))
+        conversation.retry(conversation.find_message(retry))
     elif message is not None or not sys.stdin.isatty():
         conversation.say(message if message not in (None, "-") else sys.stdin.read())
     else:
@@ -91,7 +92,7 @@ def add_memory(
     memory = client.remember(agent, "fact" if fact else "wish", content)
     return Result(
         memory,
-        f"Remembered as a {memory.kind}, {memory.id}; the next plan takes it into account.",
+        f"Remembered as a {memory.kind}; the next plan takes it into account.",
     )
 
 
@@ -100,12 +101,21 @@ def add_memory(
 def forget_memory(
     client: Client,
     agent: AgentName,
-    memory_id: Annotated[
-        UUID, typer.Argument(metavar="ID", help="As `vigil memory list` shows it.")
+    memory: Annotated[
+        str, typer.Argument(metavar="MEMORY", help="The beginning of its text, or its id.")
     ],
     as_json: AsJson = False,
 ) -> None:
     """Make an agent forget a wish or a fact."""
+    memory_id = as_uuid(memory)
+    if memory_id is None:
+        memory_id = find(
+            "memory",
+            memory,
+            client.memories(agent),
+            lambda each: Named(each.id, [each.content]),
+            see="vigil memory list AGENT",
+        ).id
     client.forget(agent, memory_id)
     typer.echo(json.dumps({"forgotten": str(memory_id)}) if as_json else "Forgotten.")
 
@@ -125,7 +135,9 @@ class Chat:
     def say(self, content: str) -> None:
         """Sends the message and shows the answer as it arrives. Raises CommandError if it fails."""
         if not content.strip():
-            raise BadInputError("the message is empty: give a MESSAGE, or write it to stdin")
+            raise BadInputError(
+                "the message is empty: give a MESSAGE, or write it to standard input"
+            )
         turn = self.client.say(self.agent, content)
         if turn.answer.status == "waiting":
             self.show.hint("earlier messages are answered first")
@@ -136,13 +148,23 @@ class Chat:
         try:
             message = self._stream_answer(message_id)
         except KeyboardInterrupt:
-            name = f'"{self.agent}"' if " " in self.agent else self.agent
-            self.show.hint(
-                f"the answer continues; to read it: vigil chat {name} --follow {message_id}"
-            )
+            command = f"vigil chat {quoted(self.agent)} --follow {short_id(message_id)}"
+            self.show.hint(f"the answer continues; to read it: {command}")
             raise
         if message.status == "failed":
             raise NoAnswerError(f"the agent gave no answer: {message.error}")
+
+    def find_message(self, reference: str) -> UUID:
+        """The message with this id, or the beginning of it. Raises CommandError."""
+        if (message_id := as_uuid(reference)) is not None:
+            return message_id
+        return find(
+            "message",
+            reference,
+            self.client.messages(self.agent, None),
+            lambda each: Named(each.id, [clip(each.content, 40) or each.status]),
+            see=f"vigil chat {quoted(self.agent)} --history 10",
+        ).id
 
     def retry(self, message_id: UUID) -> None:
         self.client.retry_answer(self.agent, message_id)
@@ -203,12 +225,3 @@ class Chat:
                 self.show.finish(message)
                 return message
         return None
-
-
-def parse_message_id(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError as error:
-        raise BadInputError(
-            f"{text!r} is not a message id: see vigil chat AGENT --history 10"
-        ) from error

@@ -42,7 +42,10 @@ def costs(
     """Show what model and search calls cost, and what is left of today's budget."""
     first_day = None if since is None else parse_day(since)
     view = client.costs(agent, by=by.value, since=first_day)
-    return Result(view, lambda console: show_costs(console, view, agent))
+    name = agent and client.agent_reference(agent)
+    return Result(
+        view, lambda console: show_costs(console, view, name, sandbox=client.is_sandbox())
+    )
 
 
 @api_command
@@ -74,7 +77,7 @@ def budget(
         agent, of_installation=of_installation, usd=usd, calls=calls, none=none
     )
     view = change.apply(client)
-    return Result(view, lambda console: show_budget(console, view))
+    return Result(view, lambda console: show_budget(console, view, sandbox=client.is_sandbox()))
 
 
 @dataclass(frozen=True)

@@ -207,6 +207,8 @@ class ApiEventStream:
                 for event in self._client.events(self._agent, self._parameters()):
                     connected = True
                     yield from self._handle(event)
+            except ValueError as error:
+                raise self._client.not_understood() from error
             except AwayError as error:
                 if not connected:
                     raise

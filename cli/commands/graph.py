@@ -13,8 +13,11 @@ from cli.client.client import Client
 from cli.command import Result, api_command, command_group
 from cli.errors import BadInputError, CommandError
 from cli.options import AgentName, Limit
+from cli.references import Named, as_uuid, find, find_edge, find_node
 from cli.render.graph import (
     show_around,
+    show_distinct,
+    show_distinct_pairs,
     show_duplicates,
     show_edge,
     show_edges,
@@ -29,10 +32,10 @@ from cli.render.graph import (
 
 MAX_OVERVIEW_NODES: Final = 1000
 MAX_NEIGHBOURS: Final = 200
-MAX_CANDIDATES: Final = 50
-LISTED_CANDIDATES: Final = 5
 
-node_commands = command_group("node", "Duplicate nodes: find, merge and unmerge them.")
+node_commands = command_group(
+    "node", "Duplicate nodes: find, merge and unmerge them, or declare them distinct."
+)
 
 
 class GraphView(StrEnum):
@@ -63,7 +66,7 @@ def graph(
         str | None,
         typer.Argument(
             metavar="NODE",
-            help="Name or id of a node, for `edges`, `near` and `node`; an edge's id.",
+            help="A node, for `edges`, `near` and `node`; for `edge` the edge's id.",
         ),
     ] = None,
     type_name: Annotated[
@@ -95,24 +98,59 @@ def list_duplicates(client: Client, agent: AgentName, limit: Limit = 20) -> Resu
     return Result(candidates, lambda console: show_duplicates(console, candidates))
 
 
+@node_commands.command("distinct")
+@api_command
+def declare_distinct(
+    client: Client,
+    agent: AgentName,
+    one: Annotated[str | None, typer.Argument(metavar="ONE", help="Name or id of a node.")] = None,
+    other: Annotated[
+        str | None, typer.Argument(metavar="OTHER", help="Name or id of the other node.")
+    ] = None,
+    *,
+    undo: Annotated[bool, typer.Option("--undo", help="Let them be duplicates again.")] = False,
+) -> Result:
+    """Declare two nodes distinct: they are not listed as duplicates any more. Without nodes: list such pairs."""
+    if one is None:
+        if undo:
+            raise BadInputError("name both nodes: vigil node distinct AGENT ONE OTHER --undo")
+        pairs = list(client.distinct_pairs(agent))
+        return Result(pairs, lambda console: show_distinct_pairs(console, pairs))
+    if other is None:
+        raise BadInputError("name both nodes: vigil node distinct AGENT ONE OTHER")
+    ids = find_node(client, agent, one), find_node(client, agent, other)
+    if undo:
+        return _forget_distinct(client, agent, set(ids))
+    pair = client.declare_distinct(agent, *ids)
+    return Result(pair, lambda console: show_distinct(console, agent, pair))
+
+
+def _forget_distinct(client: Client, agent: str, ids: set[UUID]) -> Result:
+    for pair in client.distinct_pairs(agent):
+        if {pair.one.id, pair.other.id} == ids:
+            client.forget_distinct(agent, pair.id)
+            return Result(pair, lambda console: console.print("They can be duplicates again."))
+    raise CommandError(
+        "these two were not declared distinct; vigil node distinct AGENT lists pairs"
+    )
+
+
 @node_commands.command("merge")
 @api_command
 def merge_nodes(
     client: Client,
     agent: AgentName,
-    kept: Annotated[str, typer.Argument(metavar="KEPT", help="Name or id of the node to keep.")],
-    merged: Annotated[
-        str, typer.Argument(metavar="GONE", help="Name or id of the node to merge into it.")
-    ],
+    kept: Annotated[str, typer.Argument(metavar="KEPT", help="The node to keep.")],
+    merged: Annotated[str, typer.Argument(metavar="MERGED", help="The node to merge into it.")],
     reason: Annotated[
         str, typer.Option(metavar="TEXT", help="Why they are the same, in a sentence.")
     ],
 ) -> Result:
-    """Merge two nodes: names, evidence and edges of GONE move to KEPT. `vigil node unmerge` undoes it."""
+    """Merge two nodes: names, evidence and edges of MERGED move to KEPT. `vigil node unmerge` undoes it."""
     merge = client.merge(
         agent,
-        kept=find_node_id(client, agent, kept),
-        merged=find_node_id(client, agent, merged),
+        kept=find_node(client, agent, kept),
+        merged=find_node(client, agent, merged),
         reason=reason,
     )
     return Result(merge, lambda console: show_merge(console, agent, merge))
@@ -131,13 +169,14 @@ def list_merges(client: Client, agent: AgentName, limit: Limit = 20) -> Result:
 def unmerge_nodes(
     client: Client,
     agent: AgentName,
-    merge_id: Annotated[
-        UUID, typer.Argument(metavar="MERGE", help="As `vigil node merges` shows it.")
+    merge: Annotated[
+        str,
+        typer.Argument(metavar="MERGE", help="Name of the merged node, or the id of the merge."),
     ],
 ) -> Result:
     """Undo a merge. What was learned since then stays with the node that was kept."""
-    merge = client.undo_merge(agent, merge_id)
-    return Result(merge, lambda console: show_unmerge(console, merge))
+    undone = client.undo_merge(agent, find_merge(client, agent, merge))
+    return Result(undone, lambda console: show_unmerge(console, undone))
 
 
 @dataclass(frozen=True)
@@ -201,35 +240,27 @@ class GraphQuery:
         return Result(around, partial(show_around, around=around))
 
     def _edge(self) -> Result:
-        try:
-            edge_id = UUID(self.node)
-        except ValueError:
-            raise BadInputError(
-                f"{self.node!r} is not an edge id; vigil graph AGENT edges --json lists them"
-            ) from None
-        edge = self.client.edge(self.agent, edge_id)
+        edge = self.client.edge(self.agent, find_edge(self.client, self.agent, self.node or ""))
         return Result(edge, partial(show_edge, edge=edge))
 
     def _node_id(self) -> UUID:
         if not self.node:
             raise BadInputError("name the node: vigil graph AGENT near NODE")
-        return find_node_id(self.client, self.agent, self.node)
+        return find_node(self.client, self.agent, self.node)
 
 
-def find_node_id(client: Client, agent: str, reference: str) -> UUID:
-    """The node with this id or name, ignoring case. Raises CommandError unless exactly one matches."""
-    try:
-        return UUID(reference)
-    except ValueError:
-        candidates = list(client.nodes(agent, MAX_CANDIDATES, search=reference))
-    name = reference.strip().lower()
-    matches = [node for node in candidates if node.name.lower() == name] or candidates
-    if not matches:
-        raise CommandError(f"no node is named {reference!r}: search with vigil graph --search")
-    if len(matches) > 1:
-        listed = [f"{node.name} ({node.type} {node.id})" for node in matches[:LISTED_CANDIDATES]]
-        raise CommandError(f"several nodes match {reference!r}, use an id: {', '.join(listed)}")
-    return matches[0].id
+def find_merge(client: Client, agent: str, reference: str) -> UUID:
+    """The merge that is not undone yet, by the name of the merged node or its own id. Raises CommandError."""
+    if (merge_id := as_uuid(reference)) is not None:
+        return merge_id
+    merges = [each for each in client.merges(agent, None) if each.undone_at is None]
+    return find(
+        "merge",
+        reference,
+        merges,
+        lambda each: Named(each.id, [each.merged_name]),
+        see="vigil node merges AGENT",
+    ).id
 
 
 def _check_arguments(view: GraphView, node: str | None, search: str | None) -> None:

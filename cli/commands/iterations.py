@@ -1,5 +1,6 @@
 """`vigil iterations`, `iteration`, `analyses`, `advice` and `investigations`: an agent's work and its results."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Final
 from uuid import UUID
@@ -10,20 +11,24 @@ from cli.client.client import Client
 from cli.command import Result, api_command
 from cli.errors import BadInputError, CommandError
 from cli.options import AgentName, Limit
+from cli.references import ADVICE_TYPE, ANALYSIS_TYPE, Named, as_uuid, find, find_node, is_id_prefix
+from cli.render.console import quoted
 from cli.render.iterations import (
     show_conclusions,
     show_investigations,
     show_iteration,
     show_iterations,
 )
-from shared.schemas.base import IterationDetails
+from shared.schemas.base import ConclusionResponse, IterationDetails
+from shared.schemas.provenance import DoubtResponse
 
 MAX_NUMBER_DIGITS: Final = 9
 """Of an iteration number; PostgreSQL's integer has ten."""
 
-ConclusionId = Annotated[
-    UUID | None, typer.Argument(metavar="ID", help="Only the one with this complete id.")
+Conclusion = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="Only this one, by its name or id.")
 ]
+Doubted = Annotated[bool, typer.Option("--doubted", help="Only those in doubt.")]
 
 
 class Status(StrEnum):
@@ -51,7 +56,7 @@ def iteration(
     agent: AgentName,
     number: Annotated[
         str | None,
-        typer.Argument(metavar="NUMBER", help="Its number or id.", show_default="the newest"),
+        typer.Argument(metavar="NUMBER", help="Its number, or its id.", show_default="the newest"),
     ] = None,
     show_messages: Annotated[
         bool,
@@ -69,18 +74,32 @@ def iteration(
 
 @api_command
 def analyses(
-    client: Client, agent: AgentName, conclusion_id: ConclusionId = None, limit: Limit = 10
+    client: Client,
+    agent: AgentName,
+    conclusion: Conclusion = None,
+    doubted: Doubted = False,
+    limit: Limit = 10,
 ) -> Result:
-    """Show an agent's analyses, newest first, each with its citations."""
-    return _conclusions(client, "analyses", agent, conclusion_id, limit)
+    """Show an agent's analyses, newest first, each with its citations.
+
+    Of those, the ones in doubt come first, with since when and why. --doubted shows all that are in doubt.
+    """
+    return _conclusions(client, "analyses", agent, conclusion, limit, doubted=doubted)
 
 
 @api_command
 def advice(
-    client: Client, agent: AgentName, conclusion_id: ConclusionId = None, limit: Limit = 10
+    client: Client,
+    agent: AgentName,
+    conclusion: Conclusion = None,
+    doubted: Doubted = False,
+    limit: Limit = 10,
 ) -> Result:
-    """Show an agent's advice, newest first, each with the analyses it is based on."""
-    return _conclusions(client, "advice", agent, conclusion_id, limit)
+    """Show an agent's advice, newest first, each with the analyses it is based on.
+
+    Of that, what is in doubt comes first, with since when and why. --doubted shows all that is in doubt.
+    """
+    return _conclusions(client, "advice", agent, conclusion, limit, doubted=doubted)
 
 
 @api_command
@@ -101,34 +120,70 @@ def investigations(
 
 
 def _conclusions(
-    client: Client, kind: str, agent: str, conclusion_id: UUID | None, limit: int
+    client: Client, kind: str, agent: str, reference: str | None, limit: int, *, doubted: bool
 ) -> Result:
-    """`kind` is `analyses` or `advice`. One that is named by its id is printed as an object, not a list."""
-    if conclusion_id is not None:
-        conclusions = [client.conclusion(agent, kind, conclusion_id)]
-    elif kind == "advice":
-        conclusions = list(client.advice(agent, limit))
-    else:
-        conclusions = list(client.analyses(agent, limit))
+    """`kind` is `analyses` or `advice`. One that is named is printed as an object, not a list."""
     noun = "analysis" if kind == "analyses" else kind
+    if reference is not None:
+        type_name = ADVICE_TYPE if kind == "advice" else ANALYSIS_TYPE
+        conclusion = client.conclusion(agent, kind, find_node(client, agent, reference, type_name))
+        loaded = [conclusion]
+    else:
+        conclusion = None
+        load = client.advice if kind == "advice" else client.analyses
+        loaded = select_conclusions(load(agent, None if doubted else limit), limit, doubted=doubted)
+    doubts = {
+        each.id: doubts_of(client, each.id) for each in loaded if each.doubted_since is not None
+    }
     return Result(
-        conclusions if conclusion_id is None else conclusions[0],
-        lambda console: show_conclusions(console, conclusions, noun=noun, limit=limit),
+        conclusion or loaded,
+        lambda console: show_conclusions(
+            console, loaded, noun=noun, limit=limit, doubts=doubts, only_doubted=doubted
+        ),
     )
+
+
+def select_conclusions(
+    newest_first: Iterable[ConclusionResponse], limit: int, *, doubted: bool
+) -> list[ConclusionResponse]:
+    """Those in doubt, then the newest others; `doubted` leaves these out. At most `limit`."""
+    rows = list(newest_first)
+    in_doubt = [each for each in rows if each.doubted_since is not None]
+    others = [] if doubted else [each for each in rows if each.doubted_since is None]
+    return [*in_doubt, *others][:limit]
+
+
+def doubts_of(client: Client, conclusion_id: UUID) -> list[DoubtResponse]:
+    """Why the conclusion is in doubt; empty if the API cannot say."""
+    try:
+        verification = client.verification(conclusion_id)
+    except CommandError:
+        return []
+    return [
+        doubt
+        for conclusion in verification.conclusions
+        if conclusion.id == conclusion_id
+        for doubt in conclusion.doubts
+    ]
 
 
 def _load_iteration(client: Client, agent: str, reference: str | None) -> IterationDetails:
     if reference is None:
         newest = next(iter(client.iterations(agent, 1)), None)
         if newest is None:
-            raise CommandError(f"{agent} has had no iteration yet: vigil run {agent!r}")
+            name = client.agent(agent).name
+            raise CommandError(f"{name} has had no iteration yet: vigil run {quoted(name)}")
         return client.iteration(newest.id)
     number = reference.removeprefix("#")
     if number.isdecimal() and len(number) <= MAX_NUMBER_DIGITS:
         return client.iteration_numbered(agent, int(number))
-    try:
-        return client.iteration(UUID(reference))
-    except ValueError as error:
-        raise BadInputError(
-            f"{reference!r} is neither the number nor the id of an iteration"
-        ) from error
+    iteration_id = as_uuid(reference)
+    if iteration_id is None:
+        if not is_id_prefix(reference):
+            raise BadInputError(f"{reference!r} is neither the number nor the id of an iteration")
+        see = f"vigil iterations {agent}"
+        rows = client.iterations(agent, None)
+        iteration_id = find(
+            "iteration", reference, rows, lambda each: Named(each.id, [f"#{each.number}"]), see=see
+        ).id
+    return client.iteration(iteration_id)

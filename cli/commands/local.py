@@ -1,10 +1,11 @@
 """`vigil up`, `demo` and `try-model`: commands that start an installation on this machine."""
 
 import os
+import sys
 import time
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -12,21 +13,32 @@ from cli.client.client import Client
 from cli.config.durations import parse_seconds
 from cli.config.providers import (
     DEFAULT_CORPUS,
+    CheckedCorpus,
     Providers,
     check_corpus,
+    check_settings,
     chosen_corpus,
     read_settings,
+    refuse_unreadable,
+    suggested_mission,
 )
 from cli.errors import BadInputError
 from cli.options import AsJson, Corpus, Data, finite
 from cli.render.console import err, out, print_json
 from cli.render.operations import (
     Activity,
+    show_corpus,
     show_process_events,
     show_ready,
     show_sign_in,
     show_unreached,
 )
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from cli.demo import Demo
+    from cli.local.data_directory import DataDirectory
 
 POLL_SECONDS: Final = 0.25
 INTERRUPTED: Final = 130
@@ -42,7 +54,15 @@ Keep = Annotated[
 
 def up(
     data: Data = None,
-    port: Annotated[int, typer.Option(help="Port of the API; if taken, another is used.")] = 8080,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=65_535,
+            help="Port of the API. Without it, another is used if the usual one is taken.",
+            show_default="8080",
+        ),
+    ] = None,
     corpus: Corpus = None,
 ) -> None:
     """Run Vigil on this machine: PostgreSQL, NATS, all services and the API, until Ctrl-C.
@@ -50,27 +70,54 @@ def up(
     The data directory keeps all data for the next start. With OPENAI_API_KEY and TAVILY_API_KEY set the real services
     are used; the sandbox replaces those without a key.
     """
-    from cli.doctor import unreachable_providers
+    from cli.doctor import require_accepted_keys, unreachable_providers
     from cli.local.data_directory import DataDirectory, default_data_directory
-    from cli.local.members import busy_ports, usual_ports
-    from cli.local.supervisor import installation
 
     settings = read_settings()
+    check_settings(settings)
     providers = Providers.from_settings(settings, chosen_corpus(corpus))
-    if providers.needs_sandbox:
-        check_corpus(providers.corpus)
-    directory = DataDirectory(data or default_data_directory())
     console = out()
-    show_unreached(console, unreachable_providers(settings, providers))
+    checked = read_corpus(console, providers)
+    unreached = unreachable_providers(settings, providers)
+    require_accepted_keys(unreached)
+    show_unreached(console, unreached)
+    directory = DataDirectory(data or default_data_directory())
+    if not _serve(directory, providers, port, checked):
+        raise typer.Exit(INTERRUPTED)
+
+
+def _serve(
+    directory: "DataDirectory",
+    providers: Providers,
+    port: int | None,
+    checked: CheckedCorpus | None,
+) -> bool:
+    """Runs the installation until it is interrupted. Returns whether it was up by then."""
+    from cli.local.members import API, DOCUMENTED_PORTS, busy_ports, usual_ports
+    from cli.local.ports import require_free
+    from cli.local.supervisor import installation
+
+    api_port = port or DOCUMENTED_PORTS[API]
+
+    def choose_ports() -> dict[str, int]:
+        if port is not None:
+            require_free(port, "--port")
+        return usual_ports(api_port)
+
+    console = out()
+    is_up = False
     try:
         with (
-            Activity(console) as activity,
-            installation(directory, providers, lambda: usual_ports(port), activity.say) as stack,
+            Activity(err()) as activity,
+            installation(directory, providers, choose_ports, activity.say) as stack,
         ):
             activity.end()
+            is_up = True
             running = stack.running
-            moved = busy_ports(running.ports, port)
+            moved = busy_ports(running.ports, api_port)
             show_ready(console, running, directory, providers.sentence(), moved)
+            if checked:
+                show_corpus(console, checked, sandbox_model=providers.model is None)
             with Client(stack.api) as client:
                 show_sign_in(console, client.make_link())
             while True:
@@ -78,6 +125,7 @@ def up(
                 time.sleep(POLL_SECONDS)
     except KeyboardInterrupt:
         console.print("[quiet]Vigil has stopped; the data is kept.[/]")
+    return is_up
 
 
 def demo(
@@ -89,9 +137,23 @@ def demo(
     ] = None,
     corpus: Corpus = None,
     iterations: Annotated[
-        int, typer.Option(min=1, max=100, help="Number of iterations the agent runs.")
-    ] = 2,
+        int | None,
+        typer.Option(
+            min=1,
+            max=100,
+            help="Number of iterations the agent runs.",
+            show_default="until there is advice, at most 5",
+        ),
+    ] = None,
     keep: Keep = None,
+    stay: Annotated[
+        bool | None,
+        typer.Option(
+            "--stay/--exit",
+            help="At the end, keep the installation running with a sign-in link of its web UI until Ctrl-C, or exit.",
+            show_default="--stay in a terminal without --json, else --exit",
+        ),
+    ] = None,
     as_json: AsJson = False,
     timeout: Annotated[
         float,
@@ -102,29 +164,74 @@ def demo(
 ) -> None:
     """Watch a new agent plan, research, analyze and advise, on an installation of its own.
 
-    The installation is deleted at the end unless --keep is given. With --json the last line on stdout is one JSON
-    object, and progress goes to stderr. The exit code is 0 if at least one iteration completed.
+    The agent works until it gives advice, which is then verified. In a terminal the installation runs on, with a sign-in
+    link, until Ctrl-C. Its data is deleted at the end unless --keep is given. Without --mission, one is made from the
+    corpus. With --json the last line on stdout is one JSON object, and progress goes to stderr.
+
+    Exits with 0 if there is advice and its verification holds, 1 if there is no advice or its verification failed, 2 if
+    the command is invalid, and 130 after Ctrl-C.
     """
-    from cli.demo import Demo, run_demo
+    from cli.local.signals import StopSignals
 
     start = time.monotonic()
+    console = err() if as_json else out()
+    try:
+        with StopSignals() as signals:
+            from cli.demo import run_demo
+
+            options = _prepare_demo(
+                console,
+                mission,
+                corpus,
+                iterations=iterations,
+                keep=keep,
+                started=start,
+                timeout_seconds=timeout,
+                as_json=as_json,
+                stays=stay if stay is not None else sys.stdout.isatty() and not as_json,
+            )
+            code = run_demo(options, signals)
+    except KeyboardInterrupt:
+        kept = f"the data is kept in {keep}" if keep else "the data is removed"
+        console.print(f"\n[quiet]Interrupted; everything is stopped, {kept}.[/]", soft_wrap=True)
+        raise typer.Exit(INTERRUPTED) from None
+    raise typer.Exit(code)
+
+
+def _prepare_demo(
+    console: "Console", mission: str | None, corpus: Path | None, **options: Any
+) -> "Demo":
+    """Reads the settings and the corpus, and makes a mission from it if none is given. Raises BadInputError."""
+    from cli.demo import Demo
+
     settings = read_settings()
+    check_settings(settings)
     providers = Providers.from_settings(settings, chosen_corpus(corpus))
-    checked = check_corpus(providers.corpus) if providers.needs_sandbox else None
-    if providers.corpus_was_chosen and mission is None:
-        raise BadInputError("your own corpus needs a mission: say what to watch with --mission")
-    options = Demo(
-        mission=mission or DEFAULT_MISSION,
+    checked = read_corpus(console, providers)
+    if checked and providers.model is None:
+        refuse_unreadable(providers.corpus, checked)
+    is_derived = providers.corpus_was_chosen and mission is None
+    if mission is None:
+        mission = suggested_mission(providers.corpus) if is_derived else DEFAULT_MISSION
+    return Demo(
+        mission=mission,
         settings=settings,
         providers=providers,
         corpus=checked,
-        iterations=iterations,
-        keep=keep,
-        started=start,
-        timeout_seconds=timeout,
-        as_json=as_json,
+        mission_is_derived=is_derived,
+        **options,
     )
-    raise typer.Exit(run_demo(options))
+
+
+def read_corpus(console: "Console", providers: Providers) -> CheckedCorpus | None:
+    """Reads the corpus if the sandbox needs it, with progress on the console. Raises BadInputError."""
+    if not providers.needs_sandbox:
+        return None
+    with Activity(console) as activity:
+        return check_corpus(
+            providers.corpus,
+            lambda read, of: activity.say(f"reading the corpus: {read:,} of {of:,} files"),
+        )
 
 
 def try_model(

@@ -1,23 +1,28 @@
 """`vigil inbox …` and `vigil destination …`: advice and notices, and where else they are delivered."""
 
 import time
-from typing import Annotated, Final
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final, Literal
 from uuid import UUID
 
 import typer
+from rich.console import Console
 
 from cli.client.client import Client
+from cli.client.http import ApiError
 from cli.command import (
-    CommandGroup,
     Result,
     api_command,
     command_group,
     print_result,
     with_credentials,
 )
-from cli.errors import BadInputError, CommandError
+from cli.config.durations import parse_seconds
+from cli.errors import BadInputError
 from cli.options import AsJson, Limit, Yes
-from cli.render.console import counted
+from cli.prompts import confirm
+from cli.references import Named, as_uuid, find
+from cli.render.console import cited, counted
 from cli.render.notifications import (
     show_created,
     show_destination,
@@ -26,6 +31,7 @@ from cli.render.notifications import (
     show_outcome,
     show_secret,
 )
+from shared.schemas.base import InboxItemResponse
 from shared.schemas.notifications import DeliveryResponse, DestinationResponse
 
 TEST_SECONDS: Final = 30.0
@@ -33,16 +39,17 @@ TEST_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.3
 
 # Without a subcommand it lists.
-inbox_commands = CommandGroup(name="inbox", add_completion=False, rich_markup_mode="markdown")
+inbox_commands = command_group(
+    "inbox",
+    "Show unread advice and notices; or read and mark single items.",
+    no_args_is_help=False,
+)
 destination_commands = command_group(
     "destination", "Webhooks and mail addresses that receive advice, besides the inbox."
 )
 
-ItemId = Annotated[UUID, typer.Argument(metavar="ID", help="Id of an item.")]
-DestinationName = Annotated[
-    str,
-    typer.Argument(metavar="DESTINATION", help="Its address or its id, or a part of either."),
-]
+ItemName = Annotated[str, typer.Argument(metavar="ITEM", help="Its title or id.")]
+DestinationName = Annotated[str, typer.Argument(metavar="DESTINATION", help="Its address or id.")]
 
 
 @inbox_commands.callback(invoke_without_command=True)
@@ -62,7 +69,11 @@ def inbox(
     if context.invoked_subcommand is not None:
         return
     items = list(client.inbox(unread=not everything, limit=limit))
-    result = Result(items, lambda console: show_inbox(console, items, everything=everything))
+
+    def show_items(console: Console) -> None:
+        show_inbox(console, [with_names(client, item) for item in items], everything=everything)
+
+    result = Result(items, show_items)
     print_result(result, as_json=as_json)
     if mark_read:  # after printing: an item that was not shown stays unread
         for item in items:
@@ -71,28 +82,81 @@ def inbox(
 
 @inbox_commands.command("read")
 @api_command
-def read_item(client: Client, item_id: ItemId) -> Result:
+def read_item(client: Client, item: ItemName) -> Result:
     """Show one item, and mark it as read."""
-    item = client.mark(item_id, read=True)
-    return Result(item, lambda console: show_inbox(console, [item], everything=True))
+    marked = client.mark(find_item(client, item), read=True)
+    shown = with_names(client, marked)
+    return Result(marked, lambda console: show_inbox(console, [shown], everything=True))
 
 
 @inbox_commands.command("mark")
 @api_command
 def mark_items(
     client: Client,
-    item_id: Annotated[UUID | None, typer.Argument(metavar="ID", help="Id of an item.")] = None,
+    item: Annotated[str | None, typer.Argument(metavar="ITEM", help="Its title or id.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Mark all items as read.")] = False,
     unread: Annotated[bool, typer.Option("--unread", help="Mark as unread.")] = False,
 ) -> Result:
     """Mark an item as read or unread; with --all mark everything as read."""
-    if (item_id is None) != everything or (everything and unread):
-        raise BadInputError("name an item by its id, optionally with --unread, or say --all")
-    if item_id is None:
-        marked = client.mark_all_read()
-        return Result(marked, f"{counted(marked.marked, 'item')} marked as read.")
-    item = client.mark(item_id, read=not unread)
-    return Result(item, f"{item.title} is marked as {'un' if unread else ''}read.")
+    if (item is None) != everything or (everything and unread):
+        raise BadInputError("name an item, with --unread if you like, or give --all")
+    if item is None:
+        all_marked = client.mark_all_read()
+        return Result(all_marked, f"{counted(all_marked.marked, 'item')} marked as read.")
+    marked = client.mark(find_item(client, item), read=not unread)
+    return Result(marked, f"{marked.title} is marked as {'un' if unread else ''}read.")
+
+
+Reason = Annotated[
+    str | None,
+    typer.Option(metavar="TEXT", help="Why, in a sentence for the agent."),
+]
+
+
+@inbox_commands.command("accept")
+@api_command
+def accept_item(client: Client, item: ItemName, reason: Reason = None) -> Result:
+    """Accept an advice. The next phases of its agent see the decision."""
+    return _decided(client, find_item(client, item), "accept", reason)
+
+
+@inbox_commands.command("dismiss")
+@api_command
+def dismiss_item(client: Client, item: ItemName, reason: Reason = None) -> Result:
+    """Dismiss an advice or a notice. The next phases of the agent see that an advice was dismissed."""
+    return _decided(client, find_item(client, item), "dismiss", reason)
+
+
+@inbox_commands.command("reopen")
+@api_command
+def reopen_item(client: Client, item: ItemName) -> Result:
+    """Undo a decision or a snooze."""
+    reopened = client.decide(find_item(client, item), "reopen")
+    return Result(reopened, f"{reopened.title} is open again.")
+
+
+@inbox_commands.command("snooze")
+@api_command
+def snooze_item(
+    client: Client,
+    item: ItemName,
+    duration: Annotated[
+        str, typer.Option("--for", metavar="DURATION", help="For how long: 1h, 1d, 7d.")
+    ] = "1d",
+) -> Result:
+    """Hide an item for a while; then it returns as unread."""
+    until = datetime.now(UTC) + timedelta(seconds=parse_seconds(duration))
+    snoozed = client.snooze(find_item(client, item), until)
+    return Result(snoozed, f"{snoozed.title} returns {until.astimezone():%Y-%m-%d %H:%M}.")
+
+
+def _decided(
+    client: Client, item_id: UUID, outcome: Literal["accept", "dismiss"], reason: str | None
+) -> Result:
+    item = client.decide(item_id, outcome)
+    if reason is not None:
+        item = client.give_feedback(item_id, useful=item.useful, text=reason)
+    return Result(item, f"{item.title} is {item.outcome}.")
 
 
 @destination_commands.command("list")
@@ -187,24 +251,44 @@ def remove(client: Client, name: DestinationName, yes: Yes = False) -> Result:
     """Remove a destination and its delivery history."""
     destination = _find_destination(client, name)
     if not yes:
-        typer.confirm(f"Remove {destination.address}?", abort=True)
+        confirm(f"Remove {destination.address}?")
     client.delete_destination(destination.id)
     return Result(destination, f"{destination.address} is removed.")
 
 
-def _find_destination(client: Client, name: str) -> DestinationResponse:
-    """By its address or id, or an unambiguous part of either. Raises CommandError if none or several match."""
-    destinations = client.destinations()
-    exact = [row for row in destinations if name in (row.address, str(row.id))]
-    matches = exact or [
-        row for row in destinations if name in row.address or str(row.id).startswith(name.lower())
-    ]
-    if not matches:
-        raise CommandError(f"there is no destination {name!r}: see `vigil destination list`")
-    if len(matches) > 1:
-        ids = ", ".join(str(row.id)[:8] for row in matches)
-        raise CommandError(f"{name!r} matches several destinations: name one by its id: {ids}")
-    return matches[0]
+def with_names(client: Client, item: InboxItemResponse) -> InboxItemResponse:
+    """The item with the names of what its advice cites in place of ids, if the API still has the advice."""
+    if item.node_id is None:
+        return item
+    try:
+        advice = client.conclusion(str(item.agent_id), "advice", item.node_id)
+    except ApiError:
+        return item
+    return item.model_copy(update={"content": cited(item.content, advice.citations)})
+
+
+def find_item(client: Client, reference: str) -> UUID:
+    """The inbox item with this title or id. Raises CommandError."""
+    if (item_id := as_uuid(reference)) is not None:
+        return item_id
+    return find(
+        "inbox item",
+        reference,
+        client.inbox(unread=False, limit=None),
+        lambda each: Named(each.id, [each.title]),
+        see="vigil inbox --all",
+    ).id
+
+
+def _find_destination(client: Client, reference: str) -> DestinationResponse:
+    """By its address, with or without the scheme, or its id. Raises CommandError."""
+    return find(
+        "destination",
+        reference,
+        client.destinations(),
+        lambda each: Named(each.id, [each.address, each.address.partition("://")[2]]),
+        see="vigil destination list",
+    )
 
 
 def _wait_until_delivered(client: Client, delivery: DeliveryResponse) -> DeliveryResponse:

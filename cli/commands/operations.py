@@ -13,6 +13,8 @@ from cli.config.discovery import api_or_none, engine_settings
 from cli.config.providers import chosen_corpus, read_settings
 from cli.errors import BadInputError
 from cli.options import AsJson, Corpus, Data, Limit, Url, Yes, finite
+from cli.prompts import confirm
+from cli.references import Named, NoMatchError, as_uuid, find
 from cli.render.console import out
 from cli.render.operations import print_findings, show_dead_letter, show_dead_letters, show_findings
 
@@ -25,7 +27,7 @@ dead_letter_commands = command_group(
 
 DeadLetterIds = Annotated[
     list[str] | None,
-    typer.Argument(metavar="ID", help="Their ids, or an unambiguous beginning of each."),
+    typer.Argument(metavar="ID", help="Their ids."),
 ]
 All = Annotated[bool, typer.Option("--all", help="Every dead letter.")]
 
@@ -146,12 +148,10 @@ def list_dead_letters(
 @api_command
 def show(
     client: Client,
-    dead_letter_id: Annotated[
-        str, typer.Argument(metavar="ID", help="Its id, or the beginning of it.")
-    ],
+    dead_letter_id: Annotated[str, typer.Argument(metavar="ID", help="Its id.")],
 ) -> Result:
     """Show a dead letter: its message, why it could not be handled, and what can be done."""
-    dead_letter = client.dead_letter(dead_letter_id)
+    dead_letter = client.dead_letter(find_dead_letter(client, dead_letter_id))
     return Result(dead_letter, lambda console: show_dead_letter(console, dead_letter))
 
 
@@ -200,13 +200,29 @@ def _process(
     if everything and not yes:
         count = len(references)
         dead_letters = "the one dead letter" if count == 1 else f"all {count} dead letters"
-        typer.confirm(f"{verb} {dead_letters}?", abort=True)
+        confirm(f"{verb} {dead_letters}?")
     has_error = False
     for reference in references:
         try:
-            typer.echo(f"{reference[:ID_CHARS]}: {process_one(reference)}.")
-        except ApiError as error:
+            typer.echo(
+                f"{reference[:ID_CHARS]}: {process_one(find_dead_letter(client, reference))}."
+            )
+        except (ApiError, NoMatchError) as error:
             has_error = True
             typer.echo(f"{reference[:ID_CHARS]}: {error}", err=True)
     if has_error:
         raise typer.Exit(1)
+
+
+def find_dead_letter(client: Client, reference: str) -> str:
+    """The complete id of the dead letter. Raises NoMatchError."""
+    if as_uuid(reference) is not None:
+        return reference
+    found = find(
+        "dead letter",
+        reference,
+        client.dead_letters(limit=None),
+        lambda each: Named(each.id, [each.subject]),
+        see="vigil dead-letters list",
+    )
+    return str(found.id)

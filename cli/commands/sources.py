@@ -10,13 +10,15 @@ import typer
 
 from cli.client.client import Client
 from cli.command import Result, api_command, command_group
-from cli.errors import BadInputError, CommandError
+from cli.errors import BadInputError
 from cli.options import AgentName, AsJson, Limit
-from cli.render.console import counted, err, out, print_json
+from cli.references import Named, as_uuid, find, find_conclusion
+from cli.render.console import counted, err, out, print_json, quoted
 from cli.render.operations import Activity
 from cli.render.provenance import (
     show_breaks,
     show_chain,
+    show_doubts,
     show_retractions,
     show_source,
     show_sources,
@@ -31,9 +33,7 @@ source_commands = command_group(
     "source", "The pages an agent has read: list, show, retract and restore them."
 )
 
-OfAgent = Annotated[
-    str, typer.Option("--agent", metavar="AGENT", help="Name or id of the agent that read it.")
-]
+OfAgent = Annotated[str, typer.Option("--agent", metavar="AGENT", help="The agent that read it.")]
 Wait = Annotated[
     bool,
     typer.Option("--wait/--no-wait", help="Wait until everything based on it is re-evaluated."),
@@ -61,13 +61,11 @@ def list_sources(
 def show(
     client: Client,
     agent: AgentName,
-    source_id: Annotated[
-        UUID, typer.Argument(metavar="ID", help="As `vigil source list` shows it.")
-    ],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Its URL, title or id.")],
 ) -> Result:
     """Show a page as it was when it was fetched."""
-    source = client.source(agent, source_id)
-    return Result(source, lambda console: show_source(console, source))
+    details = client.source(agent, find_source(client, agent, source))
+    return Result(details, lambda console: show_source(console, details))
 
 
 @source_commands.command("retract")
@@ -78,7 +76,7 @@ def retract(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="URL of a page, for all its versions; or the id of one source.",
+            help="URL of a page, for all its versions; or title or id of one source.",
         ),
     ],
     agent: OfAgent,
@@ -87,7 +85,7 @@ def retract(
     as_json: AsJson = False,
 ) -> None:
     """Retract a page: what rests only on it is left out, and conclusions drawn from it are in doubt."""
-    retractions = [client.retract(agent, source, reason)]
+    retractions = [client.retract(agent, page_or_source(client, agent, source), reason)]
     _report_retractions(client, agent, retractions, wait=wait, as_json=as_json)
 
 
@@ -98,7 +96,7 @@ def restore(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE", help="URL of a page, a source's id, or the id of a retraction."
+            metavar="SOURCE", help="URL of a page, or the id of a source or of a retraction."
         ),
     ],
     agent: OfAgent,
@@ -122,15 +120,15 @@ def list_retractions(client: Client, agent: AgentName, limit: Limit = 20) -> Res
 def verify(
     client: Client,
     conclusion: Annotated[
-        UUID | None,
-        typer.Argument(metavar="[ADVICE|ANALYSIS]", help="Id of advice or an analysis."),
+        str | None,
+        typer.Argument(metavar="CONCLUSION", help="Advice or an analysis, by name or id."),
     ] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Everything agents know, not one conclusion.")
     ] = False,
     agent: Annotated[
         str | None,
-        typer.Option(metavar="AGENT", help="With --all: only this agent, by name or id."),
+        typer.Option(metavar="AGENT", help="Only of this agent."),
     ] = None,
     since: Annotated[
         str | None,
@@ -144,19 +142,20 @@ def verify(
 ) -> None:
     """Follow advice or an analysis to its sources, and check every hash and link. No model is called.
 
-    Exits with 0 if everything is intact, 1 if anything is broken, and 2 if the command is invalid.
-    `vigil advice AGENT` and `vigil analyses AGENT` show the ids.
+    Exits with 0 if everything is intact, 1 if anything is broken, and 2 if the command is invalid. A conclusion in doubt,
+    because a source was retracted or contradicts it, is reported first; it is intact, so the exit code is 0.
     """
     if (conclusion is None) is not everything:
-        raise BadInputError("name one advice or analysis by its id, or say --all")
-    if agent is not None and not everything:
-        raise BadInputError("--agent needs --all: the id of a conclusion already names its agent")
-    if since is not None and agent is None:
+        raise BadInputError("name one advice or analysis, or give --all")
+    if agent is not None and as_uuid(conclusion or "") is not None:
+        raise BadInputError("leave out --agent: the id of a conclusion already names its agent")
+    if since is not None and (agent is None or not everything):
         raise BadInputError("--since needs --all and --agent: a root is that of one agent's graph")
     if since is not None and re.fullmatch("[0-9a-fA-F]{64}", since) is None:
         raise BadInputError("--since is no root: that is 64 hexadecimal digits")
     if conclusion is not None:
-        intact = _verify_conclusion(client, conclusion, as_json=as_json)
+        conclusion_id = find_conclusion(client, agent, conclusion)
+        intact = _verify_conclusion(client, conclusion_id, as_json=as_json)
     else:
         intact = _verify_agents(client, agent, since and since.lower(), as_json=as_json)
     if not intact:
@@ -168,17 +167,41 @@ def restore_source(client: Client, agent: str, reference: str) -> list[Retractio
 
     Raises CommandError if there is none.
     """
-    active = list(client.retractions(agent, None, active=True, source=reference))
-    if active:
-        return [client.restore(agent, retraction.id) for retraction in active]
-    try:
-        retraction_id = UUID(reference)
-    except ValueError:
-        raise CommandError(
-            f"there is no active retraction of {reference!r}; to list them: "
-            f'vigil source retractions "{agent}"'
-        ) from None
-    return [client.restore(agent, retraction_id)]
+    retraction_id = as_uuid(reference)
+    if retraction_id is not None or "://" in reference:
+        active = list(client.retractions(agent, None, active=True, source=reference))
+        if active:
+            return [client.restore(agent, retraction.id) for retraction in active]
+    if retraction_id is not None:
+        return [client.restore(agent, retraction_id)]
+    found = find(
+        "active retraction",
+        reference,
+        client.retractions(agent, None, active=True),
+        lambda each: Named(each.id, [each.url]),
+        see=f"vigil source retractions {quoted(agent)}",
+    )
+    return [client.restore(agent, found.id)]
+
+
+def find_source(client: Client, agent: str, reference: str) -> UUID:
+    """The source with this URL, title or id. Raises CommandError."""
+    if (source_id := as_uuid(reference)) is not None:
+        return source_id
+    return find(
+        "source",
+        reference,
+        client.sources(agent, None),
+        lambda each: Named(each.id, [each.title or each.url, each.url]),
+        see=f"vigil source list {quoted(agent)}",
+    ).id
+
+
+def page_or_source(client: Client, agent: str, reference: str) -> str:
+    """A URL as it is, which means all versions of its page; else the id of one source. Raises CommandError."""
+    if "://" in reference:
+        return reference
+    return str(find_source(client, agent, reference))
 
 
 def wait_until_propagated(
@@ -208,10 +231,13 @@ def _report_retractions(
 
 def _verify_conclusion(client: Client, conclusion_id: UUID, *, as_json: bool) -> bool:
     """Shows the chain of a conclusion; returns whether it is intact."""
-    verification = client.verification(conclusion_id)
+    with Activity(err()) as activity:
+        activity.say("following the conclusion to its sources")
+        verification = client.verification(conclusion_id)
     if as_json:
         print_json(verification)
     else:
+        show_doubts(out(), verification)
         show_chain(out(), verification)
         show_summary(out(), verification)
     return verification.holds

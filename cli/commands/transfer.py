@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, BinaryIO, Final
@@ -14,7 +14,9 @@ from cli.client.client import Client
 from cli.command import Result, api_command, print_result
 from cli.errors import AwayError, BadInputError, CommandError
 from cli.options import AgentName, AsJson, Data
+from cli.render.console import err
 from cli.render.graph import show_imported
+from cli.render.operations import Activity
 from shared.schemas.operations import ExportedFile
 
 PARTIAL_SUFFIX: Final = ".part"
@@ -66,9 +68,6 @@ def import_(
         Path,
         typer.Argument(
             metavar="FILE",
-            exists=True,
-            dir_okay=False,
-            allow_dash=True,
             help="A file that `vigil export` wrote as jsonl; - reads standard input.",
         ),
     ],
@@ -88,32 +87,62 @@ def import_(
     VIGIL_DATABASE_URL, because no service may write a whole graph. If the import fails or is interrupted, nothing is
     stored.
     """
-    from cli.database_access import import_file
+    from cli.database_access import STANDARD_INPUT, import_file
 
+    if file != STANDARD_INPUT:
+        check_readable(file)
     agent = asyncio.run(import_file(file, name=name, user=user, data=data))
     print_result(Result(agent, lambda console: show_imported(console, agent)), as_json=as_json)
 
 
+def check_readable(file: Path) -> None:
+    """Raises BadInputError if the file cannot be read."""
+    try:
+        file.open("rb").close()
+    except OSError as error:
+        raise BadInputError(f"{file} cannot be read: {error.strerror or error}") from None
+
+
 def export_to_stdout(client: Client, agent: str, file_format: str) -> None:
     """Raises AwayError if the export is cut off."""
-    _write(client.export(agent, file_format), sys.stdout.buffer)
-    sys.stdout.buffer.flush()
+    with Activity(err()) as activity:
+        chunks = _reported(client.export(agent, file_format), activity.say)
+        _write(chunks, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
 
 
 def export_to_file(client: Client, agent: str, file_format: str, file: Path) -> ExportedFile:
-    """Replaces `file` when the export is complete. Raises AwayError if it is cut off."""
-    partial = file.with_name(file.name + PARTIAL_SUFFIX)
+    """Replaces `file` when the export is complete. Raises AwayError if it is cut off.
+
+    A device or a pipe is written to, not replaced.
+    """
+    is_special = file.exists() and not file.is_file()
+    partial = file if is_special else file.with_name(file.name + PARTIAL_SUFFIX)
     try:
-        with partial.open("wb") as output:
-            size_bytes = _write(client.export(agent, file_format), output)
+        with partial.open("wb") as output, Activity(err()) as activity:
+            chunks = _reported(client.export(agent, file_format), activity.say)
+            size_bytes = _write(chunks, output)
             output.flush()
-            os.fsync(output.fileno())
-        partial.replace(file)
+            if not is_special:
+                os.fsync(output.fileno())
+        if not is_special:
+            partial.replace(file)
     except OSError as error:
-        raise CommandError(f"{file} cannot be written: {error}") from error
+        raise CommandError(f"{file} cannot be written: {error.strerror or error}") from error
     finally:
-        partial.unlink(missing_ok=True)
+        if not is_special:
+            partial.unlink(missing_ok=True)
     return ExportedFile(file=str(file), format=file_format, bytes=size_bytes)
+
+
+def _reported(chunks: Iterator[bytes], say: Callable[[str], None]) -> Iterator[bytes]:
+    """The chunks; says meanwhile how much there was."""
+    size_bytes = 0
+    say("exporting")
+    for chunk in chunks:
+        size_bytes += len(chunk)
+        say(f"exporting: {size_bytes / 1e6:,.1f} MB")
+        yield chunk
 
 
 def _write(chunks: Iterator[bytes], output: BinaryIO) -> int:

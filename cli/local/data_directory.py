@@ -29,6 +29,8 @@ class Running(BaseModel):
     database_url: str
     ports: dict[str, int]
     started_at: datetime
+    corpus: str | None = None
+    """The corpus of its sandbox; None without a sandbox."""
 
     @classmethod
     def read(cls, path: Path) -> Self | None:
@@ -173,6 +175,8 @@ class DataDirectory:
             running = Running.read(self.run_file)
             if running is None or running.pid != self._holder() or not self._is_held():
                 return None
+        except NotADirectoryError as error:
+            raise DataDirectoryError(self.root, *_WRONG[errno.ENOTDIR]) from error
         except PermissionError as error:
             raise DataDirectoryError(
                 self.root,

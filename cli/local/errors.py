@@ -60,3 +60,16 @@ class AlreadyRunningError(LocalError):
         self.root = root
         self.pid = pid
         self.api_url = api_url
+
+
+class PortTakenError(LocalError):
+    """The port that the user named is in use."""
+
+    exit_code = 2
+
+    def __init__(self, port: int, option: str, holder: str | None) -> None:
+        by = f"by {holder}" if holder else "by another process, or needs permissions that you lack"
+        super().__init__(
+            f"port {port} is in use {by}: stop that process, name another port with {option}, "
+            f"or leave {option} out, so that a free one is chosen"
+        )

@@ -22,11 +22,6 @@ CONSUMER_SERVICES: Final = (
 )
 API: Final = "api"
 SANDBOX: Final = "sandbox"
-SANDBOX_PACE: Final = "VIGIL_SANDBOX_PACE_SECONDS"
-"""Environment variable: the delay between the chunks of the sandbox's streamed answers."""
-DEFAULT_SANDBOX_PACE_SECONDS: Final = 0.03
-"""As with a fast model."""
-
 PRELOAD: Final = (
     *(f"services.{service}.app" for service in CONSUMER_SERVICES),
     "services.api.app",
@@ -36,7 +31,7 @@ PRELOAD: Final = (
     "uvicorn.lifespan.on",
     "uvicorn.loops.auto",
     "uvicorn.protocols.http.auto",
-    "cli.main",
+    "cli.app",
     "cli.local.members",
 )
 """Modules that the forkserver imports once for all services."""
@@ -58,6 +53,7 @@ def run_sandbox(port: int, corpus: str, cache: str, key: str) -> None:
     """Exits with a message if the corpus or the pace cannot be used."""
     from pathlib import Path
 
+    from cli.config.providers import sandbox_pace
     from sandbox.app import serve
     from sandbox.corpus import CorpusError
     from sandbox.settings import SandboxSettings
@@ -73,18 +69,6 @@ def run_sandbox(port: int, corpus: str, cache: str, key: str) -> None:
         serve(settings)
     except CorpusError as error:
         sys.exit(f"{error}")
-
-
-def sandbox_pace() -> float:
-    """The delay in seconds that the environment names; exits with a message if it is invalid."""
-    value = os.environ.get(SANDBOX_PACE, "").strip()
-    try:
-        seconds = float(value) if value else DEFAULT_SANDBOX_PACE_SECONDS
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= 60:
-        sys.exit(f"{SANDBOX_PACE} must be a number of seconds from 0 to 60, not {value!r}")
-    return seconds
 
 
 def run_provision(refusals: Connection | None = None) -> None:

@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from http.client import HTTPConnection, HTTPException
 from typing import Final
 
+from cli.local.errors import PortTakenError
+
 LOOPBACK: Final = "127.0.0.1"
 
 
@@ -37,6 +39,26 @@ def is_free(port: int) -> bool:
     except (OSError, OverflowError):
         return False
     return True
+
+
+def require_free(port: int, option: str) -> None:
+    """Raises PortTakenError, which names the process that listens on the port, if this user may know it."""
+    if not is_free(port):
+        raise PortTakenError(port, option, _listener(port))
+
+
+def _listener(port: int) -> str | None:
+    """Name and id of the process that listens on the port; None if it is not known."""
+    import psutil
+
+    try:
+        for connection in psutil.net_connections("tcp"):
+            is_listening = connection.status == psutil.CONN_LISTEN and connection.pid is not None
+            if is_listening and getattr(connection.laddr, "port", None) == port:
+                return f"{psutil.Process(connection.pid).name()} (process {connection.pid})"
+    except (psutil.Error, OSError):
+        pass
+    return None
 
 
 def _bind(port: int) -> socket.socket:

@@ -102,6 +102,7 @@ class Stack:
             database_url=self._postgres.url(DATABASE),
             ports=ports,
             started_at=self._started_at,
+            corpus=self._providers.corpus if self._providers.needs_sandbox else None,
         )
 
     @property

@@ -7,21 +7,36 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from cli.render.console import ago
+from cli.render.console import ago, short_id
 from shared.schemas.accounts import MeResponse, TokenResponse, UserResponse
+from shared.schemas.base import ProvidersResponse
 
 
-def show_me(console: Console, me: MeResponse, url: str) -> None:
+def show_me(console: Console, me: MeResponse, url: str, providers: ProvidersResponse) -> None:
     operator = ", an operator" if me.user.operator else ""
     email = f" <{me.user.email}>" if me.user.email else ""
     console.print(f"[agent]{escape(me.user.name)}[/]{escape(email)}{operator}", soft_wrap=True)
     table = Table.grid(padding=(0, 2))
     table.add_column(style="quiet", no_wrap=True)
     table.add_row("  API", escape(url))
-    table.add_row("  Credential", f"{me.credential.kind} {me.credential.id}")
+    table.add_row("  Credential", f"{me.credential.kind} {short_id(me.credential.id)}")
+    table.add_row("  Model", escape(describe_model(providers)))
+    table.add_row("  Search", escape(describe_search(providers)))
     table.add_row("  Allows", ", ".join(me.credential.scopes))
     table.add_row("  Expires", _when(me.credential.expires_at))
     console.print(table)
+
+
+def describe_model(providers: ProvidersResponse) -> str:
+    if providers.model_is_sandbox:
+        return f"the sandbox ({providers.model}), which costs nothing"
+    return f"{providers.model} of {providers.model_server or 'OpenAI'}"
+
+
+def describe_search(providers: ProvidersResponse) -> str:
+    if providers.search_is_sandbox:
+        return "the sandbox, in its corpus"
+    return providers.search_server or "Tavily"
 
 
 def show_tokens(console: Console, tokens: Sequence[TokenResponse]) -> None:
@@ -31,7 +46,7 @@ def show_tokens(console: Console, tokens: Sequence[TokenResponse]) -> None:
     table = _table("Id", "Name", "Allows", "Created", "Used", "Expires")
     for token in tokens:
         table.add_row(
-            str(token.id)[:8],
+            short_id(token.id),
             f"[agent]{escape(token.name)}[/]",
             ", ".join(token.scopes),
             ago(token.created_at),

@@ -3,13 +3,15 @@
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from cli.render.console import ago, between, clip, counted, interval
+from cli.references import short_ids
+from cli.render.console import ago, between, clip, counted, interval, quoted
 from cli.render.costs import usd
 from cli.render.iterations import LONG_CALL_SECONDS, age_seconds, growth, waiting
 from shared.schemas.agents import ConfigurationDetails, PromptResponse, TypesResponse
@@ -25,6 +27,7 @@ from shared.schemas.base import (
 from shared.schemas.conversation import MemoryResponse
 from shared.schemas.graph import EdgeTypeDetails, TypeDetails
 
+SANDBOX_COSTS: Final = "nothing: the sandbox answers"
 _STYLES = {"completed": "good", "quiet": "quiet", "failed": "bad", "running": "agent"}
 
 
@@ -57,9 +60,15 @@ def _intervals(agent: AgentResponse) -> str:
 
 
 def show_agent(
-    console: Console, agent: AgentDetails, counts: GraphCounts, calls: CallTotals
+    console: Console,
+    agent: AgentDetails,
+    counts: GraphCounts,
+    calls: CallTotals,
+    *,
+    sandbox: bool = False,
 ) -> None:
-    console.print(f"[agent]{escape(agent.name)}[/]  [quiet]{agent.id}[/]", soft_wrap=True)
+    """`sandbox`: nothing is billed."""
+    console.print(f"[agent]{escape(agent.name)}[/]", soft_wrap=True)
     console.print(f"  {escape(agent.mission)}\n")
     table = Table.grid(padding=(0, 2))
     table.add_column(style="quiet", no_wrap=True)
@@ -80,7 +89,7 @@ def show_agent(
         table.add_row("  Bars", escape(", ".join(agent.barred_domains)))
     for phase, model in agent.models.items():
         table.add_row("  Model", f"{escape(model)} for {phase}")
-    table.add_row("  Budget", _budget(agent))
+    table.add_row("  Budget", SANDBOX_COSTS if sandbox else _budget(agent))
     table.add_row("  Knows", _knowledge(counts))
     table.add_row("  Calls", _calls(calls))
     table.add_row("  Last", _last(agent))
@@ -133,12 +142,13 @@ def _next(agent: AgentResponse) -> str:
         return "[agent]configuring[/]"
     if agent.status == "failed":
         return "[bad]not configured[/]"
+    if not agent.active and agent.run_requested_at is None:
+        return "[warn]paused[/]"
     if agent.suspended_until is not None and agent.suspended_until > datetime.now(UTC):
-        return f"[warn]{ago(agent.suspended_until)}: suspended, because a budget is used up[/]"
+        until = f"{agent.suspended_until.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        return f"[warn]paused: daily budget reached, suspended until {until}[/]"
     if agent.run_requested_at is not None:
         return "now, as requested"
-    if not agent.active:
-        return "[warn]paused[/]"
     when = ago(agent.next_run_at)
     return when if when.startswith("in ") else "now"
 
@@ -171,7 +181,9 @@ def _in_trouble(trouble: Trouble) -> str:
     )
 
 
-def show_created(console: Console, agent: AgentDetails, types: TypesResponse) -> None:
+def show_created(
+    console: Console, agent: AgentDetails, types: TypesResponse, *, sandbox: bool = False
+) -> None:
     name = escape(agent.name)
     runs = "it runs now, and every" if agent.active else "it is paused; when resumed, it runs every"
     console.print(
@@ -179,13 +191,16 @@ def show_created(console: Console, agent: AgentDetails, types: TypesResponse) ->
         soft_wrap=True,
     )
     console.print(f"  It has {_counts(agent, types)}.", soft_wrap=True)
-    _show_cap(console, agent)
+    _show_cap(console, agent, sandbox=sandbox)
     for command in ("tail --agent", "agent show", "agent prompts", "agent types"):
-        console.print(f"  [quiet]vigil {command}[/] {_quoted(name)}", soft_wrap=True)
+        console.print(f"  [quiet]vigil {command}[/] {escape(quoted(agent.name))}", soft_wrap=True)
 
 
-def _show_cap(console: Console, agent: AgentResponse) -> None:
-    budget = f"vigil budget {_quoted(escape(agent.name))}"
+def _show_cap(console: Console, agent: AgentResponse, *, sandbox: bool = False) -> None:
+    if sandbox:
+        console.print(f"  Its work costs {SANDBOX_COSTS}.", soft_wrap=True)
+        return
+    budget = f"vigil budget {escape(quoted(agent.name))}"
     if agent.budget_usd_per_day is None and agent.budget_calls_per_day is None:
         text = f"Its spending has no cap; [quiet]{budget} --usd N[/] sets one."
     else:
@@ -219,11 +234,7 @@ def show_configuring(console: Console, agent: AgentDetails) -> None:
     name = escape(agent.name)
     console.print(f"[good]●[/] [agent]{name}[/] is being configured.", soft_wrap=True)
     _show_cap(console, agent)
-    console.print(f"  [quiet]vigil agent show[/] {agent.id}", soft_wrap=True)
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"' if " " in name else name
+    console.print(f"  [quiet]vigil agent show[/] {escape(quoted(agent.name))}", soft_wrap=True)
 
 
 def describe_configuration(name: str, configuration: ConfigurationDetails) -> str:
@@ -317,9 +328,10 @@ def show_memories(console: Console, memories: Sequence[MemoryResponse], *, forgo
     if not memories:
         text = "Nothing was forgotten." if forgotten else "Nothing is remembered yet."
         console.print(f"{text} [quiet]Tell it something: vigil memory add, or vigil chat.[/]")
+    ids = short_ids([memory.id for memory in memories])
     for memory in memories:
         when = ago(memory.forgotten_at or memory.created_at)
         console.print(
-            f"[title]{memory.kind}[/] {escape(memory.content)}  [quiet]{when}  {memory.id}[/]",
+            f"[title]{memory.kind}[/] {escape(memory.content)}  [quiet]{when}  {ids[memory.id]}[/]",
             soft_wrap=True,
         )

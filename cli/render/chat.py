@@ -6,7 +6,7 @@ from typing import Final, Protocol
 from rich.console import Console
 from rich.markup import escape
 
-from cli.render.console import ago, cited, harmless_json, print_json
+from cli.render.console import ago, cited, harmless_json, print_json, quoted, short_id
 from shared.schemas.conversation import MessageResponse, ToolUseResponse
 
 _TOOLS: Final = {
@@ -69,14 +69,14 @@ class _ChatText:
         self._end_line()
         if message.status == "failed":
             self._notes.print(f"[bad]no answer:[/] {escape(message.error or '')}", soft_wrap=True)
-            self.hint(f"retry: vigil chat {_quoted(self._name)} --retry {message.id}")
+            self.hint(f"retry: vigil chat {quoted(self._name)} --retry {short_id(message.id)}")
         self._sources(message)
 
     def message(self, message: MessageResponse) -> None:
         author = "You" if message.role == "user" else self._name
         heading = f"[title]{escape(author)}[/] [quiet]{ago(message.created_at)}"
         if message.status != "complete":
-            heading += f", {message.status}: vigil chat {_quoted(self._name)} --follow {message.id}"
+            heading += f", {message.status}: vigil chat {quoted(self._name)} --follow {short_id(message.id)}"
         self._out.print(f"{heading}[/]", soft_wrap=True)
         self._out.print(escape(cited(message.content, message.citations)), soft_wrap=True)
         self._out.print()
@@ -87,7 +87,7 @@ class _ChatText:
     def _sources(self, message: MessageResponse) -> None:
         """Prints the names of the cited ids, and which ids do not exist."""
         for citation in message.citations:
-            reference = f"[{citation.kind}:{citation.id}]"
+            reference = f"[{citation.kind}:{short_id(citation.id)}]"
             if citation.name is None:
                 self.hint(f"{reference} does not exist: the model made it up")
             else:
@@ -118,7 +118,3 @@ class _ForPrograms:
         print(harmless_json(json.dumps(message.model_dump(mode="json"), ensure_ascii=False)))
 
     def hint(self, text: str) -> None: ...
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"' if " " in name else name

@@ -1,8 +1,11 @@
 """The consoles of a command: text, JSON, numbers and untrusted text in a terminal."""
 
+import errno
 import json
 import re
+import shlex
 import sys
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, TextIO
@@ -49,7 +52,10 @@ THEME: Final = Theme(
 
 
 class SafeConsole(Console):
-    """A console that removes control characters from every text."""
+    """A console that removes control characters from every text, and leaves a closed output to `cli.main`."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError(errno.EPIPE, "the output is closed")
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -84,6 +90,21 @@ def print_json(value: BaseModel | Sequence[BaseModel]) -> None:
         else [item.model_dump(mode="json") for item in value]
     )
     print(harmless_json(json.dumps(plain, indent=2, ensure_ascii=False)))
+
+
+SHORT_ID_CHARS: Final = 8
+
+
+def short_id(row_id: object) -> str:
+    """The beginning of an id, which commands take in its place."""
+    return str(row_id)[:SHORT_ID_CHARS]
+
+
+def quoted(name: str) -> str:
+    """A name as it is written in a shell: in quotes where it needs them."""
+    if '"' not in name and not set(name) & set("$`\\!"):
+        return name if re.fullmatch(r"[\w.@%+=:,/-]+", name) else f'"{name}"'
+    return shlex.quote(name)
 
 
 _CITATION: Final = re.compile(r"\[(node|edge):([0-9a-fA-F-]{36})\]")
@@ -142,9 +163,35 @@ def clip(text: str, characters: int) -> str:
     line = " ".join(text.split())
     if len(line) <= characters:
         return line
-    cut = line[: characters - 1]
+    cut = line[: _grapheme_start(line, characters - 1)]
     at_word = cut.rsplit(" ", 1)[0]
     return f"{(at_word if len(at_word) > characters * 0.7 else cut).rstrip(' ,;:.')}…"
+
+
+_JOINER: Final = "\u200d"
+_MODIFIERS: Final = frozenset(["\ufe0e", "\ufe0f", *map(chr, range(0x1F3FB, 0x1F400))])
+"""Variation selectors and skin tones."""
+
+
+def _grapheme_start(text: str, index: int) -> int:
+    """The last place at or before `index` where no character that readers see is cut."""
+    while 0 < index < len(text) and (
+        unicodedata.combining(text[index])
+        or text[index] == _JOINER
+        or text[index] in _MODIFIERS
+        or text[index - 1] == _JOINER
+        or _is_inside_flag(text, index)
+    ):
+        index -= 1
+    return index
+
+
+def _is_inside_flag(text: str, index: int) -> bool:
+    """Whether `index` is between the two letters of a flag."""
+    letters = 0
+    while letters < index and 0x1F1E6 <= ord(text[index - 1 - letters]) <= 0x1F1FF:
+        letters += 1
+    return letters % 2 == 1 and 0x1F1E6 <= ord(text[index]) <= 0x1F1FF
 
 
 def cited(content: str, citations: Iterable[CitationResponse]) -> str:

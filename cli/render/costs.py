@@ -21,26 +21,35 @@ NOT_BILLED: Final = "not billed"
 _HEADINGS: Final = {"day": "Day", "agent": "Agent", "phase": "Phase", "model": "Model"}
 
 
-def show_costs(console: Console, view: CostsResponse, agent: str | None) -> None:
-    """The groups, their total, and the rest of today's budget."""
+def show_costs(
+    console: Console, view: CostsResponse, agent: str | None, *, sandbox: bool = False
+) -> None:
+    """The groups, their total, and the rest of today's budget; without dollars if nothing was billed."""
     if not view.groups:
         console.print(f"No calls were made from {view.since} to {view.until}.")
     else:
         console.print(_table(view))
+        if not is_billed(view.totals):
+            why = ": the sandbox answers." if sandbox else "."
+            console.print(f"[quiet]Nothing was billed{why}[/]")
         if parts := view.totals.parts:
             console.print(f"\nTokens in, by part: {_shares(parts)}", soft_wrap=True)
     if view.usage is None:
         return
     owner = "The installation" if agent is None else f"[agent]{escape(agent)}[/]"
-    console.print(f"\n{owner} today: {_describe_usage(view.usage)}", soft_wrap=True)
+    usage = _describe_usage(view.usage, sandbox=sandbox)
+    console.print(f"\n{owner} today: {usage}", soft_wrap=True)
 
 
-def show_budget(console: Console, view: BudgetResponse | BudgetUsage) -> None:
+def show_budget(
+    console: Console, view: BudgetResponse | BudgetUsage, *, sandbox: bool = False
+) -> None:
     if isinstance(view, BudgetUsage):
-        console.print(f"The installation today: {_describe_usage(view)}", soft_wrap=True)
+        usage = _describe_usage(view, sandbox=sandbox)
+        console.print(f"The installation today: {usage}", soft_wrap=True)
         return
     console.print(
-        f"[agent]{escape(view.agent_name)}[/] today: {_describe_usage(view.usage)}",
+        f"[agent]{escape(view.agent_name)}[/] today: {_describe_usage(view.usage, sandbox=sandbox)}",
         soft_wrap=True,
     )
     if view.suspended_until is not None and view.suspended_until > datetime.now(UTC):
@@ -74,11 +83,13 @@ def _shares(parts: dict[str, int]) -> str:
 def _table(view: CostsResponse) -> Table:
     table = Table(box=None, pad_edge=False, header_style="quiet", padding=(0, 2, 0, 0))
     table.add_column(_HEADINGS[view.by])
-    for column in ("Calls", "Tokens in", "Cached", "Tokens out", "USD"):
+    headings = ("Calls", "Tokens in", "Cached", "Tokens out", "USD")
+    columns = len(headings) if is_billed(view.totals) else len(headings) - 1
+    for column in headings[:columns]:
         table.add_column(column, justify="right")
     for group in view.groups:
-        table.add_row(escape(group.key), *_cells(group))
-    table.add_row("[title]total[/]", *_cells(view.totals))
+        table.add_row(escape(group.key), *_cells(group)[:columns])
+    table.add_row("[title]total[/]", *_cells(view.totals)[:columns])
     return table
 
 
@@ -100,16 +111,19 @@ def is_billed(sums: CostTotals | CostGroup) -> bool:
     return bool(sums.cost_usd or sums.assumed_usd or not sums.calls)
 
 
-def _describe_usage(usage: BudgetUsage) -> str:
-    money = usd(usage.spent_usd)
-    if usage.spent_calls and not usage.spent_usd:
-        money = f"{money} ({NOT_BILLED})"
-    text = f"{money} and {counted(usage.spent_calls, 'call')} spent"
-    if usage.reserved_calls:
+def _describe_usage(usage: BudgetUsage, *, sandbox: bool = False) -> str:
+    """`sandbox`: nothing can be billed. Then, and where nothing was billed so far, there are no dollars."""
+    is_free = sandbox or bool(usage.spent_calls and not usage.spent_usd and not usage.reserved_usd)
+    text = f"{usd(usage.spent_usd)} and {counted(usage.spent_calls, 'call')} spent"
+    if is_free:
+        text = f"{counted(usage.spent_calls, 'call')}, {NOT_BILLED}"
+    elif usage.reserved_calls:
         text += f", up to {usd(usage.reserved_usd)} in progress"
     caps = []
-    if usage.usd_per_day is not None:
+    if usage.usd_per_day is not None and not is_free:
         caps.append(f"{usd(usage.left_usd or 0.0)} of {usd(usage.usd_per_day)}")
     if usage.calls_per_day is not None:
         caps.append(f"{usage.left_calls or 0:,} of {counted(usage.calls_per_day, 'call')}")
-    return f"{text}; " + (f"{' and '.join(caps)} left" if caps else "no budget is set")
+    if not caps:
+        return text if is_free else f"{text}; no budget is set"
+    return f"{text}; {' and '.join(caps)} left"

@@ -7,10 +7,12 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from cli.render.console import ago, clip, counted
+from cli.references import short_ids
+from cli.render.console import ago, clip, counted, quoted, short_id
 from cli.render.provenance import show_evidence
 from shared.schemas.base import AgentDetails, EdgeResponse, GraphResponse, Json, NodeResponse
 from shared.schemas.graph import (
+    DistinctPairResponse,
     DuplicatePair,
     EdgeDetails,
     EdgeTypeDetails,
@@ -70,7 +72,7 @@ def show_types(console: Console, types: Sequence[TypeDetails]) -> None:
 
 def show_around(console: Console, around: NeighbourhoodResponse) -> None:
     centre = around.nodes[0]
-    console.print(f"[agent]{escape(centre.name)}[/]  [quiet]{escape(centre.type)} {centre.id}[/]")
+    console.print(f"[agent]{escape(centre.name)}[/]  [quiet]{escape(centre.type)}[/]")
     if about := _about(centre):
         console.print(f"  {escape(about)}", soft_wrap=True)
     console.print()
@@ -82,9 +84,11 @@ def show_around(console: Console, around: NeighbourhoodResponse) -> None:
 
 
 def _edges(console: Console, edges: Sequence[EdgeResponse]) -> None:
+    ids = short_ids([edge.id for edge in edges])
     for edge in edges:
         console.print(
-            f"  {escape(edge.source_name)} [quiet]—{escape(edge.type)}→[/] {escape(edge.target_name)}",
+            f"  {escape(edge.source_name)} [quiet]—{escape(edge.type)}→[/] {escape(edge.target_name)}"
+            f"  [quiet]{ids[edge.id]}[/]",
             soft_wrap=True,
         )
 
@@ -160,7 +164,7 @@ def _limit_note(count: int, total: int) -> str:
 
 
 def show_node(console: Console, node: NodeDetails) -> None:
-    console.print(f"[agent]{escape(node.name)}[/]  [quiet]{escape(node.type)} {node.id}[/]")
+    console.print(f"[agent]{escape(node.name)}[/]  [quiet]{escape(node.type)}[/]")
     _property_lines(console, node.properties, node.agreement)
     console.print("\n[title]Evidence[/]")
     show_evidence(console, node.evidence.items, is_all=node.evidence.next is None)
@@ -172,7 +176,7 @@ def show_node(console: Console, node: NodeDetails) -> None:
 def show_edge(console: Console, edge: EdgeDetails) -> None:
     console.print(
         f"{escape(edge.source_name)} [quiet]—{escape(edge.type)}→[/] {escape(edge.target_name)}"
-        f"  [quiet]{edge.id}[/]",
+        f"  [quiet]{short_id(edge.id)}[/]",
         soft_wrap=True,
     )
     if edge.source_id == edge.target_id:
@@ -208,7 +212,8 @@ def show_merge(console: Console, agent: str, merge: MergeResponse) -> None:
         soft_wrap=True,
     )
     console.print(
-        f'[quiet]To undo it: vigil node unmerge "{escape(agent)}" {merge.id}[/]', soft_wrap=True
+        f"[quiet]To undo it: vigil node unmerge {escape(quoted(agent))} {short_id(merge.id)}[/]",
+        soft_wrap=True,
     )
 
 
@@ -222,6 +227,7 @@ def show_unmerge(console: Console, merge: MergeResponse) -> None:
 def show_merges(console: Console, merges: Sequence[MergeResponse]) -> None:
     if not merges:
         console.print("No nodes have been merged yet.")
+    ids = short_ids([merge.id for merge in merges])
     for merge in merges:
         kept_name = (
             "a node that was merged itself since" if merge.kept_name is None else merge.kept_name
@@ -229,7 +235,30 @@ def show_merges(console: Console, merges: Sequence[MergeResponse]) -> None:
         undone = "" if merge.undone_at is None else f", undone {ago(merge.undone_at)}"
         console.print(
             f"{escape(merge.merged_name)} [quiet]→[/] [agent]{escape(kept_name)}[/]  {escape(merge.reason)}  "
-            f"[quiet]{escape(merge.type)}, {_moved(merge)}, {ago(merge.made_at)}{undone}  {merge.id}[/]",
+            f"[quiet]{escape(merge.type)}, {_moved(merge)}, {ago(merge.made_at)}{undone}  {ids[merge.id]}[/]",
+            soft_wrap=True,
+        )
+
+
+def show_distinct(console: Console, agent: str, pair: DistinctPairResponse) -> None:
+    console.print(
+        f"[agent]{escape(pair.one.name)}[/] and [agent]{escape(pair.other.name)}[/] are distinct:"
+        " they are not listed as duplicates any more.",
+        soft_wrap=True,
+    )
+    console.print(
+        f'[quiet]To undo it: vigil node distinct "{escape(agent)}" {pair.one.id} {pair.other.id} --undo[/]',
+        soft_wrap=True,
+    )
+
+
+def show_distinct_pairs(console: Console, pairs: Sequence[DistinctPairResponse]) -> None:
+    if not pairs:
+        console.print("No pair of nodes was declared distinct.")
+    for pair in pairs:
+        console.print(
+            f"{escape(pair.one.name)} [quiet]{pair.one.id}[/]  and  {escape(pair.other.name)} [quiet]{pair.other.id}"
+            f"  {escape(pair.one.type)}, {ago(pair.made_at)}[/]",
             soft_wrap=True,
         )
 
@@ -237,10 +266,11 @@ def show_merges(console: Console, merges: Sequence[MergeResponse]) -> None:
 def show_duplicates(console: Console, candidates: Sequence[DuplicatePair]) -> None:
     if not candidates:
         console.print("No two nodes have similar names.")
+    ids = short_ids([node.id for pair in candidates for node in (pair.node, pair.other)])
     for pair in candidates:
         console.print(
-            f"{pair.similarity:.2f}  {escape(pair.node.name)} [quiet]{pair.node.id}[/]  and  "
-            f"{escape(pair.other.name)} [quiet]{pair.other.id}  {escape(pair.node.type)}[/]",
+            f"{pair.similarity:.2f}  {escape(pair.node.name)} [quiet]{ids[pair.node.id]}[/]  and  "
+            f"{escape(pair.other.name)} [quiet]{ids[pair.other.id]}  {escape(pair.node.type)}[/]",
             soft_wrap=True,
         )
 
@@ -258,4 +288,6 @@ def show_imported(console: Console, agent: ImportedAgent) -> None:
         "every seal was checked.",
         soft_wrap=True,
     )
-    console.print(f"It is paused: [quiet]vigil agent resume {agent.agent_id}[/]", soft_wrap=True)
+    console.print(
+        f"It is paused: [quiet]vigil agent resume {escape(quoted(agent.name))}[/]", soft_wrap=True
+    )

@@ -11,7 +11,9 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from cli.references import short_ids
 from cli.render.console import ago, between, cited, clip, counted
+from cli.render.provenance import describe_doubt
 from shared.enums import StepKind
 from shared.events import models
 from shared.events.envelope import Event
@@ -32,6 +34,7 @@ from shared.schemas.base import (
 )
 from shared.schemas.conclusions import InvestigationRequestResponse
 from shared.schemas.iterations import plan_notes
+from shared.schemas.provenance import DoubtResponse
 
 if TYPE_CHECKING:
     from shared.events.stream_reader import StoredEvent
@@ -122,7 +125,7 @@ def _in_phase(run: InteractionResponse) -> str:
     additions = sum(name.startswith("add") for answer in answers for name, _ in _tool_calls(answer))
     if additions:
         return f"writes to the graph ({additions} so far)"
-    return _THINKS.get(run.phase, run.phase)
+    return _THINKS.get(run.phase, phase_name(run.phase))
 
 
 def _searching(tool: str, arguments: Json) -> str:
@@ -179,7 +182,7 @@ def show_iteration(console: Console, iteration: IterationDetails, *, show_messag
     state = iteration.stage if iteration.ended_at is None else iteration.status
     console.print(
         f"[agent]{escape(iteration.agent_name)}[/] #{iteration.number}  [{style}]{state}[/]  [quiet]"
-        f"{ago(iteration.started_at)}, {between(iteration.started_at, iteration.ended_at)}, {iteration.id}[/]",
+        f"{ago(iteration.started_at)}, {between(iteration.started_at, iteration.ended_at)}[/]",
         soft_wrap=True,
     )
     for error in iteration.errors:
@@ -199,7 +202,7 @@ def show_iteration(console: Console, iteration: IterationDetails, *, show_messag
         )
         for call in iteration.running_calls:
             if call.step_id == step.id:
-                console.print(f"  [agent]…[/] {call.phase}: {growth(call)}")
+                console.print(f"  [agent]…[/] {phase_name(call.phase)}: {growth(call)}")
     calls = iteration.calls
     console.print(
         f"\n[quiet]{counted(calls.llm_calls, 'call')} of the model, "
@@ -247,7 +250,7 @@ def _step(
         tools = [event for event in run.events if isinstance(event, ToolResultEvent)]
         counts = f"{counted(len(answers), 'answer')}, {counted(len(tools), 'tool result')}"
         console.print(
-            f"  {run.phase} [quiet]{escape(run.model)}, {counts}, {run.id}[/]", soft_wrap=True
+            f"  {phase_name(run.phase)} [quiet]{escape(run.model)}, {counts}[/]", soft_wrap=True
         )
         for line in (*_failures(run.failures), *_lines(run.events)) if show_messages else ():
             console.print(Padding(line, (0, 0, 0, 4), expand=False))
@@ -381,7 +384,7 @@ def show_investigations(
     for request in requests:
         console.print(
             f"{_state(request)} [title]{escape(request.objective)}[/]  "
-            f"[quiet]missing in iteration {request.iteration_number}, {ago(request.created_at)}, {request.id}[/]",
+            f"[quiet]missing in iteration {request.iteration_number}, {ago(request.created_at)}[/]",
             soft_wrap=True,
         )
         console.print(Padding(f"[quiet]{escape(request.reasoning)}[/]", (0, 0, 0, 2), expand=False))
@@ -412,20 +415,43 @@ def commitment_lines(terms: ForecastTerms, *, with_confidence: bool = False) -> 
     return lines
 
 
+def phase_name(phase: str) -> str:
+    """`knowledge acquisition`, as in the glossary."""
+    return phase.replace("_", " ")
+
+
+def _doubt_lines(conclusion: ConclusionResponse, doubts: Sequence[DoubtResponse]) -> Iterator[str]:
+    if conclusion.doubted_since is None:
+        return
+    yield from map(describe_doubt, doubts)
+    if not doubts:
+        yield f"[warn]In doubt since {conclusion.doubted_since:%Y-%m-%d}.[/]"
+
+
 def show_conclusions(
-    console: Console, conclusions: Sequence[ConclusionResponse], *, noun: str, limit: int
+    console: Console,
+    conclusions: Sequence[ConclusionResponse],
+    *,
+    noun: str,
+    limit: int,
+    doubts: Mapping[UUID, Sequence[DoubtResponse]] | None = None,
+    only_doubted: bool = False,
 ) -> None:
+    """`doubts`: why conclusions are in doubt."""
     if not conclusions:
-        console.print(f"There is no {noun} yet.")
+        console.print(f"No {noun} is in doubt." if only_doubted else f"There is no {noun} yet.")
+    ids = short_ids([conclusion.id for conclusion in conclusions])
     for conclusion in conclusions:
         confidence = (
             "" if conclusion.confidence is None else f", confidence {conclusion.confidence:.2f}"
         )
         console.print(
             f"[title]{escape(conclusion.name)}[/]  [quiet]{conclusion.word}{confidence}, "
-            f"{conclusion.generated_at}, {conclusion.id}[/]",
+            f"{conclusion.generated_at}, {ids[conclusion.id]}[/]",
             soft_wrap=True,
         )
+        for line in _doubt_lines(conclusion, (doubts or {}).get(conclusion.id, ())):
+            console.print(Padding(line, (0, 0, 0, 2), expand=False))
         console.print(Padding(escape(conclusion.summary), (0, 0, 0, 2), expand=False))
         for line in commitment_lines(conclusion):
             console.print(Padding(line, (0, 0, 0, 2), expand=False))

@@ -8,7 +8,8 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from cli.render.console import ago, clip
+from cli.references import short_ids
+from cli.render.console import ago, clip, short_id
 from cli.render.iterations import commitment_lines
 from shared.schemas.base import InboxItemResponse
 from shared.schemas.notifications import (
@@ -25,11 +26,12 @@ def show_inbox(console: Console, items: Sequence[InboxItemResponse], *, everythi
         text = "The inbox is empty." if everything else "Nothing new in the inbox."
         more = "" if everything else " Include what you have read: vigil inbox --all."
         console.print(f"{text} [quiet]Advice is rare, by design.{more}[/]", soft_wrap=True)
+    ids = short_ids([item.id for item in items])
     for item in items:
         new = "" if item.read_at else "[warn]●[/] "
         console.print(
             f"{new}[title]{escape(item.title)}[/]  "
-            f"[agent]{escape(item.agent_name)}[/] [quiet]{ago(item.created_at)}, {item.id}[/]",
+            f"[agent]{escape(item.agent_name)}[/] [quiet]{ago(item.created_at)}, {ids[item.id]}[/]",
             soft_wrap=True,
         )
         console.print(Padding(escape(item.summary), (0, 0, 0, 2), expand=False))
@@ -39,7 +41,6 @@ def show_inbox(console: Console, items: Sequence[InboxItemResponse], *, everythi
         console.print(Padding(content, (0, 0, 1, 2), expand=False))
 
 
-ID_CHARS: Final = 8
 _STYLES: Final = {"delivered": "good", "failed": "bad", "pending": "warn"}
 
 
@@ -50,8 +51,9 @@ def show_created(console: Console, created: CreatedDestination) -> None:
     )
     if created.secret is not None:
         _print_secret(console, created.secret)
-    short = str(created.id)[:ID_CHARS]
-    console.print(f"[quiet]Try it:[/] [link]vigil destination test {short}[/]", soft_wrap=True)
+    console.print(
+        f"[quiet]Try it:[/] [link]vigil destination test {short_id(created.id)}[/]", soft_wrap=True
+    )
 
 
 def show_secret(console: Console, new: NewSecret) -> None:
@@ -73,7 +75,7 @@ def show_destinations(console: Console, destinations: Sequence[DestinationRespon
         table.add_column(column, no_wrap=column in ("Id", "Kind"))
     for row in destinations:
         table.add_row(
-            str(row.id)[:ID_CHARS],
+            short_id(row.id),
             row.kind,
             escape(clip(row.address, 60)),
             f"[agent]{escape(row.agent_name)}[/]" if row.agent_name else "all agents",
@@ -84,7 +86,8 @@ def show_destinations(console: Console, destinations: Sequence[DestinationRespon
 
 def show_destination(console: Console, destination: DestinationDetails) -> None:
     console.print(
-        f"[title]{escape(destination.address)}[/]  [quiet]{destination.id}[/]", soft_wrap=True
+        f"[title]{escape(destination.address)}[/]  [quiet]{short_id(destination.id)}[/]",
+        soft_wrap=True,
     )
     console.print(
         f"  {destination.kind}, {_owner(destination)}; {_activity(destination)}", soft_wrap=True
@@ -97,7 +100,7 @@ def show_destination(console: Console, destination: DestinationDetails) -> None:
         table.add_column(column, no_wrap=column != "Outcome")
     for delivery in destination.deliveries:
         table.add_row(
-            f"  {str(delivery.id)[:ID_CHARS]}",
+            f"  {short_id(delivery.id)}",
             f"[quiet]{ago(delivery.created_at)}[/]",
             escape(clip(delivery.title or "a test", 40)),
             _outcome(delivery),

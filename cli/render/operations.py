@@ -1,6 +1,7 @@
 """Dead letters, findings of `vigil doctor` and the start of an installation, in a terminal."""
 
 import json
+import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -14,14 +15,14 @@ from rich.status import Status
 from rich.table import Table
 
 from cli.local.data_directory import DataDirectory, Running
-from cli.render.console import ago, between, clip, counted, printable
+from cli.render.console import ago, between, clip, counted, printable, short_id
 from shared.schemas.accounts import SignInLinkResponse
 from shared.schemas.operations import DeadLetterDetails, DeadLetterResponse
 
 if TYPE_CHECKING:
+    from cli.config.providers import CheckedCorpus
     from cli.doctor import Finding
 
-ID_CHARS: Final = 8
 MAX_TEXT_CHARS: Final = 4000
 MAX_HEX_BYTES: Final = 256
 BYTES_PER_LINE: Final = 16
@@ -38,7 +39,7 @@ def show_dead_letters(
         table.add_column(column, no_wrap=column != "Error")
     for dead_letter in dead_letters:
         table.add_row(
-            str(dead_letter.id)[:ID_CHARS],
+            short_id(dead_letter.id),
             f"[quiet]{ago(dead_letter.stored_at)}[/]",
             escape(dead_letter.service),
             escape(dead_letter.subject),
@@ -52,7 +53,8 @@ def show_dead_letters(
 
 def show_dead_letter(console: Console, dead_letter: DeadLetterDetails) -> None:
     console.print(
-        f"[title]{escape(dead_letter.subject)}[/]  [quiet]{dead_letter.id}[/]", soft_wrap=True
+        f"[title]{escape(dead_letter.subject)}[/]  [quiet]{short_id(dead_letter.id)}[/]",
+        soft_wrap=True,
     )
     table = Table.grid(padding=(0, 2))
     table.add_column(style="quiet", no_wrap=True)
@@ -113,7 +115,7 @@ def _when(dead_letter: DeadLetterResponse) -> str:
 
 
 def _next_commands(dead_letter: DeadLetterResponse) -> str:
-    short = str(dead_letter.id)[:ID_CHARS]
+    short = short_id(dead_letter.id)
     discard = f"[link]vigil dead-letters discard {short}[/]"
     if dead_letter.retry_requested_at is not None:
         return f"a retry was requested {ago(dead_letter.retry_requested_at)}, and waits for the scheduler and NATS"
@@ -154,7 +156,7 @@ def print_findings(findings: "Sequence[Finding]") -> None:
     print(json.dumps([asdict(finding) for finding in findings], indent=2, ensure_ascii=False))
 
 
-FIRST_LINE_SECONDS: Final = 10.0
+FIRST_LINE_SECONDS: Final = 1.0
 LINE_SECONDS: Final = 30.0
 """Without a terminal: when the first line about a long activity is printed, and how often after that."""
 
@@ -167,6 +169,9 @@ class Activity:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._status: Status = console.status("", spinner="dots", spinner_style="quiet")
+        self._text = ""
+        self._timer = threading.Timer(FIRST_LINE_SECONDS, self._print_line)
+        """Prints the first line while nothing calls `say`."""
         self._next_line_at: float | None = None
         """By the monotonic clock; None while there is no activity."""
 
@@ -175,15 +180,24 @@ class Activity:
             self._status.update(f"[quiet]{escape(text)} …[/]")
             self._status.start()
             return
+        self._text = text
         now = time.monotonic()
         if self._next_line_at is None:
             self._next_line_at = now + FIRST_LINE_SECONDS
+            self._timer = threading.Timer(FIRST_LINE_SECONDS, self._print_line)
+            self._timer.daemon = True
+            self._timer.start()
         elif now >= self._next_line_at:
-            self._next_line_at = now + LINE_SECONDS
-            self._console.print(f"  [quiet]{escape(text)} …[/]", soft_wrap=True)
+            self._print_line()
+
+    def _print_line(self) -> None:
+        self._timer.cancel()
+        self._next_line_at = time.monotonic() + LINE_SECONDS
+        self._console.print(f"  [quiet]{escape(self._text)} …[/]", soft_wrap=True)
 
     def end(self) -> None:
         """Ends the current activity."""
+        self._timer.cancel()
         self._next_line_at = None
         self._status.stop()
 
@@ -211,8 +225,11 @@ def show_ready(
     console.print(f"[good]●[/] [title]Vigil is up[/] [quiet]after {took}[/]")
     console.print(f"  {escape(sentence)}\n", soft_wrap=True)
     console.print(_addresses(running, data), soft_wrap=True)
-    if numbers := ", ".join(map(str, busy_ports)):
-        console.print(f"\n  [warn]![/] {numbers} are in use, so other ports were chosen.")
+    if busy := list(map(str, busy_ports)):
+        text = f"Port {busy[0]} is in use, so another one was chosen."
+        if len(busy) > 1:
+            text = f"Ports {' and '.join(busy)} are in use, so others were chosen."
+        console.print(f"\n  [warn]![/] {text}")
     console.print(
         '\n  [quiet]Now, in another terminal:[/] vigil agent create "what to watch, and for what purpose"'
         "[quiet],[/] vigil tail[quiet],[/] vigil doctor"
@@ -229,6 +246,21 @@ def show_unreached(console: Console, findings: "Iterable[Finding]") -> None:
         )
         console.print(
             "    [quiet]Steps that need it wait, without using up attempts, and continue when it answers.[/]",
+            soft_wrap=True,
+        )
+
+
+def show_corpus(console: Console, corpus: "CheckedCorpus", *, sandbox_model: bool) -> None:
+    """How many documents a chosen corpus has, and what of it is not used. Prints nothing for the default corpus."""
+    if corpus.documents is None:
+        return
+    skipped = f"; skipped: {corpus.skipped}" if corpus.skipped else ""
+    documents = counted(corpus.documents, "document")
+    console.print(f"  [quiet]{documents}{escape(skipped)}[/]", soft_wrap=True)
+    if corpus.foreign_documents and sandbox_model:
+        console.print(
+            f"  [warn]![/] The sandbox's model reads English only; {corpus.foreign_documents} of {documents} are in another "
+            f"language and are not used: {escape(corpus.foreign)}. It goes on with {escape(corpus.english)}.",
             soft_wrap=True,
         )
 

@@ -10,7 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
 
-from cli.render.console import ago, clip, counted, printable
+from cli.references import short_ids
+from cli.render.console import ago, clip, counted, printable, short_id
 from shared.schemas.provenance import (
     ChainLink,
     CheckedCounts,
@@ -41,10 +42,11 @@ def show_sources(console: Console, sources: Sequence[SourceResponse], *, limit: 
     table.add_column(style="quiet", no_wrap=True)
     table.add_column(overflow="fold")
     table.add_column(style="quiet", no_wrap=True)
+    ids = short_ids([source.id for source in sources])
     for source in sources:
         title = f"{escape(clip(source.title, 60))}  " if source.title else ""
         table.add_row(
-            str(source.id), f"{title}[link]{escape(source.url)}[/]{_fate(source)}", _when(source)
+            ids[source.id], f"{title}[link]{escape(source.url)}[/]{_fate(source)}", _when(source)
         )
     console.print(table)
     if len(sources) == limit:
@@ -86,7 +88,7 @@ def show_retractions(console: Console, retractions: Sequence[RetractionResponse]
         state = "[good]restored[/]" if retraction.restored_at else "[warn]retracted[/]"
         when = ago(retraction.restored_at or retraction.created_at)
         console.print(
-            f"{state} [link]{escape(retraction.url)}[/]  [quiet]{when}, {retraction.id}[/]",
+            f"{state} [link]{escape(retraction.url)}[/]  [quiet]{when}, {short_id(retraction.id)}[/]",
             soft_wrap=True,
         )
         versions = "one version" if retraction.source_id else counted(retraction.sources, "version")
@@ -141,6 +143,20 @@ BAD: Final = "[bad]✗[/]"
 AnyLink = ConclusionLink | ElementLink | EvidenceLink | SourceLink
 
 
+def show_doubts(console: Console, verification: VerificationResponse) -> None:
+    """Why the conclusion is in doubt; nothing if it is not."""
+    root = next((link for link in verification.conclusions if link.id == verification.id), None)
+    if root is None or not root.doubts:
+        return
+    console.print(
+        f"[warn]! This {root.link} is in doubt.[/] What it cites has changed since; a doubt is not a break.",
+        soft_wrap=True,
+    )
+    for doubt in root.doubts:
+        console.print(f"  {describe_doubt(doubt)}", soft_wrap=True)
+    console.print()
+
+
 def show_chain(console: Console, verification: VerificationResponse) -> None:
     console.print(_Chain(verification).tree(), soft_wrap=True)
 
@@ -165,21 +181,18 @@ def show_summary(console: Console, verification: VerificationResponse) -> None:
     if verification.barred_sites:
         sites = escape(", ".join(verification.barred_sites))
         console.print(f"[warn]Barred since, and no support any more:[/] {sites}", soft_wrap=True)
-    root = next((link for link in verification.conclusions if link.id == verification.id), None)
-    for doubt in root.doubts if root else ():
-        console.print(_doubt(doubt), soft_wrap=True)
 
 
 def show_breaks(console: Console, report: "AgentVerified") -> None:
     """What is broken in an agent's graph, and which of its conclusions are in doubt."""
     for fault in report.breaks:
-        where = f"{fault.link} {_data(fault.name)} [quiet]{fault.id}[/]"
+        where = f"{fault.link} {_data(fault.name)} [quiet]{short_id(fault.id)}[/]"
         console.print(f"{BAD} {where}: [bad]{_data(fault.message)}[/]", soft_wrap=True)
     if (more := report.broken - len(report.breaks)) > 0:
         console.print(f"[bad]… and {more:,} more[/]")
     for doubt in report.doubts:
-        where = f"{doubt.link} {_data(doubt.name)} [quiet]{doubt.id}[/]"
-        console.print(f"{where}: {_doubt(doubt)}", soft_wrap=True)
+        where = f"{doubt.link} {_data(doubt.name)} [quiet]{short_id(doubt.id)}[/]"
+        console.print(f"{where}: {describe_doubt(doubt)}", soft_wrap=True)
     if report.since is None:
         console.print(f"[quiet]{claims_in_words(report.checked)}[/]", soft_wrap=True)
     console.print(f"[quiet]{_history_in_words(report)}[/]", soft_wrap=True)
@@ -273,7 +286,7 @@ class _Chain:
         for fault in link.breaks:
             branch.add(_break(fault))
         for doubt in link.doubts if isinstance(link, ConclusionLink) else ():
-            branch.add(_doubt(doubt))
+            branch.add(describe_doubt(doubt))
         for below in self._below(link):
             self._branch(branch.add, below)
         if hidden := self._superseded(link):
@@ -318,7 +331,7 @@ def _is_superseded(link: AnyLink) -> bool:
 def _line(link: AnyLink) -> str:
     match link:
         case ConclusionLink():
-            return f"{link.link} [title]“{_data(link.name)}”[/] [quiet]{link.id}[/]"
+            return f"{link.link} [title]“{_data(link.name)}”[/] [quiet]{short_id(link.id)}[/]"
         case ElementLink():
             values = ", ".join(
                 f"{_data(name)} = {_value(value)}" for name, value in link.properties.items()
@@ -353,7 +366,7 @@ def _break(fault: LinkFault) -> str:
     return f"[bad]{fault.broken}: {_data(fault.message)}[/]"
 
 
-def _doubt(doubt: DoubtResponse) -> str:
+def describe_doubt(doubt: DoubtResponse) -> str:
     what = "contradicts what it supports" if doubt.cause == "contradicted" else "was retracted"
     page = f"[link]{_data(doubt.url)}[/] {what} ({_data(doubt.reason)})"
     return f"[warn]in doubt since {doubt.since:%Y-%m-%d}:[/] {page}"

@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import httpx
 
+from cli.client.reasons import reason
 from cli.errors import BadInputError
 from shared.runtime.providers import NO_KEY
 from shared.runtime.settings import Settings
@@ -290,9 +291,9 @@ class _Connection:
                     text.decode("utf-8", "replace")
                 )
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            reason = self._server.without_secrets(str(error)) or type(error).__name__
+            why = self._server.without_secrets(reason(error))
             raise UnreachableError(
-                f"the model server at {self._server.shown_url} does not answer: {reason}"
+                f"the model server at {self._server.shown_url} does not answer: {why}"
             ) from error
 
     def _hint(self, status: int, listed: list[str] | None) -> str:

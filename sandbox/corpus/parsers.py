@@ -1,21 +1,30 @@
-"""Parsers: one file (Markdown, plain text, HTML, JSON or CSV) to documents."""
+"""Parsers: one file (Markdown, plain text, HTML, JSON or CSV) to documents.
+
+Each raises UnreadableFileError if nothing of a file can be read. Entries of a JSON file that cannot be used are reported
+beside the documents of the others.
+"""
 
 import csv
 import io
 import json
 import re
-from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from html.parser import HTMLParser
+import stat
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sandbox.corpus.documents import CorpusError, Document, parse_date
+from sandbox.corpus.documents import Document, UnreadableFileError, parse_date
+from sandbox.corpus.html import parse_html
 from sandbox.text.sentences import parse_label
-from sandbox.text.tokens import word_set
 
 MAX_FILE_BYTES = 20 * 1024 * 1024
+STATED_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w-]{2,40})", re.IGNORECASE)
+HEAD_BYTES = 2048
+"""Where a page states its charset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,125 +33,67 @@ class SourceFile:
 
     path: Path
     root: Path
+    troubles: list[str] = field(default_factory=list, compare=False)
+    """Entries that were left out, each with the reason."""
 
     def text(self) -> str:
-        """The file as text, without a byte order mark. Raises CorpusError if it is too big, unreadable or not UTF-8."""
-        try:
-            size_bytes = self.path.stat().st_size
-            if size_bytes > MAX_FILE_BYTES:
-                raise CorpusError(self._size_error(size_bytes))
-            return self.path.read_bytes().decode("utf-8-sig")
-        except OSError as error:
-            raise CorpusError(f"Cannot read {self.path}: {error.strerror}.") from error
-        except UnicodeDecodeError as error:
-            raise CorpusError(
-                f"{self.path} is not UTF-8 text (byte {error.start}). Save it as UTF-8, or take it out."
-            ) from error
+        """The file as text, without a byte order mark. Raises UnreadableFileError."""
+        content = self._content()
+        if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+            return self._decoded(content, "utf-16")
+        if b"\0" in content:
+            raise UnreadableFileError("binary data, not text")
+        return self._decoded(content, "utf-8-sig")
 
     def url(self, fragment: str = "") -> str:
         """A URL for a document that states none. It does not resolve."""
         relative = quote(self.path.relative_to(self.root).as_posix())
         return f"https://corpus.local/{relative}" + (f"#{fragment}" if fragment else "")
 
-    def modified_on(self) -> date:
-        """The day (UTC) of the last modification."""
-        return datetime.fromtimestamp(self.path.stat().st_mtime, UTC).date()
+    def _content(self) -> bytes:
+        try:
+            # Opened only if it is a regular file: opening a FIFO would wait for a writer.
+            status = self.path.stat()
+            if not stat.S_ISREG(status.st_mode):
+                raise UnreadableFileError("not a regular file")
+            if status.st_size > MAX_FILE_BYTES:
+                raise UnreadableFileError(_size_error(status.st_size))
+            return self.path.read_bytes()
+        except FileNotFoundError as error:
+            is_link = self.path.is_symlink()
+            raise UnreadableFileError("broken link" if is_link else "no longer there") from error
+        except OSError as error:
+            raise UnreadableFileError((error.strerror or str(error)).lower()) from error
 
-    def _size_error(self, size_bytes: int) -> str:
-        return (
-            f"{self.path} is {size_bytes / 1024 / 1024:.1f} MB; a document file may have at most "
-            f"{MAX_FILE_BYTES // 1024 // 1024} MB. Split it, or take it out of the corpus."
-        )
-
-
-BLOCK_TAGS = word_set(
-    "address article aside blockquote br dd div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header "
-    "hr li main nav ol p pre section table tbody td tfoot th thead tr ul"
-)
-HIDDEN_TAGS = frozenset({"script", "style", "noscript", "template", "svg", "title"})
-DATE_NAMES = frozenset(
-    {
-        "article:published_time",
-        "date",
-        "dc.date",
-        "dcterms.date",
-        "pubdate",
-        "publish-date",
-        "datepublished",
-    }
-)
-
-
-@dataclass(frozen=True, slots=True)
-class HtmlPage:
-    """Metadata of a page, and its text with one block per line."""
-
-    title: str
-    text: str
-    url: str
-    published: str
+    def _decoded(self, content: bytes, encoding: str) -> str:
+        try:
+            return content.decode(encoding)
+        except UnicodeDecodeError as error:
+            stated = STATED_CHARSET.search(content[:HEAD_BYTES])
+            if stated is not None and self.path.suffix.lower() in HTML_SUFFIXES:
+                try:
+                    return content.decode(stated.group(1).decode())
+                except (UnicodeDecodeError, LookupError):
+                    pass
+            name = "UTF-16" if encoding == "utf-16" else "UTF-8"
+            raise UnreadableFileError(f"not {name} text, byte {error.start}") from error
 
 
-def parse_html(source: str) -> HtmlPage:
-    """Parse HTML. Broken markup is parsed as browsers do; no error is raised."""
-    parser = _TextParser()
-    parser.feed(source)
-    parser.close()
-    return HtmlPage(
-        " ".join("".join(parser.title).split()), parser.text(), parser.url, parser.published
+HTML_SUFFIXES = frozenset({".html", ".htm", ".xhtml"})
+
+
+def _size_error(size_bytes: int) -> str:
+    return (
+        f"{size_bytes / 1024 / 1024:.1f} MB, at most {MAX_FILE_BYTES // 1024 // 1024} MB are read"
     )
 
 
-class _TextParser(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.title: list[str] = []
-        self.url = ""
-        self.published = ""
-        self._pieces: list[str] = []
-        self._silent: list[str] = []
-
-    def text(self) -> str:
-        lines = ("".join(self._pieces)).split("\n")
-        return "\n".join(filter(None, (" ".join(line.split()) for line in lines)))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in HIDDEN_TAGS:
-            self._silent.append(tag)
-        elif tag in BLOCK_TAGS:
-            self._pieces.append("\n")
-        self._read_facts(tag, {name: value or "" for name, value in attrs})
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self._silent:
-            while self._silent.pop() != tag:
-                continue
-        elif tag in BLOCK_TAGS:
-            self._pieces.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        if not self._silent:
-            self._pieces.append(data.replace("\n", " "))
-        elif self._silent == ["title"]:
-            self.title.append(data)
-
-    def _read_facts(self, tag: str, facts: dict[str, str]) -> None:
-        name = (facts.get("property") or facts.get("name") or facts.get("itemprop") or "").lower()
-        if tag == "link" and facts.get("rel", "").lower() == "canonical":
-            self.url = self.url or facts.get("href", "")
-        elif tag == "meta" and name == "og:url":
-            self.url = self.url or facts.get("content", "")
-        elif tag == "meta" and name in DATE_NAMES:
-            self.published = self.published or facts.get("content", "")
-        elif tag == "time":
-            self.published = self.published or facts.get("datetime", "")
-
-
 MAX_FACT_LABEL_WORDS = 5
+MAX_TITLE_CHARS = 90
 
 HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
-FRONT_MATTER = re.compile(r"\A---\s*\n(.*?)\n---\s*(?:\n|\Z)", re.DOTALL)
-FRONT_MATTER_FIELD = re.compile(r"^(\w+)\s*:\s*(.+?)\s*$", re.MULTILINE)
+FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n(.*?)\n\1[ \t]*(?:\n|\Z)", re.DOTALL)
+FRONT_MATTER_FIELD = re.compile(r"^(\w+)[ \t]*[:=][ \t]*(.+?)\s*$", re.MULTILINE)
 BLOCK_MARK = re.compile(r"^\s*(?:#{1,6}|[-*+]|\d{1,3}[.)]|>)\s+")
 RULE_LINE = re.compile(r"^\s*(?:[-*_=]\s*){3,}$|^\s*\|?[\s:|-]+\|[\s:|-]*$")
 FENCE = re.compile(r"^\s*(?:```|~~~)")
@@ -151,13 +102,13 @@ EMPHASIS = re.compile(r"(\*\*|__|\*|`)(?=\S)(.{1,300}?)(?<=\S)\1")
 
 
 def split_front_matter(text: str) -> tuple[dict[str, str], str]:
-    """Split off the `key: value` lines between leading `---` marks (keys in lower case)."""
+    """Split off the `key: value` lines between leading `---` or `+++` marks (keys in lower case)."""
     text = text.replace("\r\n", "\n")
     match = FRONT_MATTER.match(text)
     if not match:
         return {}, text
     facts = {
-        key.lower(): value.strip("\"'") for key, value in FRONT_MATTER_FIELD.findall(match.group(1))
+        key.lower(): value.strip("\"'") for key, value in FRONT_MATTER_FIELD.findall(match.group(2))
     }
     return facts, text[match.end() :]
 
@@ -202,11 +153,10 @@ def _without_marks(line: str) -> str:
 
 
 def read_markdown(file: SourceFile) -> list[Document]:
-    """Parse Markdown. Title, date and URL from the front matter; else first heading, modification date and path."""
+    """Parse Markdown. Title, date and URL from the front matter; else first heading and path, and no date."""
     facts, body = split_front_matter(file.text())
     title = facts.get("title") or first_heading(body) or _stem(file)
-    published = parse_date(facts.get("date") or facts.get("published")) or file.modified_on()
-    return [Document(title, plain_lines(body), facts.get("url") or file.url(), published)]
+    return [Document(title, plain_lines(body), _address(facts) or file.url(), _published(facts))]
 
 
 def read_text(file: SourceFile) -> list[Document]:
@@ -221,20 +171,21 @@ def read_text(file: SourceFile) -> list[Document]:
             lines.append(line)
         open_paragraph = bool(line) and not is_fact
     text = "\n".join(lines)
-    return [Document(_stem(file), text, file.url(), file.modified_on())]
+    return [Document(_first_line(text) or _stem(file), text, file.url())]
+
+
+def _first_line(text: str) -> str:
+    """The first line if it is a title: short, with a capital, and no sentence; else empty."""
+    line, _, rest = text.partition("\n")
+    is_title = rest and line[:1].isupper() and line[-1].isalnum() and len(line) <= MAX_TITLE_CHARS
+    return line if is_title and not states_fact(line) else ""
 
 
 def read_html(file: SourceFile) -> list[Document]:
-    """Parse HTML. Title, date and URL from its head."""
+    """Parse HTML. Title, date and URL as the page states them."""
     page = parse_html(file.text())
-    return [
-        Document(
-            page.title or _stem(file),
-            page.text,
-            page.url or file.url(),
-            parse_date(page.published) or file.modified_on(),
-        )
-    ]
+    published = next((day for text in page.published if (day := parse_date(text))), None)
+    return [Document(page.title or _stem(file), page.text, page.url or file.url(), published)]
 
 
 def _stem(file: SourceFile) -> str:
@@ -242,7 +193,7 @@ def _stem(file: SourceFile) -> str:
 
 
 TEXT_KEYS = ("text", "content", "body")
-DATE_KEYS = ("date", "published", "published_date")
+DATE_KEYS = ("published", "published_date", "published_at", "publication_date", "date", "pubdate")
 
 
 def read_json(file: SourceFile) -> list[Document]:
@@ -250,15 +201,20 @@ def read_json(file: SourceFile) -> list[Document]:
     try:
         parsed = json.loads(file.text())
     except json.JSONDecodeError as error:
-        raise CorpusError(
-            f"{file.path} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}."
-        ) from error
-    entries = parsed if isinstance(parsed, list) else [parsed]
-    many = isinstance(parsed, list)
-    return [
-        _document(file, _fields(file, entry, number), number if many else None)
-        for number, entry in enumerate(entries, start=1)
-    ]
+        raise UnreadableFileError(f"invalid JSON, line {error.lineno}") from error
+    except RecursionError as error:
+        raise UnreadableFileError("invalid JSON, nested too deeply") from error
+    if not isinstance(parsed, list):
+        return [_document(file, _fields(parsed), None)]
+    documents = []
+    for number, entry in enumerate(parsed, start=1):
+        try:
+            documents.append(_document(file, _fields(entry), number))
+        except UnreadableFileError as error:
+            file.troubles.append(f"entry {number}: {error}")
+    if not documents:
+        raise UnreadableFileError(file.troubles[0] if file.troubles else "no entries")
+    return documents
 
 
 def read_csv(file: SourceFile) -> list[Document]:
@@ -266,9 +222,8 @@ def read_csv(file: SourceFile) -> list[Document]:
     rows = _rows(file)
     header = [name.strip().lower() for name in rows[0]] if rows else []
     if "text" not in header:
-        raise CorpusError(
-            f"{file.path} has no text column (its columns: {', '.join(header) or 'none'}). "
-            "A CSV corpus needs a column named text; title, date and url are optional."
+        raise UnreadableFileError(
+            f"no text column, its columns: {', '.join(header)[:80] or 'none'}"
         )
     entries = [dict(zip(header, row, strict=False)) for row in rows[1:]]
     return [
@@ -281,25 +236,21 @@ def read_csv(file: SourceFile) -> list[Document]:
 def _rows(file: SourceFile) -> list[list[str]]:
     text = file.text()
     usual_limit = csv.field_size_limit(MAX_FILE_BYTES)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
-        reader = csv.reader(io.StringIO(text, newline=""), strict=True)
         return [row for row in reader if row]
     except csv.Error as error:
-        raise CorpusError(f"{file.path} is not valid CSV: {error}.") from error
+        raise UnreadableFileError(f"invalid CSV, line {reader.line_num}") from error
     finally:
         csv.field_size_limit(usual_limit)
 
 
-def _fields(file: SourceFile, entry: object, number: int) -> dict[str, str]:
+def _fields(entry: object) -> dict[str, str]:
     if not isinstance(entry, dict):
-        raise CorpusError(
-            f"{file.path}: entry {number} is not an object but {type(entry).__name__}."
-        )
+        raise UnreadableFileError(f"not an object but {type(entry).__name__}")
     fields = {str(key).lower(): value for key, value in _strings(entry).items()}
-    if not any(key in fields for key in TEXT_KEYS):
-        raise CorpusError(
-            f"{file.path}: entry {number} has no text. Give it as one of {', '.join(TEXT_KEYS)}."
-        )
+    if not any(fields.get(key, "").strip() for key in TEXT_KEYS):
+        raise UnreadableFileError(f"no text as one of {', '.join(TEXT_KEYS)}")
     return fields
 
 
@@ -307,13 +258,24 @@ def _strings(entry: dict[str, Any]) -> dict[str, str]:
     return {key: value for key, value in entry.items() if isinstance(value, str)}
 
 
-def _document(file: SourceFile, fields: dict[str, str], number: int | None) -> Document:
-    text = next(fields[key] for key in TEXT_KEYS if key in fields)
-    stated = next((fields[key] for key in DATE_KEYS if fields.get(key)), None)
+def _document(file: SourceFile, fields: Mapping[str, str], number: int | None) -> Document:
+    text = next(fields[key] for key in TEXT_KEYS if fields.get(key, "").strip())
     stem = file.path.stem if number is None else f"{file.path.stem} {number}"
     return Document(
-        title=fields.get("title", "").strip() or stem,
+        title=" ".join(fields.get("title", "").split()) or stem,
         text="\n".join(filter(None, (" ".join(line.split()) for line in text.splitlines()))),
-        url=fields.get("url", "").strip() or file.url(f"{number}" if number else ""),
-        published=parse_date(stated) or file.modified_on(),
+        url=_address(fields) or file.url(f"{number}" if number else ""),
+        published=_published(fields),
     )
+
+
+def _address(fields: Mapping[str, str]) -> str:
+    """The address that a file states; empty if that is none."""
+    address = fields.get("url", "").strip()
+    return address if address.startswith(("http://", "https://")) else ""
+
+
+def _published(fields: Mapping[str, str], keys: Sequence[str] = DATE_KEYS) -> date | None:
+    """The date of publication that a file states; None if it states none that can be read."""
+    days = (parse_date(fields.get(key)) for key in keys)
+    return next((day for day in days if day), None)

@@ -9,7 +9,10 @@ from typing import Any
 from sandbox.model.request import Answer, ChatRequest, ToolCall
 from sandbox.search.passages import sentence_weights
 from sandbox.text.english import shorten
+from sandbox.text.language import ENGLISH, language_of
 from sandbox.text.sentences import (
+    CODE,
+    is_prose,
     numbered_sentences,
     parse_label,
     sentences,
@@ -164,6 +167,8 @@ def _source_part(page: Page, query: Query, min_words: int, *, best: bool) -> str
     usable = [
         sentence for sentence in dict.fromkeys(sentences(page.text)) if _is_usable(sentence, page)
     ]
+    if language_of(page.text) != ENGLISH:
+        return ""  # the rules for sentences and names are those of English
     is_short = len(usable) <= MAX_SENTENCES
     texts = [" ".join([page.title, *usable])] if is_short else usable
     min_words = min_words if is_short else MIN_SHARED_WORDS
@@ -216,9 +221,13 @@ def _has_matching_label(sentence: str, topic: frozenset[str]) -> bool:
 
 
 def _is_usable(sentence: str, page: Page) -> bool:
+    """Whether a sentence can be quoted: a fact with its label, or a whole sentence of text."""
     line = parse_label(sentence)
     is_note = sentence.startswith("note") or (line is not None and line.is_note)
-    return len(sentence) >= MIN_SENTENCE_CHARS and sentence != page.title and not is_note
+    if len(sentence) < MIN_SENTENCE_CHARS or is_note:
+        return False
+    is_fact = line is not None and sentence != page.title and not CODE.search(sentence)
+    return is_fact or is_prose(sentence)
 
 
 MAX_URLS = 5

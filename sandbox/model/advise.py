@@ -1,25 +1,35 @@
-"""The advice generation phase. The default is no advice, with the reason."""
+"""The advice generation phase: HOLD, with what to look at first, where two analyses rest on the same thing.
+
+Rules that compare figures and sentences can tell what stands out, and not whether to buy or to sell. So the action is always
+HOLD, and the text repeats what the analyses say.
+"""
 
 import re
-from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sandbox.model.graph_view import ID, GraphView, ViewNode, cite
 from sandbox.model.request import Answer, ChatRequest, ToolCall, finish_call
-from sandbox.text.english import join_with_and
-from sandbox.text.sentences import count_trends
-from sandbox.text.tokens import fold
+from sandbox.text.english import count_in_words, join_with_and
+from sandbox.text.names import find_whole_name
+from sandbox.text.tokens import fold, topic_stems
 
-MIN_ANALYSES = 3
-CITATION = re.compile(rf"\[(?:node:)?({ID})\]")
+MIN_ANALYSES = 2
+MAX_ANALYSES = 4
+"""How many analyses an advice cites at most."""
+CITATION = re.compile(rf"\[(?:node:|edge:)?({ID})\]")
+ANCHOR = re.compile(rf"\s*\[(?:node:|edge:)?{ID}\]")
+EXTREME = re.compile(
+    r"(?P<names>[^;]+?) states? the (?P<rank>highest|lowest)(?: (?P<what>.+?))?: (?P<value>[^;]+?)(?=;|\.\s|\.$)"
+)
+QUOTE_LINE = re.compile(r"^- (?P<names>.+?): (?P<quote>“.+”)", re.MULTILINE)
 CONFIDENCE = 0.5
 HORIZON = "3 months"
-METHOD = "words of rising and falling in the lines on it, counted"
-_INVALIDATIONS = {
-    "BUY": "Falling figures",
-    "SELL": "Rising figures",
-    "HOLD": "Figures that all rise, or all fall,",
-}
+ACTION = "HOLD"
+ONE_IS_ENOUGH = "at least one analysis"
+"""Where the instructions say so, advice may rest on a single analysis."""
+COMPARED_ONLY = "The analyses compare only what they name, as sources state it; none tells why a figure is high or low."
+QUOTED_ONLY = "The analyses repeat what sources say; none weighs whether it is right or complete."
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,91 +41,177 @@ class Agreement:
     analyses: tuple[ViewNode, ...]
 
     @property
-    def directions(self) -> list[int]:
-        """The direction of each analysis: 1 if its lines on the subject state rising, -1 falling, 0 neither or both."""
-        return [self._direction(node) for node in self.analyses]
+    def extremes(self) -> list[str]:
+        """What the subject states the highest or lowest figure for, as clauses."""
+        return [clause for node in self.analyses for clause in _extremes(self.subject, node)]
 
     @property
-    def action(self) -> str:
-        """BUY if all directions are rising, SELL if all are falling, else HOLD."""
-        directions = {direction for direction in self.directions if direction}
-        return "BUY" if directions == {1} else "SELL" if directions == {-1} else "HOLD"
-
-    def _direction(self, node: ViewNode) -> int:
-        lines = str(node.properties.get("content", "")).splitlines()
-        rising, falling = count_trends(
-            " ".join(line for line in lines if cite("node", self.node_id) in line)
+    def quotes(self) -> list[str]:
+        """What the analyses quote on the subject."""
+        return list(
+            dict.fromkeys(
+                match["quote"]
+                for node in self.analyses
+                for match in QUOTE_LINE.finditer(ANCHOR.sub("", _content(node)))
+                if find_whole_name(self.subject, match["names"]) >= 0
+            )
         )
-        return (rising > falling) - (falling > rising)
 
 
 def advise(request: ChatRequest) -> Answer:
-    """Give advice if three analyses agree on a subject without advice; otherwise say why not."""
+    """Give advice if two analyses cite a node without advice; otherwise say why not."""
     if any(exchange.name == "addAgentAdviceNode" for exchange in request.exchanges):
         return Answer(_report(request))
     view = GraphView(request.section("analyses"))
-    analyses = view.analyses or list(_untyped(view))
     context = GraphView(request.section("graph_context"))
-    if len(analyses) < MIN_ANALYSES:
-        return Answer(
-            f"no advice: {len(analyses)} analyses are shown, and at least {MIN_ANALYSES} must agree."
-        )
-    agreement, why_not = _agreement(analyses, context)
-    if agreement is None or "addAgentAdviceNode" not in request.callable_tools:
-        return Answer(f"no advice: {why_not or 'the tool for it was not offered.'}")
+    analyses = list(view.analyses or _untyped(view))
+    if not analyses:
+        return Answer("no advice: no analyses are shown.")
+    known = {node.id for node in analyses} | {fold(node.name) for node in analyses}
+    analyses += [
+        node for node in context.analyses if node.id not in known and fold(node.name) not in known
+    ]
+    least = 1 if ONE_IS_ENOUGH in request.rules else MIN_ANALYSES
+    agreement, why_not = _agreement(analyses, context, request.mission, least)
+    if "addAgentAdviceNode" not in request.callable_tools:
+        return Answer("no advice: the tool for it was not offered.")
+    if agreement is None:
+        return Answer(f"no advice: {why_not}")
     return Answer(calls=(_advice_call(agreement), *finish_call(request)))
 
 
-def _untyped(view: GraphView) -> list[ViewNode]:
-    return [node for node in view.nodes if "content" in node.properties]
+def _untyped(view: GraphView) -> Iterator[ViewNode]:
+    return (node for node in view.nodes if "content" in node.properties)
 
 
-def _agreement(analyses: list[ViewNode], context: GraphView) -> tuple[Agreement | None, str]:
-    cited = Counter(
-        node_id for node in analyses for node_id in dict.fromkeys(CITATION.findall(node.text))
-    )
-    shared = [node_id for node_id, count in cited.most_common() if count >= MIN_ANALYSES]
-    if not shared:
-        return None, f"no node is cited by {MIN_ANALYSES} of the {len(analyses)} analyses."
+def _content(node: ViewNode) -> str:
+    return str(node.properties.get("content", ""))
+
+
+def _summary(node: ViewNode) -> str:
+    """The summary of an analysis; the context has it after the name."""
+    return str(node.properties.get("summary") or node.remark).strip()
+
+
+def _agreement(
+    analyses: Sequence[ViewNode], context: GraphView, mission: str, least: int
+) -> tuple[Agreement | None, str]:
+    """The agreement of most analyses, then of most extremes, then closest to the mission."""
+    if len(analyses) < least:
+        return None, f"one analysis is shown, and at least {count_in_words(least)} must agree."
+    why_not = f"no node is cited by {count_in_words(least)} of the {len(analyses)} analyses."
     names = {node.id: node.name for node in context.nodes}
     advised = fold(" ".join(node.text for node in context.advice))
-    for node_id in shared:
-        agreeing = tuple(node for node in analyses if cite("node", node_id) in node.text)
-        subject = names.get(node_id) or _common_name(agreeing)
-        agreement = Agreement(subject, node_id, agreeing)
-        directed = sum(direction != 0 for direction in agreement.directions)
-        if subject and fold(subject) not in advised and directed >= MIN_ANALYSES:
-            return agreement, ""
-    return (
-        None,
-        f"{MIN_ANALYSES} analyses share a subject, but it has been advised on or they do not tell where it goes.",
+    options = []
+    for node_id in _cited_ids(analyses):
+        agreeing = [node for node in analyses if cite("node", node_id) in _content(node)]
+        if len(agreeing) < least or (node_id not in names and _is_edge(node_id, analyses)):
+            continue
+        subject = names.get(node_id) or _common_name(node_id, agreeing)
+        why_not = "the subject of these analyses has been advised on already."
+        if subject and fold(subject) not in advised:
+            options.append(Agreement(subject, node_id, tuple(agreeing[:MAX_ANALYSES])))
+    if not options:
+        return None, why_not
+    topic = topic_stems(mission)
+    best = max(
+        options,
+        key=lambda each: (
+            len(each.analyses),
+            len(each.extremes),
+            any("the highest" in clause for clause in each.extremes),
+            len(topic & topic_stems(each.subject)),
+            len(topic & topic_stems(" ".join(each.quotes))),
+            each.subject[:1].isupper(),
+        ),
+    )
+    return best, ""
+
+
+def _cited_ids(analyses: Sequence[ViewNode]) -> list[str]:
+    """What the analyses cite, in the order of their lines."""
+    return list(
+        dict.fromkeys(node_id for node in analyses for node_id in CITATION.findall(_content(node)))
     )
 
 
-def _common_name(analyses: tuple[ViewNode, ...]) -> str:
-    """The longest run of capitalised words that occurs in the name of every analysis."""
+def _is_edge(element_id: str, analyses: Sequence[ViewNode]) -> bool:
+    """Whether an id is that of an edge: `e4`, or one that is never cited as a node."""
+    return not any(cite("node", element_id) in _content(node) for node in analyses) or (
+        re.fullmatch(r"e\d+", element_id) is not None
+    )
+
+
+def _common_name(node_id: str, analyses: Sequence[ViewNode]) -> str:
+    """The name of a node: what the lines that cite it alone start with, else the longest name that all analyses have."""
+    for node in analyses:
+        for line in _content(node).splitlines():
+            start, colon, rest = line.removeprefix("- ").partition(": ")
+            if colon and cite("node", node_id) in rest and len(CITATION.findall(rest)) == 1:
+                return start
     runs = [set(re.findall(r"[A-Z][\w'’-]+(?: [A-Z][\w'’-]+)*", node.name)) for node in analyses]
     common = set.intersection(*runs)
     return max(sorted(common), key=len) if common else ""
 
 
+def _extremes(subject: str, analysis: ViewNode) -> Iterator[str]:
+    """`the highest exports: $12 billion`, for each such statement of the summary on the subject."""
+    text = re.sub(r"^Of .+?, (?=[^,]+? states? the highest)", "", _summary(analysis))
+    what = ""
+    for match in EXTREME.finditer(text):
+        what = match["what"] or what
+        if what and find_whole_name(subject, match["names"]) >= 0:
+            yield f"the {match['rank']} {what} among those compared ({match['value'].strip()})"
+
+
 def _advice_call(agreement: Agreement) -> ToolCall:
-    rising, falling = agreement.directions.count(1), agreement.directions.count(-1)
-    summary = (
-        f"{agreement.action} {agreement.subject}: of {len(agreement.analyses)} analyses that cite it, "
-        f"{rising or 'none'} tell of rising and {falling or 'none'} of falling figures."
+    subject, extremes, analyses = agreement.subject, agreement.extremes, agreement.analyses
+    rest = (
+        "one analysis rests"
+        if len(analyses) == 1
+        else f"{count_in_words(len(analyses))} analyses rest"
     )
-    grounds = [f"- {node.name} {cite('node', node.id)}" for node in agreement.analyses]
+    if extremes:
+        name, reason = f"Look at {subject} first", f"it states {join_with_and(extremes)}"
+        risk = COMPARED_ONLY
+        wrong = (
+            f"A source newer than those cited here whose figure puts {subject} in another place."
+        )
+    else:
+        name, reason = f"Read what is said of {subject} first", f"{rest} on it"
+        risk = QUOTED_ONLY
+        wrong = (
+            f"A source newer than those cited here that contradicts what is quoted on {subject}."
+        )
+    content = [
+        f"Hold: {name[:1].lower()}{name[1:]}, and change nothing yet, because {reason}.",
+        "",
+        "What supports it:",
+        *(f"- {_grounds(node, subject)} {cite('node', node.id)}" for node in analyses),
+        "",
+        f"Risk: {risk} Compare the sources themselves before a decision.",
+        "",
+        f"Why now: {rest} on it, and no advice does so far.",
+    ]
     return ToolCall.of(
         "addAgentAdviceNode",
-        name=f"{agreement.action} {agreement.subject}",
-        action=agreement.action,
-        summary=summary,
-        content="\n".join([f"{summary} The reading: {METHOD}.", "", *grounds]),
+        name=name,
+        action=ACTION,
+        summary=f"{name}, and decide nothing yet: {reason}.",
+        content="\n".join(content),
         confidence=CONFIDENCE,
         horizon=HORIZON,
-        invalidation=f"{_INVALIDATIONS[agreement.action]} for {agreement.subject} in sources newer than those cited here.",
+        invalidation=wrong,
     )
+
+
+def _grounds(analysis: ViewNode, subject: str) -> str:
+    """What an analysis says, in its own words, with what it quotes on the subject, or first."""
+    text = " ".join(ANCHOR.sub("", _summary(analysis) or analysis.name).split())
+    lines = list(QUOTE_LINE.finditer(ANCHOR.sub("", _content(analysis))))
+    on_subject = [line for line in lines if find_whole_name(subject, line["names"]) >= 0]
+    quoted = next(iter(on_subject or lines), None)
+    return f"{text} {quoted['names']}: {quoted['quote']}" if quoted else text
 
 
 def _report(request: ChatRequest) -> str:

@@ -2,12 +2,13 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from sandbox.model.facts import Comparison, NodeFigure, comparisons, figures_of, series
 from sandbox.model.graph_view import ID, GraphView, ViewEdge, ViewNode, cite
+from sandbox.model.observe.patterns import states_on
 from sandbox.model.request import Answer, ChatRequest, ToolCall, finish_call
 from sandbox.text.english import join_with_and, shorten
 from sandbox.text.tokens import fold, is_significant, topic_stems, words
@@ -157,13 +158,9 @@ def compare_figures(insight: Insight) -> Conclusion | None:
 
 
 def _figures_conclusion(comparison: Comparison) -> Conclusion:
-    highest, lowest = comparison.figures[0], comparison.figures[-1]
     moves = [move for figure in comparison.figures if (move := _trend_line(figure))]
     names = [figure.node.name for figure in comparison.figures]
-    summary = (
-        f"Of {join_with_and(names)}, {highest.node.name} states the highest {_label_in_sentence(comparison.key)}: "
-        f"{highest.value}; {lowest.node.name} states the lowest: {lowest.value}.{_ratio_sentence(highest, lowest)}"
-    )
+    summary = _figures_summary(comparison)
     return Conclusion(
         name=_comparison_name(comparison),
         type="pattern" if len(names) >= 3 or len(moves) >= 2 else "observation",
@@ -174,6 +171,33 @@ def _figures_conclusion(comparison: Comparison) -> Conclusion:
         confidence=_confidence(len(names)),
         node_ids=tuple(figure.node.id for figure in comparison.figures),
     )
+
+
+def _figures_summary(comparison: Comparison) -> str:
+    """Which node is highest and which lowest, or that all are equal, and whether the figures are of one year."""
+    figures = comparison.figures
+    highest, lowest = figures[0], figures[-1]
+    names, label = join_with_and([figure.node.name for figure in figures]), comparison.key
+    note = (
+        " The figures are not all of the same year."
+        if len({each.year for each in figures}) > 1
+        else ""
+    )
+    if highest.amount.number == lowest.amount.number:
+        every = "both" if len(figures) == 2 else "all"
+        return f"{names} {every} state the same {_label_in_sentence(label)}: {highest.value}.{note}"
+    top = [each for each in figures if each.amount.number == highest.amount.number]
+    bottom = [each for each in figures if each.amount.number == lowest.amount.number]
+    return (
+        f"Of {names}, {_stating(top)} the highest {_label_in_sentence(label)}: {highest.value}; "
+        f"{_stating(bottom)} the lowest: {lowest.value}.{_ratio_sentence(highest, lowest)}{note}"
+    )
+
+
+def _stating(figures: Sequence[NodeFigure]) -> str:
+    """`Ghana states`, or `Ghana and Togo state`."""
+    names = join_with_and([figure.node.name for figure in figures])
+    return f"{names} {'states' if len(figures) == 1 else 'state'}"
 
 
 def _comparison_name(comparison: Comparison) -> str:
@@ -291,6 +315,72 @@ def _edges_conclusion(nodes: Mapping[str, ViewNode], edges: list[ViewEdge]) -> C
     )
 
 
+NAMED_TOGETHER = re.compile(r"^The sources name (?P<hub>.+?) together with ")
+STATED_ON = re.compile(r"^The sources speak of “(?P<topic>[^”]+)” where they describe ")
+
+
+def collect_statements(insight: Insight) -> Conclusion | None:
+    """What the sources state on the topic of the insight, in their words; None if it asks for something else."""
+    match = STATED_ON.match(insight.observation)
+    nodes = [node for node in insight.nodes if match and states_on(node, match["topic"])]
+    if match is None or not nodes:
+        return None
+    by_statement: dict[str, list[ViewNode]] = defaultdict(list)
+    for node in nodes[:MAX_NODES]:
+        by_statement[str(node.properties["summary"])].append(node)
+    cited = [node for group in by_statement.values() for node in group]
+    names = join_with_and([node.name for node in cited])
+    topic = match["topic"]
+    summary = f"The sources speak of “{topic}” where they describe {names}."
+    lines = [
+        f"- {join_with_and([node.name for node in group])}: “{statement.strip('“”')}” "
+        f"{' '.join(map(cite_node, group))}"
+        for statement, group in by_statement.items()
+    ]
+    return Conclusion(
+        name=f"{topic[:1].upper()}{topic[1:]}: what is stated of {names}",
+        type="observation",
+        summary=summary,
+        content="\n".join([summary, "", *lines]),
+        confidence=CONFIDENCE,
+        node_ids=tuple(node.id for node in cited),
+    )
+
+
+def collect_mentions(insight: Insight) -> Conclusion | None:
+    """What a node is named together with; None if the insight asks for something else, or no edge shows it."""
+    match = NAMED_TOGETHER.match(insight.observation)
+    nodes = {fold(node.name): node for node in insight.shown_nodes}
+    hub = nodes.get(fold(match["hub"])) if match else None
+    if hub is None:
+        return None
+    edges: dict[str, ViewEdge] = {}
+    for edge in insight.edges:
+        ends = {fold(edge.source), fold(edge.target)}
+        others = ends - {fold(hub.name)}
+        if fold(hub.name) in ends and len(others) == 1 and others <= nodes.keys():
+            edges.setdefault(others.pop(), edge)
+    shown = dict(list(edges.items())[: MAX_EDGES - 1])
+    if not shown:
+        return None
+    names = join_with_and([nodes[other].name for other in shown])
+    summary = f"The sources name {hub.name} together with {names}."
+    lines = [
+        f"- {edge.source} — {edge.type.replace('_', ' ')} → {edge.target} {cite_node(nodes[other])} {cite_edge(edge)}"
+        for other, edge in shown.items()
+    ]
+    statement = str(hub.properties.get("summary", "")).strip("“”")
+    described = [f"- {hub.name}: “{statement}” {cite_node(hub)}"] if statement else []
+    return Conclusion(
+        name=f"{hub.name}: named together with {names}",
+        type="pattern" if len(shown) >= 3 else "observation",
+        summary=summary,
+        content="\n".join([f"{summary} {cite_node(hub)}", "", *lines, *described]),
+        confidence=CONFIDENCE,
+        node_ids=(hub.id, *(nodes[other].id for other in shown)),
+    )
+
+
 MAX_LINES = 3
 MAX_THEME_WORDS = 6
 MAX_HINT_WORDS = 8
@@ -375,6 +465,9 @@ def analyze(request: ChatRequest) -> Answer:
 
 def _conclude(insight: Insight) -> Conclusion | None:
     """Compare edges first if the insight mentions an edge, else figures first."""
+    other = collect_statements(insight) or collect_mentions(insight)
+    if other is not None:
+        return None if other.name in insight.existing_names else other
     if EDGE_INSIGHT.search(insight.observation):
         return compare_edges(insight) or compare_figures(insight)
     return compare_figures(insight) or compare_edges(insight)

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sandbox.model.graph_view import ViewNode
-from sandbox.text.figures import Amount, parse_amount
+from sandbox.text.figures import Amount, is_quantity, parse_amount
 from sandbox.text.sentences import YEAR
-from sandbox.text.tokens import fold
+from sandbox.text.tokens import fold, topic_stems
 
 NOT_FIGURES = frozenset(
     {
@@ -49,7 +49,17 @@ class NodeFigure:
 def figures_of(node: ViewNode) -> list[NodeFigure]:
     """The figures in a node's properties, also in lists of labels and values."""
     amounts = ((label, value, parse_amount(value)) for label, value in _pairs(node))
-    return [NodeFigure(node, label, value, size) for label, value, size in amounts if size]
+    return [
+        NodeFigure(node, label, value, size)
+        for label, value, size in amounts
+        if size and is_quantity(label, value) and not _is_unit_alone(label, size.unit)
+    ]
+
+
+def _is_unit_alone(label: str, unit: str) -> bool:
+    """Whether a label says only in what something is counted, as in `bytes`: it is not known what is counted."""
+    own = topic_stems(label)
+    return bool(own) and own <= topic_stems(unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +83,8 @@ def comparisons(nodes: Iterable[ViewNode]) -> list[Comparison]:
         if rival is None or figure.year > rival.year:
             group[figure.node.id] = figure
     _merge_untyped(groups)
-    wide = [list(group.values()) for group in groups.values() if len(group) >= 2]
+    named = [_once_each(group.values()) for group in groups.values()]
+    wide = [group for group in named if len(group) >= 2]
     by_year = [
         sorted(group, key=lambda figure: (-figure.amount.number, figure.node.name))
         for group in wide
@@ -82,6 +93,11 @@ def comparisons(nodes: Iterable[ViewNode]) -> list[Comparison]:
         (Comparison(group[0].key, tuple(group)) for group in by_year),
         key=lambda figure: (-len(figure.figures), figure.key),
     )
+
+
+def _once_each(figures: Iterable[NodeFigure]) -> list[NodeFigure]:
+    """The figures of nodes with different names: two nodes of one name may be the same thing."""
+    return list({fold(figure.node.name): figure for figure in figures}.values())
 
 
 def _merge_untyped(groups: dict[tuple[str, str, str], dict[str, NodeFigure]]) -> None:

@@ -1,15 +1,17 @@
 """A full-text index over a corpus: SQLite's FTS5 (bm25, Porter stems), with titles weighted above text."""
 
+import json
 import os
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from sandbox.corpus import Corpus, CorpusError, Document, fingerprint, load
+from sandbox.corpus import Corpus, CorpusError, Document, LoadReport, SkippedFile, fingerprint, load
+from sandbox.corpus.loader import Progress, no_progress
 from sandbox.search.passages import best_passage
 from sandbox.text.tokens import is_meaningful, words
 
@@ -126,6 +128,23 @@ class SearchIndex:
         ).fetchall()
         return [self._document(row) for (row,) in rows]
 
+    def report(self) -> LoadReport:
+        """What of the corpus was read."""
+        (stored,) = self._connection.execute("SELECT content FROM report").fetchone()
+        content = json.loads(stored)
+        skipped = tuple(SkippedFile(**each) for each in content.pop("skipped"))
+        foreign = {language: tuple(names) for language, names in content.pop("foreign").items()}
+        english = tuple(content.pop("english"))
+        return LoadReport(**content, skipped=skipped, foreign=foreign, english=english)
+
+    def sample(self, most: int) -> list[Document]:
+        """Documents from all parts of the corpus."""
+        step = max(1, len(self) // most)
+        rows = self._connection.execute(
+            "SELECT id FROM documents WHERE id % ? = 0 ORDER BY id LIMIT ?", (step, most)
+        ).fetchall()
+        return [self._document(row) for (row,) in rows]
+
     def close(self) -> None:
         """Close the database connection."""
         self._connection.close()
@@ -168,6 +187,7 @@ def _is_in_domain(host: str, domain: str) -> bool:
 
 MAX_CACHED_INDEXES = 4
 SCHEMA = """
+CREATE TABLE report (content TEXT);
 CREATE TABLE documents (id INTEGER PRIMARY KEY, title TEXT, text TEXT, url TEXT, published TEXT);
 CREATE VIRTUAL TABLE pages USING fts5(
     title, text, content='documents', content_rowid='id', tokenize='porter unicode61 remove_diacritics 2'
@@ -175,18 +195,20 @@ CREATE VIRTUAL TABLE pages USING fts5(
 """
 
 
-def open_index(corpus: str | Path, cache_directory: Path | None = None) -> SearchIndex:
+def open_index(
+    corpus: str | Path, cache_directory: Path | None = None, progress: Progress = no_progress
+) -> SearchIndex:
     """Open the index of `corpus`. With a cache directory, the index of an unchanged corpus is reused.
 
-    Raises CorpusError.
+    `progress` is called while files are read. Raises CorpusError.
     """
     if cache_directory is None:
-        return build_index(load(corpus))
+        return build_index(load(corpus, progress))
     path = cache_directory / f"{fingerprint(corpus)}.sqlite"
     if index := _open_cached(path):
         return index
     try:
-        _build_file(load(corpus), path)
+        _build_file(load(corpus, progress), path)
         _drop_oldest(cache_directory)
     except (OSError, sqlite3.Error) as error:
         raise CorpusError(
@@ -201,8 +223,8 @@ def _open_cached(path: Path) -> SearchIndex | None:
         return None
     index = SearchIndex(_connect(path))
     try:
-        len(index)
-    except sqlite3.DatabaseError:
+        index.report()
+    except (sqlite3.DatabaseError, LookupError, TypeError, ValueError):
         index.close()
         return None
     return index
@@ -235,6 +257,7 @@ def _write_documents(connection: sqlite3.Connection, corpus: Corpus) -> None:
                 for document in corpus.documents
             ),
         )
+        connection.execute("INSERT INTO report VALUES (?)", (json.dumps(asdict(corpus.report)),))
         connection.execute("CREATE INDEX documents_url ON documents (url)")
         connection.execute("INSERT INTO pages (pages) VALUES ('rebuild')")
 

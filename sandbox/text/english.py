@@ -12,6 +12,19 @@ IRREGULAR = {
     "series": "Series",
 }
 MAX_EDGE_TYPE_CHARS = 40
+SMALL_NUMBERS = (
+    "no",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+)
 ACTORS = frozenset(
     {
         "agencies",
@@ -75,6 +88,11 @@ def is_group_of_actors(phrase: str) -> bool:
 def count_noun(number: int, noun: str) -> str:
     """A number with its noun: `1 edge`, `2 edges`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def count_in_words(number: int) -> str:
+    """A small number as a word: `two`."""
+    return SMALL_NUMBERS[number] if 0 <= number < len(SMALL_NUMBERS) else str(number)
 
 
 def snake_case(text: str) -> str:

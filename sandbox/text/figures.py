@@ -126,7 +126,7 @@ def _words_before(clause: str, name_words: frozenset[str]) -> str:
 
 
 AMOUNT = re.compile(
-    rf"(?P<money>[-−]?(?:US)?[$€£¥]\s?)?(?P<number>{NUMBER})(?![\w-])\s?(?P<scale>{'|'.join(SCALES)})?\b\s?"
+    rf"(?<![\w.])(?P<money>[-−]?(?:US)?[$€£¥]\s?)?(?P<number>{NUMBER})(?![\w-]|\.\d)\s?(?P<scale>{'|'.join(SCALES)})?\b\s?"
     r"(?P<unit>%|percent|per cent|[A-Za-z]+(?:/[a-z]+)*)?"
 )
 MAX_FIGURE_CHARS = 90
@@ -151,6 +151,30 @@ def find_figures(sentence: str, names: Iterable[str] = ()) -> list[Figure]:
     return _labelled_figures(line) if line else find_prose_figures(sentence, names)
 
 
+NOT_QUANTITY = re.compile(
+    r"\b(?:19|20)\d\d-\d\d|\d[./-]\d{1,2}[./-]\d|\d+\.\d+\.\d+|\b\d{1,2}:\d\d\b|^\W*v?\d+\.\d+(?:rc|beta|alpha|b)\d*"
+    r"|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.? \d"
+    r"|\d (?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)|^\W*(?:19|20)\d\d\W*$"
+    r"|\+\d[\d ()-]{5,}|\(?\d{2,4}\)?[ -]\d{3}[ -]\d|\d\s?[–-]\s?\d|\d\s?(?:to|or)\s\d|\d/\d|\d x \d",
+    re.IGNORECASE,
+)
+"""Dates, times, versions, telephone numbers, ranges and ratios, which have no single size."""
+NOT_QUANTITY_LABELS = word_set(
+    "address article bug call chapter code codes coordinate coordinates date day dialing dialling edition error fax figure "
+    "founded id identifier isbn issn issue item latitude level line longitude month no number option page phone port "
+    "priority rank ranking release revision rfc section serial signal standard step tel telephone time table uid version "
+    "versions volume year zip zone"
+)
+"""Words of labels whose numbers name something and do not measure it."""
+
+
+def is_quantity(label: str, value: str) -> bool:
+    """Whether a labelled value measures something, so that it can be compared with another one."""
+    own = REMARK.sub("", value)
+    labelled = {word.lower() for word in WORD.findall(REMARK.sub("", label))}
+    return labelled.isdisjoint(NOT_QUANTITY_LABELS) and NOT_QUANTITY.search(own) is None
+
+
 def parse_amount(value: str) -> Amount | None:
     """Parse the first number of `value` and apply its scale: `$25.4 billion` is 25.4e9 of `$`."""
     match = AMOUNT.search(value)
@@ -160,11 +184,13 @@ def parse_amount(value: str) -> Amount | None:
     money = (match["money"] or "").strip()
     negative = money.startswith(("-", "−"))
     scaled = number * SCALES.get(match["scale"] or "", 1.0) * (-1 if negative else 1)
-    return Amount(scaled, money.lstrip("-−") or _unit(match["unit"]))
+    return Amount(scaled, money.lstrip("-−").removeprefix("US") or _unit(match["unit"]))
 
 
 def _unit(unit: str | None) -> str:
-    return "%" if unit in {"percent", "per cent"} else unit or ""
+    if unit in {"percent", "per cent"}:
+        return "%"
+    return "" if unit is None or unit.lower() in STOP_WORDS else unit
 
 
 def _without_open_bracket(value: str) -> str:

@@ -198,6 +198,8 @@ class Subject:
         """Combine both, as in `exports of Ghana`; a topic that is a name, or contains the scope, stays alone."""
         if is_proper_name(topic) and len(self.topics) > 1:
             return topic
+        if is_proper_name(topic) and scope.preposition == "of":
+            return f"{topic} on {scope.text}"  # not `Debian Policy of shared libraries`
         has_lead = not SCOPE_WORDS.isdisjoint(topic.split())
         lead = scope.preposition.replace("of", "in", 1) if has_lead else scope.preposition
         return f"{topic} {lead} {scope.text}"

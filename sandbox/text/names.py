@@ -33,7 +33,7 @@ CALENDAR = word_set(
 
 NOT_NAMES = word_set(
     """
-    GDP GNP GNI PPP CPI CO2 LNG LPG GW GWh MW MWh TWh kWh USD EUR GBP CEO CFO CTO COO UTC GMT EST ID
+    GDP GNP GNI Let PPP CPI CO2 LNG LPG GW GWh MW MWh TWh kWh USD EUR GBP CEO CFO CTO COO UTC GMT EST ID
     IT TV AM FM PM OK HIV AIDS AI ML R&D IPO VAT NA North South East West Northern Southern Eastern
     Western Central Upper Lower Company Group Government Parliament Congress Constitution Republic
     Kingdom State States City Army Navy Chapter Section Table Figure Source Sources Published Note
@@ -87,6 +87,14 @@ NAME_HEADS = word_set(
 )
 """First words of names such as `Bank of Ghana`."""
 
+NAMES_IN_ED = word_set("Advanced Allied Applied Associated Federated United Unified")
+"""First words of names such as `United Nations`."""
+
+REFERENCES = word_set(
+    "Appendix Chapter Example Figure Footnote Issue Listing Page Part Section Step Table Version Volume"
+)
+"""Last words of references, such as `Chapter 12`."""
+
 PAIRED_WORDS = word_set(
     "Cultural Economic Educational Foreign Industrial Legal Military Monetary Political Public Scientific Social "
     "Technical Trade"
@@ -112,6 +120,7 @@ POSSESSIVE = re.compile(r"['’]s$|(?<=s)['’]$")
 ADDRESS = re.compile(r"https?://\S+")
 EXPLAINED = re.compile(r"(?:\b\d{1,3}|[.,]\d+|\b(?:thousand|million|billion|trillion)) $|\($")
 """Capitals after a number are its unit (`5.1 million TEU`); those in a bracket abbreviate what precedes."""
+SECTION_NUMBER = re.compile(r"\s\d+\.\d")
 MAX_NAME_WORDS = 6
 
 
@@ -166,6 +175,8 @@ class NameFinder:
                 self._capitalised.add(word)
 
     def _name(self, sentence: str, run: list[_Token]) -> Name | None:
+        if len(run) > 1 and all(token.text.isupper() and token.text.isascii() for token in run):
+            return None  # shouted words
         run, titled = _without_titles(run)
         while run and _has_trailing_word(run):
             run = run[:-1]
@@ -176,6 +187,10 @@ class NameFinder:
         if not run or len(run) > MAX_NAME_WORDS:
             return None
         text = sentence[run[0].start : run[-1].end]
+        if SECTION_NUMBER.match(sentence, run[-1].end):
+            return None  # a reference such as `Kapitel 4.1`
+        if len(text) > 3 and text.isupper() and text.lower() in self._lower_case:
+            return None  # the heading of a part, such as DESCRIPTION
         if text.isupper() and EXPLAINED.search(sentence[: run[0].start]):
             return None
         return None if _is_not_a_name(text, run) else Name(text, run[0].start, titled)
@@ -184,7 +199,8 @@ class NameFinder:
         word = run[0].text
         if any(sentence.startswith(name, run[0].start) for name in self._known if " " in name):
             return False
-        if word.lower() in STOP_WORDS and not (word == "The" and run[0].start and len(run) > 1):
+        is_article = word == "The" and run[0].start and len(run) > 1 and not run[1].text.isupper()
+        if word.lower() in STOP_WORDS and not is_article:
             return True
         if (
             not _starts_clause(sentence, run[0].start)
@@ -196,6 +212,8 @@ class NameFinder:
             return word not in NAME_HEADS
         if word.lower() in GENERIC_WORDS or word.lower() in self._lower_case:
             return True
+        if len(word) > 5 and word.endswith("ed") and word not in NAMES_IN_ED:
+            return True  # a participle, as in `Updated Chapter`
         return (
             len(run) == 1 and word not in self._capitalised and not _is_actor(sentence, run[0].end)
         )
@@ -261,6 +279,8 @@ def _has_trailing_word(run: list[_Token]) -> bool:
 
 def _is_not_a_name(text: str, run: list[_Token]) -> bool:
     words = [token.text for token in run]
+    if words[-1] in REFERENCES:
+        return True
     if len(text) < 2 or all(word in CALENDAR or word.isdigit() for word in words):
         return True
     if len(words) == 1:

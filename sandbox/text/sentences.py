@@ -68,6 +68,48 @@ def _cut_if_long(sentence: str) -> list[str]:
     return pieces
 
 
+CODE = re.compile(
+    r"``|`_|[→⇒│]|(?<!\w)[*_]\w[^*_]*[*_](?!\w)|:\w+:`|\]_|\[#|[{}]|</|/>|<\w+>|::|->|=>|[=!<>+]=|&&|\|\||\$\("
+    r"|\$[A-Za-z_]|\\\w|\w\(\)?[^)]*\);?$|;$|^\s*(?:[#>%]|\$ )|^\W*--?\w|\w=\S|\.\.\.$|^\.\. |\w_\w*_\w|[A-Z]{2,}_[A-Z]"
+    r"|\|.*\|"
+)
+"""Signs of program code, commands, markup and option lists."""
+NUMBERED_HEADING = re.compile(r"\d+(?:\.\d+)+\.?\s")
+SENTENCE_END = re.compile(r"[.!?:][\"'”’)\]]*$")
+MIN_PROSE_WORDS = 3
+MIN_WORDS_WITH_STOP_WORD = 7
+"""A sentence of this length without a stop word is a list of words."""
+MIN_LETTER_SHARE = 0.72
+MIN_HEADLINE_WORDS = 5
+MAX_CAPITAL_SHARE = 0.6
+
+
+def is_prose(sentence: str) -> bool:
+    """Whether it is a whole sentence of running text, and not a heading, a menu, code or a fragment."""
+    words = sentence.split()
+    if len(words) < MIN_PROSE_WORDS or CODE.search(sentence) or NUMBERED_HEADING.match(sentence):
+        return False
+    if not SENTENCE_END.search(sentence) and not _is_headline(words):
+        return False
+    if not (sentence[0].isupper() or sentence[0].isdigit() or sentence[0] in "\"“‘'("):
+        return "—" in sentence
+    letters = sum(character.isalnum() or character.isspace() for character in sentence)
+    has_stop_word = any(word.lower() in STOP_WORDS for word in words)
+    return letters >= MIN_LETTER_SHARE * len(sentence) and (
+        has_stop_word or len(words) < MIN_WORDS_WITH_STOP_WORD
+    )
+
+
+def _is_headline(words: list[str]) -> bool:
+    """Whether the words say something, as in `Oriol Maritime cuts a service`, and are not those of a heading or menu."""
+    capitals = sum(word[0].isupper() for word in words)
+    return (
+        len(words) >= MIN_HEADLINE_WORDS
+        and capitals < MAX_CAPITAL_SHARE * len(words)
+        and any(word in STOP_WORDS for word in words)
+    )
+
+
 LINE = re.compile(
     r"^(?:(?P<subject>[^:—–]{2,70}?) [—–] )?(?P<label>[^:.;!?]{2,90}): (?P<value>\S.*)$", re.DOTALL
 )

@@ -47,6 +47,8 @@ GENERIC_WORDS = word_set(
     observe opportunities opportunity overview people picture please potential recent recently
     relevant report reported reports research role roles see seek short short-term situation stand
     stands state status study summarise summarize tell term things think top topic topics track
+    require requires required recommend recommends recommended describe describes described explain
+    explains say says mention mentions mentioned document documents reader readers
     trend trends understand update updates want watch watching way ways
     """
 )

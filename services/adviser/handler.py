@@ -6,7 +6,7 @@ from functools import partial
 from uuid import UUID
 
 from services.adviser.prompts import rules, user_message
-from shared.agents import agents
+from shared.agents import agents, feedback
 from shared.agents.agents import AgentRow
 from shared.database.statements import RoundTrip
 from shared.enums import Phase, StepKind
@@ -38,6 +38,7 @@ class Advise:
         trip = RoundTrip()
         loaded_agent = trip.ask(agents.agent_query(lease.agent_id))
         analyses = trip.ask(context.analyses_query(scope, analysis_ids))
+        owner_feedback = trip.ask(feedback.list_feedback(lease.agent_id))
         now = trip.ask(iterations.CLOCK)
         survey = context.ask_survey(trip, scope, StepKind.ADVISE, token_budget=self.context_tokens)
         short_ids = ShortIds(scope)
@@ -45,7 +46,11 @@ class Advise:
             await short_ids.number(connection, [analyses.value])
         agent = loaded_agent.value
         message = user_message(
-            agent.mission, short_ids.shorten(analyses.value), survey.value, now.value
+            agent.mission,
+            short_ids.shorten(analyses.value),
+            survey.value,
+            now.value,
+            feedback.format_lines(owner_feedback.value),
         )
         run = PhaseRun(
             self.model,

@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import Final
 
+from shared.agents import feedback
 from shared.llm.messages import DATA_ONLY, now_line, wrap_section
 
 _RULES = """\
@@ -35,12 +36,20 @@ def rules(*, from_one_analysis: bool) -> str:
     return _RULES.format(least=_ONE if from_one_analysis else _TWO, data_only=DATA_ONLY)
 
 
-def user_message(mission: str, analyses: str, graph_context: str, now: datetime) -> str:
+def user_message(
+    mission: str, analyses: str, graph_context: str, now: datetime, owner_feedback: str = ""
+) -> str:
+    """`owner_feedback` has a line for each advice that the owner answered."""
     return "\n\n".join(
         [
             wrap_section("mission", mission),
             wrap_section("graph_context", graph_context),
             wrap_section("analyses", analyses),
+            *(
+                [wrap_section("owner_feedback", owner_feedback), feedback.RULE]
+                if owner_feedback
+                else []
+            ),
             now_line(now),
         ]
     )

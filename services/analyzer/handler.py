@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from services.analyzer.prompts import RULES, missing_data, parse_missing_lines, user_message
-from shared.agents import agents
+from shared.agents import agents, feedback
 from shared.database.statements import BoundQuery, RoundTrip
 from shared.enums import Phase
 from shared.events.models import Insight
@@ -38,6 +38,7 @@ class Analyze:
         trip = RoundTrip()
         loaded_agent = trip.ask(agents.agent_query(lease.agent_id))
         now = trip.ask(iterations.CLOCK)
+        owner_feedback = trip.ask(feedback.list_feedback(lease.agent_id))
         describe_nodes = context.ask_nodes(trip, scope, insight.relevant_node_ids)
         async with self.model.database.connection() as connection:
             survey = await self.surveys.load(
@@ -56,6 +57,7 @@ class Analyze:
             now.value,
             objectives,
             shorten=short_ids.shorten,
+            owner_feedback=feedback.format_lines(owner_feedback.value),
         )
         run = PhaseRun(
             self.model,

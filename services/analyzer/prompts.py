@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
+from shared.agents import feedback
 from shared.events.models import Insight
 from shared.llm.messages import DATA_ONLY, now_line, wrap_section
 
@@ -37,8 +38,10 @@ def user_message(
     now: datetime,
     earlier_objectives: Sequence[str] = (),
     shorten: Callable[[str], str] = str,
+    owner_feedback: str = "",
 ) -> str:
-    """`earlier_objectives` of this insight have been searched for since.
+    """`earlier_objectives` of this insight have been searched for since. `owner_feedback` has a line for each advice that
+    the owner answered.
 
     `shorten` replaces the ids in what belongs to this run alone.
     """
@@ -56,6 +59,11 @@ def user_message(
             wrap_section("insight", insight_text),
             wrap_section("relevant_nodes", shorten(relevant_nodes)),
             *([wrap_section("answered", objectives)] if earlier_objectives else []),
+            *(
+                [wrap_section("owner_feedback", owner_feedback), feedback.RULE]
+                if owner_feedback
+                else []
+            ),
             now_line(now),
         ]
     )

@@ -5,11 +5,11 @@ Pure: it evaluates measurements.
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from services.api.queries.operations import InstallationState, Leases, Workforce
-from services.api.web.filters import plural
+from services.api.queries.operations import InstallationState, Leases, Waiting, Workforce
+from services.api.web.filters import duration, plural
 from shared.events.stream_admin import Queue
 from shared.events.topology import CONSUMERS
 
@@ -30,6 +30,25 @@ class ServiceLoad:
     per_second: float | None
     """Messages delivered per second since a sample of at most a minute ago; None without one."""
     leases: Leases
+    waiting: Waiting = field(default_factory=Waiting)
+    seen_seconds_ago: float | None = None
+    """Since when no replica was seen: 0 with one; None if none was seen since this process started."""
+
+    @property
+    def active(self) -> int:
+        """What is worked on: messages, or steps of services that a message only starts."""
+        in_flight = self.queue.in_flight or 0 if self.queue else 0
+        return max(in_flight, self.leases.held)
+
+    @property
+    def slots(self) -> int | None:
+        """What all replicas can work on at once."""
+        if self.queue is None or self.queue.idle_slots is None:
+            return None
+        return self.queue.idle_slots + (self.queue.in_flight or 0)
+
+
+_NOTHING_WAITS: Final[Mapping[str, Waiting]] = {}
 
 
 class LoadSampler:
@@ -40,8 +59,16 @@ class LoadSampler:
 
     def __init__(self) -> None:
         self._looks: deque[tuple[float, Mapping[str, int]]] = deque(maxlen=MAX_SAMPLES)
+        self._seen: dict[str, float] = {}
+        """When each service had a replica last."""
 
-    def look(self, now: float, queues: Sequence[Queue], workforce: Workforce) -> list[ServiceLoad]:
+    def look(
+        self,
+        now: float,
+        queues: Sequence[Queue],
+        workforce: Workforce,
+        waiting: Mapping[str, Waiting] = _NOTHING_WAITS,
+    ) -> list[ServiceLoad]:
         """`now` is in seconds of a monotonic clock. Without queues the bus is unavailable."""
         delivered = {
             queue.service: queue.delivered for queue in queues if queue.delivered is not None
@@ -50,6 +77,7 @@ class LoadSampler:
         if delivered and (not self._looks or now - self._looks[-1][0] >= MIN_RATE_SECONDS):
             self._looks.append((now, delivered))
         of_service = {queue.service: queue for queue in queues}
+        self._seen |= {service: now for service, replicas in workforce.replicas.items() if replicas}
         return [
             ServiceLoad(
                 service,
@@ -57,6 +85,8 @@ class LoadSampler:
                 of_service.get(service),
                 rates.get(service),
                 workforce.leases.get(service, Leases()),
+                waiting.get(service, Waiting()),
+                now - self._seen[service] if service in self._seen else None,
             )
             for service in SERVICES
         ]
@@ -75,17 +105,30 @@ class LoadSampler:
         }
 
 
+SERVICE_TASKS: Final = {
+    "scheduler": "Starts iterations when they are due",
+    "observer": "Plans queries and insights",
+    "researcher": "Searches and extends the graph",
+    "aggregator": "Leads iterations from stage to stage",
+    "analyzer": "Draws conclusions from the graph",
+    "adviser": "Turns analyses into advice",
+    "assistant": "Configures agents and answers messages",
+    "notifier": "Sends advice to destinations",
+    "api": "Serves these pages and programs",
+}
 LONG_QUEUE_MESSAGES: Final = 50
 """Waiting messages of a service from which on more replicas would help."""
+LONG_WAIT_SECONDS: Final = 300.0
+"""How long a step may wait for a worker before a warning is shown."""
 MANY_LISTENERS_SHARE: Final = 0.9
 """The share of the allowed event streams from which on a warning is shown."""
-_SERVICE_WORK: Final = {
-    "scheduler": "no iteration begins",
-    "observer": "iterations stop before their plan",
+_WITHOUT: Final = {
+    "scheduler": "no iteration starts",
+    "observer": "iterations wait for their plan",
     "researcher": "queries wait",
-    "aggregator": "iterations stop between their steps",
+    "aggregator": "iterations do not reach their next stage",
     "analyzer": "insights wait",
-    "adviser": "analyses wait to be weighed",
+    "adviser": "no advice is written",
     "assistant": "agents are not configured and messages are not answered",
     "notifier": "nothing is sent to destinations",
 }
@@ -95,7 +138,11 @@ _SERVICE_WORK: Final = {
 class Fault:
     tone: Literal["bad", "warn"]
     message: str
+    """What is wrong, and what follows from it."""
     fix: str
+    """What to do."""
+    link: tuple[str, str] | None = None
+    """Where to do it: address and text."""
 
 
 @dataclass(frozen=True)
@@ -126,41 +173,60 @@ def _bus_faults(measurements: Measurements) -> Iterator[Fault]:
     if measurements.bus_fault is not None:
         yield Fault(
             "bad",
-            f"The bus does not answer: {measurements.bus_fault}.",
-            "Nothing is lost: what waits goes on when NATS is back. Look into the log of NATS, or at VIGIL_NATS_URL.",
+            f"NATS does not answer, so that no message is passed on: {measurements.bus_fault}.",
+            "Nothing is lost, and work continues when NATS is back. Check that NATS runs, and VIGIL_NATS_URL.",
         )
 
 
 def _service_faults(measurements: Measurements) -> Iterator[Fault]:
     for load in measurements.loads:
-        if load.service in _SERVICE_WORK and not load.replicas:
+        if load.service in _WITHOUT and not load.replicas:
             yield Fault(
                 "bad",
-                f"No {load.service} is connected to PostgreSQL: {_SERVICE_WORK[load.service]}.",
-                "Start one, or look into its log for why it does not stay; `vigil top` shows when it is back.",
+                f"The {load.service} is not running: {_WITHOUT[load.service]}.",
+                "Start it. If it does not keep running, its log says why.",
             )
         if load.queue is not None:
             yield from _queue_faults(load, load.queue.lag)
-        if load.leases.lapsed:
-            yield Fault(
-                "warn",
-                f"{plural(load.leases.lapsed, 'step')} of the {load.service} held by workers that have not renewed in time.",
-                "Others take them over by themselves. Where it stays so, look into that service's log.",
-            )
+        yield from _step_faults(load)
 
 
 def _queue_faults(load: ServiceLoad, lag: int | None) -> Iterator[Fault]:
     if lag is None:
         yield Fault(
             "bad",
-            f"The consumer of the {load.service} is not on the bus: it receives nothing.",
-            "Run `vigil migrate`, which makes it anew.",
+            f"The {load.service} receives no messages: its queue is missing on NATS.",
+            "Run `vigil migrate`, which creates it.",
         )
     elif lag >= LONG_QUEUE_MESSAGES:
         yield Fault(
             "warn",
             f"{lag:,} messages wait for the {load.service}.",
-            "Start more of it, or raise its VIGIL_CONCURRENCY; it may also wait for the model: look at its calls.",
+            "Start another one, or raise its VIGIL_CONCURRENCY. It may also be waiting for a slow model.",
+        )
+
+
+def _step_faults(load: ServiceLoad) -> Iterator[Fault]:
+    if load.leases.lapsed:
+        yield Fault(
+            "warn",
+            f"{plural(load.leases.lapsed, 'step')} of the {load.service} lost the worker.",
+            f"Another worker takes over within a minute. If this stays, read the log of the {load.service}.",
+        )
+    if load.waiting.for_provider:
+        steps = plural(load.waiting.for_provider, "step")
+        waits = "waits" if load.waiting.for_provider == 1 else "wait"
+        yield Fault(
+            "warn",
+            f"{steps} of the {load.service} {waits} for a provider: {load.waiting.provider_error or 'no answer'}.",
+            "They continue when the provider answers. If this stays, check its key, quota and status page.",
+        )
+    oldest_seconds = load.waiting.oldest_seconds
+    if oldest_seconds is not None and oldest_seconds >= LONG_WAIT_SECONDS:
+        yield Fault(
+            "warn",
+            f"A step has waited {duration(round(oldest_seconds))} for the {load.service}.",
+            "All of its slots may be busy: start another one, or raise its VIGIL_CONCURRENCY.",
         )
 
 
@@ -168,19 +234,19 @@ def _other_faults(measurements: Measurements) -> Iterator[Fault]:
     if measurements.state.dead_letters:
         yield Fault(
             "warn",
-            f"{plural(measurements.state.dead_letters, 'message')} could not be handled.",
-            "Look at them under Dead letters: each says why, and can be retried or discarded.",
+            f"{plural(measurements.state.dead_letters, 'message')} failed for good.",
+            "Each says why it failed. Retry or discard them.",
+            ("/dead-letters", "Open dead letters"),
         )
     if measurements.listeners >= MANY_LISTENERS_SHARE * measurements.max_listeners:
         yield Fault(
             "warn",
-            f"{measurements.listeners:,} of {measurements.max_listeners:,} event streams are open; "
-            "no more are let in beyond.",
-            "Close unused pages, start another api, or raise VIGIL_EVENT_LISTENERS.",
+            f"{measurements.listeners:,} of {measurements.max_listeners:,} live connections are open; more are refused.",
+            "Close pages that are not needed, start another API, or raise VIGIL_EVENT_LISTENERS.",
         )
     if not measurements.scripts_are_there:
         yield Fault(
             "warn",
-            "The libraries of these pages are missing, so they do not update.",
+            "The libraries of these pages are missing, so that pages do not update.",
             "Run `make setup`.",
         )

@@ -20,7 +20,7 @@ from services.observer.prompts import (
     replan_message,
     user_message,
 )
-from shared.agents import agents, memories
+from shared.agents import agents, feedback, memories
 from shared.billing import token_lengths
 from shared.billing.budgets import spending_notices
 from shared.database.statements import RoundTrip
@@ -69,6 +69,7 @@ class Observe:
             needed, scope, StepKind.OBSERVE, token_budget=self.context_tokens
         )
         owner_memories = needed.ask(memories.list_active(lease.agent_id))
+        owner_feedback = needed.ask(feedback.list_feedback(lease.agent_id))
         async with self.model.database.connection_after(trip) as connection:
             iteration = loaded_iteration.value
             past = await load_history(connection, iteration)
@@ -91,6 +92,7 @@ class Observe:
             now.value,
             memory_lines,
             outlook.lines,
+            owner_feedback=feedback.format_lines(owner_feedback.value),
             is_folded=is_folded,
         )
         run = PhaseRun(

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from services.observer.deduplication import Repeat
+from shared.agents import feedback
 from shared.graph.prompt_format import quote_name
 from shared.graph.validation import one_line
 from shared.llm.messages import DATA_ONLY, now_line, wrap_section
@@ -263,11 +264,15 @@ def user_message(
     memories: str = "",
     news: Sequence[str] = (),
     *,
+    owner_feedback: str = "",
     is_folded: bool = False,
 ) -> str:
+    """`owner_feedback` has a line for each advice that the owner answered."""
     parts = [wrap_section("mission", mission), wrap_section("graph_context", graph_context)]
     if memories:
         parts.append(wrap_section("memories", memories))
+    if owner_feedback:
+        parts += [wrap_section("owner_feedback", owner_feedback), feedback.RULE]
     if news:
         parts.append(wrap_section("news", "\n".join(news)))
     if is_folded:

@@ -214,6 +214,10 @@ def notice_title(name: str, exceeded: ExceededCap) -> str:
     return f"{name} is paused until tomorrow: {owner} daily budget of {cap} is reached"
 
 
+PAUSED_WORDS: Final = "is paused until midnight (UTC)"
+"""In every error of a step that a daily budget stopped; in no other."""
+
+
 def explain_exceeded_cap(exceeded: ExceededCap, name: str = "the agent") -> str:
     """Explains which budget is used up and what to do."""
     owner = (
@@ -230,7 +234,7 @@ def explain_exceeded_cap(exceeded: ExceededCap, name: str = "the agent") -> str:
     raised = "AGENT" if exceeded.scope is Scope.AGENT else "--installation"
     return (
         f"{owner} for {exceeded.day} is reached: of {cap} a day {amount} {'is' if amount == '1 call' else 'are'} spent,"
-        f" and {next_call}. {_capital(name)} is paused until midnight (UTC); a higher budget"
+        f" and {next_call}. {_capital(name)} {PAUSED_WORDS}; a higher budget"
         f" (`vigil budget {raised} {option} …`) resumes it at once"
     )
 

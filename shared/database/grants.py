@@ -137,6 +137,9 @@ MERGE_WRITES: Final = {
     "graph_names": Grant(ALL, insert=ALL, update=("node_id",)),
     "graph_merges": Grant(ALL, insert=ALL, update=("undone_at",)),
     "graph_redirects": Grant(ALL, insert=ALL, delete=True),
+    "graph_distinct_pairs": Grant(
+        ALL, insert=ALL, update=("one_name", "other_name", "made_by", "made_at"), delete=True
+    ),
     "embedding_progress": Grant(ALL, update=_SWEEP_POSITION),
     "evidence": Grant(ALL, insert=ALL, update=("id", "node_id", "edge_id", "seal"), delete=True),
     "entailment_verdicts": Grant(ALL, insert=ALL, update=("evidence_id", "due_at")),
@@ -211,6 +214,19 @@ _PAYMENTS: Final = {
     "agents": Grant(ALL, update=("suspended_until",)),
     "inbox_items": Grant(insert=ALL, inserts=RowFilter("kind", (InboxKind.NOTICE,))),
 }
+_TRIAGE: Final = ("outcome", "useful", "feedback", "answered_at", "snoozed_until", "resolved_at")
+"""What an owner does with inbox items, through the API; and that a notice is no longer so."""
+_FEEDBACK_COLUMNS: Final = (
+    "id",
+    "agent_id",
+    "kind",
+    "title",
+    "outcome",
+    "useful",
+    "feedback",
+    "answered_at",
+)
+"""What phases are shown of the owner's answers to advice."""
 # What an abandoned step has reserved counts as spent.
 _ABANDONED_STEP_COSTS: Final = {
     # A write-off inserts no row, but the part of its statement that changes budgets is that of payments, which do.
@@ -389,6 +405,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_steps(StepKind.OBSERVE, creates=(StepKind.QUERY, StepKind.INSIGHT)),
         **_calls_model(Phase.OBSERVER),
         **_CONTEXTS,
+        "inbox_items": replace(_PAYMENTS["inbox_items"], select=_FEEDBACK_COLUMNS),
         "page_probes": Grant(ALL, insert=ALL, update=_PROBE_RESULT),
         # An iteration that works ends the growth of the interval.
         "agents": Grant(ALL, update=("suspended_until", "next_run_at", "bytes_per_token")),
@@ -451,6 +468,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "investigation_requests": Grant(ALL, insert=ALL),
         **_steps(StepKind.INSIGHT),
         **_calls_model(Phase.ANALYSIS_GENERATION),
+        "inbox_items": replace(_PAYMENTS["inbox_items"], select=_FEEDBACK_COLUMNS),
         **_pins_contexts(StepKind.INSIGHT),
         **_NUMBERS,
         **_dead_letters("analyzer"),
@@ -468,7 +486,9 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **CHECKS_EVIDENCE,
         **_calls_model(Phase.ADVICE_GENERATION, Phase.ENTAILMENT_CHECK),
         "inbox_items": Grant(
-            insert=ALL, inserts=RowFilter("kind", (InboxKind.ADVICE, InboxKind.NOTICE))
+            _FEEDBACK_COLUMNS,
+            insert=ALL,
+            inserts=RowFilter("kind", (InboxKind.ADVICE, InboxKind.NOTICE)),
         ),
         **_dead_letters("adviser"),
     },
@@ -515,7 +535,10 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "llm_interactions": READ_ALL,
         "contexts": READ_ALL,
         "inbox_items": Grant(
-            ALL, insert=ALL, update=("read_at",), inserts=RowFilter("kind", (InboxKind.NOTICE,))
+            ALL,
+            insert=ALL,
+            update=("read_at", *_TRIAGE),
+            inserts=RowFilter("kind", (InboxKind.NOTICE,)),
         ),
         "conversations": Grant(ALL, insert=ALL, update=("turns",)),
         "messages": Grant(ALL, insert=ALL),

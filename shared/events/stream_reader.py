@@ -320,6 +320,12 @@ class StreamHistory:
         """The state of the stream; None if there is no stream."""
         return await stream_state(self.client)
 
+    @property
+    def server_version(self) -> str:
+        """The version of the NATS server, such as `2.12.1`."""
+        version = self.client.connected_server_version
+        return f"{version.major}.{version.minor}.{version.patch}"
+
     async def queues(self) -> list[Queue]:
         """The queue of every service."""
         try:

@@ -8,11 +8,13 @@ from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from shared.errors import PermanentError
+from shared.errors import PermanentError, describe_invalid_value
 
 SHIPPED: Final = Path(__file__).with_name("prices.toml")
+MAX_FAULTS: Final = 3
+"""Of a price list, that its error names."""
 TOKENS_PER_PRICE: Final = Decimal(1_000_000)
 
 SMALLEST_USD: Final = Decimal("0.00000001")
@@ -169,5 +171,23 @@ def read_prices(file: Path = SHIPPED) -> Prices:
         # ValueError: invalid TOML, numbers or fields.
         raise PermanentError(
             "prices_file",
-            f"the prices in {file} cannot be used: {error}. Correct the file, or set VIGIL_PRICES_FILE to another one",
+            f"the prices in {file} cannot be used: {_reason(error)}. Correct the file, or set VIGIL_PRICES_FILE to"
+            " another one",
         ) from error
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case ValidationError():
+            return "; ".join(
+                f"{'.'.join(map(str, fault['loc']))}: {describe_invalid_value(fault)}"
+                for fault in error.errors()[:MAX_FAULTS]
+            )
+        case OSError():
+            return error.strerror or str(error)
+        case UnicodeDecodeError():
+            return "it is not UTF-8"
+        case tomllib.TOMLDecodeError():
+            return f"it is not valid TOML: {error}"
+        case _:
+            return str(error) or "it is nested too deeply"

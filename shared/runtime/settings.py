@@ -2,6 +2,7 @@
 
 import os
 import socket
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -9,7 +10,6 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import (
     AliasChoices,
     Field,
-    PrivateAttr,
     SecretStr,
     ValidationError,
     ValidationInfo,
@@ -26,7 +26,7 @@ from pydantic_settings import (
 )
 
 from shared.enums import Phase
-from shared.errors import VigilError
+from shared.errors import VigilError, describe_invalid_value
 from shared.workflow.leases import LEASE_SECONDS
 
 SANDBOX_MODEL = "sandbox-reader"
@@ -34,6 +34,12 @@ SANDBOX_EMBEDDER = "sandbox-embedder"
 SANDBOX_KEY = "sandbox"
 """API key of the built-in sandbox: exactly this, or with a hyphen and a suffix. Calls with it are free."""
 SECRETS_DIR_VARIABLE = "VIGIL_SECRETS_DIR"
+PREFIX = "VIGIL_"
+JSON_EXAMPLES = {
+    "prices": '{"gpt-5.4": [1.25, 10]}',
+    "model_options": '{"observer": {"reasoning_effort": "low"}}',
+    "max_output_tokens_of_phase": '{"graph_construction": 32000}',
+}
 MAX_SECONDS = 10 * 366 * 86_400.0
 """Upper limit of any duration."""
 MAX_NUMBER = 10**15
@@ -56,7 +62,7 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix="VIGIL_", env_ignore_empty=True, extra="ignore", populate_by_name=True
+        env_prefix=PREFIX, env_ignore_empty=True, extra="ignore", populate_by_name=True
     )
 
     database_url: str = "postgresql://postgres@127.0.0.1:5432/vigil"
@@ -254,8 +260,6 @@ class Settings(BaseSettings):
     log_format: Literal["console", "json"] = "json"
     log_level: str = "INFO"
 
-    _sandboxed: list[str] = PrivateAttr(default_factory=list)
-
     @field_validator(
         "openai_api_key",
         "tavily_api_key",
@@ -309,11 +313,9 @@ class Settings(BaseSettings):
             self.model = SANDBOX_MODEL
             if self.embedding_model is not None:
                 self.embedding_model = SANDBOX_EMBEDDER
-            self._sandboxed.append("model")
         is_elsewhere = bool(set(self.search_given.split()) - {os.devnull})
         if self.tavily_api_key is None and self.tavily_base_url is None and not is_elsewhere:
             self.tavily_base_url, self.tavily_api_key = base, SecretStr(SANDBOX_KEY)
-            self._sandboxed.append("search")
         return self
 
     @classmethod
@@ -333,8 +335,9 @@ class Settings(BaseSettings):
 
     @property
     def sandboxed_providers(self) -> list[str]:
-        """The providers that the sandbox replaces."""
-        return self._sandboxed
+        """The providers that the sandbox replaces: of `model` and `search`."""
+        replaced = {"model": self.model_is_sandbox, "search": self.search_is_sandbox}
+        return [name for name, is_sandbox in replaced.items() if is_sandbox]
 
     @property
     def model_is_sandbox(self) -> bool:
@@ -378,15 +381,40 @@ def load_settings() -> Settings:
     try:
         return Settings()
     except ValidationError as error:
-        details = "; ".join(
-            f"{_variable(detail['loc'])}: {detail['msg']} (it is {str(detail['input'])[:80]!r})"
-            for detail in error.errors()
-        )
+        details = "; ".join(_describe(detail) for detail in error.errors())
         raise InvalidSettingError(f"a setting in the environment is invalid: {details}") from error
-    except (SettingsError, RecursionError) as error:  # in settings that are JSON
-        raise InvalidSettingError(f"a setting in the environment is invalid: {error}") from error
+    except (SettingsError, RecursionError) as error:
+        raise InvalidSettingError(
+            f"a setting in the environment is invalid: {_describe_json(error)}"
+        ) from error
+
+
+def _describe(detail: Mapping[str, Any]) -> str:
+    location = detail["loc"]
+    name = _variable(location)
+    inner = "".join(f"[{part!r}]" for part in location[1:] if part != "[key]")
+    value = str(detail["input"])[:80]
+    shown = "" if _is_secret(str(location[0])) else f" (it is {value!r})"
+    return f"{name}{inner}: {describe_invalid_value(detail)}{shown}"
+
+
+def _describe_json(error: Exception) -> str:
+    """The variable whose value is no JSON; pydantic-settings names only its field."""
+    if "secrets_dir" in str(error):
+        value = os.environ.get(SECRETS_DIR_VARIABLE, "")[:80]
+        return f"{SECRETS_DIR_VARIABLE}: name directories, not files (it is {value!r})"
+    for field, info in Settings.model_fields.items():
+        if f'"{field}"' in str(error):
+            value = os.environ.get(f"{PREFIX}{field.upper()}", "")[:80]
+            example = JSON_EXAMPLES.get(field, str(info.default))
+            return f"{PREFIX}{field.upper()}: write JSON, as in {example} (it is {value!r})"
+    return str(error)
+
+
+def _is_secret(field: str) -> bool:
+    return any(part in field.lower() for part in ("key", "password", "token", "smtp_url"))
 
 
 def _variable(location: tuple[int | str, ...]) -> str:
     name = str(location[0])
-    return name if name.isupper() else f"VIGIL_{name.upper()}"
+    return name if name.isupper() else f"{PREFIX}{name.upper()}"

@@ -7,6 +7,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from shared.enums import InboxOutcome
+
 Json = dict[str, Any]
 
 
@@ -282,6 +284,20 @@ class InboxItemResponse(ForecastTerms):
     content: str
     read_at: datetime | None
     created_at: datetime
+    outcome: InboxOutcome | None = None
+    """What you decided; None while it is open."""
+    useful: bool | None = None
+    """Whether you found it useful."""
+    feedback: str | None = None
+    """What you said about it. The agent's next plans, analyses and advice take it into account."""
+    answered_at: datetime | None = None
+    """When you last decided or gave feedback."""
+    snoozed_until: datetime | None = None
+    """Until then it is not in the inbox; then it returns as unread."""
+    resolved_at: datetime | None = None
+    """Of a notice: when what it says stopped being so."""
+    doubted_since: datetime | None = None
+    """Of an advice in doubt."""
 
 
 class GraphCounts(ResponseModel):
@@ -380,6 +396,9 @@ class ProvidersResponse(ResponseModel):
     search_key_set: bool
     embedding_model: str | None = None
     """None if embedding search is off."""
+    model_is_sandbox: bool = False
+    """Whether the sandbox answers in place of a model. Its calls cost nothing."""
+    search_is_sandbox: bool = False
 
 
 PAGE_SIZE: Final = 50

@@ -73,6 +73,7 @@ class DrawnNode(NamedTuple):
     id: UUID
     type: str
     name: str
+    created_at: datetime
     updated_at: datetime
     unsupported_since: datetime | None
 
@@ -81,6 +82,7 @@ class DrawnEdge(NamedTuple):
     type: str
     source_id: UUID
     target_id: UUID
+    created_at: datetime
 
 
 @dataclass(frozen=True)
@@ -124,3 +126,12 @@ class DuplicatePair(ResponseModel):
     node: NodeRef
     other: NodeRef
     similarity: float
+
+
+class DistinctPairResponse(ResponseModel):
+    """Two nodes that are not the same, though their names are similar. They are not listed as duplicates."""
+
+    id: UUID
+    one: NodeRef
+    other: NodeRef
+    made_at: datetime

@@ -25,7 +25,7 @@ REASON_WORDS: Final[Mapping[str, str]] = {
     WorkReason.CONTINUED: "the last plan may need a second iteration",
     WorkReason.DATA_REQUESTED: "an analysis lacks data",
     WorkReason.GRAPH_EMPTY: "the graph is empty",
-    WorkReason.RUN_REQUESTED: "the owner asked for it",
+    WorkReason.RUN_REQUESTED: "the owner requested a run",
     WorkReason.RESUMED: "its worker was interrupted",
     WorkReason.OWNER_ACTED: "the owner has changed something",
     WorkReason.SEARCH_DUE: "a search is due",
@@ -169,16 +169,132 @@ class PhaseRun(InteractionHead):
     spent: CallUsage
 
 
+class TracedStep(StepResponse):
+    first_requested_at: datetime | None = None
+    """When it was first put on the bus; until `started_at` it waited for a worker."""
+
+
+class TracedTool(ResponseModel):
+    """Uses of one tool of the graph after one answer. Their times are not stored."""
+
+    name: str
+    uses: int
+    refused: int = 0
+
+
+class TracedCall(ResponseModel):
+    """A call of the ledger without its answer. `request` is a summary for display."""
+
+    id: UUID
+    step_id: UUID
+    interaction_id: UUID
+    kind: str
+    phase: str
+    model: str | None
+    request: Json
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_tokens: int
+    cost_usd: float | None
+    assumed_usd: float
+    attempts: int
+    received_chars: int | None
+    failures: list[FailedSending]
+    started_at: datetime
+    """When its first attempt was recorded, just before it was sent."""
+    sent_at: datetime | None
+    """When its newest attempt was sent."""
+    answered_at: datetime | None
+    """When its answer was committed, with what the graph tools of the answer wrote."""
+    tools: list[TracedTool] = Field(default_factory=list)
+    """Tools of the graph that this answer of the model used, in the order of their first use."""
+    repairs: int = 0
+    """Number of repairs of the answer by code."""
+
+
 class IterationOutline(IterationSummary):
     plan: Json | None
     deadline_at: datetime
-    steps: list[StepResponse]
+    steps: list[TracedStep]
     """By round, then in the order of the stages."""
     runs: list[PhaseRun]
     """In the order of their start."""
     sums: IterationSums
     written: list[WrittenElement]
     """The first elements; `sums` counts all."""
+
+
+class IterationTrace(IterationOutline):
+    """With every call."""
+
+    calls: list[TracedCall]
+    """In the order in which they were first sent."""
+
+
+class CallDetails(ResponseModel):
+    """A call with its answer, and its input tokens by the part of the request."""
+
+    id: UUID
+    interaction_id: UUID
+    kind: str
+    phase: str
+    model: str | None
+    request: Json
+    answer: Json | None
+    """None if it is not answered, or the answer has expired."""
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_tokens: int
+    reasoning_tokens: int
+    system_tokens: int
+    tools_tokens: int
+    context_tokens: int
+    results_tokens: int
+    failures: list[FailedSending]
+    attempts: int
+    started_at: datetime
+    sent_at: datetime | None
+    answered_at: datetime | None
+
+
+class SourceName(ResponseModel):
+    id: UUID
+    url: str
+    title: str | None
+
+
+class IterationGroup(ResponseModel):
+    """One iteration, or consecutive quiet ones."""
+
+    first: int
+    last: int
+    """Numbers; equal for one iteration."""
+    many: int
+    """How many there are; numbers between the two may have been deleted."""
+    started_at: datetime
+    """Of the first."""
+    ended_at: datetime | None
+    """Of the last."""
+    iteration: IterationSummary | None
+    """None for more than one."""
+
+
+class IterationOutcome(ResponseModel):
+    """An iteration in a strip of many."""
+
+    number: int
+    status: str
+    is_stopped: bool
+    """Failed because a daily budget was reached."""
+    started_at: datetime
+    ended_at: datetime | None
+
+
+class PhaseSums(ResponseModel):
+    phase: str
+    spent: CallUsage
+    seconds: float
+    """The sum of the durations of its runs that have ended."""
 
 
 class ToolUse(ResponseModel):
@@ -203,6 +319,7 @@ class ModelTurn(ResponseModel):
     failures: list[FailedSending] = Field(default_factory=list)
     """Attempts of the same request without a usable response, oldest first."""
     spent: CallUsage
+    call_id: UUID | None = None
     started_at: datetime | None
     answered_at: datetime | None
 

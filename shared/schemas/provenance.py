@@ -133,6 +133,8 @@ class DoubtResponse(ResponseModel):
     url: str
     reason: str
     """Why the source was retracted, or what the model says that found the contradiction."""
+    elements: list[UUID] = Field(default_factory=list)
+    """The nodes and edges that it rests on, directly or not, and that this concerns."""
 
 
 class RetractionResponse(ResponseModel):
@@ -266,6 +268,8 @@ class VerificationResponse(ResponseModel):
     """The sites of the pages that it rests on, without retracted and barred ones: one site can be wrong, or planted."""
     barred_sites: list[str] = Field(default_factory=list)
     """Sites of which it rests on pages that the agent's owner has barred since, and on no others."""
+    doubts: list["ElementDoubt"] = Field(default_factory=list)
+    """The conclusions of the chain that are in doubt, and why. A doubt is not a break: `holds` does not depend on it."""
 
 
 class ElementFault(LinkFault):

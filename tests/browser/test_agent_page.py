@@ -1,5 +1,7 @@
 """The page of an agent: configuration, live iterations, pausing and access."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -17,7 +19,8 @@ RECORD_STATES = """() => {
     if (!flow) return;
     const heading = flow.querySelector("h2").textContent;
     const outcome = flow.querySelector(".flow-head .pill").textContent;
-    window.seen.push([heading, outcome, flow.querySelectorAll(".step-card").length, Boolean(flow.querySelector(".plan"))]);
+    const isPlanned = Boolean(flow.querySelector(".flow-plan"));
+    window.seen.push([heading, outcome, flow.querySelectorAll(".step-card").length, isPlanned]);
   };
   new MutationObserver(look).observe(document.getElementById("now"), {subtree: true, childList: true, characterData: true});
 }"""
@@ -26,8 +29,8 @@ RECORD_STATES = """() => {
 
 def test_a_new_agent_is_configured_and_runs_without_a_reload(window: BrowserWindow) -> None:
     page = window.open("/agents/new")
-    page.get_by_label("What should it watch").fill("Watch cobalt refiners and what they pay")
-    page.get_by_role("button", name="Make it").click()
+    page.get_by_label("Mission").fill("Watch cobalt refiners and what they pay")
+    page.get_by_role("button", name="Create agent").click()
     page.wait_for_url("**/agents/*-*")
     page.evaluate("() => { window.stayed = true; }")
     expect(page.get_by_text("Watch cobalt refiners and what they pay").first).to_be_visible()
@@ -61,13 +64,19 @@ def test_an_iteration_is_shown_live_from_plan_to_end(window: BrowserWindow) -> N
     assert [state for state in running_states if state[2] > 1 and state[3]], (
         f"step_cards and plan came late: {states}"
     )
-    expect(iteration.locator(".plan")).to_contain_text("quer")
+    expect(iteration.locator(".flow-plan")).to_contain_text("quer")
     step_cards = iteration.locator(".step-card")
     assert step_cards.count() >= 2
     for step_card in step_cards.all():
-        expect(step_card.locator(".step-card-top .pill")).to_have_text("done")
+        expect(step_card.get_by_role("img", name="done")).to_be_visible()
+    # Each card and each bar opens the step that it stands for.
+    place = f"/agents/{agent_id}/iterations/2#step-"
+    for link in iteration.locator(".step-card-top a, .bar-row").all():
+        assert str(link.get_attribute("href")).startswith(place)
     expect(iteration.locator(".bars li").first).to_contain_text("Plan")
-    expect(iteration.locator(".join").first).to_contain_text("joined")
+    expect(iteration.locator(".stage-count").first).to_have_text(re.compile(r"(\d+) of \1"))
+    learned = page.get_by_role("region", name="What changed")
+    expect(learned).to_contain_text("Iteration 2")
     window.screenshot("now")
 
 
@@ -92,12 +101,12 @@ def test_an_agent_is_paused_run_once_and_resumed(window: BrowserWindow) -> None:
 
 def test_results_are_linked(window: BrowserWindow, installation: SharedInstallation) -> None:
     page = window.open(f"/agents/{installation.agent_id}")
-    results = page.get_by_role("complementary", name="What came of it")
+    results = page.get_by_role("complementary", name="Results")
     expect(results.get_by_role("heading", name="Latest conclusions")).to_be_visible()
-    expect(results.get_by_role("link", name="Budget")).to_have_attribute(
-        "href", f"/agents/{installation.agent_id}/settings#budget"
+    expect(results.get_by_role("link", name="Today")).to_have_attribute(
+        "href", f"/agents/{installation.agent_id}/costs"
     )
-    expect(page.get_by_role("link", name="Iteration 1")).to_have_attribute(
+    expect(page.get_by_role("link", name="Iteration 1").first).to_have_attribute(
         "href", f"/agents/{installation.agent_id}/iterations/1"
     )
 
@@ -114,4 +123,4 @@ def test_an_agent_of_another_user_is_not_found(
     stranger.expected.append("404")
     for path in ("", "/settings", "/settings/prompts/observer"):
         page = stranger.open(f"/agents/{installation.agent_id}{path}")
-        expect(page.get_by_role("heading", name="Nothing is here")).to_be_visible()
+        expect(page.get_by_role("heading", name="Not found")).to_be_visible()

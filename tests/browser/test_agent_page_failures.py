@@ -66,7 +66,7 @@ def test_a_failed_configuration_is_explained_and_retried(faulty: FaultyInstallat
     faulty.sandbox.faults({"kind": "status", "status": 401, "phase": "configuration", "count": 1})
     agent_id = create_agent(faulty.window, "Watch silver mines and their neighbours")
     page = faulty.window.open(f"/agents/{agent_id}")
-    heading = page.get_by_role("heading", name="It could not be configured")
+    heading = page.get_by_role("heading", name="Configuration failed")
     expect(heading).to_be_visible(timeout=ITERATION_TIMEOUT_MS)
     expect(page.get_by_role("button", name="Run now")).to_be_disabled()
     faulty.window.screenshot("now-not-configured")
@@ -82,12 +82,14 @@ def test_the_progress_of_a_configuration_is_shown(faulty: FaultyInstallation) ->
     agent_id = create_agent(faulty.window, "Watch gold refiners and where they buy")
     page = faulty.window.open(f"/agents/{agent_id}")
     configuration = page.get_by_role("region", name="Configuration")
-    expect(configuration.get_by_role("heading", name="Being configured")).to_be_visible()
-    expect(configuration.locator("li", has_text="Name and six")).to_contain_text("the model writes")
+    expect(configuration.get_by_role("heading", name="Configuring")).to_be_visible()
+    expect(configuration.locator("li", has_text="Name and six")).to_contain_text(
+        "the model is writing"
+    )
     expect(configuration.locator("li", has_text="Name and six")).to_contain_text(
         "written", timeout=ITERATION_TIMEOUT_MS
     )
-    expect(configuration.locator("li", has_text="Types")).to_contain_text("chooses")
+    expect(configuration.locator("li", has_text="Types")).to_contain_text("the model is choosing")
     faulty.window.screenshot("now-configuring")
     outcome = page.locator("#flow .flow-head .pill").first
     expect(outcome).to_have_text("completed", timeout=ITERATION_TIMEOUT_MS)
@@ -104,16 +106,16 @@ def test_a_query_with_an_unavailable_provider_shows_its_next_retry(
     unavailable = {"kind": "status", "status": 503, "phase": "knowledge_acquisition", "count": 8}
     faulty.sandbox.faults(slow, unavailable)
     send_command(page, agent_id, "run")
-    step_card = page.locator(".step-card", has=page.get_by_text("provider away", exact=True)).first
+    step_card = page.locator(".step-card", has=page.get_by_role("img", name="provider away")).first
     expect(step_card).to_contain_text("Waiting for", timeout=ITERATION_TIMEOUT_MS)
-    trouble = page.get_by_role("region", name="Trouble")
+    trouble = page.get_by_role("region", name="Problems")
     expect(trouble).to_contain_text("503")
-    expect(trouble).to_contain_text("next try")
+    expect(trouble).to_contain_text("next attempt")
     faulty.window.screenshot("now-troubled")
     faulty.sandbox.reset()
     expect(page.locator("#flow h2")).to_have_text("Iteration 2")
     expect(outcome).to_have_text("completed", timeout=2 * ITERATION_TIMEOUT_MS)
-    expect(page.get_by_role("region", name="Trouble")).to_have_count(0)
+    expect(page.get_by_role("region", name="Problems")).to_have_count(0)
 
 
 def test_an_agent_without_budget_is_suspended_until_it_gets_more(
@@ -125,16 +127,18 @@ def test_an_agent_without_budget_is_suspended_until_it_gets_more(
     expect(outcome).to_have_text("completed", timeout=ITERATION_TIMEOUT_MS)
     page.goto(f"{page.url}/settings")
     page.get_by_label("Calls a day").fill("1")
-    page.locator("#budget").get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.wait_for_url("**saved=*")
     page = faulty.window.open(f"/agents/{agent_id}")
     page.get_by_role("button", name="Run now").click()
-    heading = page.get_by_role("heading", name="It rests")
+    heading = page.get_by_role("heading", name="Paused: daily budget reached")
     expect(heading).to_be_visible(timeout=ITERATION_TIMEOUT_MS)
     expect(page.get_by_role("button", name="Run now")).to_be_disabled()
-    faulty.window.screenshot("now-resting")
+    faulty.window.screenshot("now-budget-reached")
     page.get_by_role("link", name="Change the budget").click()
     page.get_by_label("Calls a day").fill("")
-    page.locator("#budget").get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.wait_for_url("**saved=*")
     faulty.window.open(f"/agents/{agent_id}")
     expect(heading).to_have_count(0)
 
@@ -153,8 +157,8 @@ def test_a_long_answer_shows_its_length_and_an_unavailable_provider_its_wait(
         " sent_at = sent_at - interval '2 minutes' where reserved_on is not null and agent_id = %s",
         agent_id,
     )
-    expect(page.locator(".step-card", has_text="The answer grows").first).to_contain_text(
-        "The answer grows: 4,321 characters after 2 min"
+    expect(page.locator(".step-card", has_text="characters received").first).to_contain_text(
+        "4,321 characters received in 2 min"
     )
     faulty.update_rows(
         "update steps set waiting_since = clock_timestamp() - interval '12 minutes',"
@@ -163,9 +167,9 @@ def test_a_long_answer_shows_its_length_and_an_unavailable_provider_its_wait(
         "no answer from the model server at http://127.0.0.1:9/v1: connection refused",
         agent_id,
     )
-    region = page.get_by_role("region", name="Trouble")
+    region = page.get_by_role("region", name="Problems")
     expect(region).to_contain_text("Waiting for 12 min")
-    expect(region).to_contain_text("connection refused (next try in ")
+    expect(region).to_contain_text("connection refused (next attempt in ")
     faulty.window.screenshot("now-waiting")
     outcome = page.locator("#flow .flow-head .pill").first
     expect(outcome).to_have_text("completed", timeout=2 * ITERATION_TIMEOUT_MS)

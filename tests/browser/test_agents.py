@@ -17,7 +17,7 @@ def test_a_signed_out_user_is_redirected_to_sign_in(
     expect(page).to_have_url(f"{installation.base}/sign-in")
     stranger.screenshot("sign-in")
     page.get_by_label("Name or mail address").fill("nobody")
-    page.get_by_role("button", name="Send me a link").click()
+    page.get_by_role("button", name="Send a sign-in link").click()
     expect(page.get_by_role("status")).to_contain_text("on its way")
 
 
@@ -31,7 +31,7 @@ def test_a_link_signs_in_once_and_a_button_signs_out(
     person.expected.append("410")
     person.page.goto(link)
     person.page.get_by_role("button", name="Sign in").click()
-    expect(person.page.get_by_role("heading", name="used up")).to_be_visible()
+    expect(person.page.get_by_role("heading", name="does not work any more")).to_be_visible()
     page = person.open("/agents")
     page.get_by_role("button", name="Sign out").click()
     expect(page).to_have_url(f"{installation.base}/sign-in")
@@ -39,12 +39,74 @@ def test_a_link_signs_in_once_and_a_button_signs_out(
     expect(page).to_have_url(f"{installation.base}/sign-in")
 
 
-def test_cards_show_the_status_of_each_agent(window: BrowserWindow) -> None:
+def test_the_list_shows_the_state_and_the_last_result_of_each_agent(window: BrowserWindow) -> None:
     page = window.open("/agents")
-    card = page.locator(".card", has_text=AGENT)
-    expect(card.get_by_text("watching")).to_be_visible()
-    expect(card).to_contain_text("completed")
+    row = page.get_by_role("row", name=AGENT)
+    expect(row.get_by_text("watching")).to_be_visible()
+    expect(row.get_by_role("img", name="completed")).to_be_visible()
+    expect(row.get_by_role("img", name="outcomes of the last 1 iteration")).to_be_visible()
+    expect(row).to_contain_text("every 1 d")
     window.screenshot("agents")
+
+
+def test_agents_are_filtered_and_a_filter_is_saved(window: BrowserWindow) -> None:
+    page = window.open("/agents")
+    page.get_by_role("link", name="Paused").click()
+    page.wait_for_url("**state=paused*")
+    expect(page.get_by_role("row", name=AGENT)).to_have_count(0)
+    page.get_by_role("button", name="Save filter").click()
+    window.open("/agents")
+    expect(page.get_by_role("row", name=AGENT)).to_be_visible()
+    page.get_by_role("link", name="paused", exact=True).click()
+    page.wait_for_url("**state=paused*")
+    page.get_by_role("button", name="Remove the filter paused").click()
+    expect(page.get_by_role("button", name="Save filter")).to_be_visible()
+
+
+def test_the_palette_finds_an_agent_and_a_page_by_keyboard(
+    window: BrowserWindow, installation: SharedInstallation
+) -> None:
+    page = window.open("/costs")
+    page.keyboard.press("Control+k")
+    palette = page.get_by_role("dialog", name="Search and commands")
+    expect(palette.get_by_role("option", name="Create an agent")).to_be_visible()
+    window.check_accessibility()
+    page.keyboard.type(AGENT[:7].lower())
+    chosen = palette.locator('[aria-selected="true"]')
+    expect(chosen).to_contain_text(AGENT)
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/agents/{installation.agent_id}")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("iterations")
+    expect(chosen).to_contain_text("Iterations")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/iterations")
+
+
+def test_a_wrong_form_shows_its_errors_beside_the_fields(window: BrowserWindow) -> None:
+    window.expected.append("422")
+    page = window.open("/agents/new")
+    page.get_by_label("Mission").fill("too short")
+    page.get_by_label("Run every").fill("5 parsecs")
+    page.get_by_label("Daily budget").fill("lots")
+    page.get_by_role("button", name="Create agent").click()
+    for label, words in (("Mission", "10"), ("Run every", "5 parsecs"), ("Daily budget", "lots")):
+        field = page.get_by_label(label)
+        expect(field).to_have_attribute("aria-invalid", "true")
+        described = [f"#{name}" for name in str(field.get_attribute("aria-describedby")).split()]
+        expect(page.locator(f"{described[0]}.field-error")).to_contain_text(words)
+    expect(page.get_by_label("Run every")).to_have_value("5 parsecs")
+    window.screenshot("agents-new-wrong")
+
+
+def test_the_forecast_follows_the_interval(window: BrowserWindow) -> None:
+    page = window.open("/agents/new")
+    forecast = page.get_by_role("complementary", name="Forecast")
+    expect(forecast).to_contain_text("37 iterations")
+    page.get_by_label("Run every").fill("1 d")
+    expect(forecast).to_contain_text("1 iteration")
+    page.get_by_label("Run every").fill("soon")
+    expect(forecast).to_contain_text("Enter an interval")
 
 
 def test_an_agent_is_created_from_a_sentence_and_shown_being_configured(
@@ -53,22 +115,23 @@ def test_an_agent_is_created_from_a_sentence_and_shown_being_configured(
     page = window.open("/agents")
     page.get_by_role("link", name="New agent").click()
     window.screenshot("agents-new")
-    page.get_by_label("What should it watch").fill("Watch nickel mines and who owns them")
+    page.get_by_label("Mission").fill("Watch nickel mines and who owns them")
+    page.get_by_text("More options").click()
     page.get_by_label("Preferred domains").fill("Reuters.com, ft.com")
     page.get_by_label("Barred domains").fill("press.example\nads.ft.com")
-    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("button", name="Create agent").click()
     page.wait_for_url("**/agents/*-*")
     page.goto(f"{page.url}/settings")
     expect(page.get_by_label("Preferred domains")).to_have_value("reuters.com\nft.com")
     expect(page.get_by_label("Barred domains")).to_have_value("press.example\nads.ft.com")
     window.open("/agents")
-    card = page.locator(".card", has_text="nickel mines")
-    # Without a reload: events update the card.
-    expect(card.locator(".pill", has_text="completed")).to_be_visible(timeout=60_000)
+    row = page.get_by_role("row", name="nickel mines")
+    # Without a reload: events update the row.
+    expect(row.get_by_role("img", name="completed")).to_be_visible(timeout=60_000)
 
 
 def test_an_unknown_url_shows_an_error_page(window: BrowserWindow) -> None:
     window.expected.append("404")
     page = window.open("/agents/there-is-none")
-    expect(page.get_by_role("heading", name="Nothing is here")).to_be_visible()
+    expect(page.get_by_role("heading", name="Not found")).to_be_visible()
     window.screenshot("refused")

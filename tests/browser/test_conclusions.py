@@ -1,10 +1,10 @@
-"""Advice and analyses, expanded down to the sentences that support them."""
+"""Advice and analyses: lists, doubts first, exact seals, and chains down to the sentences that support them."""
 
 import re
 from uuid import UUID
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import SharedInstallation
 from tests.support.browser import agent_data
@@ -22,25 +22,68 @@ def agent(installation: SharedInstallation) -> AgentWithAdvice:
     )
 
 
+def check_seal(page: Page, *lines: str) -> None:
+    """Check what the seal says, and that it claims nothing more."""
+    expect(page.locator("#seal .seal-counts li")).to_have_text(list(lines))
+    expect(page.locator("#seal")).not_to_contain_text(re.compile("everything|proved to be", re.I))
+
+
 def test_advice_expands_down_to_the_sentence_in_its_page(
     window: BrowserWindow, agent: AgentWithAdvice
 ) -> None:
     page = window.open(f"/agents/{agent.agent_id}/conclusions")
-    expect(page.get_by_text("HOLD", exact=True)).to_be_visible()
-    expect(page.get_by_label("Confidence")).to_have_attribute("value", "0.72")
+    row = page.locator(".conclusion-row", has_text=agent_data.ADVICE)
+    expect(row.get_by_text("HOLD", exact=True)).to_be_visible()
+    expect(row.get_by_role("img", name="Confidence 72%")).to_be_visible()
+    expect(row).to_contain_text("2 pages, 2 sites")
     window.screenshot("advice-all")
     page.get_by_role("link", name=agent_data.ADVICE).click()
-    expect(page.get_by_text("Each quote is in its page")).to_be_visible()
-    expect(page.get_by_text("2 pages, 4 quotes, 5 nodes and 1 edge checked")).to_be_visible()
+    check_seal(
+        page,
+        "5 quotes found word for word",
+        "12 claims and figures checked against them",
+        "6 claims left to you",
+        "Reasoning not checked",
+    )
+    expect(
+        page.get_by_text("3 pages, 7 nodes and 1 edge compared with their hashes")
+    ).to_be_visible()
     chain = page.locator("#chain")
-    expect(chain.locator("blockquote", has_text=agent_data.SENTENCE)).to_be_visible()
+    quote = chain.locator("blockquote", has_text=agent_data.SENTENCE)
+    expect(quote.locator("mark")).to_have_text(agent_data.SENTENCE)
+    # The sentences before and after it.
+    expect(quote.locator(".around")).to_have_text(
+        ["Haldensund, 12 January.", "The company says that its new line begins in May."]
+    )
     source = chain.get_by_role("link", name=agent_data.PAGE)
-    address = rf"/agents/{agent.agent_id}/sources/[0-9a-f-]+#quote-[0-9a-f-]+$"
+    address = rf"/agents/{agent.agent_id}/sources/[0-9a-f-]+\?quote=([0-9a-f-]+)#at-\1$"
     expect(source).to_have_attribute("href", re.compile(address))
     expect(chain.locator("a.leaving", has_text="press.example")).to_have_attribute(
         "rel", re.compile("noopener")
     )
     window.screenshot("advice")
+    source.click()
+    marked = page.locator(".page-text mark[data-chosen]")
+    expect(marked).to_have_text(agent_data.SENTENCE)
+    expect(marked).to_be_in_viewport()
+    expect(page.locator(".rests li[data-chosen]")).to_contain_text("Halden Energy")
+
+
+def test_conclusions_are_filtered(window: BrowserWindow, agent: AgentWithAdvice) -> None:
+    page = window.open(f"/agents/{agent.agent_id}/conclusions?kind=analyses")
+    rows = page.locator(".conclusion-row")
+    expect(rows).to_have_count(3)
+    page.get_by_label("Doubt").select_option("In doubt")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text(agent_data.DOUBTED)
+    page.get_by_label("Verdict").select_option("pattern")
+    expect(page.get_by_role("heading", name="No match")).to_be_visible()
+    page.get_by_role("link", name="Show all").click()
+    page.get_by_label("Verdict").select_option("pattern")
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text(agent_data.ANALYSIS)
+    page.get_by_label("Horizon").select_option("Expired")
+    expect(rows).to_have_count(0)
 
 
 def test_links_of_a_chain_collapse_and_show_their_hashes(
@@ -54,33 +97,46 @@ def test_links_of_a_chain_collapse_and_show_their_hashes(
     page.keyboard.press("Enter")
     expect(quote).to_be_visible()
     evidence = page.locator("#chain li[data-kind=evidence]", has_text=agent_data.SENTENCE)
-    evidence.get_by_text("Hashes of the page").click()
-    expect(evidence.get_by_text(re.compile("^[0-9a-f]{64}$")).last).to_be_visible()
+    hashes = evidence.get_by_text(re.compile("^[0-9a-f]{64}$"))
+    expect(hashes.last).to_be_hidden()
+    evidence.get_by_text("Hashes").click()
+    expect(evidence.get_by_text("Seal of the page")).to_be_visible()
+    expect(hashes).to_have_count(4)
+    expect(hashes.last).to_be_visible()
 
 
 def test_a_conclusion_is_verified_again_by_a_button(
     window: BrowserWindow, agent: AgentWithAdvice
 ) -> None:
     page = window.open(f"/agents/{agent.agent_id}/conclusions/{agent.analysis_id}")
+    page.get_by_text("Check it yourself").click()
     expect(page.locator("#verify-command")).to_have_text(f"vigil verify {agent.analysis_id}")
     with page.expect_response(lambda response: "/chain" in response.url) as response_info:
-        page.get_by_text("Verify again").click()
+        page.get_by_role("link", name="Check again").click()
     assert response_info.value.ok
-    expect(page.get_by_text("Each quote is in its page")).to_be_visible()
+    expect(page.locator("#seal")).to_contain_text("4 quotes found word for word")
 
 
 def test_a_conclusion_from_a_retracted_page_is_shown_in_doubt(
     window: BrowserWindow, agent: AgentWithAdvice
 ) -> None:
     page = window.open(f"/agents/{agent.agent_id}/conclusions?kind=analyses")
-    row = page.locator(".conclusion", has_text=agent_data.DOUBTED)
+    row = page.locator(".conclusion-row", has_text=agent_data.DOUBTED)
     expect(row.get_by_text("in doubt")).to_be_visible()
     window.screenshot("analyses")
     row.get_by_role("link").click()
-    expect(page.locator("#doubts")).to_contain_text("nobody confirms it")
-    expect(page.get_by_text("1 break: this cannot be proved")).to_be_visible()
-    expect(page.locator("#chain .fault").get_by_role("link", name="Kestrel Cells")).to_be_visible()
-    expect(page.locator("#chain li[data-kind=evidence] .pill")).to_have_text("retracted")
+    doubts = page.locator("#doubts")
+    expect(doubts).to_contain_text("The page at rumours.example was retracted.")
+    expect(doubts).to_contain_text("nobody confirms it")
+    expect(doubts.get_by_role("link", name="Kestrel Cells")).to_be_visible()
+    # Doubts stand before what is concluded.
+    article = page.locator("article")
+    assert doubts.bounding_box()["y"] < article.bounding_box()["y"]  # type: ignore[index]  # both are visible
+    # A doubt is no break.
+    expect(page.locator("#seal h2")).to_have_text("What was checked")
+    expect(page.locator("#seal")).to_contain_text("1 conclusion of this chain in doubt")
+    expect(page.locator("#chain .fault")).to_have_count(0)
+    expect(page.locator("#chain li[data-kind=evidence] .quoted .pill")).to_have_text("retracted")
     window.screenshot("analysis-doubted")
 
 
@@ -88,7 +144,7 @@ def test_hostile_text_in_a_conclusion_has_no_effect(
     window: BrowserWindow, agent: AgentWithAdvice
 ) -> None:
     page = window.open(f"/agents/{agent.agent_id}/conclusions/{agent.hostile_id}")
-    expect(page.get_by_text("Each quote is in its page")).to_be_visible()
+    expect(page.locator("#seal")).to_contain_text("found word for word")
     text = page.locator(".rich")
     agent_data.check_no_injection(page)
     expect(text.get_by_role("link", name="Halden Energy")).to_have_attribute(

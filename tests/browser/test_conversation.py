@@ -9,7 +9,7 @@ from shared.agents.conversations import MAX_OPEN_TURNS
 from tests.browser.conftest import SharedInstallation
 from tests.support.browser import agent_data, conversations
 from tests.support.browser.agent_data import AgentWithAdvice
-from tests.support.browser.browser_window import BrowserWindow
+from tests.support.browser.browser_window import NARROW, BrowserWindow, answer_dialog
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -46,12 +46,12 @@ def test_a_question_over_the_limit_is_rejected_and_stays_in_its_field(
     )
     window.expected.append("409")
     page = window.open(f"/agents/{busy_agent.agent_id}/conversation")
-    expect(page.locator(".progress").last).to_contain_text("Waits for the answers before")
-    page.get_by_label(f"Say something to {busy_agent.name}").fill("One more?")
+    expect(page.locator(".progress").last).to_contain_text("Waiting for the previous answers")
+    page.get_by_label(f"Message to {busy_agent.name}").fill("One more?")
     page.get_by_role("button", name="Send").click()
-    message = f"{MAX_OPEN_TURNS} messages wait for their answers already: wait for some of them."
+    message = f"{MAX_OPEN_TURNS} messages are waiting for answers. Wait for some of them, then send this one."
     expect(page.locator("#refused")).to_have_text(message)
-    expect(page.get_by_label(f"Say something to {busy_agent.name}")).to_have_value("One more?")
+    expect(page.get_by_label(f"Message to {busy_agent.name}")).to_have_value("One more?")
     page.evaluate("scrollTo(0, 0)")
     window.screenshot("conversation-refused")
 
@@ -86,7 +86,7 @@ def test_a_partial_answer_survives_a_reload(
 def test_a_question_is_answered_on_the_page(window: BrowserWindow, agent: AgentWithAdvice) -> None:
     page = window.open(f"/agents/{agent.agent_id}/conversation")
     answer_count = page.locator(".said[data-kind=answer]").count()
-    field = page.get_by_label(f"Say something to {agent.name}")
+    field = page.get_by_label(f"Message to {agent.name}")
     field.fill("What do you know of Halden Energy")
     page.keyboard.press("Shift+Enter")
     page.keyboard.type("and of lithium hydroxide?")
@@ -97,7 +97,11 @@ def test_a_question_is_answered_on_the_page(window: BrowserWindow, agent: AgentW
     answer = page.locator(".said[data-kind=answer]").last
     expect(answer.locator(".words.rich")).to_contain_text("sandbox reader", timeout=30_000)
     expect(answer).to_have_attribute("data-status", "complete")
-    expect(answer.locator(".looks li").first).to_contain_text("Looked into the graph")
+    looks = answer.locator(".looks")
+    expect(looks.locator("summary")).to_contain_text("lookup")
+    expect(looks.locator("li").first).to_be_hidden()
+    looks.locator("summary").click()
+    expect(looks.locator("li").first).to_contain_text("Looked into the graph")
     expect(page.locator(".said[data-kind=answer]")).to_have_count(answer_count + 1)
     citation = answer.locator("a.cite", has_text="Halden Energy").first
     expect(citation).to_have_attribute("href", f"/agents/{agent.agent_id}/nodes/{agent.halden_id}")
@@ -151,10 +155,10 @@ def test_a_failed_answer_is_shown_and_can_be_requested_again(
 ) -> None:
     page = window.open(f"/agents/{talkative_agent.agent_id}/conversation")
     failed_answer = page.locator(".said[data-status=failed]")
-    expect(failed_answer).to_contain_text(conversations.FAILURE)
+    expect(failed_answer).to_contain_text("No answer. The model server refused it.")
     page.evaluate("scrollTo(0, document.body.scrollHeight)")
     window.screenshot("conversation-failed")
-    failed_answer.get_by_role("button", name="Ask again").click()
+    failed_answer.get_by_role("button", name="Retry").click()
     answer = page.locator(".said[data-kind=answer]").last
     expect(answer).to_have_attribute("data-status", "complete", timeout=30_000)
     expect(failed_answer).to_have_count(0)
@@ -162,11 +166,44 @@ def test_a_failed_answer_is_shown_and_can_be_requested_again(
 
 def test_memories_are_added_and_deleted(window: BrowserWindow, agent: AgentWithAdvice) -> None:
     page = window.open(f"/agents/{agent.agent_id}/conversation")
-    page.get_by_text("Tell it something to remember").click()
-    page.get_by_label("In words").fill("Watch <b>sodium</b> cells too")
-    page.get_by_role("button", name="Remember").click()
+    page.get_by_text("Add a memory").click()
+    window.expected.append("422")
+    page.get_by_role("button", name="Add", exact=True).click()
+    expect(page.locator("#content-error")).to_have_text("Enter the text.")
+    page.get_by_label("Text", exact=True).fill("Watch <b>sodium</b> cells too")
+    page.get_by_role("button", name="Add", exact=True).click()
     memory = page.locator(".memories li", has_text="Watch <b>sodium</b> cells too")
     expect(memory).to_be_visible()
-    page.once("dialog", lambda dialog: dialog.accept())
-    memory.get_by_role("button", name="Forget").click()
+    memory.get_by_role("button", name="Delete memory").click()
+    answer_dialog(page, "Delete")
     expect(memory).to_have_count(0)
+
+
+def test_an_empty_conversation_suggests_questions(
+    window: BrowserWindow, installation: SharedInstallation
+) -> None:
+    url = installation.vigil.running.database_url
+    new_agent = agent_data.run_in_thread(
+        agent_data.create_agent(url, UUID(installation.agent_id), "Unasked desk")
+    )
+    page = window.open(f"/agents/{new_agent.agent_id}/conversation")
+    suggestions = page.locator("#suggestions button")
+    expect(suggestions.first).to_be_visible()
+    window.screenshot("conversation-empty")
+    suggested = suggestions.first.inner_text()
+    suggestions.first.click()
+    expect(page.locator(".said[data-kind=question]")).to_contain_text(suggested)
+    expect(page.locator("#nothing-said")).to_have_count(0)
+    answer = page.locator(".said[data-kind=answer]").last
+    expect(answer).to_have_attribute("data-status", "complete", timeout=30_000)
+
+
+def test_the_conversation_works_on_a_phone(window: BrowserWindow, agent: AgentWithAdvice) -> None:
+    page = window.page
+    page.set_viewport_size(NARROW)  # type: ignore[arg-type]  # a TypedDict of these two
+    window.open(f"/agents/{agent.agent_id}/conversation")
+    expect(page.get_by_label(f"Message to {agent.name}")).to_be_in_viewport()
+    assert page.evaluate("document.documentElement.scrollWidth") == NARROW["width"]
+    expect(page.get_by_role("heading", name="Memories")).to_be_hidden()
+    page.get_by_role("button", name="Memories").click()
+    expect(page.get_by_role("heading", name="Memories")).to_be_visible()

@@ -15,7 +15,7 @@ STREAM = "**/api/v1/events?*"
 
 
 def list_event_names(page: Page) -> list[str]:
-    return page.locator("#events .events-name").all_inner_texts()
+    return page.locator("#events .event-name").all_inner_texts()
 
 
 def stub_stream(page: Page, *frames: str) -> None:
@@ -39,19 +39,30 @@ def test_past_and_new_events_are_described_in_words(
 ) -> None:
     page = window.open("/events?back=1d")
     event = page.locator("#events li", has_text="iteration.completed").filter(has_text=AGENT).last
-    expect(event).to_contain_text("iteration 1: ")
+    expect(event).to_contain_text("Iteration 1 completed: ")
+    expect(event.get_by_role("link", name="iteration 1")).to_have_attribute(
+        "href", f"/agents/{installation.agent_id}/iterations/1"
+    )
+    # Of events that do not say the number, it is looked up.
+    query = page.locator("#events li", has_text="query.completed").filter(has_text=AGENT).last
+    expect(query.get_by_role("link", name="iteration 1")).to_be_visible()
     event_count = page.locator("#events li").count()
     installation.vigil.json(
         "agent", "create", "Watch cobalt", "--name", "Cobalt", "--interval", "1d"
     )
     # Without a reload, at the top; the agent did not exist when the page was loaded.
     expect(page.locator("#events li", has_text="configuration.completed").first).to_be_visible()
-    expect(page.locator(".events-agent", has_text="Cobalt").nth(1)).to_be_visible()
+    expect(page.locator(".event-agent", has_text="Cobalt").nth(1)).to_be_visible()
     expect(page.locator("#events li").nth(event_count)).to_be_attached()
     window.screenshot("events")
-    event.locator("summary").click()
+    details = event.get_by_role("button", name="Details of iteration.completed")
+    details.click()
+    expect(details).to_have_attribute("aria-expanded", "true")
     expect(event.locator("pre")).to_contain_text('"event_id"')
-    expect(event.get_by_role("link", name="its agent")).to_have_attribute(
+    window.screenshot("events-details")
+    details.click()
+    expect(event.locator("pre")).to_have_count(0)
+    expect(event.get_by_role("link", name=AGENT)).to_have_attribute(
         "href", f"/agents/{installation.agent_id}"
     )
 
@@ -60,18 +71,19 @@ def test_only_matching_events_are_shown(
     window: BrowserWindow, installation: SharedInstallation
 ) -> None:
     page = window.open("/events?back=1d")
-    page.get_by_label("Named").fill("query.*")
-    page.get_by_label("Of", exact=True).select_option(AGENT)
-    page.wait_for_url("**agent=*")
+    page.get_by_label("Kind").select_option("Queries")
+    page.wait_for_url("**type=query.**")
+    page.get_by_label("Agent", exact=True).select_option(AGENT)
+    page.wait_for_url(f"**agent={installation.agent_id}**")
     expect(page.locator("#events li").first).to_be_visible()
     assert all(name.startswith("query.") for name in list_event_names(page))
-    assert set(page.locator("#events .events-agent").all_inner_texts()) == {AGENT}
+    assert set(page.locator("#events .event-agent").all_inner_texts()) == {AGENT}
 
 
 def test_an_invalid_pattern_is_reported_next_to_its_field(window: BrowserWindow) -> None:
     page = window.open("/events?type=wind.*")
     expect(page.get_by_role("alert").first).to_contain_text("No event is named like 'wind.*'")
-    expect(page.get_by_label("Named")).to_have_attribute("aria-invalid", "true")
+    expect(page.get_by_label("Kind")).to_have_attribute("aria-invalid", "true")
 
 
 def test_events_are_held_back_while_paused(
@@ -82,11 +94,32 @@ def test_events_are_held_back_while_paused(
     installation.vigil.json(
         "agent", "create", "Watch who mines tin", "--name", "Tin", "--interval", "1d"
     )
-    expect(page.locator("#events-held")).to_contain_text("held back")
+    expect(page.get_by_role("button", name="new event")).to_be_visible()
     expect(page.locator("#events li")).to_have_count(0)
-    page.get_by_role("button", name="Go on").click()
+    window.screenshot("events-paused")
+    page.get_by_role("button", name="Resume").click()
     expect(page.locator("#events li").first).to_be_visible()
-    expect(page.locator("#events-held")).to_be_empty()
+    expect(page.locator("#events-fresh")).to_be_hidden()
+
+
+def test_new_events_do_not_move_what_is_read_further_down(
+    window: BrowserWindow, installation: SharedInstallation
+) -> None:
+    page = window.open("/events?back=1d")
+    read = page.locator("#events li").last
+    read.scroll_into_view_if_needed()
+    expect(page.locator("#events-top")).not_to_be_in_viewport()
+    event_count = page.locator("#events li").count()
+    installation.vigil.json(
+        "agent", "create", "Watch who mines zinc", "--name", "Zinc", "--interval", "1d"
+    )
+    show = page.get_by_role("button", name="new event")
+    expect(show).to_be_visible()
+    expect(page.locator("#events li")).to_have_count(event_count)
+    show.click()
+    expect(page.locator("#events-top")).to_be_in_viewport()
+    expect(page.locator("#events li").nth(event_count)).to_be_attached()
+    expect(page.locator(".event-agent", has_text="Zinc").first).to_be_visible()
 
 
 def test_only_the_newest_500_events_are_kept(
@@ -100,7 +133,7 @@ def test_only_the_newest_500_events_are_kept(
         ),
     )
     page = window.open("/events")
-    expect(page.locator("#events-count")).to_contain_text("The newest 500 events")
+    expect(page.locator("#events-count")).to_contain_text("Newest 500 events")
     expect(page.locator("#events li")).to_have_count(500)
     expect(page.locator("#events li").first).to_contain_text("620 nodes")
 
@@ -118,10 +151,10 @@ def test_a_gap_is_reported_and_hostile_events_have_no_effect(
         frame(11, "query.failed", agent_id=installation.agent_id, error=HOSTILE),
     )
     page = window.open("/events")
-    expect(page.locator(".events-gap")).to_contain_text("7 events are no longer kept")
+    expect(page.locator(".event-gap")).to_contain_text("7 events are missing here")
     row = page.locator("#events li", has_text="query.requested")
     expect(row).to_contain_text(HOSTILE)
-    row.locator("summary").click()
+    row.get_by_role("button", name="Details").click()
     expect(row.locator("pre")).to_contain_text(HOSTILE)
     assert page.locator("#events img").count() == 0
     expect(page).to_have_title("Events – Vigil")
@@ -132,7 +165,7 @@ def test_a_lost_connection_is_reported(window: BrowserWindow) -> None:
     window.expected.append("ERR_")
     page = window.open("/events")
     page.context.set_offline(True)
-    expect(page.locator("#events-away")).to_contain_text("What is missed meanwhile comes after")
+    expect(page.locator("#events-away")).to_contain_text("Missed events appear")
     window.screenshot("events-away")
     page.context.set_offline(False)
     expect(page.locator("#events-away")).to_be_hidden()

@@ -1,12 +1,14 @@
 """Pages for operators of the installation, and their access control."""
 
+import re
+
 import psycopg
 import pytest
 from playwright.sync_api import expect
 
 from shared.database import ids
 from tests.browser.conftest import SharedInstallation, WindowFactory
-from tests.support.browser.browser_window import BrowserWindow
+from tests.support.browser.browser_window import BrowserWindow, answer_dialog, confirm_dialog
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -34,12 +36,13 @@ def test_a_dead_letter_is_viewed_and_discarded(
     item = page.locator(f"#letter-{dead_letter_id}")
     expect(item).to_contain_text(HOSTILE)
     window.screenshot("dead-letters")
-    item.get_by_role("link", name="query.requested").click()
+    item.get_by_role("link", name="A query failed").click()
     expect(page.locator("pre")).to_contain_text(f'"told": "{HOSTILE}"')
     window.screenshot("dead-letter")
-    page.on("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Discard").click()
-    page.wait_for_url("**/dead-letters")
+    confirm_dialog(page)
+    page.wait_for_url("**/dead-letters?discarded=1")
+    expect(page.get_by_text("1 message discarded.")).to_be_visible()
     expect(page.locator(f"#letter-{dead_letter_id}")).to_have_count(0)
     expect(page).to_have_title("Dead letters – Vigil")
 
@@ -50,25 +53,60 @@ def test_bytes_are_shown_in_hex_and_a_discard_can_be_cancelled(
     dead_letter_id = insert_dead_letter(installation, b"\xff\xfe\x00")
     page = window.open(f"/dead-letters/{dead_letter_id}")
     expect(page.locator("pre")).to_have_text("ff fe 00")
-    page.once("dialog", lambda dialog: dialog.dismiss())
     page.get_by_role("button", name="Discard").click()
+    answer_dialog(page, "Cancel")
     expect(page).to_have_url(f"{installation.base}/dead-letters/{dead_letter_id}")
-    page.on("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Discard").click()
+    confirm_dialog(page)
+    page.wait_for_url("**/dead-letters?discarded=1")
+
+
+def test_several_dead_letters_are_discarded_together(
+    window: BrowserWindow, installation: SharedInstallation
+) -> None:
+    ids = [insert_dead_letter(installation, f"number {number}".encode()) for number in range(3)]
+    page = window.open("/dead-letters")
+    discard = page.get_by_role("button", name="Discard selected")
+    expect(discard).to_be_disabled()
+    for dead_letter_id in ids[:2]:
+        page.locator(f"#letter-{dead_letter_id}").get_by_role("checkbox").check()
+    expect(page.get_by_text("2 selected")).to_be_visible()
+    # The list updates itself, and keeps what is selected.
+    page.evaluate("htmx.trigger('#letters', 'htmx:after:swap')")
+    expect(page.locator('[name="letter"]:checked')).to_have_count(2)
+    discard.click()
+    answer_dialog(page, "Cancel")
+    expect(page).to_have_url(f"{installation.base}/dead-letters")
+    discard.click()
+    confirm_dialog(page)
+    page.wait_for_url("**/dead-letters?discarded=2")
+    expect(page.locator(f"#letter-{ids[0]}")).to_have_count(0)
+    page.get_by_label("Select all").check()
+    expect(page.locator('[name="letter"]:not(:checked)')).to_have_count(0)
+    page.get_by_role("button", name="Retry selected").click()
+    page.wait_for_url("**/dead-letters?retried=*")
+
+
+def test_a_service_without_dead_letters_has_an_empty_list(window: BrowserWindow) -> None:
+    page = window.open("/dead-letters?service=adviser")
+    expect(page.get_by_role("heading", name="No dead letters of the adviser")).to_be_visible()
+    page.get_by_role("link", name="Show all services").click()
     page.wait_for_url("**/dead-letters")
 
 
 def test_a_dead_letter_is_retried(window: BrowserWindow, installation: SharedInstallation) -> None:
     dead_letter_id = insert_dead_letter(installation, b"nothing that anybody understands")
     page = window.open(f"/dead-letters/{dead_letter_id}")
-    page.on("dialog", lambda dialog: dialog.accept())
-    page.get_by_role("button", name="Retry").click()
-    page.wait_for_url("**/dead-letters")
-    with psycopg.connect(installation.vigil.running.database_url) as connection:
-        row = connection.execute(
-            "select retry_requested_at from dead_letters where id = %s", (dead_letter_id,)
-        ).fetchone()
-    assert row is None or row[0] is not None
+    find = "select retry_requested_at, stored_at from dead_letters where id = %s"
+    with psycopg.connect(installation.vigil.running.database_url, autocommit=True) as connection:
+        before = connection.execute(find, (dead_letter_id,)).fetchone()
+        assert before is not None
+        page.get_by_role("button", name="Retry").click()
+        page.wait_for_url("**/dead-letters?retried=1")
+        expect(page.get_by_text("1 retry is requested.")).to_be_visible()
+        after = connection.execute(find, (dead_letter_id,)).fetchone()
+    # The scheduler may have published it already, and the researcher may have failed again.
+    assert after is None or after[0] is not None or after[1] > before[1]
 
 
 def test_health_shows_the_running_services(window: BrowserWindow) -> None:
@@ -77,11 +115,28 @@ def test_health_shows_the_running_services(window: BrowserWindow) -> None:
         row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name=service))
         expect(row.get_by_role("cell").first).to_have_text("1")
     expect(page.locator("#health")).to_contain_text("sandbox-reader")
+    expect(page.locator(".sum-up h2")).to_have_text(re.compile(r"Everything works\.|attention\."))
     # Without a reload: the page polls, and the rate needs two samples.
     expect(page.get_by_role("row", name="observer").get_by_role("cell").nth(4)).not_to_have_text(
         "–", timeout=15_000
     )
+    bars = page.locator("[data-service=observer] [data-history] rect")
+    expect(bars).to_have_count(60)
     window.screenshot("health")
+
+
+def test_dead_letters_need_attention_and_are_linked(
+    window: BrowserWindow, installation: SharedInstallation
+) -> None:
+    dead_letter_id = insert_dead_letter(installation, b"something that nobody can read")
+    page = window.open("/health-of-all")
+    expect(page.locator(".sum-up h2")).to_contain_text("need")
+    expect(page.locator(".sum-up")).to_contain_text("failed for good")
+    window.screenshot("health-attention")
+    page.get_by_role("link", name="Open dead letters").click()
+    page.locator(f"#letter-{dead_letter_id}").get_by_role("button", name="Discard").click()
+    confirm_dialog(page)
+    page.wait_for_url("**/dead-letters?discarded=1")
 
 
 def test_other_users_are_rejected(
@@ -95,7 +150,7 @@ def test_other_users_are_rejected(
     visitor.expected.append("403")
     for path in OPERATOR_PAGES:
         page = visitor.open(path)
-        expect(page.get_by_role("heading", name="You may not do this")).to_be_visible()
+        expect(page.get_by_role("heading", name="Not allowed")).to_be_visible()
     page = visitor.open("/settings")
     expect(page.get_by_role("link", name="Users")).to_have_count(0)
     expect(page.get_by_role("heading", name="Budget of the installation")).to_have_count(0)

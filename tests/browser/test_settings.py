@@ -4,18 +4,14 @@ import re
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import SharedInstallation, WindowFactory
-from tests.support.browser.browser_window import BrowserWindow
+from tests.support.browser.browser_window import BrowserWindow, answer_dialog
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 HOOK = "https://hooks.example.org/of-a-test"
-
-
-def accept_dialogs(page: Page) -> None:
-    page.on("dialog", lambda dialog: dialog.accept())
 
 
 def request_status(installation: SharedInstallation, token: str) -> int:
@@ -28,10 +24,9 @@ def test_a_token_is_shown_once_copied_used_and_revoked(
 ) -> None:
     page = window.open("/settings/tokens")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    accept_dialogs(page)
-    page.get_by_label("What is it for?").fill("Nightly backup")
-    page.get_by_label("Good for").select_option("7 days")
-    page.get_by_role("button", name="Make the token").click()
+    page.get_by_label("Name", exact=True).fill("Nightly backup")
+    page.get_by_label("Expires after").select_option("7 days")
+    page.get_by_role("button", name="Create the token").click()
     token = page.locator("#shown-once").inner_text()
     assert token.startswith("vgl_")
     assert request_status(installation, token) == 200
@@ -42,6 +37,12 @@ def test_a_token_is_shown_once_copied_used_and_revoked(
     page = window.open("/settings/tokens")
     assert token not in page.content()
     page.get_by_role("button", name="Revoke Nightly backup").click()
+    answer_dialog(page, "Cancel")
+    expect(page.get_by_text("Nightly backup")).to_be_visible()
+    page.get_by_role("button", name="Revoke Nightly backup").click()
+    expect(page.get_by_role("dialog", name="Revoke Nightly backup?")).to_be_visible()
+    window.screenshot("settings-revoke")
+    answer_dialog(page, "Revoke")
     expect(page.get_by_text("Nightly backup")).to_have_count(0)
     assert request_status(installation, token) == 401
 
@@ -49,15 +50,18 @@ def test_a_token_is_shown_once_copied_used_and_revoked(
 def test_an_invalid_token_request_is_rejected_with_a_message(window: BrowserWindow) -> None:
     window.expected.append("422")
     page = window.open("/settings/tokens")
-    page.get_by_label("What is it for?").fill("Nothing")
+    page.get_by_label("Name", exact=True).fill("Nothing")
     for checkbox in page.get_by_role("checkbox").all():
         checkbox.uncheck()
     # A lifetime that the form does not offer.
-    page.locator("#token-days").evaluate(
+    page.get_by_label("Expires after").evaluate(
         "select => { select.options[0].value = '0'; select.value = '0'; }"
     )
-    page.get_by_role("button", name="Make the token").click()
-    expect(page.get_by_text("expires_in_days")).to_be_visible()
+    page.get_by_role("button", name="Create the token").click()
+    expect(page.get_by_label("Name", exact=True)).to_have_value("Nothing")
+    expect(page.get_by_text("Choose at least one of the scopes.")).to_be_visible()
+    expect(page.get_by_text("Enter a whole number of at least 1, not “0”.")).to_be_visible()
+    window.screenshot("settings-token-wrong")
 
 
 def test_other_browsers_are_signed_out(
@@ -68,38 +72,42 @@ def test_other_browsers_are_signed_out(
     other.page.get_by_role("button", name="Sign in").click()
     other.page.wait_for_url("**/agents")
     page = window.open("/settings")
-    accept_dialogs(page)
-    expect(page.get_by_text("this one")).to_have_count(1)
+    expect(page.get_by_text("this browser", exact=True)).to_have_count(1)
     window.screenshot("settings")
     page.get_by_role("button", name="Sign out all others").click()
+    answer_dialog(page, "Sign out")
     expect(page.get_by_role("button", name="Sign out all others")).to_have_count(0)
     other.open("/settings")
     expect(other.page).to_have_url(f"{installation.base}/sign-in")
     page = window.open("/settings")
-    expect(page.get_by_text("this one")).to_be_visible()
+    expect(page.get_by_text("this browser", exact=True)).to_be_visible()
 
 
 def test_the_budget_of_the_installation_is_set_and_removed(window: BrowserWindow) -> None:
     page = window.open("/settings")
-    amount, calls = page.get_by_label("USD a day"), page.get_by_label("Calls a day")
+    amount, calls = page.get_by_label("US dollars a day"), page.get_by_label("Calls a day")
     amount.fill("1234.5")
     calls.fill("99999")
-    page.get_by_role("button", name="Set the budget").click()
-    page.wait_for_url("**/settings#budget")
+    page.get_by_role("button", name="Save the budget").click()
+    expect(page.get_by_text("Budget saved.")).to_be_visible()
     expect(amount).to_have_value("1234.5")
     expect(page.locator("#budget")).to_contain_text("left")
+    window.expected.append("422")
+    amount.fill("much")
+    page.get_by_role("button", name="Save the budget").click()
+    expect(page.get_by_text("Enter a number from 0 to 100,000, not “much”.")).to_be_visible()
+    expect(amount).to_have_value("much")
     amount.fill("")
     calls.fill("")
-    page.get_by_role("button", name="Set the budget").click()
+    page.get_by_role("button", name="Save the budget").click()
     expect(page.locator("#budget")).to_contain_text("no cap")
     expect(amount).to_have_value("")
 
 
 def test_a_webhook_is_created_tested_rekeyed_paused_and_deleted(window: BrowserWindow) -> None:
     page = window.open("/settings/destinations")
-    accept_dialogs(page)
-    page.get_by_label("Where to").fill(HOOK)
-    page.get_by_role("button", name="Send there from now on").click()
+    page.get_by_label("Address").fill(HOOK)
+    page.get_by_role("button", name="Add the destination").click()
     secret = page.locator("#shown-once").inner_text()
     assert secret.startswith("whsec_")
     window.open("/settings/destinations")
@@ -108,22 +116,24 @@ def test_a_webhook_is_created_tested_rekeyed_paused_and_deleted(window: BrowserW
     page.get_by_role("link", name=HOOK).click()
     assert secret not in page.content()
     page.get_by_role("button", name="Send a test").click()
-    delivery = page.locator("#deliveries li")
-    expect(delivery).to_contain_text("a test")
+    delivery = page.locator("#deliveries tbody tr")
+    expect(delivery).to_contain_text("Test")
     # Without a reload: the host name cannot be resolved.
-    expect(delivery.locator(".fault")).to_be_visible(timeout=30_000)
+    expect(delivery.locator(".delivery-error")).to_be_visible(timeout=30_000)
     window.screenshot("settings-destination")
     page.get_by_label("Status").select_option("delivered")
-    expect(page.get_by_text("None that are delivered")).to_be_visible()
+    expect(page.get_by_text("No deliveries with the status delivered")).to_be_visible()
     page.get_by_label("Status").select_option("Any status")
-    expect(delivery).to_contain_text("a test")
+    expect(delivery).to_contain_text("Test")
     page.get_by_role("button", name="New secret").click()
+    answer_dialog(page, "Create")
     expect(page.locator("#shown-once")).not_to_have_text(secret)
-    expect(page.get_by_text("The secret before it signs too")).to_be_visible()
+    expect(page.get_by_text("also signed with the previous secret")).to_be_visible()
     page.get_by_role("button", name="Pause").click()
-    expect(page.get_by_text("It is paused")).to_be_visible()
+    expect(page.get_by_text("This destination is paused")).to_be_visible()
     expect(page.get_by_role("button", name="Send a test")).to_have_count(0)
     page.get_by_role("button", name="Delete").click()
+    answer_dialog(page, "Delete")
     page.wait_for_url("**/settings/destinations")
     expect(page.get_by_role("link", name=HOOK)).to_have_count(0)
 
@@ -131,21 +141,23 @@ def test_a_webhook_is_created_tested_rekeyed_paused_and_deleted(window: BrowserW
 def test_an_invalid_url_is_rejected_with_a_message(window: BrowserWindow) -> None:
     window.expected.append("422")
     page = window.open("/settings/destinations")
-    page.get_by_label("Where to").fill("javascript:alert(1)")
-    page.get_by_role("button", name="Send there from now on").click()
-    expect(page.get_by_role("heading", name="Something is not as it must be")).to_be_visible()
+    address = page.get_by_label("Address")
+    address.fill("javascript:alert(1)")
+    page.get_by_role("button", name="Add the destination").click()
+    expect(page.locator("#address-error")).to_contain_text("The address of a webhook")
+    expect(address).to_have_value("javascript:alert(1)")
+    expect(address).to_have_attribute("aria-invalid", "true")
 
 
 def test_a_user_is_added_signs_in_and_is_disabled_and_deleted(
     window: BrowserWindow, open_window: WindowFactory, installation: SharedInstallation
 ) -> None:
     page = window.open("/settings/users")
-    accept_dialogs(page)
     page.get_by_label("Name", exact=True).fill("newcomer")
     page.get_by_role("button", name="Add the user").click()
-    row = page.locator(".lines li", has_text="newcomer")
-    expect(row).to_contain_text("never signed in")
-    page.get_by_role("button", name="Sign-in link for newcomer").click()
+    row = page.locator("tbody tr", has_text="newcomer")
+    expect(row).to_contain_text("never")
+    page.get_by_role("button", name="Create a sign-in link for newcomer").click()
     link = page.locator("#shown-once").inner_text()
     assert re.search(r"secret=\S+$", link)
     window.screenshot("settings-users")
@@ -156,6 +168,7 @@ def test_a_user_is_added_signs_in_and_is_disabled_and_deleted(
     page = window.open("/settings/users")
     assert link not in page.content()
     page.get_by_role("button", name="Disable newcomer").click()
+    answer_dialog(page, "Disable")
     expect(row).to_contain_text("disabled")
     guest.expected.append("401")
     guest.open("/settings")
@@ -163,10 +176,72 @@ def test_a_user_is_added_signs_in_and_is_disabled_and_deleted(
     page.get_by_role("button", name="Enable newcomer").click()
     expect(page.get_by_role("button", name="Disable newcomer")).to_be_visible()
     page.get_by_role("button", name="Delete newcomer").click()
+    answer_dialog(page, "Delete")
     expect(row).to_have_count(0)
 
 
 def test_the_owner_can_be_neither_disabled_nor_deleted(window: BrowserWindow) -> None:
     page = window.open("/settings/users")
-    owner = page.locator(".lines li", has_text="owner").first
+    owner = page.locator("tbody tr", has_text="owner").first
     expect(owner.get_by_role("button", name=re.compile("Delete|Disable"))).to_have_count(0)
+
+
+def test_a_taken_or_invalid_user_name_is_reported_next_to_its_field(window: BrowserWindow) -> None:
+    window.expected += ["409", "422"]
+    page = window.open("/settings/users")
+    name = page.get_by_label("Name", exact=True)
+    name.fill("owner")
+    page.get_by_role("button", name="Add the user").click()
+    expect(page.locator("#name-error")).to_contain_text("exists already")
+    expect(name).to_have_value("owner")
+    name.fill("Not A Name")
+    page.get_by_role("button", name="Add the user").click()
+    expect(page.locator("#name-error")).to_contain_text("small letters")
+
+
+def test_the_theme_is_chosen(window: BrowserWindow) -> None:
+    page = window.open("/settings")
+    root = page.locator("html")
+    page.get_by_role("button", name="Dark", exact=True).click()
+    expect(root).to_have_attribute("data-theme", "dark")
+    page.reload()
+    expect(root).to_have_attribute("data-theme", "dark")
+    expect(page.get_by_role("button", name="Dark", exact=True)).to_have_attribute(
+        "aria-pressed", "true"
+    )
+    page.get_by_role("button", name="System", exact=True).click()
+    page.reload()
+    assert root.get_attribute("data-theme") is None
+
+
+def test_signing_in_begins_with_one_field_and_works_without_scripts(
+    installation: SharedInstallation, browser: Browser
+) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{installation.base}/agents")
+    expect(page).to_have_url(f"{installation.base}/sign-in")
+    expect(page.get_by_text("vigil sign-in-link", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Send a sign-in link").click()
+    expect(page.locator("#user-error")).to_have_text("Enter the name or mail address.")
+    page.get_by_label("Name or mail address").fill("nobody-of-that-name")
+    page.get_by_role("button", name="Send a sign-in link").click()
+    expect(page.get_by_role("status")).to_contain_text("If this user exists")
+    page.goto(f"{installation.base}/api/v1/sign-in/link?secret={'A' * 43}")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", name="This link does not work any more")).to_be_visible()
+    page.get_by_role("link", name="Request another link").click()
+    expect(page.get_by_label("Name or mail address")).to_be_visible()
+    context.close()
+
+
+def test_an_error_page_says_what_to_do_and_links_on(window: BrowserWindow) -> None:
+    window.expected += ["404"]
+    page = window.open("/settings")
+    page.evaluate("location.assign('/agents/no-such-agent')")
+    expect(page.get_by_role("heading", name="Not found")).to_be_visible()
+    expect(page.get_by_text("There is no agent 'no-such-agent'.")).to_be_visible()
+    window.screenshot("error-not-found")
+    expect(page.get_by_role("link", name="Health")).to_be_visible()
+    page.get_by_role("link", name="Back").click()
+    page.wait_for_url("**/settings")

@@ -1,11 +1,11 @@
-"""Stored pages in the web UI: search, highlighted quotes, retraction and restoration."""
+"""Stored pages in the web UI: sites, search, highlighted quotes, retraction and restoration."""
 
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import SharedInstallation
 from tests.support.browser import graphs
-from tests.support.browser.browser_window import BrowserWindow
+from tests.support.browser.browser_window import BrowserWindow, confirm_dialog
 from tests.support.browser.graphs import OLD_QUOTE, GraphIds
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -16,17 +16,27 @@ def graph(installation: SharedInstallation) -> GraphIds:
     return graphs.create_graph(installation, "Source watch")
 
 
-def test_pages_are_found_by_a_part_of_their_url(window: BrowserWindow, graph: GraphIds) -> None:
+def test_pages_are_grouped_by_site_and_found_by_a_part_of_their_url(
+    window: BrowserWindow, graph: GraphIds
+) -> None:
     page = window.open(f"/agents/{graph.agent_id}/sources")
-    expect(page.locator("tbody tr")).to_have_count(3)
+    expect(page.locator(".page")).to_have_count(3)
+    site = page.locator(".site", has_text="press.example")
+    expect(site.locator("summary")).to_contain_text("2 pages")
+    expect(site.locator("summary")).to_contain_text("6 quotes")
+    expect(site.get_by_role("img", name="86% of all quotes")).to_be_visible()
     window.screenshot("sources")
-    page.get_by_label("Search addresses and titles").fill("example/2024")
-    page.get_by_role("button", name="Find").click()
-    expect(page.locator("tbody tr")).to_have_count(1)
-    expect(page.locator("tbody tr")).to_contain_text("What was bought in 2024")
-    page.get_by_label("Search addresses and titles").fill("100%_")
-    page.get_by_role("button", name="Find").click()
-    expect(page.get_by_role("heading", name="No such page")).to_be_visible()
+    search = page.get_by_label("Search addresses and titles")
+    search.fill("example/2024")
+    search.press("Enter")
+    expect(page.locator(".page")).to_have_count(1)
+    expect(page.locator(".page")).to_contain_text("What was bought in 2024")
+    search.fill("100%_")
+    search.press("Enter")
+    expect(page.get_by_role("heading", name="No match")).to_be_visible()
+    page.get_by_role("link", name="Show all pages").click()
+    page.get_by_label("Which pages").select_option("Not quoted")
+    expect(page.get_by_role("heading", name="No match")).to_be_visible()
 
 
 def test_quotes_are_highlighted_in_the_page_text(window: BrowserWindow, graph: GraphIds) -> None:
@@ -53,23 +63,28 @@ def test_a_page_is_retracted_and_restored(
 ) -> None:
     new_graph = graphs.create_graph(installation, "Disbelief watch")
     page = window.open(f"/agents/{new_graph.agent_id}/sources/{new_graph.old_source}")
-    page.get_by_text("Do you not believe this page?").click()
-    expect(page.get_by_text("quotes of 4 nodes and edges rest on it")).to_be_visible()
-    page.get_by_label("Why not?").fill("It was made up")
-    page.get_by_role("button", name="Retract it").click()
+    page.get_by_text("Retract this page").click()
+    # What it would do is said before.
+    expect(page.locator(".foreseen")).to_contain_text(
+        "If you retract it: 3 nodes and edges would lose all support; 1 analysis would be in doubt."
+    )
+    window.screenshot("source-retracting")
+    page.get_by_label("Reason").fill("It was made up")
+    page.get_by_role("button", name="Retract").click()
     belief = page.locator("#belief")
-    expect(belief).to_contain_text("because: It was made up")
+    expect(belief).to_contain_text("with the reason: It was made up")
     # Without a reload: a background loop propagates the retraction.
-    expect(belief).to_contain_text("has been gone through: 1 analysis")
+    expect(belief).to_contain_text("The graph is updated: 1 analysis and 0 advice are in doubt")
     window.screenshot("source-retracted")
     window.open(f"/agents/{new_graph.agent_id}/edges/{new_graph.edge}")
     expect(page.get_by_text("Unsupported")).to_be_visible()
     window.screenshot("edge-unsupported")
     window.open(f"/agents/{new_graph.agent_id}/sources?state=retracted")
-    expect(page.locator("tbody tr")).to_have_count(1)
-    page.locator("tbody a").click()
-    page.on("dialog", lambda dialog: dialog.accept())
-    page.get_by_role("button", name="Believe it again").click()
-    expect(page.get_by_text("Do you not believe this page?")).to_be_visible()
+    expect(page.locator(".page")).to_have_count(1)
+    expect(page.locator(".page")).to_contain_text("retracted")
+    page.locator(".page-link").click()
+    page.get_by_role("button", name="Restore").click()
+    confirm_dialog(page)
+    expect(page.get_by_text("Retract this page")).to_be_visible()
     window.open(f"/agents/{new_graph.agent_id}/edges/{new_graph.edge}")
     expect(page.get_by_text("Unsupported")).to_be_hidden()

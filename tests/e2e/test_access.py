@@ -80,7 +80,7 @@ def test_login_saves_a_profile_for_later_commands(vigil: Installation) -> None:
         assert json.loads(result.stdout)["credential"]["scopes"] == ["read", "write"], result.stderr
     assert "operator" in error_of(vigil, "user", "list", "--profile", "there")
     assert vigil.vigil("token", "revoke", "laptop").returncode == 0
-    assert "not known" in error_of(vigil, "whoami", "--profile", "there", **NOWHERE)
+    assert "credential is unknown" in error_of(vigil, "whoami", "--profile", "there", **NOWHERE)
     assert vigil.vigil("logout", "--profile", "there").returncode == 0
     assert "no profile" in error_of(vigil, "whoami", "--profile", "there", **NOWHERE)
 
@@ -111,11 +111,11 @@ def test_an_added_user_does_not_see_the_agents_of_others(vigil: Installation) ->
     assert json.loads(result.stdout) == []
     assert "operator" in error_of(vigil, "user", "list", VIGIL_TOKEN=token)
     assert vigil.vigil("user", "disable", "anna").returncode == 0
-    assert "not known" in error_of(vigil, "agent", "list", VIGIL_TOKEN=token)
+    assert "credential is unknown" in error_of(vigil, "agent", "list", VIGIL_TOKEN=token)
     assert vigil.vigil("user", "enable", "anna").returncode == 0
     assert vigil.vigil("whoami", VIGIL_TOKEN=token).returncode == 0
     assert vigil.vigil("user", "remove", "anna", "--yes").returncode == 0
-    assert "not known" in error_of(vigil, "agent", "list", VIGIL_TOKEN=token)
+    assert "credential is unknown" in error_of(vigil, "agent", "list", VIGIL_TOKEN=token)
     assert [user["name"] for user in vigil.json("user", "list")] == ["owner"]
     assert "cannot be removed" in error_of(vigil, "user", "remove", "owner", "--yes")
 
@@ -128,7 +128,7 @@ def test_each_start_replaces_the_local_token(tmp_path: Path) -> None:
         vigil.end()
         vigil.up()
         assert vigil.data.token_file.read_text().strip() != first
-        assert "not known" in error_of(vigil, "agent", "list", VIGIL_TOKEN=first)
+        assert "credential is unknown" in error_of(vigil, "agent", "list", VIGIL_TOKEN=first)
         with psycopg.connect(vigil.running.database_url) as connection:
             assert connection.execute("select count(*) from api_tokens").fetchone() == (1,)
         logs = "".join(file.read_text() for file in vigil.data.logs.glob("*.log"))

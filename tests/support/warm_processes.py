@@ -33,6 +33,7 @@ import services
 from cli.local.processes import signal_at_parents_death
 
 _MAX_MESSAGE_BYTES: Final = 1_000_000
+_PID_BYTES: Final = 20
 _POLL_SECONDS: Final = 0.01
 _MAX_WAIT_SECONDS: Final = 120.0
 _FLUSH_FAILED: Final = 120  # the interpreter's exit code if it cannot write all output
@@ -184,7 +185,8 @@ def start_blocking(
     }
     socket.send_fds(connection, [json.dumps(order).encode()], list(fds))
     connection.shutdown(socket.SHUT_WR)
-    pid = connection.recv(20)
+    # Exactly the pid: a short program has already ended, and its exit code follows.
+    pid = connection.recv(_PID_BYTES, socket.MSG_WAITALL)
     assert pid, "the server of warm processes has died"
     connection.setblocking(False)
     return WarmProcess(int(pid), connection)
@@ -265,7 +267,7 @@ def _supervise(connection: socket.socket) -> NoReturn:
         _run(fds=fds, **order)
     for fd in fds:
         os.close(fd)
-    connection.sendall(str(pid).encode())
+    connection.sendall(str(pid).ljust(_PID_BYTES).encode())
     _, status = os.waitpid(pid, 0)
     with suppress(OSError):
         connection.sendall(str(os.waitstatus_to_exitcode(status)).encode())

@@ -94,7 +94,9 @@ def expect_types(mission: str, search: Search) -> ExpectedTypes:
         document = write_findings(query, _pages(query, search), [])
         sources = parse_sources(document)
         if sources:
-            foreseen.add(make_plan(sources, query.objective, ExistingGraph(ChatRequest({}))))
+            foreseen.add(
+                make_plan(sources, query.objective, ExistingGraph(ChatRequest({})), mission)
+            )
     return foreseen
 
 

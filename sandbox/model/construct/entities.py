@@ -1,10 +1,10 @@
 """The sources of a document, and the names in them that may become nodes."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from sandbox.text.english import singular
+from sandbox.text.english import is_plural, singular
 from sandbox.text.names import NameFinder, find_whole_name
 from sandbox.text.sentences import (
     LabelLine,
@@ -142,6 +142,7 @@ def _head(label: str) -> str:
 MAX_SMALL_ITEMS = 4
 """Maximal number of common nouns from one list."""
 MAX_TITLE_WORDS = 4
+MIN_LONG_TERM_WORDS = 3
 OWN_FIGURE = re.compile(
     r"(?:Its|The (?:company|firm|group|bank|country|agency)|It|Revenue|Sales|Turnover|Profit|Net profit|Earnings|Output"
     r"|Production|Capacity|Orders|Shipments|Deliveries)\b"
@@ -187,8 +188,12 @@ class Candidate:
         return find_whole_name(self.name, sentence, self.longer_names)
 
 
-def find_candidates(sources: list[Source]) -> dict[str, Candidate]:
-    """Find candidates by folded name: subjects of sources first, then in order of mention."""
+def find_candidates(sources: list[Source], terms: Sequence[str] = ()) -> dict[str, Candidate]:
+    """Find candidates by folded name: subjects of sources first, then in order of mention.
+
+    `terms` are common nouns that are candidates too, where sentences have them word for word.
+    """
+    terms = _terms_in(sources, terms)
     finder = _finder(sources)
     subjects = [_subject(source, finder) for source in sources]
     candidates: dict[str, Candidate] = {}
@@ -200,6 +205,10 @@ def find_candidates(sources: list[Source]) -> dict[str, Candidate]:
             line = _line(sentence, subject)
             for name, mention in _mentions(source, sentence, line, finder):
                 candidates.setdefault(fold(name), Candidate(name)).mentions.append(mention)
+            for term in terms if line is None else ():
+                if find_whole_name(term, sentence) >= 0:
+                    mention = Mention(source, sentence)
+                    candidates.setdefault(fold(term), Candidate(term)).mentions.append(mention)
             _mention_subjects(candidates, source, sentence, line, finder)
             if subject and OWN_FIGURE.match(sentence) and not finder.find(sentence):
                 candidates[fold(subject)].mentions.append(Mention(source, sentence, line))
@@ -218,6 +227,18 @@ def find_candidates(sources: list[Source]) -> dict[str, Candidate]:
         for key, candidate in named_candidates.items()
         if candidate.is_subject or candidate.name not in short
     }
+
+
+def _terms_in(sources: list[Source], terms: Sequence[str]) -> list[str]:
+    """The terms that occur; of one that does not, such as `packages built` or `teams share branches`, its plural nouns."""
+    text = "\n".join(sentence for source in sources for sentence in source.sentences)
+    occurring: list[str] = []
+    for term in terms:
+        if find_whole_name(term, text) >= 0:
+            occurring.append(term)
+        elif len(term.split()) >= MIN_LONG_TERM_WORDS or not is_plural(term):
+            occurring += [word for word in term.split() if is_plural(word)]
+    return list(dict.fromkeys(occurring))
 
 
 def _longer_names(name: str, names: Iterable[str]) -> frozenset[str]:

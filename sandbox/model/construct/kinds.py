@@ -4,7 +4,10 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import urlsplit
+
+from babel import Locale
 
 from sandbox.model.construct.entities import (
     Candidate,
@@ -46,12 +49,12 @@ COUNTRY_WORDS = frozenset(
 COUNTRY_ACRONYMS = frozenset({"DRC", "UAE", "UK", "US", "USA", "USSR"})
 ORGANIZATION_VERBS = word_set(
     """
-    acquired acquires agreed aims announced announces bought builds built buys closed delivers
-    employs expects invested invests launched launches makes mines operates owns plans produced
-    produces raised raises refines reported reports runs said says sells shipped ships signed signs
+    acquired acquires agreed announced announces bought built buys closed delivered employs exported invested invests
+    launched mined mines opened operates owns plans produced raised refines said says sells shipped signed
     sold supplied supplies won
     """
 )
+CONTINENTS = word_set("Africa Antarctica Asia Australasia Europe Oceania")
 PLACE_HEADS = word_set("Cape Fort Lake Mount Port")
 """First words of names such as Lake Volta."""
 
@@ -88,6 +91,16 @@ STATE_LABEL = re.compile(
 )
 """Starts of labels in facts on states."""
 
+PLACE_CUE = re.compile(
+    r"\b(?:near|outside|off|(?:based|located|headquartered|situated) (?:in|at|near)"
+    r"|(?:born|built|companies|company|developer|died|elections|exporter|factor(?:y|ies)|farms?|fields?|fighting|firm|group"
+    r"|grown|held|lived|lives|living|made|makers?|manufacturer|market|meets?|met|mills?|mined?|mines|offices?|opened|opens"
+    r"|operator|plants?|ports?|producers?|refined|refinery|sold|subsidiary|summit|supplier|talks|war) "
+    r"(?:\w+ ){0,4}(?:in|at))(?: the)?$",
+    re.IGNORECASE,
+)
+"""Before the name of a place. A plain `in` is not enough: `in PostgreSQL` names none."""
+
 COUNTRY_IS = re.compile(
     r"(?:['’]s (?:economy|government|parliament|president|gdp|population)\b|,? is (?:a|an|one of)\b[^.]{0,80}\b"
     r"(?:country|nation|republic|monarchy|archipelago)\b)",
@@ -103,7 +116,8 @@ DECISIVE = 50
 ENUMERABLE = frozenset({COUNTRY, PERSON, PLACE})
 """Types that a name takes over from a neighbour in an enumeration."""
 ENUMERATION = re.compile(r"^(?:,|,? and|,? or)(?: the)? $")
-ACRONYM = re.compile(r"^[A-Z][A-Z&]{1,5}$")
+MIN_STATE_LABELS = 3
+"""How many labels that facts on states have make a state: `Exports` alone may be a company's."""
 FOLDERS = {
     "cities": PLACE,
     "companies": ORGANIZATION,
@@ -116,7 +130,7 @@ FOLDERS = {
     "places": PLACE,
 }
 SHOUTED_SURNAME = re.compile(
-    r"^(?:[A-Z][\w'’.-]*[a-z.] )+(?:[A-Z]{3,}(?:-[A-Z]{2,})?)(?: [A-Z]{3,})*$"
+    r"^(?:[A-Z][\w'’.-]*[a-z.] )+(?:[A-Z]{4,}(?:-[A-Z]{2,})?)(?: [A-Z]{3,})*$"
 )
 
 
@@ -135,6 +149,14 @@ DESCRIPTIONS = {
     PLACE: "A place on the map that is no country: a city, region, sea, river, mountain or site.",
     TOPIC: "A subject that sources write about and that is none of the more specific types.",
 }
+
+
+@lru_cache(maxsize=1)
+def country_names() -> frozenset[str]:
+    """English names of countries and territories."""
+    return frozenset(
+        name for code, name in Locale("en").territories.items() if len(code) == 2 and code.isalpha()
+    )
 
 
 def classify(candidates: dict[str, Candidate], known_kinds: Mapping[str, str]) -> dict[str, Kind]:
@@ -182,7 +204,11 @@ def _by_neighbours(
                 and kind.name in ENUMERABLE
                 and _is_enumerated(mention.sentence, candidate.name, neighbour.name)
             ):
-                return kind
+                place = re.compile(
+                    rf"\b(?:in|at|near|of) {re.escape(candidate.name)}, {re.escape(neighbour.name)}\b"
+                )
+                lies_in = kind.name == COUNTRY and place.search(mention.sentence)
+                return _kind(PLACE) if lies_in else kind
     return None
 
 
@@ -221,9 +247,9 @@ def _name_votes(name: str) -> dict[str, int]:
     if words[0] in COUNTRY_WORDS or name in COUNTRY_ACRONYMS:
         return {COUNTRY: CLEAR}
     leads = words[0] in PLACE_HEADS or (words[0] in PLACE_WORDS and words[1:2] == ["of"])
-    if words[-1] in PLACE_WORDS or leads:
+    if words[-1] in PLACE_WORDS or leads or name in CONTINENTS:
         return {PLACE: STRONG}
-    return {ORGANIZATION: LIKELY} if ACRONYM.match(name) else {}
+    return {COUNTRY: STRONG} if name in country_names() else {}
 
 
 def _sentence_votes(name: str, mention: Mention) -> dict[str, int]:
@@ -246,7 +272,7 @@ def _sentence_votes(name: str, mention: Mention) -> dict[str, int]:
         votes[ORGANIZATION] = HINT if " " in name else LIKELY
     if NATION_CUE.search(left) or COUNTRY_IS.match(right):
         votes[COUNTRY] = CLEAR
-    elif left.rpartition(" ")[2].lower() in {"in", "near", "at", "outside", "off"}:
+    elif PLACE_CUE.search(left):
         votes[PLACE] = HINT
     return votes
 
@@ -258,7 +284,7 @@ def _subject_votes(candidate: Candidate) -> dict[str, int]:
     if candidate.name in NOT_NAMES:
         return {}
     votes = Counter(kind for source in candidate.subject_of[:1] for kind in _folder_kinds(source))
-    if any(STATE_LABEL.match(label) for label in own):
+    if len({label for label in own if STATE_LABEL.match(label)}) >= MIN_STATE_LABELS:
         votes[COUNTRY] += 1
     return dict.fromkeys(votes, CLEAR)
 

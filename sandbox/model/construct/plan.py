@@ -20,6 +20,7 @@ from sandbox.model.construct.properties import (
 from sandbox.model.construct.relations import PlannedEdge, plan_edges
 from sandbox.model.graph_view import OWN_TYPES, GraphView
 from sandbox.model.request import ChatRequest
+from sandbox.text.missions import parse_mission
 from sandbox.text.tokens import fold, stem, topic_stems, words
 
 
@@ -181,51 +182,68 @@ class GraphPlan:
     edges: tuple[PlannedEdge, ...]
 
 
-def names_to_look_up(sources: list[Source], objective: str, existing: ExistingGraph) -> list[str]:
+def names_to_look_up(
+    sources: list[Source], objective: str, existing: ExistingGraph, mission: str = ""
+) -> list[str]:
     """Names of candidates, to be looked up in the graph before anything is added."""
+    candidates = find_candidates(sources, mission_topics(mission))
     return [
-        candidate.name for _, candidate, _ in _candidates_to_write(sources, objective, existing)
+        candidate.name for _, candidate, _ in _candidates_to_write(candidates, objective, existing)
     ]
 
 
-def make_plan(sources: list[Source], objective: str, existing: ExistingGraph) -> GraphPlan:
+def mission_topics(mission: str) -> list[str]:
+    """The terms of a mission that are common nouns: what sources say of them is written too."""
+    terms = parse_mission(mission).terms() if mission else []
+    return [term for term in terms if term.islower() and not term.endswith("ed")]
+
+
+def make_plan(
+    sources: list[Source], objective: str, existing: ExistingGraph, mission: str = ""
+) -> GraphPlan:
     """Plan the graph. An existing node keeps its type and is written again only if a source is about it."""
     topic = topic_stems(objective)
+    candidates = find_candidates(sources, mission_topics(mission))
     nodes = [
         node
-        for key, candidate, kind in _candidates_to_write(sources, objective, existing)
+        for key, candidate, kind in _candidates_to_write(candidates, objective, existing)
         if (node := _plan_node(key, candidate, kind, topic, existing))
     ]
-    candidates = find_candidates(sources)
     linked = {node.key for node in nodes} | (existing.nodes.keys() & candidates.keys())
-    edges = plan_edges({key: candidates[key] for key in candidates if key in linked})
+    kinds = {key: node.type for key, node in existing.nodes.items()}
+    kinds |= {node.key: node.kind.name for node in nodes}
+    edges = plan_edges({key: candidates[key] for key in candidates if key in linked}, kinds)
     return GraphPlan(tuple(nodes), existing.nodes, tuple(edges))
 
 
 def _candidates_to_write(
-    sources: list[Source], objective: str, existing: ExistingGraph
+    candidates: dict[str, Candidate], objective: str, existing: ExistingGraph
 ) -> list[tuple[str, Candidate, Kind]]:
-    candidates = find_candidates(sources)
+    topic = topic_stems(objective)
     kinds = classify(candidates, existing.kinds)
     specific = {
         key: candidate
         for key, candidate in candidates.items()
-        if _is_specific(candidate, kinds[key], key in existing.nodes)
+        if _is_specific(candidate, kinds[key], topic, is_known=key in existing.nodes)
     }
     return [
         (key, candidates[key], kinds[key])
-        for key in _select_keys(specific, topic_stems(objective))
+        for key in _select_keys(specific, topic)
         if candidates[key].is_subject or key not in existing.nodes
     ]
 
 
-def _is_specific(candidate: Candidate, kind: Kind, is_known: bool) -> bool:
-    """Whether a candidate is specific enough: a short name of unknown type needs several sentences."""
+def _is_specific(
+    candidate: Candidate, kind: Kind, topic: frozenset[str], *, is_known: bool
+) -> bool:
+    """Whether a candidate is specific enough: a short name of unknown type needs several sentences, or the objective."""
     if candidate.is_subject or is_known or kind.name != FALLBACK_TYPE:
         return True
-    words_in_name = len(candidate.name.split())
     sentences = len({mention.sentence for mention in candidate.mentions})
-    return words_in_name >= 3 or (words_in_name == 2 and sentences >= 2)
+    if not topic.isdisjoint(topic_stems(candidate.name)):
+        return True
+    words_in_name = len(candidate.name.split())
+    return words_in_name >= 3 or sentences >= 2
 
 
 def _plan_node(

@@ -1,6 +1,7 @@
 """The properties of a planned node, and the evidence for each of them."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,12 @@ from sandbox.text.sentences import MAX_SENTENCE_CHARS
 from sandbox.text.tokens import stem, words
 
 MAX_SUMMARY_CHARS = 200
+CONTINUES = re.compile(
+    r"(?:Also|And|As a result|As such|But|For example|For instance|Furthermore|Hence|However|Instead|It|Moreover|Or"
+    r"|Otherwise|So|Still|Such|That|Then|Therefore|These|They|This|Those|Thus|Yet)\b"
+)
+"""Starts of sentences that need the one before them."""
+REFERS_BACK = re.compile(r"\b(?:above|below|it|so|that|these|this|those)[.!?]$")
 MAX_FIGURES = 20
 OVERVIEWS = ("overview", "background", "summary", "description")
 DEFINING = (" is a ", " is an ", " is the ", " was a ", " are a ", " is one of ")
@@ -86,15 +93,23 @@ def _is_valid(value: Any, schema: Mapping[str, Any]) -> bool:
 def _weight(
     candidate: Candidate, mention: Mention, topic: frozenset[str]
 ) -> tuple[int, int, int, int]:
-    """Sort key: short enough to quote, then relevant, then with a figure, then early in the sentence."""
+    """Sort key: a sentence that stands alone, then relevant, then with a figure, then early in the sentence."""
     sentence = mention.sentence
     shared_words = len(topic & {stem(word) for word in words(sentence)})
     return (
-        len(sentence) <= MAX_SENTENCE_CHARS,
+        _stands_alone(mention),
         shared_words,
         any(character.isdigit() for character in sentence),
         -candidate.position_in(sentence),
     )
+
+
+def _stands_alone(mention: Mention) -> bool:
+    """Whether its sentence is whole, short enough to quote, and does not continue the one before it."""
+    sentence = mention.sentence
+    is_whole = mention.line is not None or sentence[-1] in ".!?"
+    needs_another = CONTINUES.match(sentence) or REFERS_BACK.search(sentence)
+    return len(sentence) <= MAX_SENTENCE_CHARS and is_whole and not needs_another
 
 
 def _definition_of(candidate: Candidate) -> PropertyValue | None:

@@ -1,11 +1,13 @@
 """Edges between names in one sentence, and the relation that the sentence states."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from types import MappingProxyType
 
 from sandbox.model.construct.entities import Candidate, Mention
+from sandbox.model.construct.kinds import TOPIC
 from sandbox.text.english import snake_case
 from sandbox.text.tokens import WORD, fold, word_set
 
@@ -148,16 +150,28 @@ class PlannedEdge:
         return describe_edge_type(self.type, self.label)
 
 
-def plan_edges(candidates: dict[str, Candidate]) -> list[PlannedEdge]:
-    """Plan the edges, one per pair and type. Names without an edge are connected to their source's subject."""
+def plan_edges(
+    candidates: dict[str, Candidate], kinds: Mapping[str, str] = MappingProxyType({})
+) -> list[PlannedEdge]:
+    """Plan the edges, one per pair and type. Names without an edge are connected to their source's subject.
+
+    `kinds` are the node types by key: a topic neither acts nor lies anywhere, so it is only mentioned with others.
+    """
     edges: dict[tuple[str, str, str], PlannedEdge] = {}
-    for edge in [*_list_edges(candidates), *_sentence_edges(candidates)]:
-        if edge.source != edge.target:
+    stated = [_between_topics(edge, kinds) for edge in _sentence_edges(candidates)]
+    for edge in [*_list_edges(candidates), *stated]:
+        reverse = (edge.type, edge.target, edge.source)
+        if edge.source != edge.target and (edge.type != MENTIONED_WITH or reverse not in edges):
             edges.setdefault((edge.type, edge.source, edge.target), edge)
     tied = {end for edge in edges.values() for end in (edge.source, edge.target)}
     for edge in _fallback_edges(candidates, tied):
         edges.setdefault((edge.type, edge.source, edge.target), edge)
     return list(edges.values())[:MAX_EDGES]
+
+
+def _between_topics(edge: PlannedEdge, kinds: Mapping[str, str]) -> PlannedEdge:
+    is_topic = TOPIC in (kinds.get(edge.source), kinds.get(edge.target))
+    return replace(edge, type=MENTIONED_WITH) if is_topic else edge
 
 
 def _list_edges(candidates: dict[str, Candidate]) -> Iterator[PlannedEdge]:

@@ -168,14 +168,14 @@ def construct(request: ChatRequest) -> Answer:
         return Answer("The document states nothing that could become a node.")
     existing = ExistingGraph(request)
     objective = request.section("query") or request.mission
-    plan = make_plan(sources, objective, existing)
+    plan = make_plan(sources, objective, existing, request.mission)
     if finish := finish_call(request):
         return _construct_at_once(request, plan, existing, finish)
     stages: list[Callable[[], list[ToolCall]]] = [
         lambda: (
             []
             if request.exchanges
-            else lookup_calls(names_to_look_up(sources, objective, existing))
+            else lookup_calls(names_to_look_up(sources, objective, existing, request.mission))
         ),
         lambda: node_type_calls(plan, existing) + edge_type_calls(plan, existing),
         lambda: node_calls(plan, existing),

@@ -181,7 +181,7 @@ def incomplete_subjects(subject: Subject, view: GraphView) -> Iterator[Gap]:
             for topic in subject.topics
             if not topic_stems(topic) & stems and not is_proper_name(topic)
         ]
-        for topic in missing[:1]:
+        for topic in missing:
             why = f"{node.name} is in the graph, but nothing is known of its {topic}"
             objective = f"Find out about {subject.within(topic, Scope(node.name))}"
             yield Gap(objective, why, (f"{node.name} {topic}",))

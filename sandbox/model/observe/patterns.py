@@ -5,16 +5,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.model.facts import Comparison, comparisons
+from sandbox.model.facts import UNTYPED, Comparison, comparisons
 from sandbox.model.graph_view import GraphView, ViewNode
 from sandbox.text.english import join_with_and
 from sandbox.text.missions import Subject, is_proper_name
-from sandbox.text.tokens import fold, topic_stems
+from sandbox.text.tokens import fold, is_significant, stem, topic_stems, words
 
 MAX_NODES = 6
 MAX_FIGURES = 3
 MAX_COMPARED = 4
 MIN_DEGREE = 3
+MIN_COMPARISONS = 2
+"""With fewer comparisons, what sources state and name together is analyzed too."""
+SHARED_EDGE = "have an edge"
+MIN_NEIGHBOURS = 2
+MAX_HUBS = 2
+MIN_STATING = 3
+"""How many nodes speak of a topic, at least, unless they have an edge."""
 UNSPECIFIC_EDGE = "mentioned_with"
 """An edge type that supports no conclusion."""
 
@@ -29,6 +36,8 @@ class Pattern:
     nodes: tuple[ViewNode, ...]
     is_shown: bool = True
     """Whether the data to compare is shown, and needs no lookup."""
+    mark: str = ""
+    """Words that each text on this pattern has, whatever its nodes are; empty for a pattern of these nodes alone."""
 
     def insight(self) -> dict[str, Any]:
         """The insight as the observer's plan contains it."""
@@ -40,6 +49,13 @@ class Pattern:
 
     def is_covered(self, texts: list[str]) -> bool:
         """Whether an analysis covers half of the theme's words and two thirds of the nodes."""
+        if self.mark and any(self.mark in text for text in texts):
+            return True
+        if self.mark:
+            return any(
+                SHARED_EDGE in text and all(fold(node.name) in fold(text) for node in self.nodes)
+                for text in texts
+            )
         theme = topic_stems(self.theme)
         for text in texts:
             mentions = sum(fold(node.name) in fold(text) for node in self.nodes)
@@ -59,20 +75,52 @@ def find_patterns(subject: Subject, view: GraphView) -> list[Pattern]:
         *_hub_patterns(subject, view),
         *_shared_edge_patterns(view),
     ]
-    by_rank = sorted(patterns, key=lambda pattern: _rank(pattern, topic_words))
+    selection = _without_covered(patterns, texts, topic_words)
+    if len(selection) < MIN_COMPARISONS:
+        patterns += [*_statement_patterns(subject, view), *_mention_patterns(subject, view)]
+        selection = _without_covered(patterns, texts, topic_words)
+    for more in (_statement_patterns(subject, view, 1), _mention_patterns(subject, view, 1)):
+        # A graph that allows no comparison is small: then a single statement on the mission counts.
+        if not view.analyses and _is_uncompared(selection):
+            patterns += more
+            selection = _without_covered(patterns, texts, topic_words)
+    return selection[:1] + _overlapping_first(selection[1:], selection[:1], topic_words)
+
+
+def _is_uncompared(patterns: list[Pattern]) -> bool:
+    """Whether nothing can be compared, and few statements have been found either."""
+    return len(patterns) < MIN_COMPARISONS and all(pattern.mark for pattern in patterns)
+
+
+def _without_covered(
+    patterns: list[Pattern], texts: list[str], topic_words: frozenset[str]
+) -> list[Pattern]:
     selection: list[Pattern] = []
-    for pattern in by_rank:
-        if not pattern.is_covered(
-            [*texts, *(pattern_before.observation for pattern_before in selection)]
-        ):
+    for pattern in sorted(patterns, key=lambda pattern: _rank(pattern, topic_words)):
+        if not pattern.is_covered([*texts, *(before.observation for before in selection)]):
             selection.append(pattern)
     return selection
 
 
-def _rank(pattern: Pattern, topic_words: frozenset[str]) -> tuple[int, int]:
-    """Sort key: relevant and shown, then possibly relevant after a lookup, then the rest."""
+def _overlapping_first(
+    patterns: list[Pattern], first: list[Pattern], topic_words: frozenset[str]
+) -> list[Pattern]:
+    """The relevant patterns first that share a node with `first`: analyses of both can agree. Else in their order."""
+    ids = {node.id for pattern in first for node in pattern.nodes}
+    return sorted(
+        patterns,
+        key=lambda pattern: (
+            _rank(pattern, topic_words)[0] > 1,
+            ids.isdisjoint(node.id for node in pattern.nodes),
+            _rank(pattern, topic_words),
+        ),
+    )
+
+
+def _rank(pattern: Pattern, topic_words: frozenset[str]) -> tuple[int, bool, int]:
+    """Sort key: relevant and shown, then possibly relevant after a lookup, then the rest; comparisons before statements."""
     near = len(topic_words & topic_stems(pattern.theme))
-    return (0 if pattern.is_shown and near else 1 if near else 2), -near
+    return (0 if pattern.is_shown and near else 1 if near else 2), bool(pattern.mark), -near
 
 
 def _comparison_patterns(view: GraphView) -> Iterator[Pattern]:
@@ -97,6 +145,8 @@ def _hub_patterns(subject: Subject, view: GraphView) -> Iterator[Pattern]:
     """The best connected nodes of one type. Their data may not be shown here, but the Analyzer can look it up."""
     by_type: dict[str, list[ViewNode]] = {}
     for node in sorted(view.nodes, key=lambda node: -view.degrees.get(node.id, 0)):
+        if node.type == UNTYPED:
+            continue
         hubs = (
             by_type.setdefault(node.type, []) if view.degrees.get(node.id, 0) >= MIN_DEGREE else []
         )
@@ -126,6 +176,78 @@ def _hub_patterns(subject: Subject, view: GraphView) -> Iterator[Pattern]:
         yield Pattern(names, observation, direction, tuple(nodes), is_shown=False)
 
 
+def _statement_patterns(
+    subject: Subject, view: GraphView, least: int = MIN_STATING
+) -> Iterator[Pattern]:
+    """Nodes whose descriptions speak of a topic of the mission: at least `least`, or two with an edge."""
+    linked = {frozenset((fold(edge.source), fold(edge.target))) for edge in view.edges}
+    found = 0
+    for topic in _stated_topics(subject):
+        if found >= MIN_COMPARISONS and topic not in subject.terms():
+            break  # single words only where few terms as a whole are spoken of
+        nodes = [node for node in view.nodes if states_on(node, topic)]
+        nodes = sorted(nodes, key=lambda node: -view.degrees.get(node.id, 0))[:MAX_NODES]
+        names = [node.name for node in nodes]
+        are_linked = len(nodes) == 2 and frozenset(map(fold, names)) in linked
+        if len(nodes) >= least or are_linked:
+            found += 1
+            yield Pattern(
+                topic,
+                f"The sources speak of “{topic}” where they describe {join_with_and(names)}.",
+                f"Say what they state on “{topic}”, in their own words.",
+                tuple(nodes),
+                mark=f"The sources speak of “{topic}”",
+            )
+
+
+def _stated_topics(subject: Subject) -> list[str]:
+    """The terms of a mission, then their words; proper names only if there is nothing else."""
+    terms = subject.terms()
+    nouns = [term for term in terms if not is_proper_name(term)] or terms
+    single = [word for term in nouns for word in words(term) if is_significant(word)]
+    return list(dict.fromkeys([*nouns, *single]))
+
+
+def states_on(node: ViewNode, topic: str) -> bool:
+    """Whether the description of a node has the words of a topic side by side, in whatever number."""
+    own = [stem(word) for word in words(topic) if is_significant(word)]
+    described = [stem(word) for word in words(str(node.properties.get("summary", "")))]
+    return bool(own) and any(
+        described[start : start + len(own)] == own for start in range(len(described))
+    )
+
+
+def _mention_patterns(
+    subject: Subject, view: GraphView, least: int = MIN_NEIGHBOURS
+) -> Iterator[Pattern]:
+    """The nodes with at least `least` neighbours that are closest to the mission."""
+    topic = topic_stems(" ".join(subject.terms()))
+    neighbours: dict[str, list[ViewNode]] = defaultdict(list)
+    for edge in view.edges:
+        ends = [view.by_name.get(fold(name)) for name in (edge.source, edge.target)]
+        if ends[0] and ends[1] and ends[0].id != ends[1].id:
+            for node, other in ((ends[0], ends[1]), (ends[1], ends[0])):
+                if other not in neighbours[node.id]:
+                    neighbours[node.id].append(other)
+    near = {node.id: len(topic & topic_stems(node.text)) for node in view.nodes}
+    hubs = [node for node in view.nodes if near[node.id] and len(neighbours[node.id]) >= least]
+    by_nearness = sorted(
+        hubs,
+        key=lambda node: (-near[node.id], -len(neighbours[node.id])),
+    )
+    for node in by_nearness[:MAX_HUBS]:
+        others = neighbours[node.id][: MAX_NODES - 1]
+        names = join_with_and([other.name for other in others])
+        yield Pattern(
+            node.text,
+            f"The sources name {node.name} together with {names}.",
+            f"Say with what {node.name} is named together, and in which relation.",
+            (node, *others),
+            is_shown=False,
+            mark=f"name {node.name} together with",
+        )
+
+
 def _shared_edge_patterns(view: GraphView) -> Iterator[Pattern]:
     """Several nodes with the same type of edge to the same node."""
     sources: dict[tuple[str, str], list[ViewNode]] = defaultdict(list)
@@ -141,7 +263,7 @@ def _shared_edge_patterns(view: GraphView) -> Iterator[Pattern]:
             every = "both" if len(nodes) == 2 else "all"
             yield Pattern(
                 f"{relation} {target.name}",
-                f"{names} {every} have an edge “{relation}” to {target.name}.",
+                f"{names} {every} {SHARED_EDGE} “{relation}” to {target.name}.",
                 f"Say what it means for them that they share {target.name} ({relation}), and what rests on it.",
                 (target, *nodes[:MAX_NODES]),
             )

@@ -6,9 +6,10 @@ is read.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from datetime import timedelta
 from hashlib import sha256
 from http import HTTPStatus
 from time import monotonic
@@ -21,7 +22,8 @@ from fastapi.security import APIKeyCookie, HTTPBearer
 from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.api.auth.owner import BootstrapOwner
 from services.api.http.problem_details import (
@@ -33,6 +35,7 @@ from services.api.http.problem_details import (
 )
 from shared.accounts import authentication
 from shared.accounts.authentication import Caller
+from shared.accounts.credentials import MAX_SESSION_LIFETIME
 from shared.accounts.secrets import hash_secret, is_secret, is_token
 from shared.database.engine import Database
 from shared.enums import AccessScope, CredentialKind
@@ -63,27 +66,57 @@ class PresentedCredential:
 def cookie_name(settings: Settings, owner_id: UUID | None) -> str:
     """Returns the name of this installation's session cookie.
 
-    All ports of a host share cookies, so the name contains the owner's id, which is random and
-    unique to the installation. Without an id (no database yet) it returns a placeholder for the
-    OpenAPI document.
+    All ports of a host share cookies. So the name is derived from the owner's id, which is random and unique to the
+    installation, and from the URL of the API, in which copies of an installation differ. Without an id (no database yet)
+    it returns a placeholder for the OpenAPI document.
     """
-    prefix = HOST_COOKIE if settings.is_public_over_tls else COOKIE
     if owner_id is None:
-        return f"{prefix}_<installation>"
-    installation = sha256(f"cookie of {owner_id}".encode()).hexdigest()
-    return f"{prefix}_{installation[:_INSTALLATION_CHARACTERS]}"
+        return f"{_cookie_prefix(settings)}_<installation>"
+    return _hashed_name(settings, f"cookie of {owner_id} at {settings.base_url}")
 
 
-def presented_credential(connection: HTTPConnection, cookie: str) -> PresentedCredential | None:
-    """Returns the credential that the request presents, or None. A token has precedence over a
-    session cookie.
+def former_cookie_name(settings: Settings, owner_id: UUID) -> str:
+    """Returns the name that earlier versions gave the session cookie, the same at every URL. It still signs in."""
+    return _hashed_name(settings, f"cookie of {owner_id}")
+
+
+def _hashed_name(settings: Settings, text: str) -> str:
+    installation = sha256(text.encode()).hexdigest()[:_INSTALLATION_CHARACTERS]
+    return f"{_cookie_prefix(settings)}_{installation}"
+
+
+def _cookie_prefix(settings: Settings) -> str:
+    return HOST_COOKIE if settings.is_public_over_tls else COOKIE
+
+
+def set_session_cookie(
+    response: Response, settings: Settings, owner_id: UUID, secret: str, max_age: timedelta
+) -> None:
+    """Adds the session cookie of this installation to a response."""
+    response.set_cookie(
+        cookie_name(settings, owner_id),
+        secret,
+        max_age=int(max_age.total_seconds()),
+        httponly=True,
+        samesite="lax",
+        secure=settings.is_public_over_tls,
+    )
+
+
+def presented_credential(
+    connection: HTTPConnection, cookies: Sequence[str]
+) -> PresentedCredential | None:
+    """Returns the credential that the request presents, or None. A token has precedence over session cookies, and the
+    first of these over the others.
 
     Raises UnknownCallerError where the value cannot be a credential, without a database query.
     """
     headers = connection.headers.getlist("authorization")
     if headers:
         return PresentedCredential(CredentialKind.TOKEN, hash_secret(_parse_bearer_token(headers)))
-    session = connection.cookies.get(cookie)
+    session = next(
+        (connection.cookies[name] for name in cookies if name in connection.cookies), None
+    )
     if session is None:
         return None
     if not is_secret(session):
@@ -93,13 +126,13 @@ def presented_credential(connection: HTTPConnection, cookie: str) -> PresentedCr
 
 def _parse_bearer_token(headers: list[str]) -> str:
     if len(headers) > 1:
-        raise UnknownCallerError("There are several Authorization headers: send one.")
+        raise UnknownCallerError("The request has several Authorization headers: send one.")
     scheme, _, token = headers[0].partition(" ")
     token = token.strip()
     if scheme.lower() != BEARER or not is_token(token):
         raise UnknownCallerError(
-            "The Authorization header holds no token of Vigil: it reads `Bearer vgl_…`, "
-            "and `vigil token create` makes one."
+            "The Authorization header contains no token of Vigil. Send `Bearer vgl_…`; "
+            "`vigil token create` creates a token."
         )
     return token
 
@@ -126,10 +159,10 @@ def require_same_origin(headers: Headers) -> None:
         site is None and origin is not None and is_same_origin(origin, headers)
     ):
         return
-    origin_words = "another page" if site or origin else "no page that names itself"
+    origin_words = "another page" if site or origin else "an unknown page"
     raise ForbiddenError(
         "foreign-page",
-        f"With a session this is taken from Vigil's own pages only, and {origin_words} asks for it. Programs use a token.",
+        f"With a session, only pages of Vigil can make changes, and {origin_words} sent this. Programs use a token.",
     )
 
 
@@ -139,7 +172,7 @@ def refuse_cross_site(headers: Headers) -> None:
     For endpoints that need no session: clients that are no browsers may call them.
     """
     if headers.get("sec-fetch-site") not in (None, SAME_ORIGIN, USER_INITIATED):
-        raise ForbiddenError("foreign-page", "Pages of others may not sign anybody in here.")
+        raise ForbiddenError("foreign-page", "Pages of other sites cannot sign in users here.")
 
 
 def is_same_origin(origin: str, headers: Headers) -> bool:
@@ -310,6 +343,7 @@ class AuthenticationMiddleware:
                 _refuse_nul(scope)
                 if not self._is_open(scope["path"]):
                     await self._let_in(scope, stack)
+                    send = await self._renaming_cookie(scope, send)
             except (ProblemError, TransientError) as error:
                 await stack.aclose()
                 answer = response_to(error)
@@ -323,9 +357,13 @@ class AuthenticationMiddleware:
         so they keep no transaction open. Nor does a check that updated the credential's last use,
         because others would wait for that row.
         """
-        cookie = cookie_name(self._settings, await self._owner.id())
+        owner_id = await self._owner.id()
+        cookies = (
+            cookie_name(self._settings, owner_id),
+            former_cookie_name(self._settings, owner_id),
+        )
         connection = HTTPConnection(scope)
-        credential = await self._checked(connection, cookie)
+        credential = await self._checked(connection, cookies)
         async with AsyncExitStack() as looking:
             session = await looking.enter_async_context(self._database.transaction())
             caller = await self._caller(session, credential, connection, scope["method"])
@@ -336,15 +374,49 @@ class AuthenticationMiddleware:
                 stack.push_async_exit(looking.pop_all())
                 scope[TRANSACTION] = RequestTransaction(session, stack)
 
-    async def _checked(self, connection: HTTPConnection, cookie: str) -> PresentedCredential:
+    async def _renaming_cookie(self, scope: Scope, send: Send) -> Send:
+        """Returns a `send` that replaces a session cookie of the former name.
+
+        Only in answers to safe methods: signing out must leave no cookie behind.
+        """
+        owner_id = await self._owner.id()
+        former = former_cookie_name(self._settings, owner_id)
+        connection = HTTPConnection(scope)
+        caller: Caller = scope[CALLER]
+        has_own = cookie_name(self._settings, owner_id) in connection.cookies
+        if (
+            has_own
+            or former not in connection.cookies
+            or caller.kind is not CredentialKind.SESSION
+            or scope["method"] not in SAFE_METHODS
+        ):
+            return send
+        cookies = Response()
+        secret = connection.cookies[former]
+        set_session_cookie(cookies, self._settings, owner_id, secret, MAX_SESSION_LIFETIME)
+        cookies.delete_cookie(
+            former, httponly=True, samesite="lax", secure=self._settings.is_public_over_tls
+        )
+        added = [(name, value) for name, value in cookies.raw_headers if name == b"set-cookie"]
+
+        async def send_with_cookies(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *added]
+            await send(message)
+
+        return send_with_cookies
+
+    async def _checked(
+        self, connection: HTTPConnection, cookies: Sequence[str]
+    ) -> PresentedCredential:
         """Returns the presented credential.
 
         Only one that is or was valid gets a transaction of its own.
         """
-        credential = presented_credential(connection, cookie)
+        credential = presented_credential(connection, cookies)
         if credential is None:
             raise UnknownCallerError(
-                "This needs a credential: a token (`Authorization: Bearer vgl_…`) or a browser that is signed in.",
+                "A credential is missing: send a token (`Authorization: Bearer vgl_…`), or sign in with a browser.",
                 is_shown=False,
             )
         was_valid = credential.digest in self._known
@@ -382,11 +454,12 @@ class AuthenticationMiddleware:
                 log.warning("too many bad credentials from one address", address=address)
         if wait_seconds > 0:
             return TooManyError(
-                "This credential is not known, and too many such attempts were made.", wait_seconds
+                "This credential is unknown, and there were too many attempts with unknown credentials.",
+                wait_seconds,
             )
         return UnknownCallerError(
-            "This credential is not known: it was revoked, has expired, or never was. "
-            "Make another with `vigil token create`, or sign in again."
+            "This credential is unknown: it was revoked, has expired, or never existed. "
+            "Create a token with `vigil token create`, or sign in again."
         )
 
 
@@ -410,10 +483,10 @@ def address_digest(user_id: UUID, address: str) -> bytes:
 def require_scope(caller: Caller, scope: AccessScope) -> None:
     """Raises ForbiddenError where the caller's credential does not have `scope`."""
     if scope not in caller.scopes:
-        scopes = ", ".join(sorted(caller.scopes)) or "nothing"
+        scopes = ", ".join(sorted(caller.scopes)) or "no scope"
         raise ForbiddenError(
             "insufficient-scope",
-            f"This needs the scope {scope.value!r}; the credential allows {scopes}.",
+            f"This requires the scope {scope.value!r}; the credential has {scopes}.",
             headers={
                 "WWW-Authenticate": f'Bearer realm="vigil", error="insufficient_scope", scope="{scope.value}"'
             },
@@ -424,5 +497,5 @@ def _refuse_nul(scope: Scope) -> None:
     """Rejects paths and queries with NUL characters, which PostgreSQL cannot store."""
     if "\x00" in scope["path"] or "\x00" in unquote(scope["query_string"].decode("latin-1")):
         raise ProblemError(
-            HTTPStatus.BAD_REQUEST, "nul", "The address holds the character NUL: leave it out."
+            HTTPStatus.BAD_REQUEST, "nul", "The address contains the character NUL: leave it out."
         )

@@ -29,7 +29,9 @@ MAX_MESSAGE_CHARS: Final = 8_000
 def _trimmed(text: str, max_chars: int) -> str:
     text = text.strip()
     if not 1 <= len(text) <= max_chars:
-        raise ValueError(f"it has {len(text)} characters, and 1 to {max_chars} can be taken")
+        raise ValueError(
+            f"enter 1 to {max_chars:,} characters; this text has {len(text):,} characters"
+        )
     if "\x00" in text:
         raise ValueError("the character NUL cannot be stored; leave it out")
     return text
@@ -72,7 +74,7 @@ async def ask_question(access: AgentAccess, content: str) -> tuple[ConversationT
     if isinstance(step, TooManyOpenTurns):
         raise ConflictError(
             "too-many-unanswered",
-            f"{MAX_OPEN_TURNS} messages wait for their answers already: wait for some of them.",
+            f"{MAX_OPEN_TURNS} messages are waiting for answers. Wait for some of them, then send this one.",
         )
     question = await get_message(access, ids.question_id(agent_id, step.index))
     answer = await get_message(access, ids.answer_id(agent_id, step.index))
@@ -97,19 +99,22 @@ async def retry_answer(access: AgentAccess, message_id: UUID) -> MessageResponse
     answer = await get_message(access, message_id)
     if answer.status != "failed" or answer.turn is None:
         raise ConflictError(
-            "not-failed", f"This {answer.kind} is {answer.status}: only failed answers are retried."
+            "not-failed",
+            f"This {answer.kind} is {answer.status}: only failed answers can be retried.",
         )
     session, step_id = access.session, reading.step_id_of_turn(access.agent.id, answer.turn)
     dead_letter = await session.scalar(select(DeadLetter).where(DeadLetter.step_id == step_id))
     if dead_letter is not None and dead_letter.code in MODEL_RESPONSE_CODES:
         raise ConflictError(
             "not-retried",
-            "The model's answer is kept and would be read again: say it anew in other words.",
+            "The stored response of the model would fail again. Ask the question again, in other words.",
         )
     if dead_letter is not None:
         await dead_letters.request_retry(session, dead_letter)
     elif not await _request_step_retry(session, step_id):
-        raise ConflictError("not-retried", "The work on it is not there any more: say it anew.")
+        raise ConflictError(
+            "not-retried", "The work on this answer was deleted. Ask the question again."
+        )
     return await get_message(access, message_id)
 
 
@@ -134,7 +139,7 @@ async def add_memory(access: AgentAccess, new_memory: NewMemory) -> MemoryRespon
     except TooManyMemoriesError as error:
         raise ConflictError(
             "too-many-memories",
-            f"{memories.MAX_ACTIVE} memories are kept already: forget one of them first.",
+            f"The agent has {memories.MAX_ACTIVE} memories, the maximum. Delete one first.",
         ) from error
     row = await access.session.get_one(Memory, memory_id, populate_existing=True)
     return MemoryResponse.model_validate(row)

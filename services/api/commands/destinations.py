@@ -51,13 +51,15 @@ async def create_destination(
     if await store.lock_and_count(session, owner_id) >= store.MAX_DESTINATIONS:
         raise ConflictError(
             "too-many-destinations",
-            f"There are {store.MAX_DESTINATIONS} destinations: delete one first.",
+            f"You have {store.MAX_DESTINATIONS} destinations, the maximum: delete one first.",
         )
     destination_id = await store.create(
         session, owner_id, kind=new_destination.kind, address=checked_address, agent_id=agent_id
     )
     if destination_id is None:
-        raise ConflictError("destination-exists", "There is such a destination already.")
+        raise ConflictError(
+            "destination-exists", "This destination exists already, for the same agent or for all."
+        )
     secret = None
     if new_destination.kind is DestinationKind.WEBHOOK:
         secret = new_secret()
@@ -102,12 +104,12 @@ def _validated_address(new_destination: NewDestination, settings: Settings) -> s
             return webhooks.validate_url(new_destination.address, private=settings.webhook_private)
         plain_address = parse_address(new_destination.address.strip()).addr_spec
     except PermanentError as error:
-        raise ProblemError(
-            HTTPStatus.UNPROCESSABLE_ENTITY, "bad-address", f"address: {error}."
-        ) from error
+        reason = str(error)
+        detail = f"{reason[:1].upper()}{reason[1:]}."
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "bad-address", detail) from error
     if settings.smtp_url is None:
         raise ConflictError(
             "mail-off",
-            "This installation sends no mail: its operator sets VIGIL_SMTP_URL and VIGIL_MAIL_FROM.",
+            "This installation has no mail server: its operator sets VIGIL_SMTP_URL and VIGIL_MAIL_FROM.",
         )
     return plain_address

@@ -20,7 +20,9 @@ MAX_REASON_CHARS: Final = 500
 def _reason(text: str) -> str:
     text = " ".join(text.split())
     if not 1 <= len(text) <= MAX_REASON_CHARS:
-        raise ValueError(f"it has {len(text)} characters, and 1 to {MAX_REASON_CHARS} can be taken")
+        raise ValueError(
+            f"enter 1 to {MAX_REASON_CHARS:,} characters; this text has {len(text):,} characters"
+        )
     if "\x00" in text:
         raise ValueError("the character NUL cannot be stored; leave it out")
     return text

@@ -37,7 +37,9 @@ def _reason(text: str) -> str:
 
 def _trimmed(text: str, max_chars: int) -> str:
     if not 1 <= len(text) <= max_chars:
-        raise ValueError(f"it has {len(text)} characters, and 1 to {max_chars} can be taken")
+        raise ValueError(
+            f"enter 1 to {max_chars:,} characters; this text has {len(text):,} characters"
+        )
     if "\x00" in text:
         raise ValueError("the character NUL cannot be stored; leave it out")
     return text

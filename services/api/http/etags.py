@@ -56,7 +56,7 @@ def refuse_if_changed(if_match: str | None, version: str) -> None:
         raise ProblemError(
             HTTPStatus.PRECONDITION_FAILED,
             "changed-since",
-            "It has been changed since you read it: read it again, and change what is there now.",
+            "It was changed after you read it: read it again, then change the present version.",
         )
 
 

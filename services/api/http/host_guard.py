@@ -37,15 +37,13 @@ class HostGuard:
         host = headers.get("host", "")
         name = _host_name(host)
         if name not in self._hosts and not _is_address(name):
-            detail = f"This api does not answer to {host!r}."
+            detail = f"The API does not accept the host name {host!r}."
             if name:
-                detail += (
-                    f" If that is a name of its own, start it with VIGIL_ALLOWED_HOSTS={name}."
-                )
+                detail += f" If this is its name, start it with VIGIL_ALLOWED_HOSTS={name}."
             return problem_response(403, "foreign-host", detail)
         origin = headers.get("origin")
         if origin is not None and not is_same_origin(origin, headers):
-            return problem_response(403, "foreign-page", f"Pages of {origin} may not use this api.")
+            return problem_response(403, "foreign-page", f"Pages of {origin} may not use this API.")
         return None
 
 

@@ -43,7 +43,7 @@ class BodyLimit:
         if length.isdecimal() and (
             len(length) > MAX_LENGTH_DIGITS or int(length) > self._max_bytes
         ):
-            detail = f"The body is longer than the {self._max_bytes:,} bytes that this api takes."
+            detail = f"The body is longer than the {self._max_bytes:,} bytes that the API accepts."
             refusal = problem_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, None, detail)
             await refusal(scope, receive, send)
             return
@@ -71,7 +71,7 @@ async def validate_request(request: Request) -> None:
     """
     if not _is_storable(request.url.path) or "%00" in request.url.query:
         raise _invalid_body_error(
-            HTTPStatus.BAD_REQUEST, "The address holds the character NUL, which names nothing here."
+            HTTPStatus.BAD_REQUEST, "The address contains the character NUL: leave it out."
         )
     if request.method in _WITH_BODY and await request.body():
         _refuse_other_media(request)
@@ -79,7 +79,7 @@ async def validate_request(request: Request) -> None:
             body = await request.json()
         except (ValueError, RecursionError) as error:
             raise _invalid_body_error(
-                HTTPStatus.BAD_REQUEST, f"The body is no JSON: {error}."
+                HTTPStatus.BAD_REQUEST, f"The body is not valid JSON: {error}."
             ) from error
         _refuse_unstorable(body)
 
@@ -102,12 +102,12 @@ def _refuse_unstorable(body: Any) -> None:
         if depth > MAX_DEPTH:
             raise _invalid_body_error(
                 HTTPStatus.UNPROCESSABLE_ENTITY,
-                f"The body is nested more than {MAX_DEPTH} deep: send it flatter.",
+                f"The body is nested more than {MAX_DEPTH} levels deep: use fewer levels.",
             )
         if isinstance(value, str) and not _is_storable(value):
             raise _invalid_body_error(
                 HTTPStatus.UNPROCESSABLE_ENTITY,
-                "The body holds the character NUL or half of a surrogate pair, which cannot be stored: leave it out.",
+                "The body contains the character NUL or half of a surrogate pair, which cannot be stored: leave it out.",
             )
 
 
@@ -219,7 +219,7 @@ class RateLimit:
             refusal = problem_response(
                 HTTPStatus.TOO_MANY_REQUESTS,
                 "too-fast",
-                f"You ask faster than this api answers one caller: go on in {decision.wait_seconds} s.",
+                f"You send more requests than the API answers for one caller. Try again in {decision.wait_seconds} s.",
                 headers={**headers, "Retry-After": str(decision.wait_seconds)},
             )
             await refusal(scope, receive, send)

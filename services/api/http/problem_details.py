@@ -16,8 +16,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
+from services.api.paths import is_for_programs
 from shared.database.pagination import InvalidCursorError
-from shared.errors import DeletedError, TransientError, VigilError
+from shared.errors import DeletedError, TransientError, VigilError, describe_invalid_value
 from shared.runtime.logging import logger
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -37,18 +38,18 @@ STATUSES_OF_BODIES: Final = (
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
 )
 _DESCRIPTIONS: Final[Mapping[HTTPStatus, str]] = {
-    HTTPStatus.BAD_REQUEST: "The request cannot be read.",
+    HTTPStatus.BAD_REQUEST: "The request cannot be parsed.",
     HTTPStatus.UNAUTHORIZED: "The credential is missing or unknown.",
-    HTTPStatus.FORBIDDEN: "Not from here, or not with this credential.",
-    HTTPStatus.NOT_FOUND: "There is none, or it is another's.",
-    HTTPStatus.CONFLICT: "What is there speaks against it.",
-    HTTPStatus.PRECONDITION_FAILED: "It has been changed since it was read.",
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is longer than this api takes.",
-    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is no JSON.",
-    HTTPStatus.UNPROCESSABLE_ENTITY: "Something in the request cannot be; `errors` says what.",
-    HTTPStatus.TOO_MANY_REQUESTS: "Too many requests; `Retry-After` says when to go on.",
-    HTTPStatus.INTERNAL_SERVER_ERROR: "Vigil broke over this request.",
-    HTTPStatus.SERVICE_UNAVAILABLE: "Vigil cannot answer just now; `Retry-After` says when to ask again.",
+    HTTPStatus.FORBIDDEN: "The credential does not allow this, or the request comes from a foreign page.",
+    HTTPStatus.NOT_FOUND: "It does not exist, or it belongs to another user.",
+    HTTPStatus.CONFLICT: "The present state does not allow it.",
+    HTTPStatus.PRECONDITION_FAILED: "It was changed after it was read.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is longer than the API accepts.",
+    HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not declared as JSON.",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "A value in the request is not valid; `errors` says which.",
+    HTTPStatus.TOO_MANY_REQUESTS: "Too many requests; `Retry-After` says when to continue.",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "An error of Vigil; its log has the details.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Vigil is not available now; `Retry-After` says when to try again.",
 }
 
 
@@ -85,9 +86,9 @@ def problem_response_schema(status: HTTPStatus) -> dict[str, Any]:
 RETRY_AFTER_SECONDS: Final = 2
 
 _DETAILS: Final[dict[int, str]] = {
-    HTTPStatus.NOT_FOUND: "Nothing answers at {request.url.path}: /api/v1/openapi.json says what there is.",
-    HTTPStatus.METHOD_NOT_ALLOWED: "{request.method} is not answered here; Allow says what is.",
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is longer than this api takes: send less.",
+    HTTPStatus.NOT_FOUND: "There is nothing at {request.url.path}.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "{request.method} is not allowed for {request.url.path}; the header Allow lists what is.",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is longer than the API accepts: send less.",
 }
 """Details for errors that FastAPI and Starlette describe in two words."""
 
@@ -163,8 +164,7 @@ def validation_as_problem() -> Iterator[None]:
         yield
     except ValidationError as error:
         faults = (
-            f"{'.'.join(map(str, fault['loc']))}: {_sentence(fault['msg'])}"
-            for fault in error.errors()
+            f"{'.'.join(map(str, fault['loc']))}: {_sentence(fault)}" for fault in error.errors()
         )
         raise ProblemError(
             HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", " ".join(faults)
@@ -212,7 +212,7 @@ def response_to(error: ProblemError | TransientError) -> Response:
     return problem_response(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "away",
-        f"Vigil cannot answer just now: {error}.",
+        f"Vigil is not available now: {error}.",
         headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
     )
 
@@ -240,8 +240,11 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 def _fault(validation_error: Mapping[str, Any]) -> dict[str, str]:
     if validation_error["type"] == "json_invalid":
-        return {"where": "body", "wrong": f"it is no JSON: {validation_error['ctx']['error']}."}
-    return {"where": _where(validation_error["loc"]), "wrong": _sentence(validation_error["msg"])}
+        return {
+            "where": "body",
+            "wrong": f"it is not valid JSON: {validation_error['ctx']['error']}.",
+        }
+    return {"where": _where(validation_error["loc"]), "wrong": _sentence(validation_error)}
 
 
 def _where(location: tuple[str | int, ...]) -> str:
@@ -249,21 +252,22 @@ def _where(location: tuple[str | int, ...]) -> str:
     return ".".join(str(part) for part in location[1:]) or str(location[0])
 
 
-def _sentence(message: str) -> str:
-    text = message.removeprefix("Value error, ")
-    return f"{text[0].lower()}{text[1:].rstrip('.')}."
+def _sentence(validation_error: Mapping[str, Any]) -> str:
+    return f"{describe_invalid_value(validation_error)}."
 
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     detail = _DETAILS.get(error.status_code, "{error.detail}").format(request=request, error=error)
+    if error.status_code == HTTPStatus.NOT_FOUND and is_for_programs(request.url.path):
+        detail += " /api/v1/openapi.json lists the paths of the API."
     return problem_response(error.status_code, None, detail, headers=error.headers)
 
 
 async def _client_disconnected(_: Request, __: Exception) -> Response:
     """The client disconnected while sending the body. Only metrics see this response."""
     return problem_response(
-        HTTPStatus.BAD_REQUEST, "incomplete-body", "The body did not come to its end."
+        HTTPStatus.BAD_REQUEST, "incomplete-body", "The request ended before its body was complete."
     )
 
 
@@ -273,7 +277,7 @@ async def _deleted_meanwhile(request: Request, error: Exception) -> Response:
     return problem_response(
         HTTPStatus.NOT_FOUND,
         "deleted-meanwhile",
-        "What the request is about was deleted while it was handled.",
+        "It was deleted while the request was being handled.",
     )
 
 
@@ -290,5 +294,5 @@ async def _unexpected(request: Request, error: Exception) -> Response:
     return problem_response(
         HTTPStatus.INTERNAL_SERVER_ERROR,
         None,
-        "Vigil broke over this request; the api's log says how.",
+        "Vigil could not handle this request because of an error of its own; the log of the API has it.",
     )

@@ -3,12 +3,25 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Date, Select, and_, bindparam, cast, exists, func, or_, select
+from sqlalchemy import (
+    ColumnElement,
+    Date,
+    Select,
+    and_,
+    bindparam,
+    cast,
+    exists,
+    func,
+    or_,
+    select,
+    text,
+)
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -18,7 +31,7 @@ from shared.agents.configuration import ConfigurationInput as WantedConfiguratio
 from shared.agents.configuration import newest_step_id
 from shared.database.pagination import Keyset, paginate
 from shared.database.tables import Agent, BudgetDay, InboxItem, Iteration, PromptVersion, Step
-from shared.enums import IterationStatus, Phase, StepStatus
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, AgentStatus, IterationStatus, Phase, StepStatus
 from shared.schemas.agents import (
     ConfigurationDetails,
     PromptedPhase,
@@ -39,10 +52,12 @@ from shared.schemas.base import PageRequest as WantedPage
 
 @dataclass(frozen=True)
 class DashboardCounters:
+    """`spent_usd` and `spent_calls` are of today (UTC)."""
+
     unread: int = 0
     """Unread advice and notices."""
     spent_usd: float = 0.0
-    """Spent today (UTC)."""
+    spent_calls: int = 0
 
 
 async def dashboard_counters(
@@ -54,9 +69,9 @@ async def dashboard_counters(
     """
     ids = {"agents": list(agent_ids)}
     unread: dict[UUID, int] = dict((await session.execute(_UNREAD, ids)).all())
-    usd_by_agent = {agent: float(usd) for agent, usd in await session.execute(_SPENT, ids)}
+    spent = {agent: (float(usd), calls) for agent, usd, calls in await session.execute(_SPENT, ids)}
     return {
-        agent_id: DashboardCounters(unread.get(agent_id, 0), usd_by_agent.get(agent_id, 0.0))
+        agent_id: DashboardCounters(unread.get(agent_id, 0), *spent.get(agent_id, (0.0, 0)))
         for agent_id in agent_ids
     }
 
@@ -67,8 +82,74 @@ _UNREAD: Final = (
     .group_by(InboxItem.agent_id)
 )
 _TODAY: Final = cast(func.timezone("UTC", func.statement_timestamp()), Date)
-_SPENT: Final = select(BudgetDay.scope, BudgetDay.spent_usd).where(
+_SPENT: Final = select(BudgetDay.scope, BudgetDay.spent_usd, BudgetDay.spent_calls).where(
     BudgetDay.scope.in_(bindparam("agents", expanding=True)), BudgetDay.day == _TODAY
+)
+
+
+@dataclass(frozen=True)
+class RecentIteration:
+    number: int
+    status: str
+    seconds: float
+    """So far, if it is running."""
+
+
+async def recent_iterations(
+    session: AsyncSession, agent_ids: Collection[UUID], limit: int
+) -> dict[UUID, list[RecentIteration]]:
+    """Returns the last iterations of each agent, oldest first."""
+    parameters = {"agents": list(agent_ids), "limit": limit}
+    recent: dict[UUID, list[RecentIteration]] = {agent_id: [] for agent_id in agent_ids}
+    for agent_id, number, status, seconds in await session.execute(_RECENT, parameters):
+        recent[agent_id].append(RecentIteration(number, status, float(seconds)))
+    return recent
+
+
+_RECENT: Final = text(
+    """
+    select agent.id, iteration.number, iteration.status,
+        extract(epoch from coalesce(iteration.ended_at, statement_timestamp()) - iteration.started_at)
+    from unnest(cast(:agents as uuid[])) as agent (id)
+    cross join lateral (
+        select number, status, started_at, ended_at from iterations
+        where agent_id = agent.id order by number desc limit :limit
+    ) as iteration
+    order by agent.id, iteration.number
+    """
+)
+
+
+@dataclass(frozen=True)
+class NewestConclusion:
+    id: UUID
+    name: str
+    type: str
+    verdict: str
+    updated_at: datetime
+
+
+async def newest_conclusions(
+    session: AsyncSession, agent_ids: Collection[UUID]
+) -> dict[UUID, NewestConclusion]:
+    """Returns the newest advice of each agent, or its newest analysis if it has no advice."""
+    rows = await session.execute(_NEWEST_CONCLUSIONS, {"agents": list(agent_ids)})
+    return {agent_id: NewestConclusion(*columns) for agent_id, *columns in rows}
+
+
+_NEWEST_CONCLUSIONS: Final = text(
+    f"""
+    select distinct on (agent.id) agent.id, node.id, node.name, node.type,
+        coalesce(node.properties ->> 'action', node.properties ->> 'type'), node.updated_at
+    from unnest(cast(:agents as uuid[])) as agent (id)
+    cross join (values ('{ADVICE_TYPE}', 0), ('{ANALYSIS_TYPE}', 1)) as kind (type, place)
+    cross join lateral (
+        select id, name, type, properties, updated_at from graph_nodes
+        where agent_id = agent.id and type = kind.type
+        order by updated_at desc limit 1
+    ) as node
+    order by agent.id, kind.place
+    """
 )
 
 
@@ -174,6 +255,8 @@ class AgentState(StrEnum):
     """Waiting for its next iteration; not paused."""
     PAUSED = "paused"
     """No iteration starts on schedule; one may still be running."""
+    ATTENTION = "attention"
+    """Its configuration failed, its budget is used up, or a setting is wrong."""
 
 
 async def list_agents(
@@ -226,6 +309,11 @@ _IN_STATE = {
     AgentState.RUNNING: _RUNS,
     AgentState.WAITING: and_(Agent.active, ~_RUNS),
     AgentState.PAUSED: ~Agent.active,
+    AgentState.ATTENTION: or_(
+        Agent.status == AgentStatus.FAILED,
+        Agent.fault.is_not(None),
+        Agent.suspended_until > func.statement_timestamp(),
+    ),
 }
 
 
@@ -363,6 +451,17 @@ async def list_agent_names(session: AsyncSession, owner_id: UUID) -> list[AgentR
         .order_by(func.lower(Agent.name))
         .limit(MAX_NAMES)
     )
+    return [AgentRef(row.id, row.name) for row in rows]
+
+
+async def find_agent_names(
+    session: AsyncSession, owner_id: UUID, search: str, *, limit: int
+) -> list[AgentRef]:
+    """Returns the first agents by name whose names contain all words of `search`."""
+    statement = select(Agent.id, Agent.name).where(Agent.owner_id == owner_id)
+    for word in search.split():
+        statement = statement.where(Agent.name.icontains(word, autoescape=True))
+    rows = await session.execute(statement.order_by(func.lower(Agent.name)).limit(limit))
     return [AgentRef(row.id, row.name) for row in rows]
 
 

@@ -1,17 +1,21 @@
 """The newest conclusions and the investigation requests of an agent."""
 
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import and_, not_, select, union_all
+from sqlalchemy import and_, not_, select, text, union_all
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.pagination import Keyset, paginate
 from shared.database.tables import Agent, GraphNode, InvestigationRequest
+from shared.domains import site_of
 from shared.graph.conclusions.queries import VERDICT_PROPERTIES
 from shared.graph.retraction import doubts
-from shared.graph.scope import GraphScope
+from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.schemas.base import Page, PageRequest, ResponseModel
 from shared.schemas.conclusions import InvestigationRequestResponse
 
@@ -66,6 +70,67 @@ async def newest_conclusions(
         )
         for row in rows
     ]
+
+
+class FoundConclusion(ResponseModel):
+    id: UUID
+    name: str
+    agent_id: UUID
+    agent_name: str
+
+
+async def find_conclusions(
+    session: AsyncSession, owner_id: UUID, search: str, *, limit: int
+) -> list[FoundConclusion]:
+    """Returns the newest analyses and advice of the owner's agents whose names contain all words of `search`."""
+    statement = (
+        select(GraphNode.id, GraphNode.name, GraphNode.agent_id, Agent.name.label("agent_name"))
+        .join(Agent, Agent.id == GraphNode.agent_id)
+        .where(Agent.owner_id == owner_id, GraphNode.type.in_(VERDICT_PROPERTIES))
+    )
+    for word in search.split():
+        statement = statement.where(GraphNode.name.icontains(word, autoescape=True))
+    rows = await session.execute(statement.order_by(GraphNode.updated_at.desc()).limit(limit))
+    return [FoundConclusion.model_validate(row._mapping) for row in rows]
+
+
+@dataclass(frozen=True)
+class Basis:
+    """The pages that a conclusion rests on, without retracted ones."""
+
+    pages: int = 0
+    sites: int = 0
+
+
+_PAGES: Final = text(f"""
+with recursive reached (root, id) as (
+  select id, id from unnest(cast(:ids as uuid[])) as id
+  union
+  select reached.root, coalesce(
+    (select kept_id from graph_redirects where agent_id = {OWNED_AGENT_ID_SQL} and merged_id = cited_id limit 1),
+    cited_id)
+  from reached join citations on citations.conclusion_id = reached.id
+), quoted (root, source_id) as (
+  select root, source_id from reached join evidence on evidence.node_id = reached.id
+  union
+  select root, source_id from reached join evidence on evidence.edge_id = reached.id
+)
+select root, url from quoted join sources on sources.id = source_id
+where sources.agent_id = {OWNED_AGENT_ID_SQL} and retracted_at is null
+group by root, url
+""")
+
+
+async def count_basis(
+    session: AsyncSession, scope: GraphScope, ids: Collection[UUID]
+) -> dict[UUID, Basis]:
+    """Counts the pages and sites that each conclusion rests on, as far as citations are indexed."""
+    if not ids:
+        return {}
+    urls: defaultdict[UUID, list[str]] = defaultdict(list)
+    for root, url in await session.execute(_PAGES, {**scope.sql_params, "ids": list(ids)}):
+        urls[root].append(url)
+    return {root: Basis(len(each), len({*map(site_of, each)})) for root, each in urls.items()}
 
 
 _NEWEST = Keyset(

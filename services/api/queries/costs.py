@@ -1,11 +1,10 @@
 """Costs, calls and budgets, from the ledger."""
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Any, Final, Literal
+from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import (
@@ -16,11 +15,8 @@ from sqlalchemy import (
     and_,
     cast,
     func,
-    literal_column,
     select,
-    text,
     true,
-    tuple_,
 )
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
@@ -40,7 +36,6 @@ from shared.schemas.base import (
     CallTotals,
     Page,
     PageRequest,
-    ResponseModel,
     RunningCall,
 )
 from shared.schemas.costs import (
@@ -358,157 +353,3 @@ KEYS: Final[Mapping[CostsBy, ColumnElement[str]]] = {
     "phase": cast(Call.phase, Text),
     "model": func.coalesce(Call.model, cast(Call.kind, Text)),
 }
-
-
-TableBy = Literal["day", "agent", "phase", "model", "kind"]
-
-_BY: Final[tuple[TableBy, ...]] = ("day", "agent", "phase", "model", "kind")
-
-
-class CostRow(CostTotals):
-    """`key` is a day, an agent's id, a phase, a model, or a call kind."""
-
-    key: str
-    unpriced: int
-    """Model calls of unknown cost: unanswered, or without token counts from the server."""
-
-
-class CostTables(ResponseModel):
-    """Calls that began from the day `since` to the day `until` (UTC), both inclusive, without those
-    of deleted agents.
-    """
-
-    since: date
-    until: date
-    totals: CostRow
-    by: dict[TableBy, list[CostRow]]
-    """Days in order, including empty ones; the other tables by cost, highest first."""
-    agent_names: dict[str, str]
-
-
-async def agent_cost_tables(
-    session: AsyncSession, agent_id: UUID, cost_query: CostQuery
-) -> CostTables:
-    """Returns the cost tables of an agent.
-
-    The caller has checked that it is the owner's. Raises TooManyDaysError.
-    """
-    return await _cost_tables(session, Call.agent_id == agent_id, cost_query)
-
-
-async def owner_cost_tables(
-    session: AsyncSession, owner_id: UUID, cost_query: CostQuery
-) -> CostTables:
-    """Returns the cost tables of the owner's present agents. Raises TooManyDaysError."""
-    return await _cost_tables(session, calls_of_owner(owner_id), cost_query)
-
-
-async def _cost_tables(
-    session: AsyncSession, condition: ColumnElement[bool], cost_query: CostQuery
-) -> CostTables:
-    since, until = await day_range(session, cost_query)
-    rows = await _rows(session, and_(condition, began_between(since, until)))
-    ids = [UUID(row.key) for row in rows["agent"]]
-    names = await session.execute(select(Agent.id, Agent.name).where(Agent.id.in_(ids)))
-    by: dict[TableBy, list[CostRow]] = {item: sorted(rows[item], key=_by_cost) for item in _BY}
-    by["day"] = _all_days(since, until, {row.key: row for row in rows["day"]})
-    return CostTables(
-        since=since,
-        until=until,
-        totals=rows["all"][0],
-        by=by,
-        agent_names={str(row.id): row.name for row in names},
-    )
-
-
-async def _rows(
-    session: AsyncSession, condition: ColumnElement[bool]
-) -> Mapping[str, list[CostRow]]:
-    """Returns rows by what they are grouped by, the totals under `all`."""
-    # PostgreSQL estimates one group per call and would sort them all on disk instead of hashing the
-    # few that exist.
-    await session.execute(text(f"set local work_mem = '{_MEMORY}'"))
-    sums = _with_display_keys(_aggregated(condition)).subquery()
-    columns = [sums.c[by] for by in _BY]
-    rows = await session.execute(
-        select(
-            *columns,
-            func.grouping(*columns).label("left_out"),
-            *(func.coalesce(func.sum(sums.c[name]), 0).label(name) for name in _SUMS),
-        ).group_by(func.grouping_sets(*(tuple_(column) for column in columns), tuple_()))
-    )
-    result: defaultdict[str, list[CostRow]] = defaultdict(list)
-    for row in rows.mappings():
-        by = _is_grouped_by(row["left_out"])
-        key = "all" if by is None else row[by]
-        result[by or "all"].append(CostRow.model_validate({**row, "key": key}))
-    return result
-
-
-def _aggregated(condition: ColumnElement[bool]) -> Select[Any]:
-    """Aggregates the calls in one pass, by the columns of the ledger."""
-    unpriced = and_(Call.kind == CallKind.LLM, Call.cost_usd.is_(None))
-    grouped = _DAY.label("day"), Call.agent_id, Call.phase, Call.model, Call.kind
-    return (
-        select(
-            *grouped,
-            func.count().label("calls"),
-            func.count().filter(unpriced).label("unpriced"),
-            *(func.sum(getattr(Call, name)).label(name) for name in _SUMMED),
-        )
-        .where(condition)
-        .group_by("day", *grouped[1:])
-    )
-
-
-def _with_display_keys(sums: Select[Any]) -> Select[Any]:
-    """Selects the aggregate with its keys in their displayed form."""
-    columns = sums.subquery().c
-    return select(
-        func.to_char(func.timezone("UTC", columns.day), "YYYY-MM-DD").label("day"),
-        cast(columns.agent_id, Text).label("agent"),
-        cast(columns.phase, Text).label("phase"),
-        func.coalesce(columns.model, cast(columns.kind, Text)).label("model"),
-        cast(columns.kind, Text).label("kind"),
-        *(columns[name] for name in _SUMS),
-    )
-
-
-def _is_grouped_by(left_out: int) -> TableBy | None:
-    """Returns the condition for rows that are grouped by `by`.
-
-    `left_out` has a bit for each of _BY, the first the highest; 0 means grouped by it.
-    """
-    for place, by in enumerate(reversed(_BY)):
-        if not left_out >> place & 1:
-            return by
-    return None
-
-
-def _all_days(since: date, until: date, rows: Mapping[str, CostRow]) -> list[CostRow]:
-    days = [str(since + timedelta(days=place)) for place in range((until - since).days + 1)]
-    return [rows.get(day) or CostRow.model_validate({**_ZERO, "key": day}) for day in days]
-
-
-def _by_cost(row: CostRow) -> tuple[float, int, str]:
-    return -(row.cost_usd + row.assumed_usd), -row.calls, row.key
-
-
-_SUMMED: Final = (
-    "attempts",
-    "input_tokens",
-    "output_tokens",
-    *_OF_TOKENS,
-    "cost_usd",
-    "assumed_usd",
-)
-_SUMS: Final = ("calls", "unpriced", *_SUMMED)
-_ZERO: Final[dict[str, Any]] = dict.fromkeys(_SUMS, 0)
-_DAY: Final = func.date_bin(
-    literal_column("interval '1 day'"), Call.started_at, literal_column("timestamptz '2000-01-01Z'")
-)
-"""The start of the call's day (UTC).
-
-As a timestamp: formatting it per call takes longer than the aggregation.
-"""
-_MEMORY: Final = "32MB"

@@ -70,6 +70,8 @@ class NodeFilter:
     updated_since: datetime | None = None
     search: str | None = None
     """Words, each of which must be the prefix of a word of the name."""
+    id_prefix: str | None = None
+    """Hexadecimal digits with which the id begins."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class EdgeFilter:
     target_id: UUID | None = None
     node_id: UUID | None = None
     """At either end."""
+    id_prefix: str | None = None
 
 
 async def list_nodes(
@@ -93,6 +96,8 @@ async def list_nodes(
         statement = statement.where(GraphNode.updated_at >= node_filter.updated_since)
     if node_filter.search is not None:
         statement = statement.where(_name_matches(node_filter.search))
+    if node_filter.id_prefix is not None:
+        statement = statement.where(GraphNode.id.between(*_ids_from(node_filter.id_prefix)))
     return (await paginate(session, statement, _NODES, page_request)).page(
         NodeResponse.model_validate
     )
@@ -122,6 +127,14 @@ def _conditions(edge_filter: EdgeFilter) -> Iterator[ColumnElement[bool]]:
         yield GraphEdge.source_id == edge_filter.source_id
     if edge_filter.target_id is not None:
         yield GraphEdge.target_id == edge_filter.target_id
+    if edge_filter.id_prefix is not None:
+        yield GraphEdge.id.between(*_ids_from(edge_filter.id_prefix))
+
+
+def _ids_from(prefix: str) -> tuple[UUID, UUID]:
+    """The first and the last id that begin with these hexadecimal digits."""
+    digits = prefix.replace("-", "")[:32]
+    return UUID(digits.ljust(32, "0")), UUID(digits.ljust(32, "f"))
 
 
 def _incident_edges(
@@ -433,7 +446,9 @@ async def _edges_between(
     return [edge_view(*row) for row in await session.execute(statement.order_by(*newest))]
 
 
-MAX_DRAWN_NODES: Final = 2_000
+MAX_DRAWN_NODES: Final = 5_000
+MAX_FOCUS_DEPTH: Final = 3
+"""Steps from the node that a drawing is focused on."""
 MAX_SEARCH_NODES: Final = 50
 """The most nodes of a search."""
 _MAX_EDGES_PER_END: Final = 60
@@ -507,17 +522,61 @@ async def draw_neighbourhood(
         return None
     return GraphLayout(
         nodes=[
-            DrawnNode(item.id, item.type, item.name, item.updated_at, item.unsupported_since)
+            DrawnNode(
+                item.id,
+                item.type,
+                item.name,
+                item.created_at,
+                item.updated_at,
+                item.unsupported_since,
+            )
             for item in near.nodes
         ],
-        edges=[DrawnEdge(row.type, row.source_id, row.target_id) for row in near.edges],
+        edges=[
+            DrawnEdge(row.type, row.source_id, row.target_id, row.created_at) for row in near.edges
+        ],
         cut=near.cut,
     )
 
 
+@dataclass(frozen=True)
+class DrawnPaths:
+    """The shortest paths between two nodes, each as the ids of its nodes in order."""
+
+    layout: GraphLayout
+    paths: list[list[UUID]]
+
+
+async def draw_paths(
+    session: AsyncSession, scope: GraphScope, start: UUID, goal: UUID
+) -> DrawnPaths:
+    """Draws the shortest paths; none where the two are not connected within some steps."""
+    paths = await traversal.shortest_paths(session, scope, start, goal)
+    ids = list(dict.fromkeys([start, goal, *(node for path in paths for node in path.nodes)]))
+    rows = await session.execute(_drawn_nodes(scope, DrawingFilter()).where(_is_any_of(ids)))
+    nodes = [DrawnNode(*row) for row in rows]
+    layout = await _with_edges(session, scope, nodes, cut=False)
+    return DrawnPaths(layout, [list(path.nodes) for path in paths])
+
+
+async def find_edge_id(
+    session: AsyncSession, scope: GraphScope, type_name: str, source_id: UUID, target_id: UUID
+) -> UUID | None:
+    """Returns the id of the edge of this type from one node to another, or None."""
+    edge_id: UUID | None = await session.scalar(
+        select(GraphEdge.id).where(
+            GraphEdge.agent_id == scope.owned_agent_id(),
+            GraphEdge.type == type_name,
+            GraphEdge.source_id == source_id,
+            GraphEdge.target_id == target_id,
+        )
+    )
+    return edge_id
+
+
 def _drawn_nodes(
     scope: GraphScope, drawing_filter: DrawingFilter
-) -> Select[UUID, str, str, datetime, datetime | None]:
+) -> Select[UUID, str, str, datetime, datetime, datetime | None]:
     """Selects the fields of a DrawnNode."""
     # From the table, not the mapped class: thousands of rows come without ORM overhead.
     columns = GraphNode.__table__.columns
@@ -557,7 +616,7 @@ async def _drawn_edges_between(
 def _newest_at(end: str, other_end: str) -> str:
     # A range of one, for the reason given in `shared.graph.retrieval.traversal`.
     newest = (
-        "select id, type, source_id, target_id, updated_at, agent_id, unsupported_since"
+        "select id, type, source_id, target_id, created_at, updated_at, agent_id, unsupported_since"
         f" from graph_edges where {end}_id >= given.id and {end}_id <= given.id and {JOINS_TWO_NODES_SQL}"
         f" order by {end}_id desc, updated_at desc limit :share"
     )
@@ -572,7 +631,7 @@ def _newest_at(end: str, other_end: str) -> str:
 # all ids for each edge, which is quadratic.
 _AMONG: Final = CompiledStatement(
     "with given as materialized (select unnest(cast(:ids as uuid[])) as id)"
-    " select type, source_id, target_id"
+    " select type, source_id, target_id, created_at"
     f" from ({_newest_at('source', 'target')} union {_newest_at('target', 'source')}) among_them"
     " order by updated_at desc, id limit :most"
 )

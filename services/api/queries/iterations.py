@@ -1,6 +1,6 @@
 """Iterations: lists, details, live progress, and what each one wrote."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -8,11 +8,13 @@ from sqlalchemy import (
     ColumnElement,
     Select,
     Text,
+    and_,
     bindparam,
     cast,
     column,
     func,
     literal,
+    not_,
     or_,
     select,
     true,
@@ -22,7 +24,9 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from services.api.queries import costs, transcripts, usage
-from shared.database.pagination import Keyset, paginate
+from shared.billing.budgets import PAUSED_WORDS
+from shared.database.pagination import Keyset, decode_cursor, encode_cursor, paginate
+from shared.database.statements import CompiledStatement
 from shared.database.tables import (
     Agent,
     Evidence,
@@ -37,10 +41,14 @@ from shared.graph import labels
 from shared.graph.scope import JOINS_TWO_NODES, GraphScope
 from shared.schemas.base import IterationDetails, IterationSummary, Page, PageRequest, StepResponse
 from shared.schemas.iterations import (
+    IterationGroup,
+    IterationOutcome,
     IterationOutline,
     IterationProgress,
+    IterationTrace,
     PhaseRunResponse,
     SupersededValue,
+    TracedStep,
     WrittenElement,
 )
 from shared.workflow import iterations
@@ -59,14 +67,119 @@ async def list_iterations(
     page_request: PageRequest,
     *,
     status: IterationStatus | None = None,
+    is_stopped: bool | None = None,
+    within: tuple[int, int] | None = None,
 ) -> Page[IterationSummary]:
-    """Lists iterations, newest first; with `status`, those only."""
+    """Lists iterations, newest first.
+
+    With `status`, those only; with `is_stopped`, those that a budget stopped or did not stop; `within` two numbers.
+    """
     owned_agent = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
     statement = select(Iteration).where(Iteration.agent_id == owned_agent.scalar_subquery())
     if status is not None:
         statement = statement.where(Iteration.status == status)
+    if is_stopped is not None:
+        statement = statement.where(IS_STOPPED if is_stopped else ~IS_STOPPED)
+    if within is not None:
+        statement = statement.where(Iteration.number.between(*within))
     page_slice = await paginate(session, statement, _NEWEST, page_request)
     return page_slice.page(IterationSummary.model_validate)
+
+
+_OTHER_ERROR: Final = f'$[*] ? (!(@ like_regex "{PAUSED_WORDS}" flag "q"))'
+IS_STOPPED: Final = and_(
+    Iteration.status == IterationStatus.FAILED,
+    Iteration.errors != literal([], JSONB),
+    not_(func.jsonb_path_exists(Iteration.errors, cast(_OTHER_ERROR, JSONPATH))),
+)
+"""Failed only because a daily budget was reached."""
+
+_GROUPS: Final = CompiledStatement(f"""
+with agent as (
+  select id from agents where id = :of_agent and owner_id = :of_owner
+), oldest as (
+  select number from iterations
+  where agent_id = (select id from agent) and number < :before and status <> '{IterationStatus.QUIET}'
+  order by number desc offset :most - 1 limit 1
+), placed as (
+  select number, started_at, ended_at, status <> '{IterationStatus.QUIET}' as has_worked,
+    count(*) filter (where status <> '{IterationStatus.QUIET}') over (order by number desc) as place
+  from iterations
+  where agent_id = (select id from agent) and number < :before
+    and number >= coalesce((select number from oldest), 0)
+)
+select min(number) as first, max(number) as last, count(*) as many,
+  min(started_at) as started_at, max(ended_at) as ended_at
+from placed group by place, has_worked order by last desc limit :most
+""")
+"""Each quiet iteration has the place of the next later one that has worked.
+
+So many groups are all among the iterations down to the `most`-th that has worked, so that older ones are not read.
+"""
+_GROUP_CURSOR: Final = "iteration groups"
+_AFTER_ALL: Final = 2**31
+
+
+async def list_groups(
+    session: AsyncSession, owner_id: UUID, agent_id: UUID, page_request: PageRequest
+) -> Page[IterationGroup]:
+    """Lists all iterations, newest first, with consecutive quiet ones as one. Raises InvalidCursorError."""
+    before: Any = _AFTER_ALL
+    if page_request.cursor is not None:
+        (before,) = decode_cursor(_GROUP_CURSOR, [int], page_request.cursor)
+    params = {
+        "of_agent": agent_id,
+        "of_owner": owner_id,
+        "before": min(before, _AFTER_ALL),
+        "most": page_request.limit + 1,
+    }
+    rows = await _GROUPS.rows(session, params)
+    shown = rows[: page_request.limit]
+    numbers = [row.first for row in shown if row.many == 1]
+    found = await session.scalars(
+        select(Iteration).where(Iteration.agent_id == agent_id, Iteration.number.in_(numbers))
+    )
+    single = {row.number: IterationSummary.model_validate(row) for row in found}
+    groups = [
+        IterationGroup(**row._asdict(), iteration=single[row.first] if row.many == 1 else None)
+        for row in shown
+    ]
+    has_more = len(rows) > page_request.limit
+    return Page(
+        items=groups,
+        next=encode_cursor(_GROUP_CURSOR, (shown[-1].first,)) if has_more else None,
+    )
+
+
+def group_of_one(iteration: IterationSummary) -> IterationGroup:
+    return IterationGroup(
+        first=iteration.number,
+        last=iteration.number,
+        many=1,
+        started_at=iteration.started_at,
+        ended_at=iteration.ended_at,
+        iteration=iteration,
+    )
+
+
+async def list_outcomes(
+    session: AsyncSession, owner_id: UUID, agent_id: UUID, limit: int
+) -> list[IterationOutcome]:
+    """Returns the newest iterations, oldest first."""
+    rows = await session.execute(
+        select(
+            Iteration.number,
+            Iteration.status,
+            IS_STOPPED.label("is_stopped"),
+            Iteration.started_at,
+            Iteration.ended_at,
+        )
+        .join(Agent, Agent.id == Iteration.agent_id)
+        .where(Iteration.agent_id == agent_id, Agent.owner_id == owner_id)
+        .order_by(Iteration.number.desc())
+        .limit(limit)
+    )
+    return [IterationOutcome.model_validate(row) for row in rows][::-1]
 
 
 async def find_iteration(
@@ -243,20 +356,46 @@ async def find_outline(
     None where the owner's agent has no iteration of that number.
     """
     row = await _find_row(session, owner_id, *_has_number(agent_id, number))
+    return None if row is None else IterationOutline(**await _outline(session, row[0]))
+
+
+async def find_trace(
+    session: AsyncSession, owner_id: UUID, agent_id: UUID, number: int
+) -> IterationTrace | None:
+    """Returns the same with every call, without answers."""
+    row = await _find_row(session, owner_id, *_has_number(agent_id, number))
     if row is None:
         return None
-    iteration, _ = row
+    calls = await transcripts.calls_of_iteration(session, row[0].id)
+    return IterationTrace(**await _outline(session, row[0]), calls=calls)
+
+
+async def _outline(session: AsyncSession, iteration: Iteration) -> dict[str, Any]:
     rows = sorted(await step_store.list_steps(session, iteration.id), key=_outline_place)
     sums = await usage.sum_iterations(session, [iteration.id])
-    return IterationOutline(
+    return {
         **dict(IterationSummary.model_validate(iteration)),
-        plan=iteration.observer_plan,
-        deadline_at=iteration.deadline_at,
-        steps=[StepResponse.model_validate(row) for row in rows],
-        runs=await transcripts.runs_of_iteration(session, iteration.id),
-        sums=sums[iteration.id],
-        written=await written_in_iteration(session, iteration.id),
+        "plan": iteration.observer_plan,
+        "deadline_at": iteration.deadline_at,
+        "steps": [TracedStep.model_validate(row) for row in rows],
+        "runs": await transcripts.runs_of_iteration(session, iteration.id),
+        "sums": sums[iteration.id],
+        "written": await written_in_iteration(session, iteration.id),
+    }
+
+
+async def newest_working(session: AsyncSession, agent_id: UUID) -> IterationSummary | None:
+    """Returns the newest iteration that was not quiet, which may still run.
+
+    The caller has checked that the agent is the owner's.
+    """
+    row = await session.scalar(
+        select(Iteration)
+        .where(Iteration.agent_id == agent_id, Iteration.status != IterationStatus.QUIET)
+        .order_by(Iteration.number.desc())
+        .limit(1)
     )
+    return None if row is None else IterationSummary.model_validate(row)
 
 
 def _outline_place(step: Step) -> tuple[int, int, int, int]:
@@ -334,3 +473,15 @@ def _superseded_claims(
         .where(now.step_id.in_(steps), earlier.c.value != claim.c.value)
         .order_by(element, claim.c.key)
     )
+
+
+async def numbers_by_id(
+    session: AsyncSession, owner_id: UUID, iteration_ids: Collection[UUID]
+) -> dict[UUID, int]:
+    """Returns numbers by id, for iterations that exist and are of the owner's agents."""
+    rows = await session.execute(
+        select(Iteration.id, Iteration.number)
+        .join(Agent, Agent.id == Iteration.agent_id)
+        .where(Agent.owner_id == owner_id, Iteration.id.in_(iteration_ids))
+    )
+    return {row.id: row.number for row in rows}

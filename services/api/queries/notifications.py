@@ -1,26 +1,40 @@
 """The inbox and the notification destinations of an owner."""
 
-from datetime import date
-from functools import partial
-from typing import Final
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Select, bindparam, func, select, update
+from sqlalchemy import ColumnElement, Select, and_, bindparam, func, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
 from shared.database.pagination import Keyset, paginate
 from shared.database.tables import Agent, Delivery, Destination, GraphNode, InboxItem
-from shared.enums import DeliveryStatus
+from shared.enums import DeliveryStatus, InboxOutcome, InboxView
 from shared.graph.conclusions.conclusions import database_date, forecast_fields
+from shared.graph.retraction import doubts
 from shared.schemas.base import InboxItemResponse, Json, Page, PageRequest
 from shared.schemas.notifications import DeliveryResponse, DestinationDetails, DestinationResponse
 
-_NEWEST = Keyset("inbox", (InboxItem.created_at, InboxItem.id))
+_SHOWN_AT: Final = func.coalesce(InboxItem.snoozed_until, InboxItem.created_at)
+_NEWEST = Keyset("inbox", (_SHOWN_AT, InboxItem.id))
+_IS_AWAKE: Final = or_(
+    InboxItem.snoozed_until.is_(None), InboxItem.snoozed_until <= func.statement_timestamp()
+)
+_IS_UNDECIDED: Final = and_(InboxItem.outcome.is_(None), InboxItem.resolved_at.is_(None))
+_IS_UNREAD: Final = and_(InboxItem.read_at.is_(None), _IS_UNDECIDED, _IS_AWAKE)
+_IN_VIEW: Final[Mapping[InboxView, ColumnElement[bool]]] = {
+    InboxView.OPEN: and_(_IS_UNDECIDED, _IS_AWAKE),
+    InboxView.UNREAD: _IS_UNREAD,
+    InboxView.SNOOZED: and_(_IS_UNDECIDED, InboxItem.snoozed_until > func.statement_timestamp()),
+    InboxView.DONE: or_(InboxItem.outcome.is_not(None), InboxItem.resolved_at.is_not(None)),
+    InboxView.ALL: true(),
+}
 _UNREAD = (
     select(func.count())
     .select_from(InboxItem)
-    .where(InboxItem.owner_id == bindparam("of_owner"), InboxItem.read_at.is_(None))
+    .where(InboxItem.owner_id == bindparam("of_owner"), _IS_UNREAD)
 )
 
 
@@ -29,17 +43,18 @@ async def list_inbox_items(
     owner_id: UUID,
     page_request: PageRequest,
     *,
-    unread_only: bool = False,
+    view: InboxView = InboxView.ALL,
     agent_id: UUID | None = None,
 ) -> Page[InboxItemResponse]:
-    """Lists inbox items, newest first; with `agent_id`, those of one agent."""
-    statement = _items(owner_id)
-    if unread_only:
-        statement = statement.where(InboxItem.read_at.is_(None))
+    """Lists inbox items, newest first; with `agent_id`, those of one agent.
+
+    An item whose snooze has ended stands at that time.
+    """
+    statement = _items(owner_id).where(_IN_VIEW[view])
     if agent_id is not None:
         statement = statement.where(InboxItem.agent_id == agent_id)
     page_slice = await paginate(session, statement, _NEWEST, page_request)
-    return page_slice.page(partial(_inbox_view, await database_date(session)))
+    return Page(items=await _inbox_views(session, page_slice.rows), next=page_slice.next)
 
 
 async def find_inbox_item(
@@ -47,7 +62,7 @@ async def find_inbox_item(
 ) -> InboxItemResponse | None:
     """Returns the item, or None where the owner has none of that id."""
     row = (await session.execute(_items(owner_id).where(InboxItem.id == item_id))).one_or_none()
-    return None if row is None else _inbox_view(await database_date(session), *row)
+    return None if row is None else (await _inbox_views(session, [row]))[0]
 
 
 async def mark_read(
@@ -55,25 +70,77 @@ async def mark_read(
 ) -> InboxItemResponse | None:
     """Marks the item as read and returns it; None where the owner has none of that id.
 
-    A second call keeps the first time.
+    A second call keeps the first time. A snoozed item stays unread.
     """
-    await session.execute(
-        update(InboxItem)
-        .where(InboxItem.id == item_id, InboxItem.owner_id == owner_id, InboxItem.read_at.is_(None))
-        .values(read_at=func.clock_timestamp())
-        .execution_options(synchronize_session=False)
+    return await _change(
+        session,
+        owner_id,
+        item_id,
+        {"read_at": func.clock_timestamp()},
+        and_(InboxItem.read_at.is_(None), _IS_AWAKE),
     )
-    return await find_inbox_item(session, owner_id, item_id)
 
 
 async def mark_unread(
     session: AsyncSession, owner_id: UUID, item_id: UUID
 ) -> InboxItemResponse | None:
     """Marks the item as unread and returns it; None where the owner has none of that id."""
+    return await _change(session, owner_id, item_id, {"read_at": None})
+
+
+async def decide(
+    session: AsyncSession, owner_id: UUID, item_id: UUID, outcome: InboxOutcome
+) -> InboxItemResponse | None:
+    """Stores what the owner decided, marks the item as read, and returns it; None where there is none.
+
+    Deciding the same again keeps the first time.
+    """
+    values = {
+        "outcome": outcome,
+        "answered_at": func.clock_timestamp(),
+        "read_at": func.coalesce(InboxItem.read_at, func.clock_timestamp()),
+    }
+    is_other = InboxItem.outcome.is_distinct_from(outcome)
+    return await _change(session, owner_id, item_id, values, is_other)
+
+
+async def reopen(session: AsyncSession, owner_id: UUID, item_id: UUID) -> InboxItemResponse | None:
+    """Takes a decision or a snooze back, and returns the item; None where there is none."""
+    values = {
+        "outcome": None,
+        "snoozed_until": None,
+        "answered_at": func.clock_timestamp(),
+    }
+    return await _change(session, owner_id, item_id, values)
+
+
+async def snooze(
+    session: AsyncSession, owner_id: UUID, item_id: UUID, until: datetime
+) -> InboxItemResponse | None:
+    """Hides an item until then; it returns as unread. A decision is taken back. None where there is no such item."""
+    values = {"snoozed_until": until, "read_at": None, "outcome": None}
+    return await _change(session, owner_id, item_id, values)
+
+
+async def give_feedback(
+    session: AsyncSession, owner_id: UUID, item_id: UUID, useful: bool | None, text: str | None
+) -> InboxItemResponse | None:
+    """Replaces the feedback on an item, and returns it; None where there is none."""
+    values = {"useful": useful, "feedback": text, "answered_at": func.clock_timestamp()}
+    return await _change(session, owner_id, item_id, values)
+
+
+async def _change(
+    session: AsyncSession,
+    owner_id: UUID,
+    item_id: UUID,
+    values: Mapping[str, Any],
+    *where: ColumnElement[bool],
+) -> InboxItemResponse | None:
     await session.execute(
         update(InboxItem)
-        .where(InboxItem.id == item_id, InboxItem.owner_id == owner_id)
-        .values(read_at=None)
+        .where(InboxItem.id == item_id, InboxItem.owner_id == owner_id, *where)
+        .values(values)
         .execution_options(synchronize_session=False)
     )
     return await find_inbox_item(session, owner_id, item_id)
@@ -84,11 +151,24 @@ async def count_unread(session: AsyncSession, owner_id: UUID) -> int:
     return count or 0
 
 
+async def count_by_view(session: AsyncSession, owner_id: UUID) -> dict[InboxView, int]:
+    """How many items are open, unread and snoozed."""
+    views = (InboxView.OPEN, InboxView.UNREAD, InboxView.SNOOZED)
+    counts = (
+        await session.execute(
+            select(*(func.count().filter(_IN_VIEW[view]) for view in views))
+            .select_from(InboxItem)
+            .where(InboxItem.owner_id == owner_id, _IS_UNDECIDED)
+        )
+    ).one()
+    return dict(zip(views, counts, strict=True))
+
+
 async def mark_all_read(session: AsyncSession, owner_id: UUID) -> int:
-    """Marks all items as read. Returns how many were unread."""
+    """Marks all items as read, except snoozed ones. Returns how many were unread."""
     result = await session.execute(
         update(InboxItem)
-        .where(InboxItem.owner_id == owner_id, InboxItem.read_at.is_(None))
+        .where(InboxItem.owner_id == owner_id, InboxItem.read_at.is_(None), _IS_AWAKE)
         .values(read_at=func.clock_timestamp())
         .returning(InboxItem.id)
         .execution_options(synchronize_session=False)
@@ -107,8 +187,21 @@ def _items(owner_id: UUID) -> Select[InboxItem, str, Json | None]:
     )
 
 
+async def _inbox_views(
+    session: AsyncSession, rows: Sequence[tuple[InboxItem, str, Json | None]]
+) -> list[InboxItemResponse]:
+    day = await database_date(session)
+    advice_ids = [item.node_id for item, _, _ in rows if item.node_id is not None]
+    doubted = await doubts.doubted_since(session, advice_ids) if advice_ids else {}
+    return [_inbox_view(day, doubted, *row) for row in rows]
+
+
 def _inbox_view(
-    day: date, item: InboxItem, agent_name: str, advice: Json | None
+    day: date,
+    doubted: Mapping[UUID, datetime],
+    item: InboxItem,
+    agent_name: str,
+    advice: Json | None,
 ) -> InboxItemResponse:
     return InboxItemResponse(
         id=item.id,
@@ -122,6 +215,13 @@ def _inbox_view(
         content="" if advice is None else advice["content"],
         read_at=item.read_at,
         created_at=item.created_at,
+        outcome=None if item.outcome is None else InboxOutcome(item.outcome),
+        useful=item.useful,
+        feedback=item.feedback,
+        answered_at=item.answered_at,
+        snoozed_until=item.snoozed_until,
+        resolved_at=item.resolved_at,
+        doubted_since=None if item.node_id is None else doubted.get(item.node_id),
         **forecast_fields(advice, day),
     )
 

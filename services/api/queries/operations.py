@@ -1,10 +1,14 @@
-"""Dead letters, replicas, leases and the state of the installation.
+"""Dead letters, replicas, leases, waiting work and the state of the installation.
 
 A dead letter of a step belongs to the agent's owner. Operators see all of them; those without a
 step are visible to operators only.
 """
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Literal, NamedTuple
+from uuid import UUID
 
 from sqlalchemy import Select, Text, cast, distinct, func, select, text, true
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -41,6 +45,14 @@ async def find_dead_letters(
     begins = cast(DeadLetter.id, Text).startswith(reference.strip().lower(), autoescape=True)
     rows = await session.execute(_visible(caller).where(begins).limit(2))
     return [_details((*row,)) for row in rows]
+
+
+async def get_dead_letters(
+    session: AsyncSession, caller: Caller, ids: Collection[UUID]
+) -> list[tuple[DeadLetter, DeadLetterResponse]]:
+    """Returns those of these dead letters that exist and that the caller may see."""
+    rows = await session.execute(_visible(caller).where(DeadLetter.id.in_(ids)))
+    return [(row[0], _view((*row,))) for row in rows]
 
 
 def _visible(caller: Caller) -> _Visible:
@@ -205,7 +217,129 @@ async def read_installation_state(session: AsyncSession) -> InstallationState:
     )
 
 
-async def postgres_version(session: AsyncSession) -> str:
-    """Returns the server version, such as `16.4`."""
-    result = await session.execute(text("select current_setting('server_version')"))
-    return str(result.scalar_one()).split()[0]
+@dataclass(frozen=True)
+class Waiting:
+    """The open steps of one service that nobody works on."""
+
+    oldest_seconds: float | None = None
+    """How long the oldest step has waited for a worker; None if none waits."""
+    for_provider: int = 0
+    """Steps that wait until the model server or the search service answers again."""
+    provider_error: str | None = None
+    """The last error of the step that has waited longest for a provider."""
+
+    def and_also(self, other: "Waiting") -> "Waiting":
+        waits = [each for each in (self.oldest_seconds, other.oldest_seconds) if each is not None]
+        return Waiting(
+            max(waits, default=None),
+            self.for_provider + other.for_provider,
+            self.provider_error or other.provider_error,
+        )
+
+
+async def read_waiting(session: AsyncSession) -> dict[str, Waiting]:
+    """Reads what waits, by service. Its cost does not grow with what has ended."""
+    result: dict[str, Waiting] = {}
+    for row in await session.execute(_WAITING):
+        service = _SERVICE_OF[StepKind(row.kind)]
+        waiting = Waiting(row.oldest_seconds, row.for_provider, row.provider_error)
+        result[service] = result.get(service, Waiting()).and_also(waiting)
+    return result
+
+
+_WAITING: Final = text("""
+select kind,
+  cast(extract(epoch from statement_timestamp() - min(requested_at) filter (
+    where status = 'pending' and waiting_since is null and coalesce(retry_at <= statement_timestamp(), true)
+  )) as double precision) as oldest_seconds,
+  count(waiting_since) as for_provider,
+  (array_agg(error order by waiting_since) filter (where waiting_since is not null))[1] as provider_error
+from steps where status in ('pending', 'running')
+group by kind
+""")
+
+Provider = Literal["model", "search", "embeddings"]
+
+
+class ProviderUse(NamedTuple):
+    """The last use of a provider, among the newest calls of each agent."""
+
+    answered_at: datetime | None
+    failed_at: datetime | None
+    error: str | None
+    """What the last failed attempt ended with."""
+
+
+async def read_provider_use(session: AsyncSession) -> Mapping[Provider, ProviderUse]:
+    """Reads NEWEST_CALLS calls of each agent, so that its cost does not grow with the ledger."""
+    rows = await session.execute(_PROVIDER_USE, {"newest": NEWEST_CALLS})
+    return {
+        row.provider: ProviderUse(
+            row.answered_at,
+            datetime.fromisoformat(row.failure[0]) if row.failure else None,
+            row.failure[1] if row.failure else None,
+        )
+        for row in rows
+    }
+
+
+NEWEST_CALLS: Final = 20
+_PROVIDER_USE: Final = text("""
+select provider, max(answered_at) as answered_at,
+  max(array[failure ->> 'at', failure ->> 'error']) filter (where failure ->> 'at' is not null) as failure
+from (
+  select case when newest.kind = 'search' then 'search' when newest.is_embedding then 'embeddings' else 'model' end
+    as provider, newest.answered_at, newest.failures -> -1 as failure
+  from agents cross join lateral (
+    select kind, request ? 'embeds' as is_embedding, answered_at, failures from calls
+    where agent_id = agents.id order by started_at desc limit :newest
+  ) as newest
+) as used
+group by provider
+""")
+
+
+@dataclass(frozen=True)
+class MailQueue:
+    """Deliveries by mail that are not sent yet, or wait for another attempt."""
+
+    pending: int
+    error: str | None
+    """The last error among them."""
+
+
+async def read_mail_queue(session: AsyncSession) -> MailQueue:
+    row = (await session.execute(_MAIL_QUEUE)).one()
+    return MailQueue(row.pending, row.error)
+
+
+_MAIL_QUEUE: Final = text("""
+select count(*) as pending, (array_agg(error order by next_attempt_at desc) filter (where error is not null))[1] as error
+from deliveries join destinations on destinations.id = destination_id
+where status = 'pending' and destinations.kind = 'mail'
+""")
+
+
+@dataclass(frozen=True)
+class DatabaseState:
+    version: str
+    """Such as `16.4`."""
+    size_bytes: int
+    connections: int
+    """To this database, of all services."""
+    max_connections: int
+    """Of the server."""
+
+
+async def read_database_state(session: AsyncSession) -> DatabaseState:
+    row = (await session.execute(_DATABASE_STATE)).one()
+    return DatabaseState(
+        row.version.split()[0], row.size_bytes, row.connections, row.max_connections
+    )
+
+
+_DATABASE_STATE: Final = text("""
+select current_setting('server_version') as version, pg_database_size(current_database()) as size_bytes,
+  (select count(*) from pg_stat_activity where datname = current_database()) as connections,
+  cast(current_setting('max_connections') as integer) as max_connections
+""")

@@ -1,6 +1,8 @@
 """Evidence, sources, retractions and hashes."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -11,7 +13,6 @@ from sqlalchemy import (
     Select,
     func,
     null,
-    or_,
     select,
     text,
 )
@@ -217,6 +218,40 @@ def source_view(*row: Any) -> SourceResponse:
     return SourceResponse(**{**columns, "sha256": columns["sha256"].hex()})
 
 
+_CONTEXT_BYTES: Final = 900
+"""Read before and after a quote, to find the sentences there."""
+_CONTEXTS: Final = text(f"""
+with quoted as (
+  select id, source_id, first_byte, end_byte from evidence
+  where agent_id = {OWNED_AGENT_ID_SQL} and id = any(cast(:ids as uuid[]))
+), pages as materialized (
+  select id, convert_to(text, 'UTF8') as bytes from sources where id in (select source_id from quoted)
+)
+select quoted.id,
+  substring(bytes, greatest(first_byte - :size, 0) + 1, least(:size, first_byte)) as before,
+  substring(bytes, end_byte + 1, :size) as after
+from quoted join pages on pages.id = quoted.source_id
+""")
+
+
+async def load_surroundings(
+    session: AsyncSession, scope: GraphScope, evidence_ids: Collection[UUID]
+) -> dict[UUID, tuple[str, str]]:
+    """The text before and after each quote, up to _CONTEXT_BYTES each."""
+    if not evidence_ids:
+        return {}
+    params = {**scope.sql_params, "ids": list(evidence_ids), "size": _CONTEXT_BYTES}
+    rows = await session.execute(_CONTEXTS, params)
+    # A cut may be within a character.
+    return {
+        row.id: (
+            bytes(row.before).decode(errors="ignore"),
+            bytes(row.after).decode(errors="ignore"),
+        )
+        for row in rows
+    }
+
+
 MAX_QUOTE_HIGHLIGHTS: Final = 500
 
 
@@ -256,56 +291,54 @@ async def list_quote_highlights(
     return QuoteHighlights(items=quote_highlights, cut=len(rows) > MAX_QUOTE_HIGHLIGHTS)
 
 
-MAX_SEARCHED: Final = 5_000
-"""The sources that a search reads, so that its cost is limited."""
-MAX_SEARCH_RESULTS: Final = 100
+MAX_LISTED_SOURCES: Final = 5_000
+"""The most recently fetched sources, which the list of pages is made of, so that its cost is limited."""
 MAX_COUNTED_QUOTES: Final = 1_000
 """The quotes of one source that are counted."""
 
 
-async def search_sources(
-    session: AsyncSession, scope: GraphScope, part: str, *, retracted: bool | None = None
-) -> list[SourceResponse]:
-    """Returns sources that contain the words, most recently fetched first, at most MAX_SEARCH_RESULTS."""
-    recent = (
-        select(Source.id)
-        .where(Source.agent_id == scope.owned_agent_id())
-        .order_by(Source.fetched_at.desc(), Source.id.desc())
-        .limit(MAX_SEARCHED)
-        .subquery()
-    )
-    statement = (
-        select(*SOURCE_COLUMNS)
-        .join(recent, recent.c.id == Source.id)
-        .where(
-            or_(
-                Source.url.icontains(part, autoescape=True),
-                Source.title.icontains(part, autoescape=True),
-            )
-        )
-    )
-    if retracted is not None:
-        statement = statement.where(Source.retracted_at.is_not(None) == retracted)
-    rows = await session.execute(
-        statement.order_by(Source.fetched_at.desc(), Source.id.desc()).limit(MAX_SEARCH_RESULTS)
-    )
-    return [source_view(*row) for row in rows]
+@dataclass(frozen=True, slots=True)
+class ListedPage:
+    """A page with all versions of it that were fetched."""
+
+    url: str
+    newest_id: UUID
+    """The version that was fetched last."""
+    title: str | None
+    published: datetime | None
+    fetched_at: datetime
+    versions: int
+    retracted: int
+    """How many of the versions are retracted."""
+    quotes: int
+    """Of all versions."""
 
 
-async def count_quotes(
-    session: AsyncSession, scope: GraphScope, ids: Collection[UUID]
-) -> dict[UUID, int]:
-    """Returns the number of quotes per source, counted up to MAX_COUNTED_QUOTES."""
-    rows = await session.execute(
-        text(_QUOTES), {**scope.sql_params, "ids": list(ids), "most": MAX_COUNTED_QUOTES}
-    )
-    return {row[0]: row[1] for row in rows}
+async def list_pages(session: AsyncSession, scope: GraphScope) -> list[ListedPage]:
+    """Lists the pages of the MAX_LISTED_SOURCES sources that were fetched last, most recently fetched first."""
+    params = {**scope.sql_params, "most": MAX_LISTED_SOURCES, "counted": MAX_COUNTED_QUOTES}
+    rows = await session.execute(text(_PAGES), params)
+    return [ListedPage(*row) for row in rows]
 
 
-_QUOTES: Final = (
-    "select id, (select count(*) from (select from evidence where source_id = sources.id limit :most)"
-    f" counted) from sources where agent_id = {OWNED_AGENT_ID_SQL} and id = any(cast(:ids as uuid[]))"
+_PAGES: Final = f"""
+with newest as (
+  select id, url, title, published, fetched_at, retracted_at,
+    row_number() over (partition by url order by fetched_at desc, id desc) as place
+  from (
+    select id, url, title, published, fetched_at, retracted_at from sources
+    where agent_id = {OWNED_AGENT_ID_SQL} order by fetched_at desc, id desc limit :most
+  ) as listed
+), counted as (
+  select url, count(*) as versions, count(retracted_at) as retracted, sum((
+    select count(*) from (select from evidence where source_id = newest.id limit :counted) as quoted
+  )) as quotes
+  from newest group by url
 )
+select newest.url, newest.id, title, published, fetched_at, versions, retracted, cast(quotes as integer)
+from newest join counted on counted.url = newest.url
+where place = 1 order by fetched_at desc, newest.url
+"""
 
 
 _NEWEST = Keyset("retractions", (Retraction.created_at, Retraction.id))

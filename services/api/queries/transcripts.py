@@ -1,17 +1,20 @@
 """Transcripts of phase runs: their events joined with the responses in the call ledger."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import Integer, RowMapping, Select, column, func, select
+from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
 from services.api.queries.usage import SPENT
 from shared.database import pagination
 from shared.database.pagination import Keyset, paginate
-from shared.database.tables import Agent, Call, Interaction
+from shared.database.tables import Agent, Call, Interaction, Source
 from shared.enums import CallKind, Phase
 from shared.llm import phase_run_store
 from shared.schemas.base import (
@@ -27,12 +30,16 @@ from shared.schemas.base import (
     ToolResultEvent,
 )
 from shared.schemas.iterations import (
+    CallDetails,
     CallUsage,
     InteractionDetails,
     InteractionHead,
     ModelTurn,
     PhaseRun,
+    SourceName,
     ToolUse,
+    TracedCall,
+    TracedTool,
 )
 
 _EVENTS = "events of an interaction"
@@ -252,19 +259,148 @@ async def runs_of_iteration(session: AsyncSession, iteration_id: UUID) -> list[P
         getattr(Interaction, name) for name in PhaseRun.model_fields if name not in _COMPUTED_FIELDS
     ]
     rows = await session.execute(
-        select(*columns, func.jsonb_array_length(Interaction.events).label("event_count"))
+        select(*columns)
         .where(Interaction.iteration_id == iteration_id)
         .order_by(Interaction.created_at, Interaction.id)
     )
+    event_count = func.sum(func.jsonb_array_length(Call.events), type_=Integer)
     sums = await session.execute(
-        select(Call.interaction_id, *SPENT)
+        select(Call.interaction_id, event_count.label("event_count"), *SPENT)
         .where(Call.iteration_id == iteration_id)
         .group_by(Call.interaction_id)
     )
-    costs = {row["interaction_id"]: CallUsage.model_validate(dict(row)) for row in sums.mappings()}
+    by_run = {row["interaction_id"]: dict(row) for row in sums.mappings()}
     return [
-        PhaseRun(**dict(row), spent=costs.get(row["id"], CallUsage())) for row in rows.mappings()
+        PhaseRun(
+            **dict(row),
+            event_count=by_run.get(row["id"], {}).get("event_count", 0),
+            spent=CallUsage.model_validate(by_run.get(row["id"], {})),
+        )
+        for row in rows.mappings()
     ]
+
+
+MAX_SOURCES: Final = 50
+_STORED_EVENT: Final = (
+    func.jsonb_array_elements(Call.events)
+    .table_valued(column("event", JSONB), with_ordinality="place", name="stored")
+    .render_derived()
+)
+_EVENT: Final = _STORED_EVENT.c.event
+_LIGHT_EVENTS: Final = (
+    select(
+        func.jsonb_agg(
+            aggregate_order_by(
+                func.jsonb_build_object(
+                    "type",
+                    _EVENT["type"],
+                    "call_id",
+                    _EVENT["call_id"],
+                    "name",
+                    _EVENT["name"],
+                    "is_refused",
+                    _EVENT["result"].has_key("error"),
+                ),
+                _STORED_EVENT.c.place,
+            )
+        )
+    )
+    .select_from(_STORED_EVENT)
+    .scalar_subquery()
+)
+"""The events of a call without the results of tools."""
+_CALL_FIELDS: Final = [name for name in TracedCall.model_fields if name not in ("tools", "repairs")]
+
+
+async def calls_of_iteration(session: AsyncSession, iteration_id: UUID) -> list[TracedCall]:
+    """Returns the calls without their answers, in the order in which they were first sent.
+
+    The caller has checked that the iteration is the owner's.
+    """
+    columns = [getattr(Call, name) for name in _CALL_FIELDS]
+    result = await session.execute(
+        select(*columns, _LIGHT_EVENTS.label("light_events"))
+        .where(Call.iteration_id == iteration_id)
+        .order_by(Call.started_at, Call.id)
+    )
+    rows = result.mappings().all()
+    tools = _tools_by_answer(rows)
+    return [
+        TracedCall(
+            **{name: row[name] for name in _CALL_FIELDS},
+            tools=[
+                TracedTool(name=name, uses=len(refusals), refused=sum(refusals))
+                for name, refusals in tools[str(row["id"])].items()
+                if name != _REPAIR
+            ],
+            repairs=len(tools[str(row["id"])][_REPAIR]),
+        )
+        for row in rows
+    ]
+
+
+_REPAIR: Final = ""
+
+
+def _tools_by_answer(rows: Sequence[RowMapping]) -> Mapping[str, Mapping[str, Sequence[bool]]]:
+    """Returns for each answer of the model its uses of the graph's tools: by name, whether each was refused.
+
+    Repairs of the answer have the name _REPAIR.
+    """
+    found: defaultdict[str, defaultdict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    newest: dict[UUID, str] = {}
+    answered = [row for row in rows if row["answered_at"] is not None]
+    for row in sorted(answered, key=itemgetter("answered_at")):
+        run_id = row["interaction_id"]
+        for event in row["light_events"] or ():
+            if event["type"] == "answer":
+                newest[run_id] = event["call_id"]
+            elif event["call_id"] is None and run_id in newest:
+                found[newest[run_id]][event["name"] or _REPAIR].append(bool(event["is_refused"]))
+    return found
+
+
+async def find_call(
+    session: AsyncSession, owner_id: UUID, iteration_id: UUID, call_id: UUID
+) -> CallDetails | None:
+    """Returns the call with its answer, or None where the owner's iteration has none of that id."""
+    columns = [getattr(Call, name) for name in CallDetails.model_fields]
+    row = (
+        await session.execute(
+            select(*columns)
+            .join(Agent, Agent.id == Call.agent_id)
+            .where(
+                Call.id == call_id, Call.iteration_id == iteration_id, Agent.owner_id == owner_id
+            )
+        )
+    ).one_or_none()
+    return None if row is None else CallDetails.model_validate(row)
+
+
+async def source_ids(
+    session: AsyncSession, agent_id: UUID, urls: Collection[str]
+) -> dict[str, UUID]:
+    """Returns the newest source of each page that is stored. The caller has checked that the agent is the owner's."""
+    rows = await session.execute(
+        select(Source.url, Source.id)
+        .where(Source.agent_id == agent_id, Source.url.in_(urls))
+        .order_by(Source.fetched_at)
+    )
+    return {row.url: row.id for row in rows}
+
+
+async def sources_of_step(session: AsyncSession, agent_id: UUID, step_id: UUID) -> list[SourceName]:
+    """Returns the pages that the step was the first to fetch, at most MAX_SOURCES.
+
+    The caller has checked that the agent is the owner's.
+    """
+    rows = await session.execute(
+        select(Source.id, Source.url, Source.title)
+        .where(Source.agent_id == agent_id, Source.step_id == step_id)
+        .order_by(Source.fetched_at, Source.id)
+        .limit(MAX_SOURCES)
+    )
+    return [SourceName.model_validate(row) for row in rows]
 
 
 async def list_answers(
@@ -307,6 +443,7 @@ def _failed_answer(call: Call) -> ModelTurn:
         tool_uses=[],
         failures=failures_of([call]),
         spent=_spent(call),
+        call_id=call.id,
         started_at=call.started_at,
         answered_at=None,
     )
@@ -330,6 +467,7 @@ def _answer_view(call_id: str, results: Sequence[Json], calls: Mapping[str, Call
         tool_uses=uses,
         failures=[] if call is None else failures_of([call]),
         spent=_spent(call),
+        call_id=UUID(call_id),
         started_at=call.started_at if call else None,
         answered_at=call.answered_at if call else None,
     )

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, and_, func, select
+from sqlalchemy import ColumnElement, Float, Select, and_, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.tables import Call, GraphEdge, GraphNode, Step
-from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, CallKind, StepKind, StepStatus
+from shared.database.tables import Call, GraphEdge, GraphNode, Interaction, Step
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, CallKind, Phase, StepKind, StepStatus
 from shared.graph.scope import JOINS_TWO_NODES
-from shared.schemas.iterations import CallUsage, Gained, IterationSums
+from shared.schemas.iterations import CallUsage, Gained, IterationSums, PhaseSums
 
 SPENT: Final = (
     func.count().label("calls"),
@@ -36,6 +36,45 @@ async def sum_iterations(
             spent=CallUsage.model_validate(costs.get(iteration_id, {})),
             gained=Gained(**nodes.get(iteration_id, {}), **edges.get(iteration_id, {})),
         )
+        for iteration_id in iteration_ids
+    }
+
+
+async def sum_phases(
+    session: AsyncSession, iteration_ids: Sequence[UUID]
+) -> dict[UUID, list[PhaseSums]]:
+    """Returns the sums of each phase of the iterations, in the order of the phases.
+
+    The caller has checked that they are the owner's.
+    """
+    calls = (
+        select(Call.iteration_id, Call.phase, *SPENT)
+        .where(Call.iteration_id.in_(iteration_ids))
+        .group_by(Call.iteration_id, Call.phase)
+    )
+    seconds = func.sum(
+        func.extract("epoch", Interaction.completed_at - Interaction.created_at), type_=Float
+    )
+    runs = (
+        select(Interaction.iteration_id, Interaction.phase, func.coalesce(seconds, 0))
+        .where(Interaction.iteration_id.in_(iteration_ids))
+        .group_by(Interaction.iteration_id, Interaction.phase)
+    )
+    durations = {(row[0], row[1]): row[2] for row in await session.execute(runs)}
+    rows = (await session.execute(calls)).mappings().all()
+    spent = {
+        (row["iteration_id"], row["phase"]): CallUsage.model_validate(dict(row)) for row in rows
+    }
+    return {
+        iteration_id: [
+            PhaseSums(
+                phase=phase,
+                spent=spent.get((iteration_id, phase), CallUsage()),
+                seconds=durations.get((iteration_id, phase), 0),
+            )
+            for phase in Phase
+            if (iteration_id, phase) in spent or (iteration_id, phase) in durations
+        ]
         for iteration_id in iteration_ids
     }
 

@@ -17,8 +17,10 @@ from services.api.auth.middleware import (
     ValidityCheck,
     address_of,
     cookie_name,
+    former_cookie_name,
     refuse_cross_site,
     require_scope,
+    set_session_cookie,
 )
 from services.api.auth.owner import BootstrapOwner
 from services.api.auth.sign_in_links import SignInLinks
@@ -64,7 +66,7 @@ MAX_TOKEN_DAYS: Final = 3650
 def _token_name(text: str) -> str:
     text = text.strip()
     if not text or not text.isprintable():
-        raise ValueError("a token's name is one line of text: say what it is for")
+        raise ValueError("enter one line of text that says what the token is for")
     return text
 
 
@@ -136,7 +138,7 @@ async def make_token(
     if beyond := body.scopes - access.caller.scopes:
         raise ForbiddenError(
             "insufficient-scope",
-            f"A token with {', '.join(sorted(beyond))} cannot be made by a credential without it.",
+            f"Your credential does not have the scope {', '.join(sorted(beyond))}, so its tokens cannot have it either.",
         )
 
     async def make() -> NewTokenResponse:
@@ -184,13 +186,17 @@ async def sign_out(request: Request, response: Response, access: OwnedAccess) ->
     """Ends the session of this browser."""
     if access.caller.kind is not CredentialKind.SESSION:
         raise ConflictError(
-            "no-session", "This was asked with a token, which is revoked by DELETE /tokens/{id}."
+            "no-session",
+            "This request was sent with a token, not a session. Revoke the token with DELETE /tokens/{id}.",
         )
     await credentials.end_session(access.session, access.owner_id, access.caller.credential_id)
     settings: Settings = request.app.state.settings
     owner: BootstrapOwner = request.app.state.owner
-    name = cookie_name(settings, await owner.id())
-    response.delete_cookie(name, httponly=True, samesite="lax", secure=settings.is_public_over_tls)
+    owner_id = await owner.id()
+    for name in (cookie_name(settings, owner_id), former_cookie_name(settings, owner_id)):
+        response.delete_cookie(
+            name, httponly=True, samesite="lax", secure=settings.is_public_over_tls
+        )
 
 
 _USER_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -200,8 +206,7 @@ MAX_ADDRESS_CHARS: Final = 254
 def _user_name(text: str) -> str:
     if _USER_NAME.fullmatch(text) is None or _is_id(text):
         raise ValueError(
-            "a user's name has 1 to 64 small letters, digits, dots, dashes and underscores, and begins with a letter "
-            "or digit"
+            "use 1 to 64 small letters, digits, dots, dashes and underscores, and begin with a letter or digit"
         )
     return text
 
@@ -279,7 +284,7 @@ async def create_user(
             )
         except IntegrityError as error:
             raise ConflictError(
-                "user-taken", "There is a user of that name or with that mail address already."
+                "user-taken", "A user with this name or mail address exists already."
             ) from error
         return UserResponse.model_validate(new_user)
 
@@ -355,7 +360,7 @@ Secret = Annotated[str, Query(max_length=200, description="As the link has it")]
 
 def _printable(text: str) -> str:
     if not text.isprintable():
-        raise ValueError("a name or mail address is one line of text")
+        raise ValueError("enter a name or mail address, in one line")
     return text
 
 
@@ -378,7 +383,7 @@ async def request_sign_in_link(
     _limit_link_requests(request, body.user)
     invitations: SignInLinks = request.app.state.invitations
     after.add_task(invitations.send_link, body.user, address_of(request))
-    return {"detail": "If there is such a user, a sign-in link is on its way."}
+    return {"detail": "If this user exists, a sign-in link is on its way."}
 
 
 @sign_in_router.get(
@@ -408,19 +413,16 @@ async def open_link(request: Request, secret: Secret) -> Response:
         wait_seconds = attempts.wait_seconds(address_of(request))
         attempts.add(address_of(request))
         if wait_seconds > 0:
-            raise TooManyError("Too many bad sign-in links came from this address.", wait_seconds)
+            raise TooManyError(
+                "There were too many attempts with invalid sign-in links from this address.",
+                wait_seconds,
+            )
         return _link_page(request, HTTPStatus.GONE, is_used=True)
     page = RedirectResponse(HOME, HTTPStatus.SEE_OTHER)
     settings: Settings = request.app.state.settings
     owner: BootstrapOwner = request.app.state.owner
-    page.set_cookie(
-        cookie_name(settings, await owner.id()),
-        session_secret,
-        max_age=int(credentials.MAX_SESSION_LIFETIME.total_seconds()),
-        httponly=True,
-        samesite="lax",
-        secure=settings.is_public_over_tls,
-    )
+    lifetime = credentials.MAX_SESSION_LIFETIME
+    set_session_cookie(page, settings, await owner.id(), session_secret, lifetime)
     return page
 
 
@@ -437,7 +439,7 @@ def _limit_link_requests(request: Request, user: str) -> None:
     key = hash_secret(f"{address_of(request)} {user.lower()}").hex()
     if (wait := limiter.wait_seconds(key)) > 0:
         raise TooManyError(
-            "Too many sign-in links of this user were asked for from this address.", wait
+            "Too many sign-in links of this user were requested from this address.", wait
         )
     limiter.add(key)
 

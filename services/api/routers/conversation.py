@@ -120,7 +120,8 @@ async def _subscription(
     message = await conversations.get_message(access, message_id)
     if message.kind != "answer" or message.turn is None:
         raise ConflictError(
-            "not-an-answer", f"This {message.kind} is complete: only answers come as a stream."
+            "not-an-answer",
+            f"This {message.kind} is complete: only unfinished answers can be streamed.",
         )
     try:
         place = StreamPosition.read(last_event_id or None)

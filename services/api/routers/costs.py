@@ -99,13 +99,17 @@ def _too_many(error: TooManyDaysError) -> ProblemError:
     return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", f"{error}.")
 
 
+UsdPerDay = Annotated[Decimal, Field(ge=0, le=MAX_USD_PER_DAY, decimal_places=8)]
+CallsPerDay = Annotated[int, Field(ge=0, le=MAX_CALLS_PER_DAY)]
+
+
 class NewBudget(BaseModel):
     """Daily caps (UTC). A missing or null field means no cap."""
 
     model_config = ConfigDict(extra="forbid")
 
-    usd_per_day: Annotated[Decimal, Field(ge=0, le=MAX_USD_PER_DAY, decimal_places=8)] | None = None
-    calls_per_day: Annotated[int, Field(ge=0, le=MAX_CALLS_PER_DAY)] | None = None
+    usd_per_day: UsdPerDay | None = None
+    calls_per_day: CallsPerDay | None = None
 
     @property
     def caps(self) -> Caps:

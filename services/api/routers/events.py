@@ -108,5 +108,5 @@ def _stream(
     """Opens the stream. It starts after the request's transaction, and holds none."""
     hub: EventHub = request.app.state.hub
     if hub.listeners >= hub.max_listeners:
-        raise TransientError(f"{hub.listeners} listen to events already, which is as many as may")
+        raise TransientError(f"the limit of event listeners is reached: {hub.listeners}")
     return EventStream(hub, Listener(hub, event_filter, begin, session_check))

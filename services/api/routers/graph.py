@@ -8,7 +8,9 @@ from fastapi import APIRouter, Body, Depends, Query, Request
 from starlette.responses import Response
 
 from services.api.auth.dependencies import OwnedAgent
+from services.api.commands import distinct_pairs as distinct_commands
 from services.api.commands import merges as merge_commands
+from services.api.commands.distinct_pairs import NewDistinctPair
 from services.api.commands.merges import NewMerge
 from services.api.http.dependencies import Page, PageQuery
 from services.api.http.etags import UNCHANGED, etag_response
@@ -29,6 +31,7 @@ from shared.schemas.base import (
     PageRequest,
 )
 from shared.schemas.graph import (
+    DistinctPairResponse,
     DuplicatePair,
     EdgeDetails,
     EdgeTypeDetails,
@@ -87,6 +90,10 @@ NodeId = Annotated[UUID, Depends(_current_node_id, scope="function")]
 
 OfType = Annotated[str | None, Query(alias="type", description="Of this type only")]
 Since = Annotated[Utc | None, Query(description="Touched since then only")]
+IdPrefix = Annotated[
+    str | None,
+    Query(pattern="^[0-9a-fA-F-]{4,36}$", description="With an id that begins so"),
+]
 
 
 @router.get("/nodes")
@@ -99,9 +106,10 @@ async def list_nodes(
         str | None,
         Query(min_length=1, max_length=200, description="Beginnings of words of the name"),
     ] = None,
+    id_prefix: IdPrefix = None,
 ) -> Page[NodeResponse]:
     """Lists nodes, most recently changed first."""
-    node_filter = NodeFilter(type_name, updated_since, search)
+    node_filter = NodeFilter(type_name, updated_since, search, id_prefix)
     return await graph_queries.list_nodes(access.session, access.scope, page_request, node_filter)
 
 
@@ -164,9 +172,10 @@ async def list_edges(
     source_id: Annotated[UUID | None, Query(description="Beginning at this node")] = None,
     target_id: Annotated[UUID | None, Query(description="Ending at this node")] = None,
     node_id: Annotated[UUID | None, Query(description="With this node at either end")] = None,
+    id_prefix: IdPrefix = None,
 ) -> Page[EdgeResponse]:
     """Lists edges, most recently changed first."""
-    edge_filter = EdgeFilter(type_name, updated_since, source_id, target_id, node_id)
+    edge_filter = EdgeFilter(type_name, updated_since, source_id, target_id, node_id, id_prefix)
     return await graph_queries.list_edges(access.session, access.scope, page_request, edge_filter)
 
 
@@ -240,6 +249,37 @@ async def list_duplicate_candidates(
     return await entity_resolution.list_duplicate_candidates(
         access.session, access.scope, page_request
     )
+
+
+@router.get("/distinct-pairs")
+async def list_distinct_pairs(
+    access: OwnedAgent, page_request: PageQuery
+) -> Page[DistinctPairResponse]:
+    """Lists pairs of nodes that were declared distinct, newest first."""
+    return await entity_resolution.list_distinct_pairs(access.session, access.scope, page_request)
+
+
+@router.post(
+    "/distinct-pairs",
+    status_code=HTTPStatus.CREATED,
+    response_model=DistinctPairResponse,
+    responses=problems(HTTPStatus.CONFLICT),
+)
+async def make_distinct_pair(
+    access: OwnedAgent, once: Idempotent, body: Annotated[NewDistinctPair, Body()]
+) -> Response:
+    """Declares two nodes distinct: they are not listed as duplicates any more, as long as they keep their names."""
+
+    async def make() -> DistinctPairResponse:
+        return await distinct_commands.declare_distinct(access, body)
+
+    return await once.answer(make)
+
+
+@router.delete("/distinct-pairs/{pair_id}", status_code=HTTPStatus.NO_CONTENT)
+async def delete_distinct_pair(access: OwnedAgent, pair_id: UUID) -> None:
+    """Forgets a pair: its nodes can be listed as duplicates again."""
+    await distinct_commands.forget_distinct(access, pair_id)
 
 
 @router.get("/merges")

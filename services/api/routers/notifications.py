@@ -9,12 +9,14 @@ from starlette.responses import Response
 
 from services.api.auth.dependencies import OwnedAccess
 from services.api.commands import destinations as destination_commands
+from services.api.commands import inbox as inbox_commands
 from services.api.commands.destinations import DestinationChange, NewDestination
+from services.api.commands.inbox import NewFeedback, NewSnooze
 from services.api.http.dependencies import Page, PageQuery
 from services.api.http.idempotency import Idempotent
 from services.api.http.problem_details import ConflictError, NotFoundError, problems
 from services.api.queries import notifications
-from shared.enums import DeliveryStatus, DestinationKind
+from shared.enums import DeliveryStatus, DestinationKind, InboxView
 from shared.notifications import deliveries, destinations
 from shared.runtime.settings import Settings
 from shared.schemas.base import InboxItemResponse
@@ -33,11 +35,22 @@ destinations_router = APIRouter(prefix="/destinations", tags=["destinations"])
 
 @inbox_router.get("", name="list_all")
 async def list_inbox_items(
-    access: OwnedAccess, page_request: PageQuery, unread: bool = False, agent_id: UUID | None = None
+    access: OwnedAccess,
+    page_request: PageQuery,
+    unread: bool = False,
+    agent_id: UUID | None = None,
+    view: Annotated[
+        InboxView,
+        Query(description="Open ones, unread ones, snoozed ones, done ones, or all of them"),
+    ] = InboxView.ALL,
 ) -> Page[InboxItemResponse]:
-    """Lists inbox items, newest first; optionally of one agent."""
+    """Lists inbox items, newest first; optionally of one agent. `unread` is the same as the view of unread items."""
     return await notifications.list_inbox_items(
-        access.session, access.owner_id, page_request, unread_only=unread, agent_id=agent_id
+        access.session,
+        access.owner_id,
+        page_request,
+        view=InboxView.UNREAD if unread else view,
+        agent_id=agent_id,
     )
 
 
@@ -68,6 +81,40 @@ async def mark_unread(access: OwnedAccess, item_id: UUID) -> InboxItemResponse:
     return _item_or_404(
         await notifications.mark_unread(access.session, access.owner_id, item_id), item_id
     )
+
+
+@inbox_router.post("/{item_id}/accept", responses=problems(HTTPStatus.CONFLICT))
+async def accept(access: OwnedAccess, item_id: UUID) -> InboxItemResponse:
+    """Accepts an advice. The agent's next plans, analyses and advice are told. A notice cannot be accepted."""
+    return await inbox_commands.accept(access, item_id)
+
+
+@inbox_router.post("/{item_id}/dismiss")
+async def dismiss(access: OwnedAccess, item_id: UUID) -> InboxItemResponse:
+    """Dismisses an inbox item. Of an advice, the agent's next plans, analyses and advice are told."""
+    return await inbox_commands.dismiss(access, item_id)
+
+
+@inbox_router.post("/{item_id}/reopen")
+async def reopen(access: OwnedAccess, item_id: UUID) -> InboxItemResponse:
+    """Takes a decision or a snooze back."""
+    return await inbox_commands.reopen(access, item_id)
+
+
+@inbox_router.post("/{item_id}/snooze")
+async def snooze(
+    access: OwnedAccess, item_id: UUID, body: Annotated[NewSnooze, Body()]
+) -> InboxItemResponse:
+    """Hides an inbox item until a time, at which it returns as unread."""
+    return await inbox_commands.snooze(access, item_id, body.until)
+
+
+@inbox_router.post("/{item_id}/feedback")
+async def give_feedback(
+    access: OwnedAccess, item_id: UUID, body: Annotated[NewFeedback, Body()]
+) -> InboxItemResponse:
+    """Replaces your feedback on an inbox item. Of an advice, the agent's next plans, analyses and advice are told."""
+    return await inbox_commands.give_feedback(access, item_id, body)
 
 
 def _item_or_404(item: InboxItemResponse | None, item_id: UUID) -> InboxItemResponse:
@@ -154,7 +201,8 @@ async def test_destination(
     """Requests a test delivery. It is tried once; read the delivery again for its result."""
     if not destination.active:
         raise ConflictError(
-            "not-active", "It is not active, so nothing is sent there: activate it."
+            "not-active",
+            "This destination is not active, so nothing is sent to it. Activate it first.",
         )
     delivery_id = await deliveries.create_test(access.session, destination.id)
     return await _find_delivery(access, destination, delivery_id)
@@ -200,7 +248,10 @@ async def retry_delivery(
     """Retries a failed delivery from the beginning, under the same id."""
     delivery = await _find_delivery(access, destination, delivery_id)
     if not await deliveries.request_retry(access.session, delivery.id):
-        raise ConflictError("not-failed", f"It has not failed, it is {delivery.status}.")
+        raise ConflictError(
+            "not-failed",
+            f"This delivery is {delivery.status}: only failed deliveries can be retried.",
+        )
     return await _find_delivery(access, destination, delivery_id)
 
 

@@ -112,7 +112,8 @@ async def _find_dead_letter(access: Access, reference: str) -> DeadLetterDetails
         raise NotFoundError("dead letter", reference)
     if len(dead_letters) > 1:
         raise ConflictError(
-            "ambiguous", f"Several dead letters begin with {reference!r}: write more of the id."
+            "ambiguous",
+            f"Several dead letters begin with {reference!r}: enter more characters of the id.",
         )
     return dead_letters[0]
 
@@ -211,4 +212,6 @@ async def show_providers(request: Request) -> ProvidersResponse:
         search_server=settings.tavily_base_url,
         search_key_set=settings.tavily_api_key is not None,
         embedding_model=settings.embedding_model,
+        model_is_sandbox=settings.model_is_sandbox,
+        search_is_sandbox=settings.search_is_sandbox,
     )

@@ -165,6 +165,11 @@ class EventHub:
         return await self._stream().queues()
 
     @property
+    def server_version(self) -> str:
+        """The version of NATS. Raises TransientError while it is away."""
+        return self._stream().server_version
+
+    @property
     def end(self) -> StreamPosition:
         """The position at the end of the buffer."""
         last = self.window.last

@@ -9,6 +9,7 @@ from services.api.diagnostics import LoadSampler
 from services.api.web import rendering
 from services.api.web.pages import (
     accounts,
+    agent_settings,
     agents,
     conversation,
     costs,
@@ -16,6 +17,7 @@ from services.api.web.pages import (
     iterations,
     notifications,
     operations,
+    palette,
     provenance,
 )
 from services.api.web.rendering import Assets, Pages
@@ -24,6 +26,7 @@ from shared.runtime.logging import logger
 PAGES: Final = (
     accounts.router,
     agents.router,
+    agent_settings.router,
     iterations.router,
     costs.router,
     graph.router,
@@ -31,6 +34,7 @@ PAGES: Final = (
     conversation.router,
     notifications.router,
     operations.router,
+    palette.router,
 )
 
 log = logger(__name__)

@@ -4,24 +4,49 @@ import json
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from services.api.auth.middleware import CALLER, SAFE_METHODS
 from services.api.http.problem_details import MEDIA_TYPE
 from services.api.paths import SIGN_IN, is_web_page
 from services.api.web.rendering import Pages
+from shared.accounts.authentication import Caller
 
 _TITLES: Final[Mapping[int, str]] = {
-    HTTPStatus.NOT_FOUND: "Nothing is here",
-    HTTPStatus.FORBIDDEN: "You may not do this",
-    HTTPStatus.CONFLICT: "This cannot be done now",
-    HTTPStatus.UNPROCESSABLE_ENTITY: "Something is not as it must be",
-    HTTPStatus.TOO_MANY_REQUESTS: "Too often",
-    HTTPStatus.SERVICE_UNAVAILABLE: "Vigil is not all there",
-    HTTPStatus.INTERNAL_SERVER_ERROR: "Vigil broke over this",
+    HTTPStatus.BAD_REQUEST: "This address cannot be read",
+    HTTPStatus.NOT_FOUND: "Not found",
+    HTTPStatus.METHOD_NOT_ALLOWED: "This page cannot be opened",
+    HTTPStatus.FORBIDDEN: "Not allowed",
+    HTTPStatus.CONFLICT: "Not possible now",
+    HTTPStatus.PRECONDITION_FAILED: "Changed meanwhile",
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Too much text",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "A value is not valid",
+    HTTPStatus.TOO_MANY_REQUESTS: "Too many requests",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Vigil is not available",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "Something went wrong",
 }
+_ADVICE: Final[Mapping[int, str]] = {
+    HTTPStatus.NOT_FOUND: "It may have been deleted, or it belongs to another user. Check the address.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "It only accepts a form that another page sends.",
+    HTTPStatus.FORBIDDEN: "Ask an operator of this installation if you need access.",
+    HTTPStatus.CONFLICT: "Go back, load the page again, and check what has changed.",
+    HTTPStatus.PRECONDITION_FAILED: "Go back, load the page again, and make your change to what is there now.",
+    HTTPStatus.UNPROCESSABLE_ENTITY: "Go back and correct it.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Wait a few seconds, then try again. Agents continue where they stopped.",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "Try again. If it happens again, tell an operator of this installation: the log of "
+    "the API has the details.",
+}
+"""What to do next."""
+_WORTH_ANOTHER_TRY: Final = (
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+)
+UNEXPECTED: Final = "Vigil could not handle this request because of an error of its own."
 
 
 def error_page(pages: Pages, scope: Scope, status: HTTPStatus, detail: str) -> Response:
@@ -32,14 +57,34 @@ def error_page(pages: Pages, scope: Scope, status: HTTPStatus, detail: str) -> R
         if is_part:
             return Response(status_code=HTTPStatus.NO_CONTENT, headers={"HX-Redirect": SIGN_IN})
         return RedirectResponse(SIGN_IN, HTTPStatus.SEE_OTHER)
+    caller: Caller | None = scope.get(CALLER)
     context = {
         "status": int(status),
         "title": _TITLES.get(status, status.phrase),
         "detail": detail,
+        "advice": _ADVICE.get(status),
         "path": scope["path"],
+        "can_retry": scope["method"] in SAFE_METHODS and status in _WORTH_ANOTHER_TRY,
+        "back": _page_before(headers),
+        "is_operator": caller is not None and caller.is_operator,
     }
     template = "refused_part.html" if is_part else "refused.html"
     return pages.answer(template, context, status=status)
+
+
+def _page_before(headers: Headers) -> str | None:
+    """The page of this host that the request came from."""
+    try:
+        url = urlsplit(headers.get("referer", ""))
+    except ValueError:
+        return None
+    if (
+        url.netloc != headers.get("host")
+        or not url.path.startswith("/")
+        or url.path.startswith("//")
+    ):
+        return None
+    return f"{url.path}?{url.query}" if url.query else url.path
 
 
 _COPIED_HEADERS: Final = ("retry-after", "allow")
@@ -61,9 +106,8 @@ class HtmlErrorMiddleware:
             await self._app(scope, receive, captured)
         except Exception:
             if not captured.has_begun:
-                broken = "Vigil broke over this; the api's log says how."
                 status = HTTPStatus.INTERNAL_SERVER_ERROR
-                await error_page(self._pages, scope, status, broken)(scope, receive, send)
+                await error_page(self._pages, scope, status, UNEXPECTED)(scope, receive, send)
             # An outer middleware logs it.
             raise
         if captured.problem is not None:

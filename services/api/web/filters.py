@@ -7,6 +7,10 @@ from urllib.parse import urlsplit
 
 from markupsafe import Markup
 
+from shared.domains import site_of
+from shared.schemas.base import CallTotals
+from shared.schemas.iterations import CallUsage
+
 NONE: Final = "–"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _CENT: Final = 0.01
@@ -62,6 +66,38 @@ def usd(amount: float | None) -> str:
     return f"${amount:.4f}"
 
 
+def cost(spent: CallUsage | CallTotals) -> str:
+    """The cost of calls; where nothing was billed, their tokens."""
+    if spent.cost_usd:
+        return usd(spent.cost_usd)
+    tokens = spent.input_tokens + spent.output_tokens
+    return f"{compact(tokens)} tokens" if tokens else "nothing"
+
+
+def compact(number: float) -> str:
+    """At most three digits and a unit: 940, 12.3k, 4.5M."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if number >= size:
+            share = number / size
+            return f"{share:.0f}{unit}" if share >= 100 else f"{share:.1f}{unit}"
+    return f"{number:.0f}"
+
+
+def utc(moment: datetime) -> str:
+    """For attributes, which `times.js` does not convert."""
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def clock(moment: datetime | None) -> Markup | str:
+    """A `<time>` element that `times.js` converts to the time of day, with the day unless it is today."""
+    if moment is None:
+        return NONE
+    exact = moment.astimezone(UTC)
+    return Markup('<time datetime="{}" data-clock>{}</time>').format(
+        exact.isoformat(timespec="milliseconds").replace("+00:00", "Z"), utc(moment)
+    )
+
+
 def count(number: float | None) -> str:
     return NONE if number is None else f"{number:,}"
 
@@ -115,8 +151,12 @@ def safe_link(url: str) -> str | None:
 FORMAT_FILTERS: Final = {
     "moment": time_element,
     "when": time_element_of_text,
+    "clock": clock,
     "span": duration,
     "usd": usd,
+    "cost": cost,
+    "compact": compact,
+    "utc": utc,
     "count": count,
     "bytes": bytes_of,
     "plural": plural,
@@ -125,6 +165,7 @@ FORMAT_FILTERS: Final = {
     "pretty_text": pretty_text,
     "host": host,
     "safe_link": safe_link,
+    "site": site_of,
 }
 
 
@@ -157,4 +198,78 @@ def phase(word: str) -> str:
     return word.replace("_", " ").capitalize()
 
 
-TEXT_FILTERS: Final = {"cut": cut, "unpacked": unpacked, "plain": plain, "phase": phase}
+_TELLING: Final = ("query", "name", "objective", "topic", "question", "type")
+"""Arguments of tools, the most telling first."""
+
+
+def argument_summary(arguments: str) -> str:
+    """What a tool was called with, in a few words: a name or a query, or both ends of an edge."""
+    try:
+        values = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
+    if not isinstance(values, dict):
+        return arguments
+    if values.get("sourceId") and values.get("targetId"):
+        return f"{values['sourceId']} → {values['targetId']}"
+    if isinstance(values.get("urls"), list):
+        return ", ".join(host(str(url)) for url in values["urls"])
+    telling = next((values[name] for name in _TELLING if values.get(name)), None)
+    return plain(telling) if telling is not None else arguments if values else ""
+
+
+_BROWSERS: Final = (
+    ("Edg/", "Edge"),
+    ("OPR/", "Opera"),
+    ("Firefox/", "Firefox"),
+    ("Chrome/", "Chrome"),
+    ("Version/", "Safari"),
+)
+"""In this order: most browsers claim to be others too."""
+_SYSTEMS: Final = (
+    ("Android", "Android"),
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("CrOS", "ChromeOS"),
+    ("Linux", "Linux"),
+)
+
+
+def browser(user_agent: str) -> str:
+    """`Firefox 128 on Linux`; a user agent that is not of a known browser stays as it is."""
+    for mark, name in _BROWSERS:
+        _, found, rest = user_agent.partition(mark)
+        if found:
+            version = rest.split(".")[0].split(" ")[0]
+            system = next((name for mark, name in _SYSTEMS if mark in user_agent), None)
+            return f"{name} {version}" + (f" on {system}" if system else "")
+    return user_agent
+
+
+def sentence(text: str) -> str:
+    """Begins with a capital letter and ends with a full stop."""
+    text = text.strip()
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def clip(text: str, max_chars: int) -> str:
+    """Cuts text between words and ends it with an ellipsis; a single long word is cut where it must be."""
+    if len(text) <= max_chars:
+        return text
+    room = text[: max_chars - 1]
+    words = room if text[max_chars - 1].isspace() else room.rsplit(maxsplit=1)[0]
+    return f"{(words if len(words) > max_chars // 2 else room).rstrip(' ,;:–-')}…"
+
+
+TEXT_FILTERS: Final = {
+    "cut": cut,
+    "unpacked": unpacked,
+    "plain": plain,
+    "phase": phase,
+    "argument_summary": argument_summary,
+    "browser": browser,
+    "sentence": sentence,
+    "clip": clip,
+}

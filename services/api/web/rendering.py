@@ -21,6 +21,7 @@ from services.api.paths import ASSETS
 from services.api.queries import notifications
 from services.api.web import filters, text
 from services.api.web.text import render_markdown
+from shared.runtime.settings import Settings
 from shared.version import vigil_version
 
 router = APIRouter(include_in_schema=False)
@@ -33,6 +34,7 @@ _TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
+    ".woff2": "font/woff2",
 }
 _IMMUTABLE: Final = "public, max-age=31536000, immutable"
 _HASH_CHARACTERS: Final = 12
@@ -96,7 +98,8 @@ async def serve_asset(request: Request, hashed: str, name: str) -> Response:
 
 def _files() -> list[Path]:
     own = [*STATIC.glob("*.js"), *STATIC.glob("*.svg")]
-    return [*own, *VENDOR.glob("*.js"), *VENDOR.glob("*.css")]
+    vendored = [file for suffix in _TYPES for file in VENDOR.glob(f"*{suffix}")]
+    return [*own, *vendored]
 
 
 def _csp_header(policy: Mapping[str, str]) -> str:
@@ -116,9 +119,7 @@ _POLICY: Final = {
 }
 
 _WITHOUT_SCRIPTS: Final = {
-    of: source
-    for of, source in _POLICY.items()
-    if of not in ("script-src", "connect-src", "font-src")
+    of: source for of, source in _POLICY.items() if of not in ("script-src", "connect-src")
 }
 
 PAGE_HEADERS: Final = {
@@ -206,11 +207,15 @@ class Page:
     async def answer(
         self, template: str, *, status: HTTPStatus = HTTPStatus.OK, **context: Any
     ) -> HTMLResponse:
-        """Renders `template` with `context` and the common context: the user, the address, and the unread count."""
+        """Renders `template` with `context` and what all pages need: the user, the address, the unread count, and
+        which providers the sandbox replaces.
+        """
         unread = 0
         if self.part is None:
             unread = await notifications.count_unread(self._access.session, self._access.owner_id)
+        settings: Settings = self._request.app.state.settings
         common = {
+            "sandboxed": settings.sandboxed_providers,
             "caller": self._access.caller,
             "path": self._request.url.path,
             "query": self._request.query_params,

@@ -14,6 +14,7 @@ from shared.database.tables.billing import (
 from shared.database.tables.graph import (
     ElementNumber,
     EmbeddingSweep,
+    GraphDistinctPair,
     GraphEdge,
     GraphEdgeType,
     GraphHead,
@@ -62,6 +63,7 @@ __all__ = [
     "EmbeddingSweep",
     "EntailmentVerdict",
     "Evidence",
+    "GraphDistinctPair",
     "GraphEdge",
     "GraphEdgeType",
     "GraphHead",

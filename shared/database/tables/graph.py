@@ -332,6 +332,32 @@ class GraphMerge(Base):
     undone_at: Mapped[datetime | None]
 
 
+class GraphDistinctPair(Base):
+    """Two nodes that a person declared distinct, though their names are similar.
+
+    They are no duplicate candidates as long as both have these names. Without foreign keys to the nodes, so that the
+    decision holds again when a merge of one of them is undone.
+    """
+
+    __tablename__ = "graph_distinct_pairs"
+    __table_args__ = (
+        UniqueConstraint("agent_id", "one_id", "other_id"),
+        CheckConstraint("one_id < other_id", name="ordered"),
+        Index("graph_distinct_pairs_other_idx", "agent_id", "other_id"),
+        Index("graph_distinct_pairs_agent_made_idx", "agent_id", "made_at"),
+    )
+
+    id: Mapped[Id]
+    agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"))
+    one_id: Mapped[UUID]
+    other_id: Mapped[UUID]
+    type: Mapped[str]
+    one_name: Mapped[str]
+    other_name: Mapped[str]
+    made_by: Mapped[UUID | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"))
+    made_at: Mapped[Created]
+
+
 class ElementNumber(Base):
     """The short id of a node or edge: `n17`, `e4`. See `shared.graph.short_ids`."""
 

@@ -30,6 +30,15 @@ class InboxItem(Base):
             "created_at",
             postgresql_where=text("dispatched_at is null"),
         ),
+        Index(
+            "inbox_items_shown_idx", "owner_id", text("coalesce(snoozed_until, created_at)"), "id"
+        ),
+        Index(
+            "inbox_items_answered_idx",
+            "agent_id",
+            "answered_at",
+            postgresql_where=text("answered_at is not null"),
+        ),
     )
 
     id: Mapped[Id]
@@ -45,6 +54,18 @@ class InboxItem(Base):
     read_at: Mapped[datetime | None]
     dispatched_at: Mapped[datetime | None]
     """When the notifier created a delivery for each destination that the owner had then."""
+    outcome: Mapped[str | None]
+    """What the owner decided, an `InboxOutcome`; None while it is open."""
+    useful: Mapped[bool | None]
+    """Whether the owner found it useful; None if the owner did not say."""
+    feedback: Mapped[str | None]
+    """What the owner says about it, which the agent's phases are shown."""
+    answered_at: Mapped[datetime | None]
+    """When the owner last decided or gave feedback."""
+    snoozed_until: Mapped[datetime | None]
+    """Until then it is neither open nor unread; from then on it is sorted by this time."""
+    resolved_at: Mapped[datetime | None]
+    """Of a notice: when what it says stopped being so."""
     created_at: Mapped[Created]
 
 

@@ -1,15 +1,16 @@
 """Queries for analyses and advice, page by page, with the names of what they cite."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, exists, false, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.pagination import Keyset, paginate
-from shared.database.tables import GraphNode
+from shared.database.tables import Doubt, GraphNode
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
 from shared.graph.conclusions.citations import Citation, parse_citations
@@ -25,11 +26,43 @@ VERDICT_PROPERTIES: Final = {ANALYSIS_TYPE: "type", ADVICE_TYPE: "action"}
 _NEWEST = Keyset("conclusions", (GraphNode.updated_at, GraphNode.id))
 
 
+@dataclass(frozen=True)
+class ConclusionFilter:
+    """Which conclusions are listed; None means all."""
+
+    verdict: str | None = None
+    doubted: bool | None = None
+    expired: bool | None = None
+    """Whether the horizon is over. A conclusion without one never expires."""
+
+
+EVERY_CONCLUSION: Final = ConclusionFilter()
+
+
 async def list_conclusions(
-    session: AsyncSession, scope: GraphScope, type_name: str, page_request: PageRequest
+    session: AsyncSession,
+    scope: GraphScope,
+    type_name: str,
+    page_request: PageRequest,
+    only: ConclusionFilter = EVERY_CONCLUSION,
 ) -> Page[ConclusionResponse]:
     """List the conclusions of a type in VERDICT_PROPERTIES, the newest first."""
-    page_slice = await paginate(session, _select_of_type(scope, type_name), _NEWEST, page_request)
+    statement = _select_of_type(scope, type_name)
+    if only.verdict is not None:
+        verdict = GraphNode.properties[VERDICT_PROPERTIES[type_name]].astext
+        statement = statement.where(verdict == only.verdict)
+    if only.doubted is not None:
+        is_doubted = exists().where(
+            Doubt.conclusion_id == GraphNode.id, Doubt.resolved_at.is_(None)
+        )
+        statement = statement.where(is_doubted if only.doubted else ~is_doubted)
+    if only.expired is not None:
+        # ISO dates are in the order of their texts.
+        today = (await database_date(session)).isoformat()
+        horizon = GraphNode.properties["horizon"].astext
+        is_expired = func.coalesce(horizon < today, false())
+        statement = statement.where(is_expired if only.expired else ~is_expired)
+    page_slice = await paginate(session, statement, _NEWEST, page_request)
     nodes = [node for (node,) in page_slice.rows]
     return Page(items=await _views(session, scope, nodes), next=page_slice.next)
 

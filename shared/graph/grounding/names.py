@@ -14,7 +14,9 @@ from shared.graph.grounding.words import fold, phrases, table, word_set
 _INITIALS: Final = re.compile(
     r"(?<!\w)(?:\w{1,2}\.){2,}(?:\w(?!\w))?|(?<!\w)(?:[A-Z]\.\s){1,3}[A-Z]\."
 )
-_TOKEN: Final = re.compile(r"[^\W_]+")
+_TOKEN: Final = re.compile(r"[^\W_]+|&")
+_AMPERSAND: Final = {"&": "and"}
+"""Signs that are words: a page may write "Antigua & Barbuda" for a node "Antigua and Barbuda"."""
 _SENTENCE_SIGN: Final = re.compile(r"[.!?:\n]")
 _PLACE: Final = re.compile(r"\b(?:in|aus|nach|bei|zwischen)\s+$", re.IGNORECASE)
 _INFLECTIONS: Final = ("s", "es", "n", "en", "er", "e")
@@ -56,6 +58,7 @@ def tokenize(text: str) -> tuple[Token, ...]:
         )
         first = joined[start]
         word = fold(match[0]) if lowered is None else lowered[start:end]
+        word = _AMPERSAND.get(word, word)
         tokens.append(Token(word, start, end, first.isupper() or first.isdigit(), starts))
         last_end = end
     return tuple(tokens)

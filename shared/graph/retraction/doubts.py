@@ -1,8 +1,8 @@
 """Doubts: conclusions that rest on something that a retraction has changed, or that its own quote contradicts."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -27,8 +27,15 @@ from sqlalchemy.orm import load_only
 
 from shared.database import ids
 from shared.database.statements import json_text
-from shared.database.tables import Doubt, EntailmentVerdict, Evidence, RetractedSource, Source
-from shared.enums import Entailment
+from shared.database.tables import (
+    Doubt,
+    EntailmentVerdict,
+    Evidence,
+    GraphNode,
+    RetractedSource,
+    Source,
+)
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment
 from shared.graph.entity_resolution import redirects
 from shared.graph.projection import EDGES, NODES, ElementClaims, load_claims
 from shared.graph.provenance import integrity
@@ -150,6 +157,7 @@ async def list_doubts(
                 source_id=source.id,
                 url=source.url,
                 reason=contradiction or source.retraction_reason or "",
+                elements=sorted(set(element_ids)),
             )
         )
     return by_conclusion
@@ -270,6 +278,59 @@ async def pending_doubts(
                 if source_id in retracted
             ]
     return pending
+
+
+@dataclass(frozen=True)
+class ForeseenRetraction:
+    """What a retraction would do."""
+
+    unsupported: int = 0
+    """Nodes and edges that rest on these pages alone."""
+    changed: int = 0
+    """Nodes and edges of which another value would hold."""
+    analyses: int = 0
+    advice: int = 0
+    """Conclusions that would be in doubt."""
+
+
+async def foresee_retraction(
+    session: AsyncSession, scope: GraphScope, sources: Collection[UUID]
+) -> ForeseenRetraction:
+    """What the retraction of these sources would do, as its propagation would find it now."""
+    now = await session.scalar(select(func.clock_timestamp()))
+    assert now is not None
+    unsupported, invalidated = 0, set[UUID]()
+    for kind in (NODES, EDGES):
+        is_quoted = Evidence.source_id == any_(uuid_array(sources))
+        is_own = Evidence.agent_id == scope.owned_agent_id()
+        found = await session.scalars(
+            select(kind.evidence_column).where(is_quoted, is_own).distinct()
+        )
+        element_ids = [element_id for element_id in found if element_id is not None]
+        for start in range(0, len(element_ids), _BATCH_SIZE):
+            batch = element_ids[start : start + _BATCH_SIZE]
+            for element_id, known in (await load_claims(session, kind, batch)).items():
+                claims = [
+                    replace(claim, is_retracted=True)
+                    if known.source_of[claim.evidence_id] in sources
+                    else claim
+                    for claim in known.claims
+                ]
+                retracted_at = {**known.retracted_at, **dict.fromkeys(sources, now)}
+                if invalidated_by(claims, known.source_of, retracted_at) & set(sources):
+                    invalidated.add(element_id)
+                    unsupported += all(claim.is_retracted for claim in claims)
+    conclusion_ids = {each for _, each in await _citing_conclusions(session, invalidated)}
+    types = await session.scalars(
+        select(GraphNode.type).where(GraphNode.id == any_(uuid_array(conclusion_ids)))
+    )
+    counts = Counter(types)
+    return ForeseenRetraction(
+        unsupported,
+        len(invalidated) - unsupported,
+        counts[ANALYSIS_TYPE],
+        counts[ADVICE_TYPE],
+    )
 
 
 async def close_doubts(session: AsyncSession, sources: Collection[UUID]) -> None:

@@ -5,13 +5,20 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Row, any_, exists, func, select
+from sqlalchemy import ColumnElement, Row, any_, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
 from shared.database import ids
-from shared.database.tables import Agent, Doubt, GraphNode, InboxItem, Retraction
+from shared.database.tables import (
+    Agent,
+    Doubt,
+    GraphNode,
+    InboxItem,
+    RetractedSource,
+    Retraction,
+)
 from shared.enums import ADVICE_TYPE, InboxKind
 from shared.graph.prompt_format import quote_name, truncate_text
 from shared.graph.retraction.doubts import uuid_array
@@ -39,7 +46,7 @@ async def notify_new_doubts(
     await _add_notice(
         session,
         scope,
-        f"retraction {retraction.id}",
+        _cause(retraction),
         retraction.created_at,
         title=f"{counts} of {agent.name} in doubt",
         summary=f"{counts} rest on {page}, which was retracted ({retraction.reason}): "
@@ -81,6 +88,7 @@ async def notify_resolved_doubts(
         other_doubt.conclusion_id == Doubt.conclusion_id, other_doubt.resolved_at.is_(None)
     )
     cleared = await _query_conclusions(session, is_given, ~is_still_doubted)
+    await resolve_notices(session, scope, await _retractions_of(session, is_given))
     if not cleared:
         return
     agent = await session.get_one(Agent, scope.agent_id)
@@ -94,6 +102,50 @@ async def notify_resolved_doubts(
         title=f"{_count_by_kind(cleared)} of {agent.name} no longer in doubt",
         summary=f"Other pages now confirm what was retracted or contradicted: {_list_names(cleared)}.",
     )
+
+
+async def resolve_notices(
+    session: AsyncSession, scope: GraphScope, retractions: Sequence[Retraction]
+) -> None:
+    """Mark the notices of these retractions as no longer so, and as read, where no doubt of theirs is open."""
+    for retraction in retractions:
+        is_open = exists().where(
+            RetractedSource.retraction_id == retraction.id,
+            Doubt.source_id == RetractedSource.source_id,
+            Doubt.resolved_at.is_(None),
+        )
+        cause, day = _cause(retraction), retraction.created_at.date()
+        await session.execute(
+            update(InboxItem)
+            .where(
+                InboxItem.id == ids.notice_id(scope.agent_id, cause, day),
+                InboxItem.resolved_at.is_(None),
+                ~is_open,
+            )
+            .values(
+                resolved_at=func.clock_timestamp(),
+                read_at=func.coalesce(InboxItem.read_at, func.clock_timestamp()),
+            )
+            .execution_options(synchronize_session=False)
+        )
+
+
+async def _retractions_of(
+    session: AsyncSession, where: ColumnElement[bool]
+) -> Sequence[Retraction]:
+    """The retractions that caused the doubts of a condition."""
+    rows = await session.scalars(
+        select(Retraction)
+        .join(RetractedSource, RetractedSource.retraction_id == Retraction.id)
+        .join(Doubt, Doubt.source_id == RetractedSource.source_id)
+        .where(where)
+        .distinct()
+    )
+    return rows.all()
+
+
+def _cause(retraction: Retraction) -> str:
+    return f"retraction {retraction.id}"
 
 
 async def _add_notice(

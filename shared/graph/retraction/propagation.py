@@ -142,6 +142,7 @@ async def _finish(session: AsyncSession, scope: GraphScope, retraction: Retracti
         )
         # Doubts about elements that were merged since are not re-evaluated under their old ids.
         await doubts.close_doubts(session, restored.all())
+        await notices.resolve_notices(session, scope, [retraction])
     retraction.due_at = None
 
 

@@ -85,7 +85,7 @@ class FaultKind(StrEnum):
     CITATION = "citation"
     """A cited element does not exist, is of the wrong kind, or the citation is malformed."""
     RETRACTED = "retracted"
-    """A cited element rests only on retracted sources."""
+    """A cited element rests only on retracted sources, and the conclusion is not marked as in doubt."""
     JOURNAL = "journal"
     """An entry of the journal was changed, is missing, is not signed, or is not Vigil's."""
     CHANGED = "changed"
@@ -269,8 +269,10 @@ def check_edge(
         yield from _check_facts(row, evidence)
 
 
-def check_conclusion(row: NodeRow, existing: CitedElements) -> Faults:
-    """`existing` are the cited elements, and which of them rest only on retracted sources."""
+def check_conclusion(row: NodeRow, existing: CitedElements, *, is_doubted: bool) -> Faults:
+    """`existing` are the cited elements, and which of them rest only on retracted sources. That puts the conclusion in
+    doubt, which is no fault; that it is not marked so is one.
+    """
     cited = cited_by(row)
     for malformed in cited.malformed:
         yield Fault(FaultKind.CITATION, f"it cites {malformed!r}, which is malformed")
@@ -281,8 +283,11 @@ def check_conclusion(row: NodeRow, existing: CitedElements) -> Faults:
             yield Fault(FaultKind.CITATION, f"it cites {citation}, which does not exist")
         elif row.type == ADVICE_TYPE and not _is_analysis(citation, existing):
             yield Fault(FaultKind.CITATION, f"it cites {citation}, which is not an analysis")
-        if citation.id in existing.unsupported:
-            yield Fault(FaultKind.RETRACTED, f"{citation} rests only on retracted pages")
+        if citation.id in existing.unsupported and not is_doubted:
+            yield Fault(
+                FaultKind.RETRACTED,
+                f"{citation} rests only on retracted pages, and it is not marked as in doubt",
+            )
 
 
 def check_values(row: NodeRow, cited: Sequence[CitedElement], counts: CheckedClaims) -> Faults:

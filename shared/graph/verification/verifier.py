@@ -106,11 +106,7 @@ async def check_page(
     return VerificationPage(
         checked=page.counts,
         breaks=page.faults,
-        doubts=[
-            ElementDoubt(**doubt.model_dump(), link=link_of(row.type), id=row.id, name=row.name)
-            for row in page.conclusions
-            for doubt in page.doubts.get(row.id, ())
-        ],
+        doubts=page.element_doubts,
         root=page.root,
         signatures_checked=signer is not None,
         next=_next_cursor(stage, key, stages),
@@ -313,6 +309,14 @@ class CheckedRows:
     def conclusions(self) -> list[NodeRow]:
         return [row for row in self.nodes.values() if is_conclusion(row)]
 
+    @property
+    def element_doubts(self) -> list[ElementDoubt]:
+        return [
+            ElementDoubt(**doubt.model_dump(), link=link_of(row.type), id=row.id, name=row.name)
+            for row in self.conclusions
+            for doubt in self.doubts.get(row.id, ())
+        ]
+
     def rests_on(self) -> dict[UUID, list[UUID]]:
         """For each id the ids that it directly rests on."""
         dependencies = {quoted: list(cited) for quoted, cited in self.cited.items()}
@@ -395,10 +399,11 @@ async def _check(session: AsyncSession, scope: GraphScope, rows: CheckedRows) ->
     types |= await loader.load_node_types(session, scope, ends - types.keys())
     facts = [row.id for row in rows.nodes.values() if rows.evidence.get(row.id)]
     rows.names = await loader.load_names(session, scope, {*facts, *ends})
+    if conclusions:
+        rows.doubts = await doubts.list_doubts(session, [row.id for row in conclusions])
     rows.faults += _faults(scope.agent_id, rows, existing, types)
     if conclusions:
         rows.faults += await _check_values(session, scope, rows)
-        rows.doubts = await doubts.list_doubts(session, [row.id for row in conclusions])
 
 
 async def _check_values(
@@ -447,7 +452,7 @@ def _faults(
         faults = checks.check_node(agent_id, node, rows.evidence.get(node.id, ()))
         yield from _faults_of(node.id, link_of(node.type), node.name, faults)
     for node in rows.conclusions:
-        faults = checks.check_conclusion(node, existing)
+        faults = checks.check_conclusion(node, existing, is_doubted=node.id in rows.doubts)
         yield from _faults_of(node.id, link_of(node.type), node.name, faults)
     for edge in rows.edges.values():
         ends = {end: types[end] for end in (edge.source_id, edge.target_id) if end in types}
@@ -521,6 +526,7 @@ class _ReportBuilder:
             ],
             sites=sorted(sites),
             barred_sites=sorted({*map(site_of, urls)} - sites),
+            doubts=chain.element_doubts,
         )
 
     def _fields(self, row: Row) -> dict[str, Any]:

@@ -40,7 +40,7 @@ async def test_an_agent_is_configuring_under_a_provisional_name(api: httpx.Async
         ({"mission": MISSION, "interval_seconds": 9}, ["interval_seconds", "10"]),
         ({"mission": MISSION, "models": {"dreaming": "m"}}, ["models", "observer"]),
         ({"mission": MISSION, "mission_statement": "x"}, ["mission_statement"]),
-        ({}, ["mission", "required"]),
+        ({}, ["mission", "missing"]),
     ],
 )
 async def test_an_invalid_agent_is_rejected_with_the_reason(

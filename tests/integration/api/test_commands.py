@@ -9,8 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
+from cli.app import build_app
 from cli.errors import BadInputError, CommandError
-from cli.main import build_app
 from shared.database.engine import Database
 from shared.runtime.settings import Settings
 from tests.support.api.full_agent import AGENT, ANSWER_TEXT, FullAgent, create_full_agent
@@ -77,7 +77,7 @@ def test_the_graph_is_shown_in_every_view(vigil: Vigil) -> None:
         (["graph", AGENT, "near"], BadInputError, "name the node"),
         (["graph", AGENT, "types", "Lithium"], BadInputError, "not for `types`"),
         (["graph", AGENT, "edges", "--search", "x"], BadInputError, "finds nodes"),
-        (["graph", AGENT, "near", "Cobalt"], CommandError, "no node is named"),
+        (["graph", AGENT, "near", "Cobalt"], CommandError, "There is no node 'Cobalt'"),
         (["graph", AGENT, "near", "Hald"], CommandError, "several"),
         (["graph", AGENT, "--type", "None"], CommandError, "there are: AgentAdvice"),
         (["iteration", AGENT, "soon"], BadInputError, "neither the number nor the id"),
@@ -142,11 +142,18 @@ def test_investigation_requests_are_listed(vigil: Vigil) -> None:
 def test_the_inbox_is_read_and_marked(vigil: Vigil) -> None:
     item = str(vigil.full.item_id)
     assert len(vigil.json("inbox")) == 2
-    assert item in vigil("inbox", "read", item)
+    assert item[:8] in vigil("inbox", "read", item)
     assert [row["id"] == item for row in vigil.json("inbox")] == [False]
     assert "unread" in vigil("inbox", "mark", item, "--unread")
     assert vigil.json("inbox", "mark", item)["read_at"] is not None
     assert vigil.json("inbox", "mark", item, "--unread")["read_at"] is None
+    decided = vigil.json("inbox", "accept", item, "--reason", "As planned")
+    assert (decided["outcome"], decided["feedback"]) == ("accepted", "As planned")
+    assert "is dismissed" in vigil("inbox", "dismiss", item)
+    assert "is open again" in vigil("inbox", "reopen", item)
+    assert "returns 20" in vigil("inbox", "snooze", item, "--for", "2h")
+    assert item not in vigil("inbox")
+    assert vigil.json("inbox", "reopen", item)["snoozed_until"] is None
     assert "2 items marked as read" in vigil("inbox", "mark", "--all")
     assert "Nothing new" in vigil("inbox")
     assert len(vigil.json("inbox", "--all")) == 2

@@ -4,6 +4,7 @@ from uuid import UUID, uuid4
 
 import httpx
 import pytest
+from sqlalchemy import text
 
 from shared.database.engine import Database
 from shared.graph import nodes
@@ -144,7 +145,7 @@ async def test_an_invalid_merge_is_rejected_with_a_reason(
     unknown_id = uuid4()
     assert_problem(await merge(one, unknown_id), 404, str(unknown_id))
     assert_problem(await merge(unknown_id, one), 404, str(unknown_id))
-    assert_problem(await merge(one, other, " "), 422, "reason: it has 0 characters")
+    assert_problem(await merge(one, other, " "), 422, "reason: enter 1 to 500 characters")
     assert_problem(await merge(one, other, "\x00"), 422, "NUL")
     first = (await merge(one, other)).raise_for_status().json()
     second = (await merge(third, one)).raise_for_status().json()
@@ -173,3 +174,100 @@ async def test_lists_of_duplicates_and_merges_are_paginated(
             if (cursor := page["next"]) is None:
                 break
         assert len(items) == count
+
+
+async def test_nodes_declared_distinct_are_no_duplicates_until_that_is_forgotten(
+    api: httpx.AsyncClient, database: Database, full: FullAgent
+) -> None:
+    one, other, third = await _add_nodes(
+        database, "Vulcan Energy Resources", "Vulcan Energy Resource", "Vulcan Energy Resourced"
+    )
+
+    async def candidates() -> set[frozenset[str]]:
+        page = (await api.get(f"{PATH}/duplicates")).raise_for_status().json()
+        return {frozenset((pair["node"]["id"], pair["other"]["id"])) for pair in page["items"]}
+
+    distinct = frozenset((str(one), str(other)))
+    others = {frozenset((str(one), str(third))), frozenset((str(other), str(third)))}
+    assert await candidates() == {distinct, *others}
+    key = {"Idempotency-Key": "distinct"}
+    body = {"one": str(other), "other": str(one)}
+    response = await api.post(f"{PATH}/distinct-pairs", json=body, headers=key)
+    assert response.status_code == 201
+    pair = response.json()
+    assert {pair["one"]["name"], pair["other"]["name"]} == {
+        "Vulcan Energy Resources",
+        "Vulcan Energy Resource",
+    }
+    assert (await api.post(f"{PATH}/distinct-pairs", json=body, headers=key)).json() == pair
+    assert await candidates() == others
+    again = (await api.post(f"{PATH}/distinct-pairs", json=body)).raise_for_status().json()
+    assert (again["id"], again["made_at"] > pair["made_at"]) == (pair["id"], True)
+    assert (await api.get(f"{PATH}/distinct-pairs")).json()["items"] == [again]
+    assert (await api.delete(f"{PATH}/distinct-pairs/{pair['id']}")).status_code == 204
+    assert (await api.get(f"{PATH}/distinct-pairs")).json()["items"] == []
+    assert await candidates() == {distinct, *others}
+    assert_problem(await api.delete(f"{PATH}/distinct-pairs/{pair['id']}"), 404)
+
+
+async def test_a_distinct_pair_is_a_candidate_again_when_one_has_another_name(
+    api: httpx.AsyncClient, database: Database, full: FullAgent
+) -> None:
+    one, other = await _add_nodes(database, "Vulcan Energy Resources", "Vulcan Energy Resource")
+    body = {"one": str(one), "other": str(other)}
+    (await api.post(f"{PATH}/distinct-pairs", json=body)).raise_for_status()
+    assert (await api.get(f"{PATH}/duplicates")).json()["items"] == []
+    async with database.transaction() as session:
+        await session.execute(
+            text("update graph_nodes set name = 'Vulcan Energy Resources AG' where id = :id"),
+            {"id": one},
+        )
+    (pair,) = (await api.get(f"{PATH}/duplicates")).json()["items"]
+    assert {pair["node"]["name"], pair["other"]["name"]} == {
+        "Vulcan Energy Resources AG",
+        "Vulcan Energy Resource",
+    }
+
+
+async def test_a_distinct_pair_holds_after_a_merge_of_one_is_undone(
+    api: httpx.AsyncClient, database: Database, full: FullAgent
+) -> None:
+    one, other, third = await _add_nodes(
+        database, "Vulcan Energy Resources", "Vulcan Energy Resource", "Orran"
+    )
+    body = {"one": str(one), "other": str(other)}
+    (await api.post(f"{PATH}/distinct-pairs", json=body)).raise_for_status()
+    merging = {"kept": str(third), "merged": str(one), "reason": "x"}
+    merge = (await api.post(f"{PATH}/merges", json=merging)).raise_for_status().json()
+    (await api.post(f"{PATH}/merges/{merge['id']}/undo")).raise_for_status()
+    assert (await api.get(f"{PATH}/duplicates")).json()["items"] == []
+
+
+async def test_an_invalid_distinct_pair_is_rejected_with_a_reason(
+    api: httpx.AsyncClient, database: Database, full: FullAgent
+) -> None:
+    (one,) = await _add_nodes(database, "Halden")
+
+    async def declare(first: object, second: object) -> httpx.Response:
+        body = {"one": str(first), "other": str(second)}
+        return await api.post(f"{PATH}/distinct-pairs", json=body)
+
+    unknown_id = uuid4()
+    assert_problem(await declare(one, unknown_id), 404, str(unknown_id))
+    assert_problem(await declare(unknown_id, one), 404, str(unknown_id))
+    assert_problem(await declare(one, one), 409, "two nodes of one type")
+    assert_problem(await declare(one, full.analysis_id), 409, "two nodes of one type")
+
+
+async def test_the_page_of_duplicates_compares_the_two_nodes(
+    api: httpx.AsyncClient, database: Database, full: FullAgent
+) -> None:
+    one, other = await _add_nodes(database, "Vulcan Energy Resources", "Vulcan Energy Resource")
+    pages = f"{ROOT}/agents/{full.agent_id}"
+    html = {"accept": "text/html"}
+    for path in ("/duplicates", f"/duplicates?node={one}", f"/duplicates?node={other}"):
+        page = (await api.get(f"{pages}{path}", headers=html)).raise_for_status().text
+        assert page.count('class="panel pair"') == 1, path
+        assert "Not the same" in page
+    alone = await api.get(f"{pages}/duplicates?node={full.node_id}", headers=html)
+    assert "No other node has a similar name" in alone.raise_for_status().text

@@ -23,7 +23,8 @@ INDEX_BY_PATH: Final = {
     f"/agents/{AGENT}/analyses": "graph_nodes_agent_type_updated_idx",
     f"/agents/{AGENT}/calls": "calls_costs_idx",
     f"/agents/{AGENT}/edges?node_id={{hub}}": "graph_edges_target_updated_idx",
-    "/inbox": "inbox_items_owner_idx",
+    "/inbox": "inbox_items_shown_idx",
+    "/inbox?view=open": "inbox_items_shown_idx",
     "/inbox?unread=true": "inbox_items_unread_idx",
 }
 """The index that each list uses. Lists that stay small (agents, types, dead letters) are not checked."""

@@ -58,7 +58,7 @@ PARAMETER_OVERRIDES: Final = {
 }
 """Parameters that need another resource in one operation: only a failed message is retried."""
 
-BODY_FIELDS: Final = ("address", "kept", "merged", "source")
+BODY_FIELDS: Final = ("address", "kept", "merged", "one", "other", "source")
 """Body fields that refer to a resource."""
 
 EXCLUDED_CHECKS: Final = {

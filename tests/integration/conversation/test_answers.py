@@ -173,16 +173,16 @@ async def test_messages_are_listed_page_by_page_and_include_advice(
         node = await session.get_one(GraphNode, advice["node_id"])
     assert node.type == "AgentAdvice"
     streamed = await talk.asked("GET", f"/conversation/messages/{advice['id']}/stream")
-    assert_problem(streamed, 409, "only answers")
+    assert_problem(streamed, 409, "only unfinished answers")
 
 
 @pytest.mark.parametrize(
     ("body", "words"),
     [
         ({"content": " "}, "characters"),
-        ({"content": "x" * 8001}, "8001"),
+        ({"content": "x" * 8001}, "8,001"),
         ({"content": "a\x00"}, "NUL"),
-        ({}, "required"),
+        ({}, "missing"),
     ],
 )
 async def test_an_invalid_message_is_refused(

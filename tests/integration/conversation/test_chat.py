@@ -80,11 +80,14 @@ async def test_ctrl_c_leaves_the_answer_running_and_says_how_to_read_it(
     await asyncio.wait_for(process.stdout.read(1), 30)
     process.send_signal(signal.SIGINT)
     _, stderr = await asyncio.wait_for(process.communicate(), 30)
-    assert process.returncode not in (0, None)
+    assert process.returncode == 130
     follow = stderr.decode().split("to read it: vigil ")[1].split("\n")[0].split()
     stdout, _ = await run_cli(talk, "chat", talk.agent, *follow[-2:])
     assert stdout.strip() == LONG_ANSWER
-    await completed(talk, [follow[-1]])
+    history, _ = await run_cli(talk, "chat", talk.agent, "--history", "1", "--json")
+    answer_id = json.loads(history)["id"]
+    assert answer_id.startswith(follow[-1])
+    await completed(talk, [answer_id])
 
 
 async def test_chat_reconnects_when_the_api_is_back(

@@ -39,7 +39,7 @@ async def test_the_number_of_waiting_messages_is_limited(
         for number in range(20):
             await talk.says(f"Question {number}")
         response = await talk.asked("POST", "/conversation/messages", json={"content": "More"})
-    assert_problem(response, 409, "20 messages wait")
+    assert_problem(response, 409, "20 messages are waiting")
 
 
 async def test_a_failed_answer_has_its_error_and_can_be_retried(

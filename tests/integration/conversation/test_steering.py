@@ -72,7 +72,7 @@ async def test_the_number_of_memories_is_limited(
         for number in range(memories.MAX_ACTIVE):
             await memories.remember(session, agent.id, MemoryKind.FACT, f"Fact {number}")
     response = await talk.asked("POST", "/memories", json={"content": "One more"})
-    assert_problem(response, 409, "forget one")
+    assert_problem(response, 409, "Delete one first")
 
 
 async def test_only_the_owners_own_words_are_remembered(

@@ -1,4 +1,4 @@
-"""Searching sources by part of their address, and the quotes of one source."""
+"""The pages of an agent, and the quotes of one source."""
 
 from datetime import UTC, datetime
 
@@ -10,30 +10,25 @@ from shared.database.tables import Source
 from tests.support.graph.agent_graph import PAGE, make_agent_graph
 
 
-async def test_sources_match_by_part_of_address_or_title_without_wildcards(
-    database: Database,
-) -> None:
-    agent_graph = await make_agent_graph(database)
-    page = {**PAGE, "url": "https://press.example/100%25_of", "title": "All of it"}
-    await agent_graph.store_search_results({"results": [page]})
+async def test_versions_of_a_page_are_listed_once_with_their_quotes(database: Database) -> None:
+    agent_graph, other = await make_agent_graph(database), await make_agent_graph(database, "other")
+    await agent_graph.node("Aland")
+    changed = {**PAGE, "title": "A new atlas", "content": "Another text."}
+    await agent_graph.store_search_results({"results": [changed]})
     async with database.transaction() as session:
-
-        async def search(part: str, *, retracted: bool | None = None) -> list[str]:
-            sources = await provenance.search_sources(
-                session, agent_graph.scope, part, retracted=retracted
-            )
-            return [source.url for source in sources]
-
-        assert await search("ATLAS") == [PAGE["url"]]
-        assert await search("all of") == [page["url"]]
-        assert await search("%25_") == [page["url"]]
-        assert await search("s_a") == []
-        assert await search("example", retracted=True) == []
         await session.execute(
-            update(Source).where(Source.url == page["url"]).values(retracted_at=datetime.now(UTC))
+            update(Source)
+            .where(Source.title != "A new atlas")
+            .values(retracted_at=datetime.now(UTC))
         )
-        assert await search("example", retracted=True) == [page["url"]]
-        assert await search("example", retracted=False) == [PAGE["url"]]
+        [page] = await provenance.list_pages(session, agent_graph.scope)
+        [of_other] = await provenance.list_pages(session, other.scope)
+        assert (of_other.versions, of_other.quotes) == (1, 0)
+        newest = await provenance.find_source(session, agent_graph.scope, page.newest_id)
+    assert (page.url, page.title) == (PAGE["url"], "A new atlas")
+    assert (page.versions, page.retracted, page.quotes) == (2, 1, 1)
+    assert newest is not None
+    assert newest.text == "Another text."
 
 
 async def test_marks_of_a_page_are_listed_for_its_agent_only(database: Database) -> None:
@@ -41,17 +36,16 @@ async def test_marks_of_a_page_are_listed_for_its_agent_only(database: Database)
     aland, borland = await agent_graph.node("Aland"), await agent_graph.node("Borland")
     edge = await agent_graph.edge(aland, borland)
     async with database.transaction() as session:
-        [page] = await provenance.search_sources(session, agent_graph.scope, "atlas")
-        highlights = await provenance.list_quote_highlights(session, agent_graph.scope, page.id)
-        counts = await provenance.count_quotes(session, agent_graph.scope, [page.id])
-        assert (await provenance.list_quote_highlights(session, other.scope, page.id)).items == []
-        assert await provenance.count_quotes(session, other.scope, [page.id]) == {}
+        [page] = await provenance.list_pages(session, agent_graph.scope)
+        source_id = page.newest_id
+        highlights = await provenance.list_quote_highlights(session, agent_graph.scope, source_id)
+        assert (await provenance.list_quote_highlights(session, other.scope, source_id)).items == []
     assert {(highlight.kind, highlight.element_id) for highlight in highlights.items} == {
         ("node", aland),
         ("node", borland),
         ("edge", edge),
     }
-    assert counts == {page.id: 3}
+    assert page.quotes == 3
     assert not highlights.cut
     assert (
         next(highlight.name for highlight in highlights.items if highlight.kind == "edge")

@@ -56,6 +56,14 @@ async def test_renewed_support_resolves_doubts_and_notifies_the_owner_once(
     resolved = next(
         notice for notice in await retraction_graph.notices() if "no longer" in notice.title
     )
+    outdated = next(
+        notice for notice in await retraction_graph.notices() if "no longer" not in notice.title
+    )
+    # What the earlier notice says is no longer so.
+    assert outdated.resolved_at is not None
+    assert outdated.read_at is not None
+    assert resolved.resolved_at is None
+    assert resolved.read_at is None
     for word in (f"[node:{analysis}]", f"[node:{advice}]"):
         assert word in resolved.summary
 

@@ -88,3 +88,43 @@ async def test_the_graph_of_another_agent_is_not_drawn(database: Database) -> No
         assert (
             await graph.draw_neighbourhood(session, other.scope, aland, depth=1, limit=10) is None
         )
+
+
+async def test_paths_are_drawn_with_their_nodes_and_edges(database: Database) -> None:
+    agent_graph = await make_agent_graph(database)
+    aland, borland, corland = await chain(agent_graph, "Aland", "Borland", "Corland")
+    volta = await agent_graph.node("Volta")
+    async with database.transaction() as session:
+        drawn = await graph.draw_paths(session, agent_graph.scope, corland, aland)
+        unconnected = await graph.draw_paths(session, agent_graph.scope, aland, volta)
+    assert drawn.paths == [[corland, borland, aland]]
+    assert {node.id for node in drawn.layout.nodes} == {aland, borland, corland}
+    assert len(drawn.layout.edges) == 2
+    assert unconnected.paths == []
+    assert {node.id for node in unconnected.layout.nodes} == {aland, volta}
+
+
+async def test_a_neighbourhood_of_three_steps_is_drawn(database: Database) -> None:
+    agent_graph = await make_agent_graph(database)
+    ids = await chain(agent_graph, "Aland", "Borland", "Corland", "Togoland", "Volta")
+    async with database.transaction() as session:
+        layout = await graph.draw_neighbourhood(
+            session, agent_graph.scope, ids[0], depth=graph.MAX_FOCUS_DEPTH, limit=10
+        )
+    assert layout is not None
+    assert {node.id for node in layout.nodes} == set(ids[:4])
+
+
+async def test_an_edge_is_found_by_its_type_and_ends(database: Database) -> None:
+    agent_graph = await make_agent_graph(database)
+    other = await make_agent_graph(database, "other")
+    aland, borland = await chain(agent_graph, "Aland", "Borland")
+    async with database.transaction() as session:
+        found = await graph.find_edge_id(session, agent_graph.scope, "borders", aland, borland)
+        backwards = await graph.find_edge_id(session, agent_graph.scope, "borders", borland, aland)
+        foreign = await graph.find_edge_id(session, other.scope, "borders", aland, borland)
+        assert found is not None
+        edge = await graph.find_edge(session, agent_graph.scope, found)
+    assert edge is not None
+    assert (edge.source_id, edge.target_id) == (aland, borland)
+    assert (backwards, foreign) == (None, None)

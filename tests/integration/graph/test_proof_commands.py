@@ -11,8 +11,8 @@ import pytest
 from sqlalchemy import update
 from typer.testing import CliRunner, Result
 
+from cli.app import build_app
 from cli.errors import BadInputError
-from cli.main import build_app
 from shared.database.tables import Agent, Source
 from shared.graph.retraction import retractions
 from shared.graph.retraction.propagation import propagate_retractions
@@ -168,8 +168,8 @@ async def test_doubts_are_printed_and_are_not_faults(
     (doubt_line,) = {line for line in lines if line.startswith("in doubt since ")}
     assert doubt_line.endswith(f": {page} was retracted ({reason})")
     assert lines.index(doubt_line) == 1
-    assert lines[-2].startswith("✓ nothing was changed, and each quote is in its page.")
-    assert lines[-1] == doubt_line
+    assert lines[0].startswith("! This analysis is in doubt.")
+    assert lines[-1].startswith("✓ nothing was changed, and each quote is in its page.")
     report = json.loads((await vigil(api, "verify", evidence_graph.nodes["Wait"], "--json")).stdout)
     assert report["holds"]
     for conclusion in report["conclusions"]:

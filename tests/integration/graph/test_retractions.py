@@ -8,7 +8,7 @@ from sqlalchemy import delete, select
 from shared.database.tables import Citation, Retraction, Source
 from shared.enums import StepKind
 from shared.graph import context
-from shared.graph.retraction import retractions
+from shared.graph.retraction import doubts, retractions
 from shared.graph.retrieval import query
 from shared.tools import Json, ToolRefusalError
 from tests.support.graph.agent_graph import AgentGraph
@@ -149,6 +149,56 @@ async def test_the_owner_is_notified_once(retraction_graph: RetractionGraph) -> 
     assert len(await retraction_graph.notices()) == 1
     await retraction_graph.retract(OLD)
     assert len(await retraction_graph.notices()) == 2
+
+
+async def test_the_notice_is_resolved_when_no_doubt_of_its_retraction_is_left(
+    retraction_graph: RetractionGraph,
+) -> None:
+    for name, url in (("Ghana", OLD), ("Togo", NEW)):
+        node = await retraction_graph.node(name, {url: {"capital": "Accra"}})
+        await retraction_graph.analysis(f"On {name}", f"[node:{node}]")
+    first, second = [await retraction_graph.retract(url) for url in (OLD, NEW)]
+    again = await retraction_graph.retract(str(await retraction_graph.source_id(OLD)))
+    # The version stays retracted, and its conclusion in doubt.
+    await retraction_graph.restore(first)
+    assert not any(notice.resolved_at for notice in await retraction_graph.notices())
+    await retraction_graph.restore(second)
+    assert [
+        "Togo" in notice.summary
+        for notice in await retraction_graph.notices()
+        if notice.resolved_at is not None
+    ] == [True]
+    await retraction_graph.restore(again)
+    assert await retraction_graph.doubted() == set()
+
+
+async def test_what_a_retraction_would_do_is_foreseen(retraction_graph: RetractionGraph) -> None:
+    alone = await retraction_graph.node("Ghana", {OLD: {"capital": "Accra"}})
+    other = {OLD: {"capital": "Lomé"}, NEW: {"capital": "Kara"}}
+    changed = await retraction_graph.node("Togo", other)
+    confirmed = {OLD: {"capital": "Niamey"}, NEW: {"capital": "Niamey"}}
+    same = await retraction_graph.node("Niger", confirmed)
+    analysis = await retraction_graph.analysis("On Ghana", f"[node:{alone}]")
+    await retraction_graph.advice("Wait", analysis)
+    await retraction_graph.analysis("On Niger", f"[node:{same}]")
+    scope = retraction_graph.agent_graph.scope
+
+    async def foresee(*urls: str) -> doubts.ForeseenRetraction:
+        sources = {await retraction_graph.source_id(url) for url in urls}
+        async with retraction_graph.agent_graph.database.transaction() as session:
+            return await doubts.foresee_retraction(session, scope, sources)
+
+    of_new, of_old, of_both = await foresee(NEW), await foresee(OLD), await foresee(OLD, NEW)
+    assert (of_new.unsupported, of_new.changed, of_new.analyses) == (0, 1, 0)
+    assert (of_old.unsupported, of_old.analyses, of_old.advice) == (1, 1, 1)
+    assert (of_both.unsupported, of_both.changed) == (3, 0)
+    assert (of_both.analyses, of_both.advice) == (2, 1)
+    # Nothing has happened yet, and it happens as foreseen.
+    assert (await retraction_graph.state()).unsupported == set()
+    await retraction_graph.retract(OLD)
+    assert (await retraction_graph.state()).unsupported == {alone}
+    assert len(await retraction_graph.doubted()) == of_old.analyses + of_old.advice
+    assert (await retraction_graph.get_node(changed)).properties == {"capital": "Kara"}
 
 
 async def test_a_retraction_that_affects_no_conclusion_notifies_nobody(

@@ -119,12 +119,33 @@ async def test_conclusions_on_a_broken_source_do_not_hold(evidence_graph: Eviden
     }
 
 
-async def test_conclusions_on_retracted_pages_alone_are_reported(
+async def test_a_doubt_is_no_break(evidence_graph: EvidenceGraph) -> None:
+    retraction_graph = RetractionGraph(evidence_graph.agent_graph)
+    urls = ("https://a.example/ghana", "https://b.example/census")
+    retractions = [await retraction_graph.retract(url) for url in urls]
+    report = await verify(evidence_graph, "Growth")
+    assert report.holds
+    assert not any(conclusion.breaks for conclusion in report.conclusions)
+    assert {(doubt.name, doubt.url, doubt.cause) for doubt in report.doubts} == {
+        ("Growth", url, "retracted") for url in urls
+    }
+    elements = {element for doubt in report.doubts for element in doubt.elements}
+    assert evidence_graph.nodes["Ghana"] in elements
+    assert elements <= {link.id for link in report.elements}
+    assert (await check_all(evidence_graph))[1] == []
+    for retraction in retractions:
+        await retraction_graph.restore(retraction)
+    assert (await verify(evidence_graph, "Growth")).doubts == []
+    assert (await check_all(evidence_graph))[1] == []
+
+
+async def test_conclusions_on_retracted_pages_alone_that_are_not_marked_are_reported(
     evidence_graph: EvidenceGraph,
 ) -> None:
     for url in ("https://a.example/ghana", "https://b.example/census"):
         await evidence_graph.retract(url)
     report = await verify(evidence_graph, "Growth")
+    assert not report.holds
     (growth, *_) = report.conclusions
     assert [fault.broken for fault in growth.breaks] == ["retracted", "retracted"]
     _, breaks = await check_all(evidence_graph)

@@ -179,7 +179,9 @@ async def test_an_id_may_be_abbreviated_to_a_unique_prefix(
     ids = sorted(dead_letter["id"] for dead_letter in await list_letters(api))
     twin_id = next(first for first, second in pairwise(ids) if first[0] == second[0])
     assert_problem(await api.get(f"/dead-letters/{twin_id[0]}"), 409, "Several", twin_id[0])
-    assert_problem(await api.delete(f"/dead-letters/{twin_id[0]}"), 409, "more of the id")
+    assert_problem(
+        await api.delete(f"/dead-letters/{twin_id[0]}"), 409, "more characters of the id"
+    )
     response = await api.get(f"/dead-letters/{twin_id[:18].upper()}")
     assert response.json()["id"] == twin_id
     for wrong in ("zzz", "%", "_" * 8, str(uuid4())):

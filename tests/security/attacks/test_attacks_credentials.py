@@ -64,7 +64,7 @@ async def test_a_valid_token_passes_among_bad_ones_from_its_address(
             429: BAD_CREDENTIALS - MAX_BAD_ATTEMPTS,
         }
         response = await client.get("/me", headers=bearer(new_token()))
-        assert_problem(response, 429, "not known")
+        assert_problem(response, 429, "is unknown")
         assert 0 < int(response.headers["retry-after"]) <= 60
         # A token that this process has not seen before.
         assert (await client.get("/me", headers=bearer(await token_of(database)))).is_success

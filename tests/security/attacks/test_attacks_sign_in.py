@@ -14,6 +14,7 @@ from sqlalchemy import func, select, update
 from structlog.testing import capture_logs
 
 from services.api.app import build
+from services.api.auth.middleware import cookie_name, former_cookie_name
 from services.api.auth.sign_in_links import MAX_LINKS_FROM_UNKNOWN, MAX_LINKS_PER_ADDRESS
 from shared.accounts import credentials
 from shared.accounts.credentials import IDLE_SESSION_LIFETIME, MAX_LINKS
@@ -232,6 +233,53 @@ async def test_sessions_of_two_installations_on_one_host_do_not_conflict(
         async with client_from_new_address(build(other_settings), cookies=jar) as browser:
             assert (await browser.get("/me")).status_code == 200
         await other_database.close()
+
+
+async def test_sessions_of_two_copies_of_an_installation_on_one_host_do_not_conflict(
+    settings: Settings, database: Database
+) -> None:
+    """Copies have the same owner; they differ in the port."""
+    async with database.transaction() as session:
+        await agents.ensure_user(session, "anna")
+    copies = [settings.model_copy(update={"port": port}) for port in (8080, 8081)]
+    jar = httpx.Cookies()
+    for copied in copies:
+        async with client_from_new_address(build(copied), cookies=jar) as browser:
+            assert (await use_link(browser, await link_for(browser))).status_code == 303
+            jar = browser.cookies
+    secrets = [jar[await session_cookie_name(copied, database)] for copied in copies]
+    assert len(set(secrets)) == len(copies)
+    for copied in copies:
+        async with client_from_new_address(build(copied), cookies=jar) as browser:
+            answer = await browser.get("/me")
+            assert (answer.status_code, "set-cookie" in answer.headers) == (200, False)
+
+
+async def test_a_cookie_of_the_former_name_signs_in_and_is_replaced(
+    settings: Settings, database: Database
+) -> None:
+    async with database.transaction() as session:
+        owner_id = await credentials.ensure_owner(session, settings.owner)
+    former, present = former_cookie_name(settings, owner_id), cookie_name(settings, owner_id)
+    secret = await open_session(database, "anna")
+    cookie = {"cookie": f"{former}={secret}", **OWN_PAGE}
+    async with client_from_new_address(build(settings)) as browser:
+        answer = await browser.get("/me", headers=cookie)
+        assert answer.json()["user"]["name"] == "anna"
+        added, removed = answer.headers.get_list("set-cookie")
+        assert added.startswith(f"{present}={secret};")
+        assert "HttpOnly" in added
+        assert removed.startswith(f'{former}="";')
+        assert "Max-Age=0" in removed
+    async with client_from_new_address(build(settings)) as browser:
+        own = await browser.get("/me", headers={"cookie": f"{present}={secret}"})
+        assert (own.status_code, "set-cookie" in own.headers) == (200, False)
+        both = {"cookie": f"{former}={'A' * 43}; {present}={secret}"}
+        assert (await browser.get("/me", headers=both)).status_code == 200
+        left = await browser.post("/sign-out", headers=cookie)
+        assert left.status_code == 204
+        assert all("Max-Age=0" in line for line in left.headers.get_list("set-cookie"))
+        assert (await browser.get("/me", headers=cookie)).status_code == 401
 
 
 async def test_link_requests_by_others_do_not_lock_a_user_out(

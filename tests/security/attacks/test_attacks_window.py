@@ -29,8 +29,15 @@ PAGES = [(method, path) for method, path in pages() if path not in OPEN]
 AGENT_PAGES = [(method, path) for method, path in PAGES if "{agent}" in path]
 
 
+QUERIES = {
+    "/agents/{agent}/graph/paths": "?from={node_id}&to={kept}",
+    "/agents/{agent}/edges": "?source={source_node}&target={target_node}&type=buys",
+}
+"""The queries of pages that need one."""
+
+
 def address(path: str, person: Person) -> str:
-    return f"{HOST}{path.format_map(person.values)}"
+    return f"{HOST}{(path + QUERIES.get(path, '')).format_map(person.values)}"
 
 
 def _without_requested_names(text: str, path: str, person: Person) -> str:

@@ -1,5 +1,6 @@
 """The API under its own role may write what its routes write."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import uuid4
 
@@ -65,7 +66,13 @@ async def test_the_api_may_read_everything_that_it_shows(
             "",
             *("/iterations", "/iterations/1", "/interactions", "/graph", "/nodes", "/edges"),
             *("/node-types", "/edge-types", "/analyses", "/advice", "/calls", "/calls/summary"),
-            *("/investigation-requests?open=true", "/duplicates", "/merges", "/verification"),
+            *(
+                "/investigation-requests?open=true",
+                "/duplicates",
+                "/merges",
+                "/distinct-pairs",
+                "/verification",
+            ),
             *(f"/export?format={format_name}" for format_name in ("jsonl", "graphml", "prov")),
             *(f"/nodes/{full.node_id}", f"/nodes/{full.node_id}/neighbourhood?depth=2"),
         ):
@@ -79,6 +86,16 @@ async def test_the_api_may_read_everything_that_it_shows(
             assert (await api.get(path)).status_code == 200
         for path in (f"/inbox/{full.item_id}/read", f"/inbox/{full.item_id}/unread", "/inbox/read"):
             assert (await api.post(path)).status_code == 200
+        until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+        for command, body in (
+            ("accept", None),
+            ("dismiss", None),
+            ("feedback", {"useful": True, "text": "As wished"}),
+            ("snooze", {"until": until}),
+            ("reopen", None),
+        ):
+            answer = await api.post(f"/inbox/{full.item_id}/{command}", json=body)
+            assert answer.status_code == 200, answer.text
         metrics = await api.get("http://127.0.0.1/metrics")
         assert "vigil_database_up 1.0" in metrics.text
         assert (await api.delete(f"/agents/{AGENT}")).status_code == 204
@@ -147,7 +164,7 @@ async def test_the_api_may_propagate_contradictions(
     ]
 
 
-async def test_the_api_may_merge_nodes_and_undo_merges(
+async def test_the_api_may_merge_nodes_undo_merges_and_declare_nodes_distinct(
     installation: SecuredInstallation, owner_database: Database
 ) -> None:
     agent = await make_agent(owner_database, name=f"Doubles {uuid4()}")
@@ -165,4 +182,11 @@ async def test_the_api_may_merge_nodes_and_undo_merges(
             assert created.status_code == 201, created.text
             path = f"/agents/{agent.id}/merges/{created.json()['id']}"
             assert (await api.post(f"{path}/undo")).json()["undone_at"] is not None
+        body = {"one": pair[0]["id"], "other": pair[1]["id"]}
+        for _ in range(2):
+            declared = await api.post(f"/agents/{agent.id}/distinct-pairs", json=body)
+            assert declared.status_code == 201, declared.text
+        path = f"/agents/{agent.id}/distinct-pairs/{declared.json()['id']}"
+        assert (await api.delete(path)).status_code == 204
+        await api.post(f"/agents/{agent.id}/distinct-pairs", json=body)
         assert (await api.delete(f"/agents/{agent.id}")).status_code == 204

@@ -126,6 +126,18 @@ DENIED = [
     ("adviser", "update entailment_verdicts set verdict = 'supported'"),
     ("analyzer", "update graph_nodes set properties = '{}'"),
     ("analyzer", "insert into inbox_items (id) values (gen_random_uuid())"),
+    *(
+        (service, statement)
+        for service in ("observer", "analyzer", "adviser")
+        for statement in (
+            "select summary from inbox_items",
+            "update inbox_items set outcome = 'accepted'",
+            "update inbox_items set feedback = 'mine'",
+        )
+    ),
+    ("notifier", "update inbox_items set resolved_at = now()"),
+    ("researcher", "select feedback from inbox_items"),
+    ("api", "update inbox_items set title = 'mine'"),
     ("adviser", NODE.format("AgentAnalysis")),
     ("adviser", "insert into graph_edges (id) values (gen_random_uuid())"),
     ("adviser", "select * from messages"),
@@ -163,6 +175,17 @@ DENIED = [
     ("api", "update iterations set status = 'completed'"),
     ("api", "update dead_letters set payload = ''"),
     ("api", DEAD_LETTER.format("api")),
+    ("api", "update graph_distinct_pairs set agent_id = gen_random_uuid()"),
+    ("api", "update graph_distinct_pairs set one_id = gen_random_uuid()"),
+    *(
+        (service, statement)
+        for service in ("researcher", "analyzer", "adviser", "assistant", "operator")
+        for statement in (
+            "select * from graph_distinct_pairs",
+            "insert into graph_distinct_pairs (id) values (gen_random_uuid())",
+            "delete from graph_distinct_pairs",
+        )
+    ),
     ("api", "update api_tokens set user_id = gen_random_uuid()"),
     ("api", "update sessions set user_id = gen_random_uuid()"),
     ("api", "update users set id = gen_random_uuid()"),

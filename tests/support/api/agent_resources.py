@@ -18,7 +18,7 @@ from shared.database.tables import Agent, BrowserSession, Interaction, Step
 from shared.enums import AccessScope, DestinationKind, MemoryKind, Phase, StepStatus
 from shared.notifications import deliveries, destinations
 from shared.notifications.webhooks import new_secret
-from tests.support.api.rows import add_duplicates, add_merge
+from tests.support.api.rows import add_distinct_pair, add_duplicates, add_merge
 
 ADDRESS: Final = "https://hooks.example.org/vigil"
 
@@ -41,9 +41,13 @@ class AgentResources:
     failed_message_id: UUID
     memory_id: UUID
     merge_id: UUID
+    pair_id: UUID
     kept: UUID
     """`kept` and `merged` are nodes that can be merged."""
     merged: UUID
+    one: UUID
+    """`one` and `other` are nodes that can be declared distinct."""
+    other: UUID
 
 
 async def create_agent_resources(database: Database, agent_id: UUID) -> AgentResources:
@@ -57,6 +61,7 @@ async def create_agent_resources(database: Database, agent_id: UUID) -> AgentRes
         )
         destination_id, delivery_id = await _add_failed_delivery(session, agent)
         kept, duplicate = await add_duplicates(session, agent, "Cell", "Cells")
+        one, other = await add_duplicates(session, agent, "Drill", "Drills")
         complete = await _add_answer(session, agent)
         failed = await _add_failed_answer(session, agent)
         return AgentResources(
@@ -70,8 +75,11 @@ async def create_agent_resources(database: Database, agent_id: UUID) -> AgentRes
             message_id=complete,
             failed_message_id=failed,
             merge_id=await add_merge(session, agent),
+            pair_id=await add_distinct_pair(session, agent),
             kept=kept,
             merged=duplicate,
+            one=one,
+            other=other,
             memory_id=await memories.remember(session, agent.id, MemoryKind.WISH, "Watch nickel."),
         )
 

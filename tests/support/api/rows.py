@@ -19,6 +19,7 @@ from shared.database.tables import (
 )
 from shared.graph import edges, entity_resolution, nodes, system_types
 from shared.graph.conclusions import conclusions
+from shared.graph.entity_resolution import distinct
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.provenance.sources import store_pages
 from shared.graph.retraction import retractions
@@ -153,6 +154,16 @@ async def add_merge(session: AsyncSession, agent: Agent, name: str = "Battery") 
     )
     assert merge is not None
     return merge.id
+
+
+async def add_distinct_pair(session: AsyncSession, agent: Agent, name: str = "Shaft") -> UUID:
+    """Declares two new nodes with names of this agent only distinct; returns the pair's id."""
+    one, other = await add_duplicates(session, agent, name, f"{name}s")
+    pair_id = await distinct.declare_distinct(
+        session, GraphScope(agent.owner_id, agent.id), (one, other), agent.owner_id
+    )
+    assert pair_id is not None
+    return pair_id
 
 
 async def add_duplicates(session: AsyncSession, agent: Agent, *names: str) -> list[UUID]:

@@ -25,7 +25,7 @@ MAX_HEADER_CHARS: Final = 8_000
 """The limit of one header value; the server limits all headers to 64 KiB."""
 DESTRUCTIVE_SUFFIXES: Final = ("/disable", "/end", "/delete", "/revoke", "/forget", "/discard")
 """Path suffixes of operations that delete or end something: they get ids of others, or unknown ones."""
-REFERENCE_FIELDS: Final = ("kept", "merged", "agent")
+REFERENCE_FIELDS: Final = ("kept", "merged", "one", "other", "agent")
 """Body fields that refer to something; values of another user are tried in them."""
 HEADERS: Final = (
     "Accept", "Accept-Encoding", "Accept-Language", "Cookie", "Content-Type", "HX-Request", "HX-Target", "Host",

@@ -33,6 +33,7 @@ from tests.support.api.full_agent import (
 )
 from tests.support.api.rows import (
     add_advice,
+    add_distinct_pair,
     add_duplicates,
     add_evidence,
     add_merge,
@@ -116,7 +117,11 @@ async def _make_retractions(database: Database, agent: Agent, owner: str) -> dic
 async def _existing_ids(database: Database, agent: Agent) -> dict[str, str]:
     """Return the ids of rows created with other rows."""
     async with database.transaction() as session:
+        is_bought = GraphEdge.agent_id == agent.id, GraphEdge.type == "buys"
+        edge = (await session.scalars(select(GraphEdge).where(*is_bought).limit(1))).one()
         return {
+            "source_node": str(edge.source_id),
+            "target_node": str(edge.target_id),
             "step_id": await _first_id(session, Step, Step.agent_id == agent.id),
             "item_id": await _first_id(session, InboxItem, InboxItem.agent_id == agent.id),
             "edge_id": await _first_id(
@@ -143,7 +148,14 @@ async def _make_merges(database: Database, agent: Agent) -> dict[str, str]:
         await add_merge(session, agent, "Cell")
         kept, merged_id = await add_duplicates(session, agent, "Mine", "Mines")
         merge_id = str(await add_merge(session, agent))
-        return {"merge_id": merge_id, "kept": str(kept), "merged": str(merged_id)}
+        await add_distinct_pair(session, agent)
+        pair_id = str(await add_distinct_pair(session, agent, "Quarry"))
+        return {
+            "merge_id": merge_id,
+            "pair_id": pair_id,
+            "kept": str(kept),
+            "merged": str(merged_id),
+        }
 
 
 async def _first_id(session: AsyncSession, row: type[Any], *where: Any) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final
 
@@ -37,6 +38,10 @@ BODIES: Final[dict[tuple[str, str], Any]] = {
         "merged": "{merged}",
         "reason": "made by attack",
     },
+    ("POST", "/api/v1/inbox/{item_id}/snooze"): {
+        "until": (datetime.now(UTC) + timedelta(hours=1)).isoformat()
+    },
+    ("POST", "/api/v1/agents/{agent}/distinct-pairs"): {"one": "{kept}", "other": "{merged}"},
     ("POST", "/api/v1/destinations"): {
         "kind": "webhook",
         "address": "https://hooks.example.org/made-by-attack",

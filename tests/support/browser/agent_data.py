@@ -188,12 +188,18 @@ async def add_advice(url: str, agent: AgentWithAdvice, name: str) -> UUID:
             GraphScope(agent.owner_id, agent.agent_id),
             name,
             agent.analysis_id,
-            agent.doubted_id,
+            agent.hostile_id,  # not the doubted one: advice cannot rest on it any more
+            "and nothing speaks against it",
         )
 
 
 async def _add_advice(
-    session: AsyncSession, scope: GraphScope, name: str, analysis_id: UUID, second_id: UUID
+    session: AsyncSession,
+    scope: GraphScope,
+    name: str,
+    analysis_id: UUID,
+    second_id: UUID,
+    second: str = "and the line of Kestrel stands",
 ) -> UUID:
     return await conclusions.add_advice(
         session,
@@ -201,7 +207,7 @@ async def _add_advice(
         name=name,
         action="HOLD",
         summary="Halden has what it needs until its new line begins; wait for that.",
-        content=f"Halden has bought ahead [node:{analysis_id}], and the line of Kestrel stands [node:{second_id}]. "
+        content=f"Halden has bought ahead [node:{analysis_id}], {second} [node:{second_id}]. "
         "Nothing has to be done before May.",
         confidence=0.72,
         horizon=f"{datetime.now(UTC).year + 1}-12-31",

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from playwright.sync_api import ConsoleMessage, Error, Page, Request
+from playwright.sync_api import ConsoleMessage, Error, Page, Request, expect
 
 from tests.support.paths import ROOT
 
@@ -14,6 +14,20 @@ SCREENSHOTS: Final = Path("build") / "screenshots"
 WIDE: Final = {"width": 1280, "height": 800}
 NARROW: Final = {"width": 390, "height": 844}
 _SERIOUS: Final = ("serious", "critical")
+
+
+def answer_dialog(page: Page, button: str) -> None:
+    """Press a button of the dialog that asks before a form is sent."""
+    dialog = page.locator("dialog.confirm")
+    dialog.get_by_role("button", name=button, exact=True).click()
+    expect(dialog).to_have_count(0)
+
+
+def confirm_dialog(page: Page) -> None:
+    """Agree to what the dialog asks, whatever its button is called."""
+    dialog = page.locator("dialog.confirm")
+    dialog.get_by_role("button").last.click()
+    expect(dialog).to_have_count(0)
 
 
 class BrowserWindow:

@@ -232,15 +232,17 @@ async def _create_large_graph(
 
 
 _LARGE_GRAPH_SQL: Final = (
-    # Different ages, for the filters by age.
-    "insert into graph_nodes (id, agent_id, type, name, properties, updated_at)"
+    # Different ages, for the time slider and the filter by age.
+    "insert into graph_nodes (id, agent_id, type, name, properties, created_at, updated_at)"
     " select gen_random_uuid(), cast(:agent as uuid), case when i % 3 = 0 then 'Person' else 'Place' end,"
-    " 'Number ' || i, '{}', now() - i * interval '1 hour' from generate_series(1, :nodes) i",
+    " 'Number ' || i, '{}', now() - i * interval '1 hour', now() - i * interval '1 hour'"
+    " from generate_series(1, :nodes) i",
     # Edges from all nodes to the first few, and between close nodes: hubs and chains.
-    "with numbered as (select id, row_number() over (order by updated_at desc) as i from graph_nodes"
+    "with numbered as (select id, created_at, row_number() over (order by updated_at desc) as i from graph_nodes"
     " where agent_id = :agent)"
-    " insert into graph_edges (id, agent_id, type, source_id, target_id)"
-    " select gen_random_uuid(), cast(:agent as uuid), 'knows', a.id, b.id from generate_series(0, :edges - 1) k"
+    " insert into graph_edges (id, agent_id, type, source_id, target_id, created_at)"
+    " select gen_random_uuid(), cast(:agent as uuid), 'knows', a.id, b.id, greatest(a.created_at, b.created_at)"
+    " from generate_series(0, :edges - 1) k"
     " join numbered a on a.i = 1 + k % :nodes"
     " join numbered b on b.i = 1 + (a.i * (1 + k / :nodes) / (2 + k / :nodes)) % :nodes"
     " where a.id <> b.id on conflict do nothing",

@@ -13,8 +13,8 @@ from typing import Any
 
 import psutil
 
+from cli.config.providers import SANDBOX_PACE
 from cli.local.data_directory import DataDirectory, Running
-from cli.local.members import SANDBOX_PACE
 from cli.local.ports import free_port
 from tests.support.paths import CORPUS
 from tests.support.waiting import wait_for
@@ -131,7 +131,7 @@ def installed(
 
     `is_paced`: the sandbox streams its answers as slowly as a model, so that they are seen growing.
     """
-    pace = {} if is_paced else {SANDBOX_PACE: "0"}
+    pace = {SANDBOX_PACE: "0.03" if is_paced else "0"}
     installation = Installation(home, {**pace, **(environment or {})})
     try:
         yield installation

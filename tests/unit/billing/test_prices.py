@@ -135,9 +135,15 @@ def test_settings_override_the_price_list() -> None:
     [
         ("as_of = ", "Invalid value"),
         ("as_of = 2026-01-01", "fallback"),
-        ("as_of = 2026-01-01\n[models]\nm = { input = -1, output = 0 }", "greater than or equal"),
+        (
+            "as_of = 2026-01-01\n[models]\nm = { input = -1, output = 0 }",
+            "models.m.input: it must be 0 or more",
+        ),
         ("as_of = 2026-01-01\n[models]\nm = { input = nan, output = 0 }", "finite"),
-        ("as_of = 2026-01-01\n[models]\nm = { input = 1e999, output = 0 }", "less than or equal"),
+        (
+            "as_of = 2026-01-01\n[models]\nm = { input = 1e999, output = 0 }",
+            "it must be 10000 or less",
+        ),
         (f"as_of = {MANY_DIGITS}", "limit"),
         (f"as_of = {'[' * 5_000}", "cannot be used"),
     ],

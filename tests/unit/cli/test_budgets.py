@@ -121,12 +121,16 @@ def test_costs_are_shown_with_assumed_amounts_and_the_remaining_budget() -> None
     assert "No calls were made from 2026-01-01 to 2026-01-31." in render(costs())
 
 
-def test_unbilled_costs_are_marked() -> None:
+def test_what_is_not_billed_is_shown_without_dollars() -> None:
     group = CostGroup(**FREE.model_dump(), key="sandbox-reader", agent_id=None)
     free = USAGE.model_copy(update={"spent_usd": 0.0, "reserved_usd": 0.0})
     output = render(costs(group).model_copy(update={"totals": FREE, "usage": free}))
-    assert output.count("not billed") == 3
-    assert "0.00 USD (not billed) and 12 calls spent" in output
+    assert "USD" not in output
+    assert "Nothing was billed." in output
+    assert "Lithium [bold] today: 12 calls, not billed" in output
+    file = io.StringIO()
+    show_costs(Console(file=file, theme=THEME, width=160), costs(), None, sandbox=True)
+    assert "USD" not in file.getvalue()
 
 
 def test_a_budget_is_shown_with_the_suspension_it_caused() -> None:
@@ -207,6 +211,6 @@ def test_a_demo_reports_its_cost(cost_usd: float, unpriced: int, expected: str) 
     empty = GraphResponse(counts=counts, node_types=[], edge_types=[], nodes=[], edges=[])
     calls = CallTotals(llm_calls=3, cost_usd=cost_usd, unpriced_calls=unpriced)
     agent: Any = None  # not shown
-    summary = Summary(agent, (), empty, (), (), calls, (), seconds=7)
+    summary = Summary(agent, (), empty, (), (), calls, (), None, seconds=7)
     show_summary(Console(file=file, theme=THEME, width=160), summary)
     assert f"tokens, {expected}, " in file.getvalue()

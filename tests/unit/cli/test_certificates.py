@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from cli.app import build_app
 from cli.cluster.keys import ALL, Keys, read_certificates
 from cli.errors import BadInputError
-from cli.main import build_app
 from tests.support.certificates import authority, write_certificates
 
 pytestmark = pytest.mark.skipif(

@@ -8,13 +8,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from cli.main import COMMANDS as ENTRIES
-from cli.main import LazyCommands, build_app
+from cli.app import COMMANDS as ENTRIES
+from cli.app import LazyCommands, build_app
 from tests.support.warm_processes import run_vigil
 
 HEAVY = {
     *("sqlalchemy", "httpx", "nats", "faststream", "openai", "fastapi", "psycopg", "alembic"),
-    *("psutil", "pydantic"),
+    *("psutil", "pydantic", "rich", "markdown_it", "pygments", "hashlib", "asyncio"),
 }
 COMMANDS = [
     "",
@@ -132,8 +132,13 @@ def loaded_modules(*arguments: str) -> set[str]:
     return set(result.stdout.splitlines()[-1].split())
 
 
-def test_help_imports_no_heavy_library() -> None:
-    assert loaded_modules("--help") & HEAVY == set()
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["agent", "--help"], ["agent", "create", "--help"]]
+)
+def test_help_imports_no_heavy_library(arguments: list[str]) -> None:
+    allowed = set() if arguments[0].startswith("--") else {"rich", "pydantic", "hashlib", "asyncio"}
+    allowed |= {"httpx", "pygments", "markdown_it"} if len(arguments) > 1 else set()
+    assert loaded_modules(*arguments) & HEAVY <= allowed
 
 
 @pytest.mark.parametrize(
@@ -199,7 +204,7 @@ def test_an_unreachable_api_is_reported(url: str, words: str) -> None:
         (["tail", "nonsense"], "no event is named"),
         (["tail", "--since", "x"], "not a duration"),
         (["demo", "--corpus", "/nonexistent/folder", "--mission", "Watch it"], "no corpus at"),
-        (["demo", "--corpus", "tests/corpus"], "--mission"),
+        (["demo", "--iterations", "0"], "--iterations"),
         (["up", "--corpus", "/nonexistent/folder"], "no corpus at"),
     ],
 )

@@ -236,7 +236,9 @@ def test_without_waiting_the_command_shows_where_to_look(
 ) -> None:
     with ScriptedClient(details()) as client:
         report_configuration(client, details("configuring"), wait=False, as_json=False)
-    assert f"vigil agent show {ID}" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert 'vigil agent show "Lithium [red]Eye"' in output
+    assert str(ID) not in output
 
 
 @pytest.mark.parametrize(

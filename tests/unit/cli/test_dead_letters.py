@@ -79,7 +79,7 @@ def test_a_long_payload_is_cut_and_marked(payload: bytes) -> None:
 def test_a_dead_letter_is_shown_with_its_details_and_commands() -> None:
     output = render(dead_letter(b'{"objective": "lithium"}'))
     for words in (
-        str(ID),
+        str(ID)[:8],
         "query.requested",
         "llm_key the key is wrong [/]",
         "researcher, after 6 attempts",

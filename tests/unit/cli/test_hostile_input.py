@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from cli.app import LazyCommands, build_app
 from cli.errors import BadInputError
-from cli.main import LazyCommands, build_app
 from shared.errors import VigilError
 from tests.support.attack_mode import in_full
 from tests.support.hostile import STRINGS

@@ -9,9 +9,23 @@ from uuid import UUID
 from rich.console import Console
 
 from cli.render.console import THEME
-from cli.render.graph import show_duplicates, show_edge, show_merge, show_merges, show_unmerge
+from cli.render.graph import (
+    show_distinct,
+    show_distinct_pairs,
+    show_duplicates,
+    show_edge,
+    show_merge,
+    show_merges,
+    show_unmerge,
+)
 from shared.schemas.base import Page
-from shared.schemas.graph import DuplicatePair, EdgeDetails, MergeResponse, NodeRef
+from shared.schemas.graph import (
+    DistinctPairResponse,
+    DuplicatePair,
+    EdgeDetails,
+    MergeResponse,
+    NodeRef,
+)
 from shared.schemas.provenance import AgreementResponse, OtherValueResponse
 
 ID = UUID("a1b2c3d4-0000-4000-8000-000000000001")
@@ -49,8 +63,23 @@ def test_a_merge_is_shown_with_the_command_to_undo_it() -> None:
     assert (
         "NVIDIA Corp is merged into Nvidia [bold]: 2 names, 1 span of evidence, no edges." in output
     )
-    assert f'vigil node unmerge "Chips" {ID}' in output
+    assert "vigil node unmerge Chips a1b2c3d4\n" in output
+    assert str(ID) not in output
     assert "NVIDIA Corp is restored" in render(show_unmerge, make_merge(undone_at=WHEN))
+
+
+def test_distinct_nodes_are_shown_with_the_command_to_undo_it() -> None:
+    pair = DistinctPairResponse(
+        id=UUID(int=1),
+        one=NodeRef(id=ID, type="Company", name="Nvidia [bold]"),
+        other=NodeRef(id=OTHER, type="Company", name="NVIDIA Corp"),
+        made_at=WHEN,
+    )
+    output = render(show_distinct, "Chips", pair)
+    assert "Nvidia [bold] and NVIDIA Corp are distinct" in output
+    assert f'vigil node distinct "Chips" {ID} {OTHER} --undo' in output
+    assert f"Nvidia [bold] {ID}  and  NVIDIA Corp {OTHER}" in render(show_distinct_pairs, [pair])
+    assert "No pair" in render(show_distinct_pairs, [])
 
 
 def test_merges_are_listed_with_reason_and_state() -> None:

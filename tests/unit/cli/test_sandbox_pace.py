@@ -2,20 +2,20 @@
 
 import pytest
 
-from cli.local import members
-from cli.local.members import DEFAULT_SANDBOX_PACE_SECONDS, SANDBOX_PACE
+from cli.config.providers import DEFAULT_SANDBOX_PACE_SECONDS, SANDBOX_PACE, sandbox_pace
+from cli.errors import BadInputError
 
 
 @pytest.mark.parametrize(
     ("value", "seconds"),
-    [(None, DEFAULT_SANDBOX_PACE_SECONDS), ("", 0.03), ("0", 0.0), (" 1.5 ", 1.5)],
+    [(None, DEFAULT_SANDBOX_PACE_SECONDS), ("", 0.005), ("0", 0.0), (" 1.5 ", 1.5)],
 )
 def test_the_environment_sets_the_pace(
     monkeypatch: pytest.MonkeyPatch, value: str | None, seconds: float
 ) -> None:
     if value is not None:
         monkeypatch.setenv(SANDBOX_PACE, value)
-    assert members.sandbox_pace() == seconds
+    assert sandbox_pace() == seconds
 
 
 @pytest.mark.parametrize("value", ["fast", "-1", "nan", "inf", "61"])
@@ -23,5 +23,7 @@ def test_an_invalid_pace_ends_the_start_with_a_reason(
     monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.setenv(SANDBOX_PACE, value)
-    with pytest.raises(SystemExit, match="VIGIL_SANDBOX_PACE_SECONDS must be a number of seconds"):
-        members.sandbox_pace()
+    with pytest.raises(
+        BadInputError, match="VIGIL_SANDBOX_PACE_SECONDS must be a number of seconds"
+    ):
+        sandbox_pace()

@@ -72,7 +72,7 @@ def test_a_long_activity_is_reported_without_a_terminal(monkeypatch: pytest.Monk
     monkeypatch.setattr("cli.render.operations.time.monotonic", lambda: clock[0])
     output = io.StringIO()
     with Activity(Console(file=output, width=200, theme=THEME)) as activity:
-        for seconds in (0, 5, 11, 20, 42):
+        for seconds in (0, 0.9, 1.1, 5, 31, 32):
             clock[0] = seconds
             activity.say(f"waits since {seconds}")
-    assert output.getvalue().split("\n") == ["  waits since 11 …", "  waits since 42 …", ""]
+    assert output.getvalue().split("\n") == ["  waits since 1.1 …", "  waits since 32 …", ""]

@@ -440,3 +440,17 @@ def test_cases_made_to_mislead() -> None:
     assert counts["refused", Verdict.REFUSED] >= 79
     assert counts["true", Verdict.REFUSED] <= 40
     assert counts["true", Verdict.SUPPORTED] >= 140
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("Antigua and Barbuda", "Imports: China 23%, Antigua & Barbuda 4% (2023)."),
+        ("Antigua & Barbuda", "Antigua and Barbuda exports fish."),
+        ("Procter & Gamble", "Procter & Gamble bought it."),
+        ("AT&T", "Shares of AT&T rose."),
+    ],
+)
+def test_an_ampersand_is_the_word_and(name: str, text: str) -> None:
+    assert find_mentions(name, text)
+    assert not find_mentions(name, text.replace("&", "or").replace(" and ", " or "))

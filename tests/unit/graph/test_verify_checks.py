@@ -133,10 +133,16 @@ def test_advice_cites_existing_analyses_that_are_not_retracted() -> None:
     content = f"As [node:{analysis}], [node:{country}] and [node:{uuid4()}] say."
     row = node("Wait", ADVICE_TYPE, content=content, summary="Wait.")
     existing = CitedElements({analysis: ANALYSIS_TYPE, country: "Country"}, set(), {country})
-    kinds = fault_kinds(checks.check_conclusion(row, existing))
+    kinds = fault_kinds(checks.check_conclusion(row, existing, is_doubted=False))
     assert kinds == ["citation", "retracted", "citation"]
+    # That the cited element rests on retracted pages alone is a doubt, and no fault.
+    kinds = fault_kinds(checks.check_conclusion(row, existing, is_doubted=True))
+    assert kinds == ["citation", "citation"]
     malformed = node("Wait", ADVICE_TYPE, content=7)
-    assert fault_kinds(checks.check_conclusion(malformed, CitedElements({}, set()))) == ["citation"]
+    nothing = CitedElements({}, set())
+    assert fault_kinds(checks.check_conclusion(malformed, nothing, is_doubted=False)) == [
+        "citation"
+    ]
 
 
 def test_elements_that_rest_on_faulty_ones_are_unproven_also_in_cycles() -> None:

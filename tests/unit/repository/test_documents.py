@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 from typer.testing import CliRunner
 
-from cli.main import build_app
+from cli.app import build_app
 from tests.support.paths import ROOT, TESTS
 
 MAX_README_LINES: Final = 150

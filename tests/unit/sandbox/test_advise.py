@@ -1,80 +1,99 @@
-"""Advice generation: only if three analyses agree."""
+"""Advice generation: HOLD, on what several analyses rest on."""
 
 import json
+
+import pytest
 
 from tests.support.sandbox.requests import ADVICE, Body, answer, arguments, next_request, request
 
 GHANA = "00000000-0000-4000-8000-00000000000a"
 CONTEXT = f'## Newest nodes\n- [node:{GHANA}] Country "Ghana" {{"summary": "x"}}'
+COMPARED = "Of Ghana and Togo, Ghana states the highest exports: $25 billion; Togo states the lowest: $2 billion."
 
 
-def analyses(*directions: str) -> str:
+def analysis_id(number: int) -> str:
+    return f"00000000-0000-4000-8000-00000000000{number}"
+
+
+def analyses(*summaries: str) -> str:
     lines = []
-    for number, direction in enumerate(directions, start=1):
+    for number, summary in enumerate(summaries, start=1):
         values = {
             "type": "pattern",
-            "summary": "s",
-            "content": f"Output {direction} in Ghana [node:{GHANA}].\nAll else fell.",
+            "summary": summary,
+            "content": f"{summary}\n\n- Ghana: “Ghana is number {number}.” [node:{GHANA}]\nAll else fell.",
         }
         lines.append(
-            f'- [node:00000000-0000-4000-8000-00000000000{number}] AgentAnalysis "Analysis {number}" {json.dumps(values)}'
+            f'- [node:{analysis_id(number)}] AgentAnalysis "Analysis {number}" {json.dumps(values)}'
         )
     return "\n".join(lines)
 
 
-def body(analysis_lines: str, context: str = CONTEXT) -> Body:
-    return request(
+def body(analysis_lines: str, context: str = CONTEXT, rules: str = "") -> Body:
+    made = request(
         {"mission": "Watch", "analyses": analysis_lines, "graph_context": context}, ADVICE
     )
+    if rules:
+        made["messages"][0]["content"] = rules
+    return made
 
 
-def test_two_analyses_are_not_enough() -> None:
-    reply = answer(body(analyses("rose", "rose")))
+def test_one_analysis_is_not_enough() -> None:
+    reply = answer(body(analyses(COMPARED)))
     assert reply.calls == ()
-    assert reply.text.startswith("no advice: 2 analyses")
+    assert reply.text == "no advice: one analysis is shown, and at least two must agree."
+
+
+def test_one_analysis_is_enough_where_the_instructions_say_so() -> None:
+    rules = "Cite at least one analysis as [n17], and nothing else."
+    (advice,) = arguments(answer(body(analyses(COMPARED), rules=rules)), "addAgentAdviceNode")
+    assert advice["name"] == "Look at Ghana first"
+    assert f"[node:{analysis_id(1)}]" in advice["content"]
 
 
 def test_analyses_that_share_no_node_do_not_agree() -> None:
-    analysis_lines = analyses("rose", "rose", "rose").replace(GHANA, "", 1)
-    assert "no node is cited by 3" in answer(body(analysis_lines)).text
+    analysis_lines = analyses(COMPARED, "s").replace(GHANA, "", 1)
+    assert "no node is cited by two" in answer(body(analysis_lines)).text
 
 
-def test_advice_on_three_agreeing_analyses_cites_only_them() -> None:
-    (advice,) = arguments(answer(body(analyses("rose", "grew", "increased"))), "addAgentAdviceNode")
-    assert (advice["action"], advice["name"]) == ("BUY", "BUY Ghana")
+def test_advice_cites_the_analyses_and_nothing_else() -> None:
+    (advice,) = arguments(answer(body(analyses("s", "s", "s"))), "addAgentAdviceNode")
+    assert advice["name"] == "Read what is said of Ghana first"
     for number in (1, 2, 3):
-        assert f"[node:00000000-0000-4000-8000-00000000000{number}]" in advice["content"]
+        assert f"[node:{analysis_id(number)}]" in advice["content"]
+        assert f"Ghana: “Ghana is number {number}.”" in advice["content"]
     assert GHANA not in advice["content"]
     assert (advice["horizon"], advice["confidence"]) == ("3 months", 0.5)
-    assert advice["invalidation"].startswith("Falling figures for Ghana")
+    assert advice["invalidation"].startswith("A source newer than those cited here that")
 
 
-def test_falling_figures_give_sell_and_mixed_figures_give_hold() -> None:
-    (falling,) = arguments(
-        answer(body(analyses("fell", "shrank", "declined"))), "addAgentAdviceNode"
-    )
-    (mixed,) = arguments(answer(body(analyses("fell", "rose", "declined"))), "addAgentAdviceNode")
-    assert (falling["action"], mixed["action"]) == ("SELL", "HOLD")
+@pytest.mark.parametrize("verb", ["rose", "fell", "was", "states the highest exports: $2 billion;"])
+def test_the_action_is_always_hold(verb: str) -> None:
+    summaries = [f"Exports of Ghana {verb}"] * 3
+    (advice,) = arguments(answer(body(analyses(*summaries))), "addAgentAdviceNode")
+    assert advice["action"] == "HOLD"
 
 
-def test_analyses_without_a_direction_give_no_advice() -> None:
-    assert answer(body(analyses("rose", "was", "was"))).text.startswith(
-        "no advice: 3 analyses share"
+def test_what_is_highest_is_said_of_those_compared_only() -> None:
+    lowest = "Of Ghana and Mali, Mali states the highest growth: 5%; Ghana states the lowest: 2%."
+    (advice,) = arguments(answer(body(analyses(COMPARED, lowest))), "addAgentAdviceNode")
+    assert advice["summary"] == (
+        "Look at Ghana first, and decide nothing yet: it states the highest exports among those compared ($25 billion) and "
+        "the lowest growth among those compared (2%)."
     )
 
 
 def test_a_subject_gets_advice_only_once() -> None:
-    context = f'{CONTEXT}\n## Advice\n- [node:{GHANA[:-1]}b] HOLD "HOLD Ghana": wait'
-    assert answer(body(analyses("rose", "grew", "increased"), context)).text.startswith(
-        "no advice:"
-    )
+    context = f'{CONTEXT}\n## Advice\n- [node:{GHANA[:-1]}b] HOLD "Look at Ghana first": wait'
+    text = answer(body(analyses(COMPARED, COMPARED), context)).text
+    assert text == "no advice: the subject of these analyses has been advised on already."
 
 
 def test_ends_after_its_advice() -> None:
-    request_body = body(analyses("rose", "grew", "increased"))
+    request_body = body(analyses(COMPARED, COMPARED))
     assert (
         answer(next_request(request_body, answer(request_body), [{"nodeId": GHANA}])).text
-        == "Advised: BUY Ghana."
+        == "Advised: Look at Ghana first."
     )
     after_rejection = next_request(
         request_body, answer(request_body), [{"error": "The name is taken."}]

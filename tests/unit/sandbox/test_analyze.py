@@ -111,3 +111,63 @@ def test_gives_up_after_repeated_errors() -> None:
             break
         request_body = next_request(request_body, reply, [{"error": "no"} for _ in reply.calls])
     assert answer(request_body).calls == ()
+
+
+def test_equal_figures_have_no_highest_and_no_lowest() -> None:
+    equal = FIGURES.replace("$1.7 billion", "$25.4 billion").replace("2020", "2023")
+    (analysis,) = arguments(answer(body(equal)), "addAgentAnalysisNode")
+    assert analysis["summary"] == "Ghana and Togo both state the same exports: $25.4 billion."
+    assert not {"highest", "lowest", "times"} & set(analysis["content"].split())
+
+
+def test_those_that_are_highest_together_are_named_together() -> None:
+    nodes = f'{FIGURES}\n- [node:{INDIA}] Country "Mali" {{"Exports 2023": "$25.4 billion"}}'
+    section = body(nodes)
+    section["messages"][-1]["content"] = section["messages"][-1]["content"].replace(
+        f"Relevant node ids: {GHANA}, {TOGO}", f"Relevant node ids: {GHANA}, {TOGO}, {INDIA}"
+    )
+    (analysis,) = arguments(answer(section), "addAgentAnalysisNode")
+    assert "Ghana and Mali state the highest exports: $25.4 billion" in analysis["summary"]
+
+
+def test_figures_of_different_years_are_said_to_be() -> None:
+    (analysis,) = arguments(answer(body(FIGURES)), "addAgentAnalysisNode")
+    assert analysis["summary"].endswith("The figures are not all of the same year.")
+    same = FIGURES.replace("2020", "2023")
+    (analysis,) = arguments(answer(body(same)), "addAgentAnalysisNode")
+    assert "same year" not in analysis["content"]
+
+
+STATED = (
+    f'- [node:{GHANA}] Topic "Harbor" {{"summary": "A Harbor keeps packages in its cache."}}\n'
+    f'- [node:{TOGO}] Topic "Beacon" {{"summary": "A Beacon sends packages to a Harbor."}}'
+)
+
+
+def test_statements_on_a_topic_are_quoted_and_cited() -> None:
+    observation = "The sources speak of “packages” where they describe Harbor and Beacon."
+    (analysis,) = arguments(answer(body(STATED, observation)), "addAgentAnalysisNode")
+    assert analysis["name"] == "Packages: what is stated of Harbor and Beacon"
+    assert (analysis["type"], analysis["summary"]) == ("observation", observation)
+    assert (
+        f"- Harbor: “A Harbor keeps packages in its cache.” [node:{GHANA}]" in analysis["content"]
+    )
+
+
+def test_one_statement_on_two_nodes_is_quoted_once() -> None:
+    same = STATED.replace(
+        "A Beacon sends packages to a Harbor.", "A Harbor keeps packages in its cache."
+    )
+    observation = "The sources speak of “packages” where they describe Harbor and Beacon."
+    (analysis,) = arguments(answer(body(same, observation)), "addAgentAnalysisNode")
+    assert analysis["content"].count("“A Harbor") == 1
+    assert f"[node:{GHANA}] [node:{TOGO}]" in analysis["content"]
+
+
+def test_what_is_named_together_is_cited_with_its_edges() -> None:
+    nodes = f'{STATED}\n- [edge:{EDGE}] "Beacon" -mentioned_with-> "Harbor"'
+    observation = "The sources name Harbor together with Beacon."
+    (analysis,) = arguments(answer(body(nodes, observation)), "addAgentAnalysisNode")
+    assert analysis["summary"] == observation
+    for citation in (f"[edge:{EDGE}]", f"[node:{GHANA}]", f"[node:{TOGO}]"):
+        assert citation in analysis["content"]

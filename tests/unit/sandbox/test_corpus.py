@@ -1,12 +1,16 @@
 """Parsing of corpus files, and rejected files."""
 
+import errno
+import os
+import socket
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from sandbox.corpus import CorpusError, fingerprint, load
+from sandbox.corpus import CorpusError, SkippedFile, fingerprint, load, loader
+from sandbox.corpus.documents import parse_date
 from sandbox.corpus.parsers import MAX_FILE_BYTES, plain_lines
 
 Write = Callable[[str, str | bytes], Path]
@@ -49,10 +53,62 @@ def test_reads_every_supported_file_type(tmp_path: Path, write: Write) -> None:
     assert len(documents) == 5
 
 
-def test_an_undated_file_gets_its_modification_date(write: Write) -> None:
-    file = write("note.txt", "Some text.")
-    day = datetime.fromtimestamp(file.stat().st_mtime, UTC).date()
-    assert load(file.parent).documents[0].published == day
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("note.txt", "Some text."),
+        ("note.md", "# Note\n\nSome text."),
+        ("note.md", "---\ndate: soon\n---\nSome text."),
+        ("note.md", "---\ndate: 2999-01-01\n---\nSome text."),
+        ("note.md", "---\ndate: 2023-02-30\n---\nSome text."),
+        ("note.html", "<p>On <time datetime='1987-10-19'>a Monday</time> prices fell sharply."),
+        ("note.html", "<meta name='date' content='yesterday'><p>Some text that is here."),
+        ("note.html", "<meta name='date' content='0001-01-01'><p>Some text that is here."),
+        ("note.html", "<meta property='article:modified_time' content='2024-01-01'><p>Some text."),
+        ("note.json", '{"text": "Some text.", "date": "19.13.1987"}'),
+        ("note.json", '{"text": "Some text.", "date": 1700000000}'),
+        ("note.csv", "text,date\nSome text.,Q3 1987\n"),
+        ("note.csv", "text,date\nSome text.,\n"),
+    ],
+)
+def test_a_file_without_a_readable_date_has_none(write: Write, name: str, content: str) -> None:
+    file = write(name, content)
+    assert [document.published for document in load(file.parent).documents] == [None]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("note.md", "---\ndate: 1987-10-19\n---\nSome text."),
+        ("note.md", "+++\npublished = '1987-10-19'\n+++\nSome text."),
+        (
+            "note.html",
+            "<meta property='article:published_time' content='1987-10-19T08:00:00Z'><p>Text.",
+        ),
+        ("note.html", "<meta name='DC.Date' content='19 October 1987'><p>Some text that is here."),
+        ("note.html", "<time itemprop='datePublished' datetime='1987-10-19'>Monday</time><p>Text."),
+        (
+            "note.html",
+            '<script type="application/ld+json">{"datePublished": "1987-10-19"}</script><p>Text.',
+        ),
+        (
+            "note.html",
+            "<meta name='date' content='soon'><meta name='pubdate' content='1987-10-19'><p>Text.",
+        ),
+        ("note.json", '{"text": "Some text.", "published_date": "Mon, 19 Oct 1987 10:00:00 GMT"}'),
+        ("note.csv", "text,date\nSome text.,19 October 1987\n"),
+    ],
+)
+def test_a_stated_date_is_read(write: Write, name: str, content: str) -> None:
+    file = write(name, content)
+    (document,) = load(file.parent).documents
+    assert document.published == date(1987, 10, 19)
+
+
+def test_a_date_of_the_future_is_none() -> None:
+    today = datetime.now(UTC).date()
+    assert parse_date(today.isoformat()) == today
+    assert parse_date((today + timedelta(days=1)).isoformat()) is None
 
 
 def test_files_of_unknown_types_are_skipped_and_counted(tmp_path: Path, write: Write) -> None:
@@ -61,7 +117,8 @@ def test_files_of_unknown_types_are_skipped_and_counted(tmp_path: Path, write: W
     write("c.pdf", b"%PDF")
     write(".hidden", "x")
     report = load(tmp_path).report
-    assert (report.files, dict(report.skipped)) == (1, {".pdf": 2})
+    assert (report.files, dict(report.other_types)) == (1, {".pdf": 2})
+    assert report.describe_skipped() == "2 files of other types (.pdf)"
 
 
 def test_a_byte_order_mark_is_removed(write: Write) -> None:
@@ -70,21 +127,121 @@ def test_a_byte_order_mark_is_removed(write: Write) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "error"),
+    ("name", "content", "reason"),
     [
-        ("a.json", '{"text": "x",\n  oops}', r"a\.json is not valid JSON: .* line 2, column 3"),
-        ("a.json", '[{"text": "x"}, {"title": "y"}]', r"a\.json: entry 2 has no text"),
-        ("a.json", "[1]", r"a\.json: entry 1 is not an object but int"),
-        ("a.csv", "title,url\nA,B\n", r"a\.csv has no text column \(its columns: title, url\)"),
-        ("a.csv", "", r"a\.csv has no text column \(its columns: none\)"),
-        ("a.csv", 'text\n"open', r"a\.csv is not valid CSV"),
-        ("a.txt", b"caf\xe9", r"a\.txt is not UTF-8 text \(byte 3\)"),
-        ("a.md", " \n", "has no text in any of its 1 files"),
-        ("a.docx", "x", r"only files of unknown types \(\.docx\)\. Known are \.md, \.txt"),
+        ("a.json", '{"text": "x",\n  oops}', "invalid JSON, line 2"),
+        ("a.json", "[" * 100_000, "invalid JSON, nested too deeply"),
+        ("a.json", "[1]", "entry 1: not an object but int"),
+        ("a.json", '{"name": "x"}', "no text as one of text, content, body"),
+        ("a.json", "[]", "no entries"),
+        ("a.csv", "title,url\nA,B\n", "no text column, its columns: title, url"),
+        ("a.csv", "", "no text column, its columns: none"),
+        ("a.csv", 'text\n"open', "invalid CSV, line 2"),
+        ("a.txt", b"caf\xe9", "not UTF-8 text, byte 3"),
+        ("a.txt", b"\xff\xfea\x00\xd8", "not UTF-16 text, byte 4"),
+        ("a.html", b"<p>caf\xe9", "not UTF-8 text, byte 6"),
+        ("a.md", b"PNG\x00\x01\x02", "binary data, not text"),
+        ("a.md", " \n", "no text"),
+        ("a.html", "<nav><a href='/'>Home</a></nav>", "no text"),
     ],
 )
-def test_rejects_invalid_files(
-    tmp_path: Path, write: Write, name: str, content: str | bytes, error: str
+def test_an_invalid_file_is_skipped_and_named(
+    tmp_path: Path, write: Write, name: str, content: str | bytes, reason: str
+) -> None:
+    write(name, content)
+    write("good.md", "Good text is here.")
+    corpus = load(tmp_path)
+    assert [document.text for document in corpus.documents] == ["Good text is here."]
+    assert [file.name for file in corpus.report.skipped] == [name]
+    assert [file.reason for file in corpus.report.skipped] in (
+        [reason],
+        [reason.replace("line 2", "line 1")],
+    )
+    assert corpus.report.describe_skipped().startswith(f"{name} (")
+
+
+def test_the_other_entries_of_a_file_are_read(tmp_path: Path, write: Write) -> None:
+    write("a.json", '[{"text": "One is here."}, {"title": "y"}, {"text": "Three is here."}]')
+    corpus = load(tmp_path)
+    assert [document.text for document in corpus.documents] == ["One is here.", "Three is here."]
+    assert corpus.report.skipped == (
+        SkippedFile("a.json", "entry 2: no text as one of text, content, body"),
+    )
+
+
+def test_text_in_a_stated_charset_or_with_a_mark_is_read(tmp_path: Path, write: Write) -> None:
+    write("a.html", "<meta charset=iso-8859-1><p>Café au lait.".encode("iso-8859-1"))
+    write("b.txt", "Café noir.".encode("utf-16"))
+    assert {document.text for document in load(tmp_path).documents} == {
+        "Café au lait.",
+        "Café noir.",
+    }
+
+
+def test_what_is_no_regular_file_is_skipped_and_named(tmp_path: Path, write: Write) -> None:
+    write("good.md", "Good text is here.")
+    (tmp_path / "gone.md").symlink_to(tmp_path / "nothing")
+    os.mkfifo(tmp_path / "pipe.txt")
+    (tmp_path / "folder.html").mkdir()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s.json"))
+    (tmp_path / "zero.txt").symlink_to("/dev/zero")
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff.txt")).write_text("Its name is bad.")
+    report = load(tmp_path).report
+    assert {file.name: file.reason for file in report.skipped} == {
+        "gone.md": "broken link",
+        "pipe.txt": "not a regular file",
+        "s.json": "not a regular file",
+        "zero.txt": "not a regular file",
+        "?.txt": "its name is not UTF-8",
+    }
+    assert report.files == 1
+
+
+def test_what_may_not_be_read_is_skipped_and_named(
+    tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write("good.md", "Good text is here.")
+    write("secret.md", "Not for you.")
+    read_bytes = Path.read_bytes
+
+    def refuse(path: Path) -> bytes:
+        if path.name == "secret.md":
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    assert load(tmp_path).report.skipped == (SkippedFile("secret.md", "permission denied"),)
+
+
+def test_a_folder_that_contains_a_link_to_itself_is_read_once(tmp_path: Path, write: Write) -> None:
+    write("a/one.md", "One text is here.")
+    (tmp_path / "a" / "again").symlink_to(tmp_path)
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    assert len(load(tmp_path).documents) == 1
+
+
+def test_the_first_skipped_files_are_named_and_the_others_counted(
+    tmp_path: Path, write: Write
+) -> None:
+    write("good.md", "Good text is here.")
+    for number in range(7):
+        write(f"{number}.json", "{")
+    described = load(tmp_path).report.describe_skipped()
+    assert described.startswith("0.json (invalid JSON, line 1), 1.json (invalid JSON, line 1)")
+    assert described.endswith("and 3 more files")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "error"),
+    [
+        ("a.json", "{", r"no document that can be read \(a\.json \(invalid JSON, line 1\)\)"),
+        ("a.docx", "x", r"1 file of other types \(\.docx\)\)\. Give a folder with documents"),
+        ("a.md", " ", r"a\.md \(no text\)"),
+    ],
+)
+def test_a_corpus_without_a_document_is_rejected(
+    tmp_path: Path, write: Write, name: str, content: str, error: str
 ) -> None:
     write(name, content)
     with pytest.raises(CorpusError, match=error):
@@ -98,25 +255,37 @@ def test_rejects_a_missing_and_an_empty_folder(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_rejects_an_unreadable_file(tmp_path: Path) -> None:
-    (tmp_path / "gone.md").symlink_to(tmp_path / "nothing")
-    with pytest.raises(CorpusError, match=r"Cannot read .*gone\.md"):
-        load(tmp_path)
-
-
-def test_rejects_a_file_over_the_size_limit_and_states_the_limit(tmp_path: Path) -> None:
+def test_a_file_over_the_size_limit_is_skipped_with_the_limit(tmp_path: Path, write: Write) -> None:
+    write("good.md", "Good text is here.")
     with (tmp_path / "big.txt").open("wb") as file:
         file.truncate(50 * 1024 * 1024)
     assert MAX_FILE_BYTES == 20 * 1024 * 1024
-    with pytest.raises(CorpusError, match=r"big\.txt is 50\.0 MB; .* at most 20 MB"):
-        load(tmp_path)
+    assert load(tmp_path).report.skipped == (
+        SkippedFile("big.txt", "50.0 MB, at most 20 MB are read"),
+    )
 
 
-def test_one_invalid_file_rejects_the_whole_corpus(tmp_path: Path, write: Write) -> None:
-    write("a.md", "Good text.")
-    write("b.json", "{")
-    with pytest.raises(CorpusError, match=r"b\.json"):
-        load(tmp_path)
+def test_files_beyond_the_limit_of_a_corpus_are_counted(
+    tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loader, "MAX_CORPUS_BYTES", 40)
+    write("a.md", "The first text is here.")
+    write("deep/b.md", "The second text is here.")
+    report = load(tmp_path).report
+    assert (report.files, report.beyond) == (1, 1)
+    assert "1 file beyond the first" in report.describe_skipped()
+
+
+def test_navigation_of_a_page_is_left_out(tmp_path: Path, write: Write) -> None:
+    write(
+        "page.html",
+        "<title>T</title><div><a href=a>Prev</a> <a href=b>Up</a> <a href=c>Next</a></div>"
+        "<ul><li><a href=x>Chapter one</a></li><li><a href=y>Chapter two</a></li></ul>"
+        "<h1>Heading<a href=#h>¶</a></h1><p>A <a href=z>linked</a> word in a sentence.</p>"
+        "<pre>first line\nsecond line</pre><div role=navigation>Skip to content</div>",
+    )
+    (document,) = load(tmp_path).documents
+    assert document.text == "Heading\nA linked word in a sentence.\nfirst line\nsecond line"
 
 
 def test_a_long_document_is_split_into_parts_without_loss(tmp_path: Path, write: Write) -> None:

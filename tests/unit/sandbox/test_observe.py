@@ -53,7 +53,12 @@ def test_nothing_is_planned_if_nothing_is_missing() -> None:
     context = TWO_COUNTRIES.replace(
         '"Exports 2023": "$2 billion"', '"Imports": "none", "quote": "exports"'
     )
-    context += "## Recently asked\n- iteration 1: Find out who else states a figure for “Exports”."
+    context += (
+        "## Recently asked\n- iteration 1: Find out who else states a figure for “Exports”.\n"
+    )
+    context += (
+        f'## Analyses\n- [node:{INDIA}] observation "Ghana and Togo": What sources state of them.'
+    )
     assert plan(MISSION, context) == {"queries": [], "insights": []}
 
 
@@ -224,3 +229,54 @@ def test_insights_from_the_context_come_before_those_that_need_lookups() -> None
     assert [insight["observation"] for insight in others] == [
         "No analysis compares Ghana and Togo, the best connected nodes of the type Country, on energy security."
     ]
+
+
+def texts(*described: str, edges: str = "") -> str:
+    """A graph of topics with these descriptions, named A, B and so on."""
+    nodes = "\n".join(
+        f'- [node:00000000-0000-4000-8000-00000000000{place}] Topic "{"ABCDE"[place]}" {{"summary": "{text}"}}'
+        for place, text in enumerate(described)
+    )
+    head = f"As of 2026-11-21T22:30:00Z: {len(described)} nodes, 1 edges, 1 node types, 1 edge types, 0 analyses, 0 advice."
+    return f"{head}\n## Newest nodes\n{nodes}\n## Newest edges\n{edges}"
+
+
+def observations(mission: str, context: str) -> list[str]:
+    return [insight["observation"] for insight in plan(mission, context)["insights"]]
+
+
+def test_statements_are_compared_where_there_are_no_figures() -> None:
+    graph = texts("A keeps packages.", "B sends packages.", "C drops packages.")
+    assert observations("Watch packages of Harborlight", graph) == [
+        "The sources speak of “packages” where they describe A, B and C."
+    ]
+
+
+def test_a_single_statement_counts_where_there_is_nothing_else() -> None:
+    graph = texts("A keeps packages.", "B is blue.")
+    assert observations("Watch packages of Harborlight", graph) == [
+        "The sources speak of “packages” where they describe A."
+    ]
+
+
+def test_what_has_nothing_to_do_with_the_mission_gives_no_insight() -> None:
+    edge = f'- [edge:{GHANA}] "A" -mentioned_with-> "B"'
+    graph = texts("A is red.", "B is blue.", "C is green.", edges=edge)
+    assert observations("Watch packages of Harborlight", graph) == []
+
+
+def test_two_insights_share_a_node_where_they_can() -> None:
+    edges = f'- [edge:{GHANA}] "A" -mentioned_with-> "B"\n- [edge:{TOGO}] "A" -mentioned_with-> "C"'
+    graph = texts("A keeps packages.", "B sends packages.", "C drops packages.", edges=edges)
+    first, second = plan("Watch packages of Harborlight", graph)["insights"]
+    assert second["observation"] == "The sources name A together with B and C."
+    assert set(first["relevantNodeIds"]) & set(second["relevantNodeIds"])
+
+
+def test_an_analyzed_statement_is_not_analyzed_again() -> None:
+    graph = texts("A keeps packages.", "B sends packages.", "C drops packages.")
+    graph += (
+        f'\n## Analyses\n- [node:{INDIA}] observation "Packages": The sources speak of “packages” where'
+        " they describe A and B."
+    )
+    assert observations("Watch packages of Harborlight", graph) == []

@@ -4,7 +4,17 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
-from services.api.web.presenters.provenance import LARGE_LINKS, MAX_QUOTES, Branch, build_chain
+import pytest
+
+from services.api.web.presenters.provenance import (
+    LARGE_LINKS,
+    MAX_KEY_QUOTES,
+    MAX_QUOTES,
+    Branch,
+    build_chain,
+    sentence_after,
+    sentence_before,
+)
 from shared.schemas.provenance import (
     CheckedCounts,
     ConclusionLink,
@@ -147,6 +157,64 @@ def test_the_newest_and_all_broken_quotes_are_shown() -> None:
     assert isinstance(newest, EvidenceLink)
     assert newest.quote == "of day 29"
     assert chain.breaks == 2
+
+
+def test_quotes_are_shown_with_the_sentences_around_them() -> None:
+    source = page()
+    evidence = quote(source)
+    node_link = element(evidence)
+    root = conclusion("analysis", [node_link.id])
+    around = {evidence.id: ("One. Two e.g. here.\nThree is", "cut off. Four.\nFive.")}
+    chain = build_chain(verification([root], [node_link], [evidence], source), {}, around)
+    (branch,) = descendants(chain.root, "evidence")
+    assert (branch.before, branch.after) == ("Three is", "cut off.")
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "after"),
+    [
+        ("", "", ""),
+        ("One. Two.", "Two.", "One."),
+        ("\n\n# Head\n\n", "Head", "Head"),
+        ("x" * 300, "…" + "x" * 280, "x" * 280 + "…"),
+    ],
+)
+def test_a_sentence_that_is_cut_has_an_ellipsis(text: str, before: str, after: str) -> None:
+    assert (sentence_before(text), sentence_after(text)) == (before, after)
+
+
+def test_the_key_quotes_are_broken_ones_then_those_with_stated_figures() -> None:
+    source, other = page(), page()
+    quotes = [quote(source, day=day) for day in range(20)]
+    stated = quote(other).model_copy(update={"quote": "They bought 41,000 tonnes in 2025."})
+    broken = quote(source, broken=True)
+    node_link = element(*quotes, stated, broken)
+    evidence = [
+        each.model_copy(update={"element_id": node_link.id}) for each in (*quotes, stated, broken)
+    ]
+    root = conclusion("analysis", [node_link.id]).model_copy(
+        update={"summary": "In 2025 they bought 41,000 tonnes, of day 7."}
+    )
+    chain = build_chain(verification([root], [node_link], evidence, source), {})
+    shown = [branch.link.id for branch, _ in chain.key_quotes]
+    assert shown[:2] == [broken.id, stated.id]
+    assert len(shown) == MAX_KEY_QUOTES
+    assert {name for _, name in chain.key_quotes} == {"a thing"}
+
+
+@pytest.mark.parametrize(("broken", "found"), [("seal", 2), ("quote", 1), ("span", 1)])
+def test_only_quotes_that_are_in_their_page_count_as_found(broken: str, found: int) -> None:
+    source = page()
+    fault = LinkFault(broken=broken, message="it was changed")
+    faulty = quote(source).model_copy(update={"holds": False, "breaks": [fault]})
+    evidence = [quote(source), faulty]
+    node_link = element(*evidence)
+    root = conclusion("analysis", [node_link.id])
+    chain = build_chain(verification([root], [node_link], evidence, source), {})
+    assert (chain.quotes_found, chain.checked.evidence) == (found, 2)
+    changed = source.model_copy(update={"breaks": [LinkFault(broken="text", message="")]})
+    chain = build_chain(verification([root], [node_link], evidence, changed), {})
+    assert chain.quotes_found == 0
 
 
 def test_large_chains_stop_at_their_analyses() -> None:

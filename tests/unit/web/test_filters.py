@@ -71,3 +71,40 @@ def test_nouns_have_singular_and_plural(count: int, expected: str) -> None:
 @pytest.mark.parametrize(("size", "expected"), [(5, "5 B"), (2048, "2 KiB"), (3 << 30, "3.0 GiB")])
 def test_sizes_have_units(size: int, expected: str) -> None:
     assert filters.bytes_of(size) == expected
+
+
+def test_json_is_indented_and_other_text_is_unchanged() -> None:
+    assert filters.unpacked('{"a": [1]}') == '{\n  "a": [\n    1\n  ]\n}'
+    assert filters.unpacked('{"a": ') == '{"a": '
+    assert filters.unpacked("[" * 100_000) == "[" * 100_000
+
+
+def test_a_truncated_text_says_how_much_is_missing() -> None:
+    assert filters.cut("x" * filters.MAX_CHARS) == "x" * filters.MAX_CHARS
+    assert filters.cut("x" * 21_500).endswith("x\n… 1,500 characters more")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "summary"),
+    [
+        ('{"type": "Maker", "name": "Halden"}', "Halden"),
+        ('{"type": "buys", "sourceId": "n1", "targetId": "n2"}', "n1 → n2"),
+        ('{"urls": ["https://a.example/x", "nowhere"]}', "a.example, nowhere"),
+        ('{"query": "lithium", "topic": "news"}', "lithium"),
+        ('{"name": {"of": 1}}', '{"of": 1}'),
+        ('{"other": 1}', '{"other": 1}'),
+        ("{}", ""),
+        ("[1]", "[1]"),
+        ("{", "{"),
+    ],
+)
+def test_arguments_of_a_tool_are_summarized(arguments: str, summary: str) -> None:
+    assert filters.argument_summary(arguments) == summary
+
+
+def test_a_time_of_day_is_converted_by_the_page() -> None:
+    moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert filters.clock(moment) == (
+        '<time datetime="2026-01-02T03:04:05.000Z" data-clock>2026-01-02 03:04 UTC</time>'
+    )
+    assert filters.clock(None) == filters.NONE

@@ -73,7 +73,7 @@ def test_before_the_plan_all_stages_wait_for_it() -> None:
     assert iteration_flow.planned is None
     assert [stage.why_empty for stage in iteration_flow.stages] == [
         "",
-        *["Waits for the plan."] * 3,
+        *["Waiting for the plan."] * 3,
     ]
     assert iteration_flow.seconds == 10
 
@@ -101,7 +101,7 @@ def test_a_query_shows_its_phases_and_their_time_bars() -> None:
         (4, 6, True),
     ]
     assert iteration_flow.stages[2].step_cards[0].word == "waiting"
-    assert iteration_flow.stages[3].why_empty == "Waits for the analyses."
+    assert iteration_flow.stages[3].why_empty == "Waiting for the analyses."
 
 
 def test_a_step_to_be_retried_is_shown_as_retrying() -> None:
@@ -117,14 +117,14 @@ def test_a_stage_with_one_failed_step_is_still_successful() -> None:
         step("query", "completed", 1, result={"nodes": 2, "edges": 1}),
     ).stages[1]
     assert (stage.tone, stage.ended) == ("good", 2)
-    assert stage.step_cards[1].notes == ("2 nodes, 1 edge written",)
+    assert stage.step_cards[1].notes == ("2 nodes, 1 edge",)
 
 
 def test_a_step_shows_what_checks_of_its_evidence_found() -> None:
     checks = {"supported": 3, "contradicted": 1, "unchecked": 2, "stopped": "the budget is reached"}
     query = step("query", "completed", result={"nodes": 1, "edges": 0, "checks": checks})
     assert flow(OBSERVED, query).stages[1].step_cards[0].notes == (
-        "1 node, 0 edges written",
+        "1 node, 0 edges",
         "Quotes checked: 3 supported, 1 contradicted, 2 unchecked (the budget is reached)",
     )
 
@@ -169,4 +169,4 @@ def test_an_iteration_without_a_plan_shows_its_error_once() -> None:
 
 def test_an_adviser_without_a_step_is_distinguished_from_a_waiting_one() -> None:
     iteration_flow = flow(OBSERVED, status="completed", ended_after=3)
-    assert iteration_flow.stages[-1].why_empty.startswith("Was not asked")
+    assert iteration_flow.stages[-1].why_empty.startswith("Not run")

@@ -1,24 +1,30 @@
 """Pages of accounts: sign-in, settings, API tokens, users."""
 
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Annotated, Final
 from uuid import UUID
 
-from fastapi import APIRouter, BackgroundTasks, Form, Request
+from fastapi import APIRouter, BackgroundTasks, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api.auth.dependencies import Access, OperatorAccess, OwnedAccess
 from services.api.auth.owner import BootstrapOwner
+from services.api.auth.sign_in_links import LIFETIME_MINUTES
 from services.api.http.dependencies import PageQuery
 from services.api.http.idempotency import IdempotentRequest
+from services.api.http.problem_details import ConflictError, ForbiddenError, TooManyError
 from services.api.paths import SIGN_IN
 from services.api.queries import accounts as account_queries
 from services.api.queries import costs
 from services.api.routers import accounts as account_routes
 from services.api.routers import costs as cost_routes
-from services.api.routers.accounts import NewToken, NewUser, SignIn, UserFromPath
+from services.api.routers.accounts import NewUser, SignIn, UserFromPath
 from services.api.routers.costs import NewBudget
-from services.api.web.rendering import Page, PageResponse, Pages
+from services.api.web.forms import FormState, NewTokenForm, Submitted, submitted
+from services.api.web.rendering import PAGE_HEADERS, Page, PageResponse, Pages
 from shared.accounts import credentials
 from shared.accounts.credentials import OWN_TOKEN_NAME
 from shared.enums import AccessScope
@@ -32,18 +38,30 @@ from shared.schemas.base import LARGEST_PAGE, PageRequest
 router = APIRouter()
 
 
+_EMPTY: Final = FormState()
+"""A form that was not sent."""
+
+
 @router.get(SIGN_IN)
 async def show_sign_in(request: Request) -> HTMLResponse:
-    return _sign_in_page(request, is_requested=False)
+    return _sign_in_page(request, _EMPTY, is_requested=False)
 
 
 @router.post(SIGN_IN)
 async def request_sign_in_link(
-    request: Request, form: Annotated[SignIn, Form()], after: BackgroundTasks
+    request: Request,
+    form: Annotated[Submitted[SignIn], submitted(SignIn)],
+    after: BackgroundTasks,
 ) -> HTMLResponse:
     """Answers the same for every name, so that it does not reveal who is a user."""
-    await account_routes.request_sign_in_link(request, form, after)
-    return _sign_in_page(request, is_requested=True)
+    if form.model is None:
+        return _sign_in_page(request, form, is_requested=False)
+    try:
+        await account_routes.request_sign_in_link(request, form.model, after)
+    except TooManyError as error:
+        refused = form.refused(error, {"too-many-attempts": "user"})
+        return _sign_in_page(request, refused, is_requested=False, headers=error.headers)
+    return _sign_in_page(request, form, is_requested=True)
 
 
 @router.post("/sign-out")
@@ -53,17 +71,32 @@ async def sign_out(request: Request, access: OwnedAccess) -> Response:
     return response
 
 
-def _sign_in_page(request: Request, *, is_requested: bool) -> HTMLResponse:
+def _sign_in_page(
+    request: Request,
+    form: FormState,
+    *,
+    is_requested: bool,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> HTMLResponse:
     pages: Pages = request.app.state.pages
-    return pages.answer("sign_in/ask.html", {"asked": is_requested}, status=HTTPStatus.OK)
+    settings: Settings = request.app.state.settings
+    context = {
+        "asked": is_requested,
+        "form": form,
+        "sends_mail": settings.smtp_url is not None,
+        "minutes": LIFETIME_MINUTES,
+    }
+    return pages.answer(
+        "sign_in/ask.html", context, status=form.status, headers={**PAGE_HEADERS, **headers}
+    )
 
 
 TOKEN_LIFETIMES: Final = {
     "7": "7 days",
     "30": "30 days",
     "90": "90 days",
-    "365": "a year",
-    "never": "for ever",
+    "365": "1 year",
+    "never": "Never",
 }
 
 
@@ -71,17 +104,25 @@ TOKEN_LIFETIMES: Final = {
 async def list_tokens(
     access: OwnedAccess, page: PageResponse, page_request: PageQuery
 ) -> HTMLResponse:
-    return await _tokens_page(access, page, page_request, new_token=None)
+    return await _tokens_page(access, page, page_request)
 
 
 @router.post("/settings/tokens")
 async def make_token(
-    access: OwnedAccess, page: PageResponse, form: Annotated[NewToken, Form()]
+    access: OwnedAccess,
+    page: PageResponse,
+    form: Annotated[Submitted[NewTokenForm], submitted(NewTokenForm)],
 ) -> HTMLResponse:
     """Shows the token on the response page only: a redirect could not carry it."""
-    answer = await account_routes.make_token(
-        access, IdempotentRequest(access, key=None, request_hash=""), form
-    )
+    if form.model is None:
+        return await _tokens_page(access, page, PageRequest(), form=form)
+    try:
+        answer = await account_routes.make_token(
+            access, IdempotentRequest(access, key=None, request_hash=""), form.model
+        )
+    except ForbiddenError as error:
+        refused = form.refused(error, {"insufficient-scope": "scopes"})
+        return await _tokens_page(access, page, PageRequest(), form=refused)
     token = NewTokenResponse.model_validate_json(bytes(answer.body))
     return await _tokens_page(access, page, PageRequest(), new_token=token)
 
@@ -93,17 +134,28 @@ async def revoke_token(access: OwnedAccess, token_id: UUID) -> Response:
 
 
 async def _tokens_page(
-    access: Access, page: Page, page_request: PageRequest, *, new_token: NewTokenResponse | None
+    access: Access,
+    page: Page,
+    page_request: PageRequest,
+    *,
+    new_token: NewTokenResponse | None = None,
+    form: FormState | None = None,
 ) -> HTMLResponse:
     tokens_page = await account_queries.list_tokens(access.session, access.owner_id, page_request)
+    form = form or FormState.filled(
+        scopes=[scope.value for scope in credentials.DEFAULT_SCOPES],
+        expires_in_days=credentials.TOKEN_LIFETIME.days,
+    )
     return await page.answer(
         "settings/tokens.html",
-        status=HTTPStatus.OK if new_token is None else HTTPStatus.CREATED,
-        made=new_token,
+        status=form.status if new_token is None else HTTPStatus.CREATED,
+        form=form,
+        new_token=new_token,
         tokens=tokens_page.items,
         next=tokens_page.next,
         lifetimes=TOKEN_LIFETIMES,
         own=OWN_TOKEN_NAME,
+        now=datetime.now(UTC),
         scopes=[scope.value for scope in AccessScope if scope in access.caller.scopes],
     )
 
@@ -119,10 +171,22 @@ async def list_users(
 
 
 @router.post("/settings/users")
-async def create_user(access: OperatorAccess, form: Annotated[NewUser, Form()]) -> Response:
-    await account_routes.create_user(
-        access, IdempotentRequest(access, key=None, request_hash=""), form
-    )
+async def create_user(
+    request: Request,
+    access: OperatorAccess,
+    page: PageResponse,
+    form: Annotated[Submitted[NewUser], submitted(NewUser)],
+) -> Response:
+    if form.model is None:
+        return await _users_page(request, access, page, PageRequest(), form=form)
+    try:
+        async with access.session.begin_nested():
+            await account_routes.create_user(
+                access, IdempotentRequest(access, key=None, request_hash=""), form.model
+            )
+    except ConflictError as error:
+        refused = form.refused(error, {"user-taken": "name"})
+        return await _users_page(request, access, page, PageRequest(), form=refused)
     return _to_users()
 
 
@@ -161,12 +225,14 @@ async def _users_page(
     *,
     link: SignInLinkResponse | None = None,
     link_of: str | None = None,
+    form: FormState = _EMPTY,
 ) -> HTMLResponse:
     owner: BootstrapOwner = request.app.state.owner
     users_page = await account_queries.list_users(access.session, page_request)
     return await page.answer(
         "settings/users.html",
-        status=HTTPStatus.OK if link is None else HTTPStatus.CREATED,
+        status=form.status if link is None else HTTPStatus.CREATED,
+        form=form,
         users=users_page.items,
         next=users_page.next,
         owner_id=await owner.id(),
@@ -183,14 +249,48 @@ SETTINGS: Final = "/settings"
 
 
 @router.get("/settings")
-async def show_settings(request: Request, access: OwnedAccess, page: PageResponse) -> HTMLResponse:
+async def show_settings(
+    request: Request, access: OwnedAccess, page: PageResponse, saved: bool = False
+) -> HTMLResponse:
+    return await _general_page(request, access, page, saved=saved)
+
+
+@router.post("/settings/budget")
+async def set_installation_budget(
+    request: Request,
+    access: OperatorAccess,
+    page: PageResponse,
+    form: Annotated[Submitted[NewBudget], submitted(NewBudget)],
+) -> Response:
+    if form.model is None:
+        return await _general_page(request, access, page, form=form)
+    await cost_routes.set_installation_budget(access, form.model)
+    return RedirectResponse(f"{SETTINGS}?saved=true#budget", HTTPStatus.SEE_OTHER)
+
+
+async def _general_page(
+    request: Request,
+    access: Access,
+    page: Page,
+    *,
+    saved: bool = False,
+    form: FormState | None = None,
+) -> HTMLResponse:
+    """`form` is that of the installation's budget, which only operators see."""
     settings: Settings = request.app.state.settings
     usage = None
     if access.caller.is_operator:
         usage = await costs.installation_usage(access.session)
+        form = form or FormState.filled(
+            usd_per_day=None if usage.usd_per_day is None else f"{usage.usd_per_day:.10g}",
+            calls_per_day=usage.calls_per_day,
+        )
     prices, fault = _prices_or_fault(settings)
     return await page.answer(
         "settings/general.html",
+        status=HTTPStatus.OK if form is None else form.status,
+        form=form or _EMPTY,
+        saved=saved,
         user=await account_queries.get_user(access.session, access.owner_id),
         sessions=await _sessions(access),
         usage=usage,
@@ -198,14 +298,6 @@ async def show_settings(request: Request, access: OwnedAccess, page: PageRespons
         prices=prices,
         prices_fault=fault,
     )
-
-
-@router.post("/settings/budget")
-async def set_installation_budget(
-    access: OperatorAccess, form: Annotated[NewBudget, Form()]
-) -> Response:
-    await cost_routes.set_installation_budget(access, form)
-    return RedirectResponse(f"{SETTINGS}#budget", HTTPStatus.SEE_OTHER)
 
 
 @router.post("/settings/sessions/{session_id}/end")

@@ -1,45 +1,45 @@
-"""Pages of agents: list, current work, settings, prompts."""
+"""Pages of agents: list, new agent, current work."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from decimal import Decimal
 from http import HTTPStatus
 from itertools import chain
-from typing import Annotated, Any, Final, Literal
+from math import ceil
+from typing import Annotated, Any, Final
 from uuid import UUID
 
-from fastapi import APIRouter, Form, Query, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from services.api.auth.dependencies import AgentAccess, OwnedAccess, OwnedAgent
+from services.api.auth.dependencies import Access, AgentAccess, OwnedAccess, OwnedAgent
 from services.api.commands import agents as agent_commands
-from services.api.commands.agents import ChangedAgent, NewConfiguration
+from services.api.commands.agents import (
+    DEFAULT_ENTAILMENT_SHARE,
+)
 from services.api.http.dependencies import EventAfterCommit, PageQuery
-from services.api.http.problem_details import ProblemError, validation_as_problem
+from services.api.http.problem_details import ProblemError
 from services.api.paths import HOME
 from services.api.queries import agents as agent_queries
 from services.api.queries import conclusions, costs, forecast, graph, iterations
 from services.api.queries.agents import AgentState
-from services.api.routers.costs import NewBudget
 from services.api.web.forms import (
+    INTERVALS,
     UNLESS_BLANK,
-    ConfigureForm,
-    DeletionForm,
-    GeneralForm,
-    ModelsForm,
+    FormState,
     NewAgentForm,
-    PromptForm,
+    Submitted,
+    submitted,
+    validated,
 )
+from services.api.web.presenters.agents import TREND_ITERATIONS, AgentRow, Learned, learned, trend
 from services.api.web.presenters.iterations import Flow, build_flow
 from services.api.web.rendering import Page, PageResponse
-from services.api.web.text import DiffRun, word_diff
-from shared.agents import agents as agent_store
-from shared.billing import budgets as billing_budgets
 from shared.billing.budgets import Caps
-from shared.enums import PROMPTED_PHASES, AgentStatus, Phase
+from shared.durations import format_duration
+from shared.enums import AgentStatus
 from shared.graph import labels
 from shared.runtime.settings import Settings
-from shared.schemas.agents import PromptedPhase, PromptResponse
-from shared.schemas.base import AgentDetails, PageRequest
+from shared.schemas.base import AgentDetails, AgentResponse, PageRequest
 
 router = APIRouter()
 
@@ -49,6 +49,11 @@ async def redirect_home() -> RedirectResponse:
     return RedirectResponse(HOME, HTTPStatus.SEE_OTHER)
 
 
+_FIELD_OF_PROBLEM: Final = {
+    "short-maximum": "max_interval_seconds",
+    "contradictory-domains": "barred_domains",
+}
+"""The field beside which a problem of a command is shown."""
 StateFilter = Annotated[AgentState | None, UNLESS_BLANK, Query()]
 
 
@@ -63,41 +68,100 @@ async def list_agents(
     agents_page = await agent_queries.list_agents(
         access.session, access.owner_id, page_request, state=state, search=search
     )
-    counters_by_agent = await agent_queries.dashboard_counters(
-        access.session, [agent.id for agent in agents_page.items]
-    )
     return await page.answer(
         "agents/list.html",
-        agents=agents_page.items,
+        rows=await _agent_rows(access, agents_page.items),
         next=agents_page.next,
-        counters_by_agent=counters_by_agent,
         states=list(AgentState),
         state=state,
         search=search or "",
     )
 
 
+async def _agent_rows(access: Access, agents: Sequence[AgentResponse]) -> list[AgentRow]:
+    ids = [agent.id for agent in agents]
+    counters = await agent_queries.dashboard_counters(access.session, ids)
+    recent = await agent_queries.recent_iterations(access.session, ids, TREND_ITERATIONS)
+    conclusions_by_agent = await agent_queries.newest_conclusions(access.session, ids)
+    return [
+        AgentRow(
+            agent, counters[agent.id], trend(recent[agent.id]), conclusions_by_agent.get(agent.id)
+        )
+        for agent in agents
+    ]
+
+
+DEFAULT_INTERVAL_SECONDS: Final = 300
+EXAMPLES: Final = (
+    "Find short-term opportunities among semiconductor suppliers",
+    "Watch regulation of stablecoins in the EU and the US, and say what it means for issuers",
+    "Follow lithium producers in South America, and warn of what limits their output",
+)
+"""Missions that the form offers; templates will take their place."""
+BUDGET_OF_FORECAST: Final = 2
+"""Without a default budget, the form suggests this multiple of the forecast, so that an agent is limited from the start."""
+BUDGET_STEP_USD: Final = Decimal("0.5")
+
+
 @router.get("/agents/new")
-async def show_new_agent_form(request: Request, page: PageResponse) -> HTMLResponse:
-    expected = forecast.day_forecast(request.app.state.settings, DEFAULT_INTERVAL_SECONDS)
-    return await page.answer(
-        "agents/new.html", mission="", wrong=None, caps=_default_caps(request), forecast=expected
+async def show_new_agent_form(
+    request: Request, page: PageResponse, interval_seconds: str = ""
+) -> HTMLResponse:
+    """The part `forecast` is for the interval that is typed."""
+    if page.part is not None:
+        typed = validated(
+            NewAgentForm, {"mission": EXAMPLES[0], "interval_seconds": interval_seconds}
+        )
+        return await _new_agent_page(request, page, typed, typed.model)
+    form = FormState.filled(
+        interval_seconds=format_duration(DEFAULT_INTERVAL_SECONDS),
+        budget_usd_per_day=_suggested_budget(request),
+        feedback_rounds=0,
+        entailment_usd_per_day=0,
+        entailment_share=DEFAULT_ENTAILMENT_SHARE,
     )
+    return await _new_agent_page(request, page, form, None)
 
 
 @router.post("/agents/new")
 async def create_agent(
     request: Request,
     access: OwnedAccess,
-    form: Annotated[NewAgentForm, Form()],
+    page: PageResponse,
+    form: Annotated[Submitted[NewAgentForm], submitted(NewAgentForm)],
     afterwards: EventAfterCommit,
 ) -> Response:
     """Redirects to the new agent's page, which shows its configuration."""
-    result = await agent_commands.create_agent(
-        access.session, access.owner_id, form, _default_caps(request)
-    )
+    if form.model is None:
+        return await _new_agent_page(request, page, form, None)
+    default = _default_caps(request)
+    caps = Caps(form.model.budget_usd_per_day, default.calls_per_day)
+    try:
+        async with access.session.begin_nested():
+            result = await agent_commands.create_agent(
+                access.session, access.owner_id, form.model, caps
+            )
+    except ProblemError as error:
+        refused = form.refused(error, _FIELD_OF_PROBLEM)
+        return await _new_agent_page(request, page, refused, form.model)
     afterwards.publish(result.event)
     return RedirectResponse(f"/agents/{result.agent.id}", HTTPStatus.SEE_OTHER)
+
+
+async def _new_agent_page(
+    request: Request, page: Page, form: FormState, model: NewAgentForm | None
+) -> HTMLResponse:
+    interval = DEFAULT_INTERVAL_SECONDS if model is None else model.interval_seconds
+    is_known = model is not None or "interval_seconds" not in form.errors
+    settings: Settings = request.app.state.settings
+    return await page.answer(
+        "agents/new.html",
+        status=form.status if page.part is None else HTTPStatus.OK,
+        form=form,
+        intervals=INTERVALS,
+        examples=EXAMPLES,
+        forecast=forecast.day_forecast(settings, interval) if is_known else None,
+    )
 
 
 def _default_caps(request: Request) -> Caps:
@@ -106,8 +170,19 @@ def _default_caps(request: Request) -> Caps:
     return Caps(settings.budget_usd_per_day, settings.budget_calls_per_day)
 
 
-DEFAULT_INTERVAL_SECONDS: Final = 300
+def _suggested_budget(request: Request) -> Decimal | None:
+    """The default budget; without one, a multiple of the forecast in steps of BUDGET_STEP_USD."""
+    default = _default_caps(request).usd_per_day
+    if default is not None:
+        return default
+    day = forecast.day_forecast(request.app.state.settings, DEFAULT_INTERVAL_SECONDS)
+    steps = ceil(Decimal(str(day.usd_per_day)) * BUDGET_OF_FORECAST / BUDGET_STEP_USD)
+    return steps * BUDGET_STEP_USD if steps else None
+
+
 LATEST: Final = 3
+MAX_CHANGED_VALUES: Final = 6
+"""Of nodes and of edges."""
 SIDEBAR: Final = "sidebar"
 """The part of the page that changes rarely during an iteration."""
 _LATEST_PAGE: Final = PageRequest(LATEST)
@@ -157,12 +232,24 @@ async def _progress_context(access: AgentAccess, agent: AgentDetails) -> dict[st
     return {
         "progress": progress,
         "flow": flow,
+        "learned": await _learned(access, agent),
         "named": {} if flow is None else await _conclusion_labels(access, flow),
         "usage": await costs.agent_usage(access.session, agent.id)
         if agent.suspended_until
         else None,
         **await _configuration_context(access, agent),
     }
+
+
+async def _learned(access: AgentAccess, agent: AgentDetails) -> Learned | None:
+    iteration = await iterations.newest_working(access.session, agent.id)
+    if iteration is None or agent.last_iteration is None:
+        return None
+    written = await iterations.written_in_iteration(access.session, iteration.id)
+    superseded = await iterations.list_superseded(
+        access.session, access.owner_id, agent.id, iteration.id, limit=MAX_CHANGED_VALUES
+    )
+    return learned(iteration, written, superseded, agent.last_iteration.number)
 
 
 async def _conclusion_labels(access: AgentAccess, flow: Flow) -> dict[UUID, labels.Label]:
@@ -202,237 +289,14 @@ async def _side_context(access: AgentAccess) -> dict[str, Any]:
     requests = await conclusions.list_investigation_requests(
         access.session, access.owner_id, access.agent.id, _LATEST_PAGE, is_open=True
     )
+    recent = await agent_queries.recent_iterations(
+        access.session, [access.agent.id], TREND_ITERATIONS
+    )
     return {
+        "trend": trend(recent[access.agent.id]),
+        "graph_counts": await graph.counts(access.session, access.scope),
         "counters": counters_by_agent[access.agent.id],
         "latest": await conclusions.newest_conclusions(access.session, access.scope, LATEST),
         "lacking": requests,
         "budget": await costs.agent_usage(access.session, access.agent.id),
     }
-
-
-SavedSection = Literal["general", "models", "budget"]
-_ETAG_OF_FORM: Final = '"{}.form"'
-"""The start of the ETag of the form's version."""
-
-
-@router.get("/agents/{agent}/settings")
-async def show_settings(
-    request: Request, access: OwnedAgent, page: PageResponse, saved: SavedSection | None = None
-) -> HTMLResponse:
-    return await _settings_page(request, access, page, saved=saved)
-
-
-@router.post("/agents/{agent}/settings")
-async def change_agent(
-    request: Request, access: OwnedAgent, page: PageResponse, form: Annotated[GeneralForm, Form()]
-) -> Response:
-    try:
-        with validation_as_problem():
-            changes = ChangedAgent(**form.model_dump(exclude={"version"}))
-        await _apply_change(access, changes, form.version)
-    except ProblemError as error:
-        return await _settings_page(request, access, page, error=error, general=form)
-    return _to_settings(access, "general")
-
-
-@router.post("/agents/{agent}/settings/models")
-async def change_models(
-    request: Request, access: OwnedAgent, page: PageResponse, form: Annotated[ModelsForm, Form()]
-) -> Response:
-    try:
-        await _apply_change(access, ChangedAgent(models=form.models), form.version)
-    except ProblemError as error:
-        return await _settings_page(request, access, page, error=error, models=form.models)
-    return _to_settings(access, "models")
-
-
-@router.post("/agents/{agent}/settings/budget")
-async def set_budget(access: OwnedAgent, form: Annotated[NewBudget, Form()]) -> Response:
-    await billing_budgets.cap_agent(access.session, access.agent.id, form.caps)
-    return _to_settings(access, "budget")
-
-
-@router.post("/agents/{agent}/settings/configure")
-async def configure_agent(
-    access: OwnedAgent, form: Annotated[ConfigureForm, Form()], afterwards: EventAfterCommit
-) -> Response:
-    """Redirects to the agent's page, which shows the progress."""
-    result = await agent_commands.configure_agent(
-        access.session, access.owner_id, access.agent.id, NewConfiguration(**form.model_dump())
-    )
-    afterwards.publish(result.event)
-    return RedirectResponse(f"/agents/{access.agent.id}", HTTPStatus.SEE_OTHER)
-
-
-@router.post("/agents/{agent}/settings/delete")
-async def delete_agent(
-    request: Request,
-    access: OwnedAgent,
-    page: PageResponse,
-    form: Annotated[DeletionForm, Form()],
-) -> Response:
-    """Deletes the agent if its name was typed correctly: this cannot be undone."""
-    if form.name.strip() != access.agent.name:
-        detail = f"That is not its name: type {access.agent.name} to delete it."
-        error = ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "other-name", detail)
-        return await _settings_page(request, access, page, error=error, deleting=form.name)
-    await agent_store.delete_agent(access.session, access.agent.id)
-    return RedirectResponse("/agents", HTTPStatus.SEE_OTHER)
-
-
-async def _apply_change(access: AgentAccess, changes: ChangedAgent, version: str) -> None:
-    """Runs in a savepoint, so that after a rejection the page can be rendered in the same transaction."""
-    async with access.session.begin_nested():
-        await agent_commands.change_agent(
-            access.session, access.owner_id, access.agent.id, changes, _ETAG_OF_FORM.format(version)
-        )
-
-
-def _to_settings(access: AgentAccess, section: SavedSection) -> Response:
-    url = f"/agents/{access.agent.id}/settings?saved={section}#{section}"
-    return RedirectResponse(url, HTTPStatus.SEE_OTHER)
-
-
-async def _settings_page(
-    request: Request,
-    access: AgentAccess,
-    page: Page,
-    *,
-    saved: SavedSection | None = None,
-    error: ProblemError | None = None,
-    general: GeneralForm | None = None,
-    models: dict[Phase, str] | None = None,
-    deleting: str | None = None,
-) -> HTMLResponse:
-    """With `error`, the rejected form is shown with its input and the error."""
-    settings: Settings = request.app.state.settings
-    agent = await agent_commands.get_details(access.session, access.owner_id, access.agent.id)
-    return await page.answer(
-        "agents/settings.html",
-        status=HTTPStatus.OK if error is None else error.status,
-        agent=agent,
-        version=agent_commands.agent_version(agent),
-        saved=saved,
-        error=error,
-        has_changed=error is not None and error.status == HTTPStatus.PRECONDITION_FAILED,
-        general=general or agent,
-        is_general=general is not None,
-        models=agent.models if models is None else models,
-        is_models=models is not None,
-        deleting=deleting,
-        **await _settings_context(access, settings),
-    )
-
-
-async def _settings_context(access: AgentAccess, settings: Settings) -> dict[str, Any]:
-    return {
-        "phases": list(Phase),
-        "prompted": list(PROMPTED_PHASES),
-        "default_model": settings.model,
-        "budget": await costs.agent_budget(access.session, access.agent.id),
-        "prompts": await agent_queries.current_prompts(access.session, access.agent.id),
-    }
-
-
-VERSIONS_PER_PAGE: Final = 10
-
-
-@dataclass(frozen=True)
-class PromptVersion:
-    """`changes` is the diff to the previous version; None for the first."""
-
-    prompt: PromptResponse
-    changes: Sequence[DiffRun] | None
-
-
-@router.get("/agents/{agent}/settings/prompts/{phase}")
-async def show_prompt(
-    access: OwnedAgent,
-    page: PageResponse,
-    phase: PromptedPhase,
-    cursor: str | None = None,
-    saved: bool = False,
-) -> HTMLResponse:
-    return await _prompt_page(access, page, phase, cursor=cursor, saved=saved)
-
-
-@router.post("/agents/{agent}/settings/prompts/{phase}")
-async def edit_prompt(
-    access: OwnedAgent,
-    page: PageResponse,
-    phase: PromptedPhase,
-    form: Annotated[PromptForm, Form()],
-) -> Response:
-    """Saves the prompt. If somebody else has changed it since, shows both versions instead."""
-    await agent_store.lock_agent(access.session, access.agent.id)
-    present = await _current_prompt(access, phase)
-    if present is not None and present.version != form.version:
-        return await _prompt_page(access, page, phase, edited=form.prompt)
-    await agent_commands.edit_prompt(
-        access.session, access.agent.id, Phase(phase), form.prompt, versions=None
-    )
-    url = f"/agents/{access.agent.id}/settings/prompts/{phase}?saved=true"
-    return RedirectResponse(url, HTTPStatus.SEE_OTHER)
-
-
-async def _prompt_page(
-    access: AgentAccess,
-    page: Page,
-    phase: PromptedPhase,
-    *,
-    cursor: str | None = None,
-    saved: bool = False,
-    edited: str | None = None,
-) -> HTMLResponse:
-    """With `edited`, shows that text as not saved because the prompt has changed."""
-    present = await _current_prompt(access, phase)
-    versions, next_cursor = await _versions(access, phase, cursor)
-    clash = None if edited is None or present is None else word_diff(present.prompt, edited)
-    return await page.answer(
-        "agents/prompt.html",
-        status=HTTPStatus.OK if edited is None else HTTPStatus.PRECONDITION_FAILED,
-        agent=access.agent,
-        phase=phase,
-        present=present,
-        edited=edited,
-        clash=clash,
-        saved=saved,
-        versions=versions,
-        next=next_cursor,
-    )
-
-
-async def _current_prompt(access: AgentAccess, phase: PromptedPhase) -> PromptResponse | None:
-    """None before the agent is configured."""
-    prompts = await agent_queries.current_prompts(access.session, access.agent.id)
-    return next((row for row in prompts.items if row.phase == phase), None)
-
-
-async def _versions(
-    access: AgentAccess, phase: PromptedPhase, cursor: str | None
-) -> tuple[list[PromptVersion], str | None]:
-    """Returns versions, newest first. The version before the oldest is read too, for its diff."""
-    page_request = PageRequest(VERSIONS_PER_PAGE, cursor)
-    prompt_versions_page = await agent_queries.list_prompt_versions(
-        access.session, access.agent.id, phase, page_request
-    )
-    previous_versions = [
-        *prompt_versions_page.items[1:],
-        await _first_of_next_page(access, phase, prompt_versions_page.next),
-    ]
-    versions = [
-        PromptVersion(row, None if previous is None else word_diff(previous.prompt, row.prompt))
-        for row, previous in zip(prompt_versions_page.items, previous_versions, strict=False)
-    ]
-    return versions, prompt_versions_page.next
-
-
-async def _first_of_next_page(
-    access: AgentAccess, phase: PromptedPhase, cursor: str | None
-) -> PromptResponse | None:
-    if cursor is None:
-        return None
-    prompt_versions_page = await agent_queries.list_prompt_versions(
-        access.session, access.agent.id, phase, PageRequest(1, cursor)
-    )
-    return next(iter(prompt_versions_page.items), None)

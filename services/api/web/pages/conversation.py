@@ -5,31 +5,37 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api.auth.dependencies import AgentAccess, OwnedAgent
+from services.api.commands import agents as agent_commands
 from services.api.commands import conversations
 from services.api.commands.conversations import NewMemory, NewMessage
 from services.api.http.dependencies import EventAfterCommit, PageQuery
+from services.api.http.problem_details import ConflictError, NotFoundError, ProblemError
+from services.api.queries import conclusions
 from services.api.queries import conversation as reading
-from services.api.web.rendering import PageResponse
+from services.api.web.forms import FormState, Submitted, submitted
+from services.api.web.presenters.conversation import suggested_questions
+from services.api.web.rendering import Page, PageResponse
 from services.api.web.text import find_citations
 from shared import derived_events
-from shared.agents import memories
-from shared.enums import MemoryKind, StepStatus
+from shared.enums import StepStatus
 from shared.schemas.base import LARGEST_PAGE, CitationResponse, PageRequest
 from shared.schemas.conversation import ENDED, MemoryResponse, MessageResponse
 
 router = APIRouter(prefix="/agents/{agent}")
 
-TOOLS: Final[Mapping[str, str]] = {
-    "queryGraph": "Looked into the graph",
-    "tavilySearch": "Searched the web",
-    "tavilyExtract": "Read a page",
-    "tavilyResearch": "Researched the web",
-    "remember": "Will remember",
+TOOLS: Final[Mapping[str, Mapping[str, str]]] = {
+    "queryGraph": {"icon": "network", "words": "Looked into the graph"},
+    "tavilySearch": {"icon": "globe", "words": "Searched the web"},
+    "tavilyExtract": {"icon": "file-text", "words": "Read a page"},
+    "tavilyResearch": {"icon": "telescope", "words": "Researched on the web"},
+    "remember": {"icon": "brain", "words": "Added a memory"},
 }
+_EMPTY: Final = FormState()
+"""A form that was not sent."""
 
 
 @router.get("/conversation")
@@ -37,20 +43,38 @@ async def show_conversation(
     access: OwnedAgent, page: PageResponse, page_request: PageQuery
 ) -> HTMLResponse:
     """Shows the newest messages in chronological order; `next` leads to older ones."""
+    return await _conversation_page(access, page, page_request)
+
+
+async def _conversation_page(
+    access: AgentAccess,
+    page: Page,
+    page_request: PageRequest,
+    *,
+    form: FormState = _EMPTY,
+    memory_form: FormState = _EMPTY,
+) -> HTMLResponse:
     messages_page = await reading.list_messages(
         access.session, access.owner_id, access.agent.id, page_request
     )
     memory_views: list[MemoryResponse] = []
+    suggestions: Sequence[str] = ()
     if page.part is None:
         memory_views = await _memories(access)
+        if page_request.cursor is None and all(
+            message.kind == "advice" for message in messages_page.items
+        ):
+            suggestions = await _suggestions(access)
     return await page.answer(
         "conversation/show.html",
+        status=next((each.status for each in (form, memory_form) if each.errors), HTTPStatus.OK),
         agent=access.agent,
         next=messages_page.next,
         is_newest=page_request.cursor is None,
         memories=memory_views,
-        memory_kinds=list(MemoryKind),
-        memory_characters=memories.MAX_MEMORY_CHARS,
+        suggestions=suggestions,
+        form=form,
+        memory_form=memory_form,
         message_characters=conversations.MAX_MESSAGE_CHARS,
         **await _messages_context(access, messages_page.items[::-1]),
     )
@@ -71,14 +95,26 @@ async def show_message(access: OwnedAgent, page: PageResponse, message_id: UUID)
 async def ask_question(
     request: Request,
     access: OwnedAgent,
-    form: Annotated[NewMessage, Form()],
+    page: PageResponse,
+    form: Annotated[Submitted[NewMessage], submitted(NewMessage)],
     afterwards: EventAfterCommit,
 ) -> Response:
     """Redirects to the pending answer. With htmx, the page fetches the answer itself."""
-    turn, step = await conversations.ask_question(access, form.content)
+    is_part = request.headers.get("hx-request") == "true"
+    try:
+        if form.model is None:
+            sentence = next(iter(form.errors.values()))
+            raise ProblemError(form.status, "invalid-request", sentence)
+        turn, step = await conversations.ask_question(access, form.model.content)
+    except ProblemError as error:
+        if is_part or isinstance(error, NotFoundError):
+            raise
+        return await _conversation_page(
+            access, page, PageRequest(), form=form.refused(error, {"invalid-request": "content"})
+        )
     if step.status == StepStatus.PENDING:
         afterwards.publish(derived_events.agent_task_event(step))
-    if request.headers.get("hx-request") == "true":
+    if is_part:
         return Response(status_code=HTTPStatus.NO_CONTENT)
     return _to_conversation(access, f"message-{turn.answer.id}")
 
@@ -90,8 +126,18 @@ async def retry_answer(access: OwnedAgent, message_id: UUID) -> Response:
 
 
 @router.post("/memories")
-async def add_memory(access: OwnedAgent, form: Annotated[NewMemory, Form()]) -> Response:
-    await conversations.add_memory(access, form)
+async def add_memory(
+    access: OwnedAgent,
+    page: PageResponse,
+    form: Annotated[Submitted[NewMemory], submitted(NewMemory)],
+) -> Response:
+    if form.model is None:
+        return await _conversation_page(access, page, PageRequest(), memory_form=form)
+    try:
+        await conversations.add_memory(access, form.model)
+    except ConflictError as error:
+        refused = form.refused(error, {"too-many-memories": "content"})
+        return await _conversation_page(access, page, PageRequest(), memory_form=refused)
     return _to_conversation(access, "memories")
 
 
@@ -118,6 +164,12 @@ async def _messages_context(
         for message in messages
     }
     return {"messages": messages, "citations": citations, "tools": TOOLS, "ended": ENDED}
+
+
+async def _suggestions(access: AgentAccess) -> Sequence[str]:
+    agent = await agent_commands.get_details(access.session, access.owner_id, access.agent.id)
+    newest = await conclusions.newest_conclusions(access.session, access.scope, 1)
+    return suggested_questions(agent.name, agent.mission, newest)
 
 
 async def _memories(access: AgentAccess) -> list[MemoryResponse]:

@@ -12,27 +12,38 @@ from starlette.datastructures import URL
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api.auth.dependencies import AgentAccess, OwnedAgent
+from services.api.commands import distinct_pairs as distinct_commands
 from services.api.commands import merges as merge_commands
+from services.api.commands.distinct_pairs import NewDistinctPair
 from services.api.commands.merges import NewMerge, Reason
-from services.api.http.dependencies import PageQuery
+from services.api.http.dependencies import Page, PageQuery
 from services.api.http.problem_details import NotFoundError
 from services.api.queries import entity_resolution, provenance
 from services.api.queries import graph as graph_queries
 from services.api.queries.graph import DrawingFilter, EdgeFilter
-from services.api.web.presenters.graph import encode_drawing, property_rows
+from services.api.web.presenters.graph import (
+    MISSING,
+    compare_nodes,
+    encode_drawing,
+    group_edges,
+    list_history,
+    property_rows,
+)
 from services.api.web.presenters.provenance import property_provenance
 from services.api.web.rendering import PAGE_HEADERS, PageResponse
 from shared.graph.entity_resolution.redirects import resolve_redirects
 from shared.graph.types import RESERVED_TYPES
 from shared.schemas.base import PageRequest
-from shared.schemas.graph import GraphLayout
+from shared.schemas.graph import DuplicatePair, GraphLayout
 
 router = APIRouter(prefix="/agents/{agent}")
 
 
-LIMITS: Final = (100, 300, 1_000, 2_000)
+LIMITS: Final = (300, 1_000, 2_000, 5_000)
 COLOURED_TYPES: Final = 10
 """Types with a colour of their own, as many as the style sheet has; the others share one."""
+SHOWN_DECISIONS: Final = 10
+"""Merges and distinct pairs below the duplicates; the rest has pages of its own."""
 AGE_LIMITS: Final = {1: "day", 7: "week", 31: "month", 92: "quarter"}
 """In days."""
 
@@ -50,7 +61,7 @@ class LayoutRequest:
     def __init__(
         self,
         node: UUID | None = None,
-        depth: Annotated[int, Query(ge=1, le=graph_queries.MAX_DEPTH)] = 1,
+        depth: Annotated[int, Query(ge=1, le=graph_queries.MAX_FOCUS_DEPTH)] = 1,
         begin: EntryPoint = EntryPoint.NEWEST,
         types: Annotated[list[str] | None, Query(alias="type", max_length=100)] = None,
         days: Annotated[int, Query(ge=0, le=36_600, description="0 is any age")] = 0,
@@ -78,11 +89,7 @@ LayoutParams = Annotated[LayoutRequest, Depends()]
 async def show_explorer(
     access: OwnedAgent, page: PageResponse, entry: LayoutParams
 ) -> HTMLResponse:
-    session, scope = access.session, access.scope
-    type_counts = await graph_queries.count_by_type(session, scope)
-    search_results = None
-    if entry.search:
-        search_results = await graph_queries.draw_search(session, scope, entry.search, entry.of)
+    type_counts = await graph_queries.count_by_type(access.session, access.scope)
     return await page.answer(
         "graph/explorer.html",
         agent=access.agent,
@@ -91,7 +98,6 @@ async def show_explorer(
         colours=COLOURED_TYPES,
         max_counted=graph_queries.MAX_COUNTED,
         entry=entry,
-        results=search_results,
         limits=LIMITS,
         ages=AGE_LIMITS,
     )
@@ -99,9 +105,27 @@ async def show_explorer(
 
 @router.get("/graph/data")
 async def show_graph_data(access: OwnedAgent, entry: LayoutParams) -> Response:
-    """Returns the initial view of the same query, or the neighbourhood of a node that is expanded."""
-    picture = await _graph_data(access, entry)
-    return Response(encode_drawing(picture), headers=PAGE_HEADERS, media_type="application/json")
+    """Returns the nodes and edges of the query: a first view, a search, or the neighbourhood of a node."""
+    return _json(encode_drawing(await _graph_data(access, entry)))
+
+
+@router.get("/graph/paths")
+async def show_paths(
+    access: OwnedAgent,
+    start: Annotated[UUID, Query(alias="from")],
+    goal: Annotated[UUID, Query(alias="to")],
+) -> Response:
+    """Returns the shortest paths between two nodes, with their nodes and edges."""
+    ids = await resolve_redirects(access.session, access.scope, [start, goal])
+    for node_id in ids:
+        if not await graph_queries.has_node(access.session, access.scope, node_id):
+            raise NotFoundError("node", node_id)
+    drawn = await graph_queries.draw_paths(access.session, access.scope, *ids)
+    return _json(encode_drawing(drawn.layout, drawn.paths))
+
+
+def _json(content: bytes) -> Response:
+    return Response(content, headers=PAGE_HEADERS, media_type="application/json")
 
 
 async def _graph_data(access: AgentAccess, entry: LayoutRequest) -> GraphLayout:
@@ -160,8 +184,30 @@ async def show_node(
         evidence=evidence,
         edges=edges_page,
         provenance=property_provenance(node.properties, evidence.items),
+        edge_groups=group_edges(node_id, edges_page.items),
+        history=list_history(evidence.items),
         is_conclusion=node.type in RESERVED_TYPES,
     )
+
+
+@router.get("/edges")
+async def find_edge(
+    request: Request,
+    access: OwnedAgent,
+    source: UUID,
+    target: UUID,
+    type_name: Annotated[str, Query(alias="type", max_length=200)],
+) -> Response:
+    """Redirects to the edge of a type from one node to another."""
+    edge_id = await graph_queries.find_edge_id(
+        access.session, access.scope, type_name, source, target
+    )
+    if edge_id is None:
+        raise NotFoundError("edge", f"{source} {type_name} {target}")
+    to = URL(f"{request.url.path}/{edge_id}")
+    if "part" in request.query_params:
+        to = to.include_query_params(part=request.query_params["part"])
+    return RedirectResponse(str(to), HTTPStatus.SEE_OTHER)
 
 
 @router.get("/edges/{edge_id}")
@@ -191,6 +237,7 @@ async def show_edge(
         edge=edge,
         evidence=evidence,
         provenance=property_provenance(edge.properties, evidence.items),
+        history=list_history(evidence.items),
     )
 
 
@@ -241,24 +288,62 @@ async def list_types(
 
 @router.get("/duplicates")
 async def list_duplicate_candidates(
-    access: OwnedAgent, page: PageResponse, page_request: PageQuery
+    access: OwnedAgent, page: PageResponse, page_request: PageQuery, node: UUID | None = None
 ) -> HTMLResponse:
-    duplicate_candidates_page = await entity_resolution.list_duplicate_candidates(
-        access.session, access.scope, page_request
-    )
+    """Compares nodes that may be the same; with `node`, those that may be the same as this one."""
+    session, scope = access.session, access.scope
+    if node is None:
+        candidates = await entity_resolution.list_duplicate_candidates(session, scope, page_request)
+    else:
+        [node] = await resolve_redirects(session, scope, [node])
+        pairs = await entity_resolution.list_candidates_of_node(session, scope, node)
+        candidates = Page[DuplicatePair](items=pairs, next=None)
+    ids = {end.id for pair in candidates.items for end in (pair.node, pair.other)}
+    compared = await entity_resolution.load_compared_nodes(session, scope, ids)
     merges_page = await entity_resolution.list_merges(
-        access.session, access.owner_id, access.agent.id, PageRequest()
+        session, access.owner_id, access.agent.id, PageRequest(SHOWN_DECISIONS)
+    )
+    distinct_page = await entity_resolution.list_distinct_pairs(
+        session, scope, PageRequest(SHOWN_DECISIONS)
     )
     return await page.answer(
         "graph/duplicates.html",
         agent=access.agent,
-        duplicates=duplicate_candidates_page.items,
-        next=duplicate_candidates_page.next,
+        comparisons=compare_nodes(candidates.items, compared),
+        missing=MISSING,
+        next=candidates.next,
+        of_node=node,
         looked_at=page_request.limit,
         merges=merges_page.items,
         next_merges=merges_page.next,
+        distinct_pairs=distinct_page.items,
+        has_more_distinct=distinct_page.next is not None,
         reason_characters=merge_commands.MAX_REASON_CHARS,
     )
+
+
+@router.get("/distinct-pairs")
+async def list_distinct_pairs(
+    access: OwnedAgent, page: PageResponse, page_request: PageQuery
+) -> HTMLResponse:
+    pairs = await entity_resolution.list_distinct_pairs(access.session, access.scope, page_request)
+    return await page.answer(
+        "graph/distinct.html", agent=access.agent, pairs=pairs.items, next=pairs.next
+    )
+
+
+@router.post("/distinct-pairs")
+async def declare_distinct(
+    access: OwnedAgent, pair: Annotated[NewDistinctPair, Form()]
+) -> Response:
+    await distinct_commands.declare_distinct(access, pair)
+    return _to_duplicates(access)
+
+
+@router.post("/distinct-pairs/{pair_id}/forget")
+async def forget_distinct(access: OwnedAgent, pair_id: UUID) -> Response:
+    await distinct_commands.forget_distinct(access, pair_id)
+    return _to_duplicates(access)
 
 
 @router.get("/merges")

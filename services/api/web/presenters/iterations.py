@@ -1,4 +1,4 @@
-"""Iterations as pages show them: stages, steps, durations, differences. Pure."""
+"""The newest iteration as the agent's page shows it: stages, steps, durations. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -8,8 +8,6 @@ from uuid import UUID
 
 from services.api.web.filters import plural
 from shared.enums import (
-    ADVICE_TYPE,
-    ANALYSIS_TYPE,
     Entailment,
     IterationStatus,
     Phase,
@@ -18,13 +16,8 @@ from shared.enums import (
 )
 from shared.schemas.base import Json, RunningCall, StepResponse
 from shared.schemas.iterations import (
-    CallUsage,
-    IterationOutline,
     IterationProgress,
-    PhaseRun,
     PhaseRunResponse,
-    SupersededValue,
-    WrittenElement,
     plan_notes,
 )
 
@@ -131,10 +124,10 @@ def _text(step: StepResponse, kind: StepKind) -> str:
         case StepKind.INSIGHT:
             return str(step_input.get("observation", ""))
         case StepKind.OBSERVE:
-            return "Reads what the agent knows, and plans what to look for."
+            return "Reads the graph and plans what to research."
         case _:
             analyses = plural(len(step_input.get("analysis_ids", [])), "analysis", "analyses")
-            return f"Weighs {analyses} against the mission."
+            return f"Compares {analyses} with the mission."
 
 
 def _state(step: StepResponse) -> tuple[str, str]:
@@ -146,7 +139,7 @@ def _state(step: StepResponse) -> tuple[str, str]:
         case StepStatus.PENDING:
             return ("waiting", "") if step.error is None else ("retrying", "warn")
         case StepStatus.RUNNING:
-            return ("running", "busy") if step.error is None else ("running again", "warn")
+            return ("running", "busy") if step.error is None else ("retrying", "warn")
         case StepStatus.COMPLETED:
             return "done", "good"
         case StepStatus.FAILED:
@@ -201,11 +194,11 @@ def _notes(kind: StepKind, step: StepResponse) -> tuple[str, ...]:
     checks = _checks_in_words(result.get("checks") or {})
     if kind == StepKind.QUERY:
         nodes, edges = result.get("nodes", 0), result.get("edges", 0)
-        return (f"{plural(nodes, 'node')}, {plural(edges, 'edge')} written", *checks)
+        return (f"{plural(nodes, 'node')}, {plural(edges, 'edge')}", *checks)
     if kind == StepKind.INSIGHT and not result.get("analyses"):
         return ("Not enough data for an analysis.",)
     if kind == StepKind.ADVISE and not result.get("advice"):
-        return (result.get("reason") or "Advises nothing, as mostly.",)
+        return (result.get("reason") or "No advice, as usual.",)
     if kind == StepKind.OBSERVE:
         dropped = result.get("dropped_repeats")
         repeats = [f"{plural(dropped, 'repetition')} left out."] if dropped else []
@@ -346,14 +339,14 @@ def _why_empty(progress: IterationProgress, kind: StepKind) -> str:
     is_planned = _has_plan_step(progress, StepStatus.COMPLETED)
     if progress.iteration.status == IterationStatus.RUNNING:
         if not is_planned:
-            return "Waits for the plan."
+            return "Waiting for the plan."
         if kind == StepKind.ADVISE:
-            return "Waits for the analyses."
+            return "Waiting for the analyses."
     if not is_planned:
         return "There was no plan."
     if kind == StepKind.ADVISE:
-        return "Was not asked: there was no analysis to advise on."
-    return "The plan has none."
+        return "Not run: there is no new analysis."
+    return "None planned."
 
 
 def _has_plan_step(progress: IterationProgress, status: StepStatus) -> bool:
@@ -381,104 +374,3 @@ def _gain(steps: Sequence[StepResponse]) -> Gain:
 
 def _number(value: object) -> int:
     return value if isinstance(value, int) else 0
-
-
-NAMES: Final = {
-    StepKind.OBSERVE: "Observer",
-    StepKind.QUERY: "Query",
-    StepKind.INSIGHT: "Insight",
-    StepKind.ADVISE: "Adviser",
-}
-_NUMBERED_KINDS: Final = (StepKind.QUERY, StepKind.INSIGHT)
-_MIN_BAR_PERCENT: Final = 0.6
-"""Of the timeline's width, so that very short steps remain visible."""
-
-
-@dataclass(frozen=True)
-class Bar:
-    """The position of a step in its iteration, in percent of the duration so far."""
-
-    left: float
-    width: float
-
-
-@dataclass(frozen=True)
-class StepRow:
-    step: StepResponse
-    name: str
-    """Such as `Query 2`; without a number where there is only one of the kind."""
-    round: int
-    bar: Bar | None
-    """None before the step has started."""
-    took: timedelta | None
-    runs: Sequence[PhaseRun]
-    spent: CallUsage
-    written: Sequence[WrittenElement]
-
-
-def duration(iteration: IterationOutline, now: datetime) -> timedelta:
-    return (iteration.ended_at or now) - iteration.started_at
-
-
-def step_rows(iteration: IterationOutline, now: datetime) -> list[StepRow]:
-    """Builds the rows of all steps. `now` is the end of running ones."""
-    return [_step_row(iteration, step, now) for step in iteration.steps]
-
-
-def _step_row(iteration: IterationOutline, step: StepResponse, now: datetime) -> StepRow:
-    kind = StepKind(step.kind)
-    runs = [run for run in iteration.runs if run.step_id == step.id]
-    end = step.ended_at or iteration.ended_at or now
-    return StepRow(
-        step=step,
-        name=f"{NAMES[kind]} {step.index + 1}" if kind in _NUMBERED_KINDS else NAMES[kind],
-        round=step.input.get("round", 0),
-        bar=_bar(iteration, step.started_at, end, now),
-        took=None if step.started_at is None else end - step.started_at,
-        runs=runs,
-        spent=total_spent([run.spent for run in runs]),
-        written=[item for item in iteration.written if item.step_id == step.id],
-    )
-
-
-def _bar(
-    iteration: IterationOutline, started_at: datetime | None, end: datetime, now: datetime
-) -> Bar | None:
-    total_seconds = duration(iteration, now).total_seconds()
-    if started_at is None or total_seconds <= 0:
-        return None
-    width = max((end - started_at).total_seconds() / total_seconds * 100, _MIN_BAR_PERCENT)
-    left_percent = (started_at - iteration.started_at).total_seconds() / total_seconds * 100
-    return Bar(
-        left=round(max(0, min(left_percent, 100 - width)), 2), width=round(min(width, 100), 2)
-    )
-
-
-def total_spent(parts: Sequence[CallUsage]) -> CallUsage:
-    return CallUsage(
-        **{name: sum(getattr(part, name) for part in parts) for name in CallUsage.model_fields}
-    )
-
-
-_CONCLUSIONS: Final = (ANALYSIS_TYPE, ADVICE_TYPE)
-
-
-@dataclass(frozen=True)
-class Side:
-    iteration: IterationOutline
-    conclusions: Sequence[WrittenElement]
-    nodes: Sequence[WrittenElement]
-    edges: Sequence[WrittenElement]
-    superseded: Sequence[SupersededValue]
-
-
-def comparison_side(iteration: IterationOutline, superseded: Sequence[SupersededValue]) -> Side:
-    """Sorts what the iteration wrote into conclusions, other nodes, and edges."""
-    nodes = [element for element in iteration.written if element.kind == "node"]
-    return Side(
-        iteration=iteration,
-        conclusions=[node for node in nodes if node.type in _CONCLUSIONS],
-        nodes=[node for node in nodes if node.type not in _CONCLUSIONS],
-        edges=[element for element in iteration.written if element.kind == "edge"],
-        superseded=superseded,
-    )

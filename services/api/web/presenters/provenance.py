@@ -3,20 +3,28 @@
 Each link is shown in full at its first occurrence and by name afterwards, as in `vigil verify`.
 """
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from services.api.queries.provenance import HashesResponse
+from services.api.queries.provenance import HashesResponse, ListedPage
+from shared.domains import site_of
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.graph.grounding.sentences import find_sentences
 from shared.schemas.base import CitationResponse, Json
 from shared.schemas.provenance import (
     ChainLink,
     CheckedCounts,
     ClaimResponse,
     ConclusionLink,
+    ElementDoubt,
     ElementLink,
     EvidenceLink,
     EvidenceResponse,
@@ -31,6 +39,13 @@ LARGE_LINKS: Final = 400
 """Beyond this many links, the parts below the analyses of advice are loaded when they are expanded."""
 MAX_QUOTES: Final = 12
 """Quotes shown per node or edge. Broken ones are always shown."""
+MAX_KEY_QUOTES: Final = 4
+"""Quotes shown with the seal, before the chain."""
+_MAX_CONTEXT_CHARS: Final = 280
+_ELLIPSIS: Final = "…"
+_NUMBER: Final = re.compile(r"(?<![\d.,])(?!(?:19|20)\d\d(?!\d|[.,]\d))\d[\d.,]*\d")
+_NOT_IN_PAGE: Final = frozenset({"span", "quote", "source", "text"})
+"""Faults after which a quote is not proved to be in its page."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +58,9 @@ class Branch:
     hashes: HashesResponse | None
     source: SourceLink | None = None
     source_hashes: HashesResponse | None = None
+    before: str = ""
+    """Of a quote: the sentence before it in the page."""
+    after: str = ""
     below: Sequence["Branch"] = field(default_factory=list)
     is_known: bool = False
     """It was shown in full before."""
@@ -60,6 +78,13 @@ class Chain:
     holds: bool
     breaks: int
     checked: CheckedCounts
+    quotes_found: int
+    """Quotes that stand in their pages word for word."""
+    key_quotes: Sequence[tuple[Branch, str]]
+    """Some quotes that it rests on, each of another page where there are enough, with the name of what each supports."""
+    doubts: Sequence[ElementDoubt]
+    elements: Mapping[UUID, "NamedElement"]
+    """The nodes and edges of the chain."""
     sites: Sequence[str]
     """Of the pages that it rests on."""
     barred_sites: Sequence[str]
@@ -69,10 +94,33 @@ class Chain:
     """The elements of the chain, for texts that cite them by id."""
 
 
-def build_chain(verification: VerificationResponse, hashes: Mapping[UUID, HashesResponse]) -> Chain:
+@dataclass(frozen=True)
+class NamedElement:
+    kind: str
+    name: str
+
+
+Surroundings = Mapping[UUID, tuple[str, str]]
+"""The text before and after each quote, by evidence."""
+NO_SURROUNDINGS: Final[Surroundings] = {}
+
+
+def build_chain(
+    verification: VerificationResponse,
+    hashes: Mapping[UUID, HashesResponse],
+    surroundings: Surroundings = NO_SURROUNDINGS,
+) -> Chain:
     links = list_links(verification)
+    tree = _Tree(verification, hashes, surroundings, is_large=len(links) > LARGE_LINKS)
     return Chain(
-        root=_Tree(verification, hashes, is_large=len(links) > LARGE_LINKS).root(),
+        root=tree.root(),
+        quotes_found=_count_found(verification),
+        key_quotes=tree.key_quotes(),
+        doubts=verification.doubts,
+        elements={
+            element.id: NamedElement(element.link, element.name)
+            for element in verification.elements
+        },
         holds=verification.holds,
         breaks=sum(len(link.breaks) for link in links),
         checked=verification.checked,
@@ -84,6 +132,35 @@ def build_chain(verification: VerificationResponse, hashes: Mapping[UUID, Hashes
             *map(_known_elements, verification.elements),
         ],
     )
+
+
+def _count_found(verification: VerificationResponse) -> int:
+    changed = {
+        source.id
+        for source in verification.sources
+        if any(fault.broken in _NOT_IN_PAGE for fault in source.breaks)
+    }
+    return sum(
+        quote.source_id not in changed
+        and not any(fault.broken in _NOT_IN_PAGE for fault in quote.breaks)
+        for quote in verification.evidence
+    )
+
+
+def sentence_before(text: str) -> str:
+    """The last sentence of `text`, which a quote follows; with an ellipsis where it is cut."""
+    *_, last = ["", *_sentences(text)]
+    return last if len(last) <= _MAX_CONTEXT_CHARS else _ELLIPSIS + last[-_MAX_CONTEXT_CHARS:]
+
+
+def sentence_after(text: str) -> str:
+    """The first sentence of `text`, which follows a quote; with an ellipsis where it is cut."""
+    first, *_ = [*_sentences(text), ""]
+    return first if len(first) <= _MAX_CONTEXT_CHARS else first[:_MAX_CONTEXT_CHARS] + _ELLIPSIS
+
+
+def _sentences(text: str) -> list[str]:
+    return [line[start:end] for line in text.splitlines() for start, end in find_sentences(line)]
 
 
 def _conclusion_citations(link: ConclusionLink) -> CitationResponse:
@@ -110,11 +187,13 @@ class _Tree:
         self,
         verification: VerificationResponse,
         hashes: Mapping[UUID, HashesResponse],
+        surroundings: Surroundings,
         *,
         is_large: bool,
     ) -> None:
         self._verification = verification
         self._hashes = hashes
+        self._surroundings = surroundings
         self._is_large = is_large
         uppers: Sequence[ConclusionLink | ElementLink] = [
             *verification.conclusions,
@@ -171,13 +250,42 @@ class _Tree:
 
     def _quote(self, link: EvidenceLink) -> Branch:
         source = self._sources.get(link.source_id)
+        before, after = self._surroundings.get(link.id, ("", ""))
         return Branch(
             "evidence",
             link,
             self._hashes.get(link.id),
             source=source,
             source_hashes=self._hashes.get(link.source_id),
+            before=sentence_before(before),
+            after=sentence_after(after),
         )
+
+    def key_quotes(self) -> list[tuple[Branch, str]]:
+        """The quotes to show first: broken ones, then those with figures of the conclusion's summary, then others with
+        current values; one of each page before a second.
+        """
+        root = self._uppers[self._verification.id]
+        stated = _figures(root.summary) if isinstance(root, ConclusionLink) else frozenset()
+        ordered = sorted(self._evidence.values(), key=_weight)
+        visible = [quote for quote in ordered if not self._is_superseded(quote)]
+        seen = Counter[UUID]()
+        ranked: list[tuple[tuple[bool, bool, int], EvidenceLink]] = []
+        for quote in visible:
+            has_stated = bool(stated & _figures(quote.quote))
+            ranked.append(((quote.holds, not has_stated, seen[quote.source_id]), quote))
+            seen[quote.source_id] += has_stated
+        ranked.sort(key=itemgetter(0))
+        return [
+            (self._quote(quote), self._uppers[quote.element_id].name)
+            for _, quote in ranked[:MAX_KEY_QUOTES]
+            if quote.element_id in self._uppers
+        ]
+
+
+def _figures(text: str) -> frozenset[str]:
+    """The numbers of a text as they are written, without years and single digits."""
+    return frozenset(_NUMBER.findall(text))
 
 
 def _weight(link: EvidenceLink) -> tuple[bool, bool, float]:
@@ -287,3 +395,73 @@ def property_provenance(
             claims = provenance.holding if claim.holds or agrees else provenance.superseded
             claims.append(ClaimedQuote(claim, quote))
     return ElementProvenance(list(by_name.values()), plain)
+
+
+@dataclass(frozen=True)
+class Site:
+    """The pages of a registrable domain."""
+
+    name: str
+    pages: Sequence[ListedPage]
+    """The most quoted first."""
+    quotes: int
+    share: float
+    """Of all quotes of the agent."""
+    fetched_at: datetime
+    retracted: int
+    """Pages of which a version is retracted."""
+
+
+def group_by_site(pages: Iterable[ListedPage], all_quotes: int) -> list[Site]:
+    """Groups pages by site, the most quoted site first."""
+    by_site: dict[str, list[ListedPage]] = {}
+    site_of_host: dict[str, str] = {}
+    for page in pages:
+        # The site follows from what stands before the path, and many pages have the same.
+        host = "/".join(page.url.split("/", 3)[:3])
+        if (site := site_of_host.get(host)) is None:
+            site = site_of_host[host] = site_of(page.url)
+        by_site.setdefault(site, []).append(page)
+    sites = []
+    for name, of_site in by_site.items():
+        quotes = sum(page.quotes for page in of_site)
+        sites.append(
+            Site(
+                name,
+                sorted(of_site, key=lambda page: -page.quotes),
+                quotes,
+                quotes / all_quotes if all_quotes else 0.0,
+                max(page.fetched_at for page in of_site),
+                sum(page.retracted > 0 for page in of_site),
+            )
+        )
+    return sorted(sites, key=lambda site: (-site.quotes, site.name))
+
+
+class SourceFilter(StrEnum):
+    """Which pages are listed."""
+
+    ALL = "all"
+    USED = "quoted"
+    UNUSED = "not quoted"
+    RETRACTED = "retracted"
+
+
+def filter_pages(pages: Iterable[ListedPage], search: str, state: SourceFilter) -> list[ListedPage]:
+    """The pages with `search` in their address or title, in any case."""
+    words = search.strip().casefold()
+    return [page for page in pages if _is_listed(page, words, state)]
+
+
+def _is_listed(page: ListedPage, words: str, state: SourceFilter) -> bool:
+    """`words` are in lower case."""
+    match state:
+        case SourceFilter.ALL:
+            fits = True
+        case SourceFilter.USED:
+            fits = page.quotes > 0
+        case SourceFilter.UNUSED:
+            fits = page.quotes == 0
+        case SourceFilter.RETRACTED:
+            fits = page.retracted > 0
+    return fits and (words in page.url.casefold() or words in (page.title or "").casefold())

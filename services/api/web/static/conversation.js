@@ -3,12 +3,14 @@ import { formatTimes } from "./times.js";
 
 const thread = document.getElementById("thread");
 const form = document.getElementById("ask");
+const suggestions = document.getElementById("suggestions");
 const refused = document.getElementById("refused");
 const AS_PART = { "HX-Request": "true", Accept: "text/html" };
 const CITATION = /\[(node|edge):[0-9a-f-]{36}\]/gi;
 const PART_OF_CITATION = /\[(?:n(?:o(?:d(?:e(?::[0-9a-f-]*)?)?)?)?|e(?:d(?:g(?:e(?::[0-9a-f-]*)?)?)?)?)?$/i;
 const NEAR_END_PX = 160;
 const TOOLS = JSON.parse(thread.dataset.tools);
+const OTHER_TOOL_ICON = "wrench";
 
 let followed = null;
 
@@ -22,7 +24,7 @@ function followNext() {
 function follow(article) {
   const words = article.querySelector(".words");
   const looks = article.querySelector(".looks");
-  const progress = article.querySelector(".progress");
+  const progress = article.querySelector("[data-progress-word]");
   const stream = new EventSource(article.dataset.stream);
   let text = "";
   let looked = 0;
@@ -34,11 +36,13 @@ function follow(article) {
     progress.textContent = "Writing";
   });
   on("restart", () => { text = words.textContent = ""; });
-  on("tool", (look) => {
-    if (looked++ === 0) looks.replaceChildren();
-    const line = document.createElement("li");
-    line.textContent = (TOOLS[look.tool] ?? look.tool) + (look.about ? `: ${look.about}` : "");
-    looks.append(line);
+  on("tool", (use) => {
+    const list = looks.querySelector("ul");
+    if (looked++ === 0) list.replaceChildren();
+    list.append(lineOf(use));
+    looks.querySelector(".looks-count").textContent = looked === 1 ? "1 lookup" : `${looked} lookups`;
+    looks.hidden = false;
+    progress.textContent = "Looking things up";
   });
   const ended = async () => {
     stream.close();
@@ -52,8 +56,27 @@ function follow(article) {
   stream.addEventListener("complete", ended);
   stream.addEventListener("failed", ended);
   stream.addEventListener("error", () => {
-    progress.textContent = stream.readyState === EventSource.CLOSED ? "Not followed any more: load the page again" : "Reconnecting";
+    progress.textContent = stream.readyState === EventSource.CLOSED ? "Connection lost: load the page again" : "Reconnecting";
   });
+}
+
+function lineOf(use) {
+  const tool = TOOLS[use.tool] ?? { icon: OTHER_TOOL_ICON, words: use.tool };
+  const line = document.createElement("li");
+  const words = document.createElement("span");
+  words.textContent = tool.words + (use.about ? `: ${use.about}` : "");
+  line.append(icon(tool.icon), words);
+  return line;
+}
+
+function icon(name) {
+  const picture = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
+  use.setAttribute("href", `${thread.dataset.icons}#${name}`);
+  picture.setAttribute("class", "icon");
+  picture.setAttribute("aria-hidden", "true");
+  picture.append(use);
+  return picture;
 }
 
 // In an unfinished answer a citation is a marker; in a finished one it is a link with a name.
@@ -70,7 +93,7 @@ async function replace(article) {
 
 function sayFailed(error) {
   const message = document.getElementById("told");
-  message.textContent = `What was said is not all here (${error.message}). Load the page again in a moment.`;
+  message.textContent = `Some messages could not be loaded: ${error.message}. Load the page again in a moment.`;
   message.hidden = false;
 }
 
@@ -108,7 +131,7 @@ async function showEarlier(event) {
 async function part(path, name, cursor) {
   const query = new URLSearchParams({ part: name, ...(cursor ? { cursor } : {}) });
   const answer = await request(`${path}?${query}`);
-  if (!answer.ok) throw new Error(`${path} is answered with ${answer.status}`);
+  if (!answer.ok) throw new Error(`the server answered with ${answer.status}`);
   return answer.text();
 }
 
@@ -118,7 +141,7 @@ async function request(path, how = {}) {
   const elsewhere = answer.headers.get("HX-Redirect");
   if (elsewhere) {
     location.assign(elsewhere);
-    throw new Error("you are not signed in any more");
+    throw new Error("you are signed out");
   }
   return answer;
 }
@@ -136,14 +159,26 @@ function articlesIn(html) {
 async function ask(event) {
   event.preventDefault();
   const field = form.elements.content;
-  const button = form.querySelector("button");
-  if (!field.value.trim()) return;
-  button.disabled = true;
+  if (field.value.trim() && await send(new FormData(form))) field.value = "";
+  field.focus();
+}
+
+async function askSuggested(event) {
+  event.preventDefault();
+  await send(new FormData(suggestions, event.submitter));
+  form.elements.content.focus();
+}
+
+// Whether the message was sent; otherwise the page says why it was not.
+async function send(fields) {
+  const buttons = document.querySelectorAll("#ask button, #suggestions button");
+  buttons.forEach((button) => { button.disabled = true; });
   refused.hidden = true;
+  let isSent = false;
   try {
-    const answer = await request(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
-    if (answer.ok) {
-      field.value = "";
+    const answer = await request(form.action, { method: "POST", body: new URLSearchParams(fields) });
+    isSent = answer.ok;
+    if (isSent) {
       await takeNew();
       scrollTo(0, document.documentElement.scrollHeight);
     } else {
@@ -151,12 +186,14 @@ async function ask(event) {
       refused.hidden = false;
     }
   } catch {
-    refused.textContent = "Vigil is not reached; what you wrote is still here. Try again in a moment.";
+    refused.textContent = isSent
+      ? "Your message was sent, but the page could not be updated. Load it again."
+      : "Vigil cannot be reached. Your message is still here: check the connection, then send it again.";
     refused.hidden = false;
   } finally {
-    button.disabled = false;
-    field.focus();
+    buttons.forEach((button) => { button.disabled = false; });
   }
+  return isSent;
 }
 
 function sendOnEnter(event) {
@@ -173,6 +210,7 @@ function keepingEnd(change) {
 }
 
 form?.addEventListener("submit", ask);
+suggestions?.addEventListener("submit", askSuggested);
 form?.elements.content.addEventListener("keydown", sendOnEnter);
 document.addEventListener("click", showEarlier);
 for (const name of ["answer.requested", "advice.produced"]) document.body.addEventListener(name, () => takeNew().catch(sayFailed));

@@ -1,69 +1,166 @@
-// A bar chart of costs by day, drawn from the table, and again when the table, the theme or the width changes.
-const HEIGHT_PX = 220;
-const DAY_SECONDS = 86_400;
-const AXIS_PX = 62;
-const USD = new Intl.NumberFormat(undefined, { style: "currency", currency: "USD", maximumFractionDigits: 4 });
-const DAY = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", timeZone: "UTC" });
+// The chart of costs, drawn from the table below it, and again when the table, the theme or the width changes.
+const HEIGHT_PX = 240;
+const AXIS_PX = 56;
+const STEP_SECONDS = { hour: 3600, day: 86_400 };
+const dollars = (digits) => new Intl.NumberFormat("en-US", { style: "currency", currency: "USD", minimumFractionDigits: digits, maximumFractionDigits: digits });
+const USD = { 2: dollars(2), 4: dollars(4) };
+const CENT = 0.01;
+const DAY = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short", timeZone: "UTC" });
+const SHORT_DAY = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", timeZone: "UTC" });
+// Hours are the reader's own; days are those of budgets, which are UTC.
+const HOUR = new Intl.DateTimeFormat(undefined, { weekday: "short", hour: "2-digit", minute: "2-digit" });
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 
 let plot;
-let drawnIn;
+let place;
+let shape;
+let chart;
 
-function figures() {
-  const table = document.querySelector("[data-days]");
-  const rows = [...(table?.querySelectorAll("[data-day]") ?? [])].reverse();
+function readTable() {
+  const table = document.querySelector("[data-figures]");
+  if (!table) return null;
+  const rows = [...table.querySelectorAll("[data-start]")].reverse();
+  const heads = [...table.querySelectorAll("[data-series]")];
   return {
-    days: rows.map((row) => Date.parse(`${row.dataset.day}T00:00:00Z`) / 1000),
-    usd: rows.map((row) => Number(row.dataset.usd)),
-    // Stacked on the cost: both together are the maximum that may have been spent.
-    most: rows.map((row) => Number(row.dataset.usd) + Number(row.dataset.presumed)),
-    hasPresumed: rows.some((row) => Number(row.dataset.presumed) > 0),
-    cap: table?.dataset.cap === undefined ? null : Number(table.dataset.cap),
+    step: table.dataset.step,
+    unit: table.dataset.unit,
+    cap: table.dataset.cap === undefined ? null : Number(table.dataset.cap),
+    names: heads.map((head) => head.textContent),
+    kinds: heads.map((head) => head.dataset.kind),
+    starts: rows.map((row) => Number(row.dataset.start)),
+    values: rows.map((row) => row.dataset.values.split(",").map(Number)),
   };
 }
 
+// uPlot draws the first series first, so that the sum of all stands behind the sums of fewer.
+function stacked({ starts, values, names, cap }) {
+  const sums = values.map((row) => {
+    let sum = 0;
+    return row.map((value) => (sum += value));
+  });
+  const columns = names.map((_, series) => sums.map((row) => row[series] ?? 0)).reverse();
+  return [starts, ...columns, ...(cap === null ? [] : [starts.map(() => cap)])];
+}
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+const format = (value) => (chart.unit === "usd" ? usd(value) : compact(value));
+
+// The same formats as `filters.usd` and `filters.compact`.
+const usd = (amount) => USD[amount === 0 || amount >= CENT ? 2 : 4].format(amount);
+
+function compact(number) {
+  for (const [size, unit] of [[1e6, "M"], [1e3, "k"]]) {
+    if (number >= size) return `${(number / size).toFixed(number / size >= 100 ? 0 : 1)}${unit}`;
+  }
+  return number.toFixed(0);
+}
+
 function draw() {
+  showClocks();
+  const next = readTable();
+  const nextPlace = document.querySelector("[data-plot]");
+  if (!next || !nextPlace) return;
+  chart = next;
+  const nextShape = JSON.stringify([next.names, next.kinds, next.step, next.unit, next.cap, colour("--text")]);
+  if (plot && place === nextPlace && shape === nextShape) {
+    plot.setData(stacked(next));
+    return;
+  }
   plot?.destroy();
-  plot = undefined;
-  const place = document.querySelector('[data-chart="days"]');
-  if (!place) return;
-  const chart = figures();
-  const data = [chart.days, ...(chart.hasPresumed ? [chart.most] : []), chart.usd, ...(chart.cap === null ? [] : [chart.days.map(() => chart.cap)])];
-  plot = new uPlot(options(chart, place.clientWidth), data, place);
-  if (drawnIn === place) return;
-  drawnIn = place;
+  [place, shape] = [nextPlace, nextShape];
+  plot = new uPlot(options(place.clientWidth), stacked(next), place);
   widths.disconnect();
   widths.observe(place);
 }
 
 const widths = new ResizeObserver(([{ target }]) => plot?.setSize({ width: target.clientWidth, height: HEIGHT_PX }));
 
-function options({ days, cap, hasPresumed }, width) {
-  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const grid = { stroke: colour("--line"), width: 1 };
-  const axis = { stroke: colour("--text-soft"), grid, ticks: grid, font: `12px ${colour("--letters")}` };
-  const bars = uPlot.paths.bars({ size: [0.7, 48], radius: 0.15 });
-  const bar = (label, fill) => ({ label, fill, stroke: fill, width: 0, paths: bars, points: { show: false }, value: (_, usd) => (usd == null ? "–" : USD.format(usd)) });
-  const line = { label: "Budget", stroke: colour("--bad"), dash: [6, 4], width: 1.5, points: { show: false }, value: (_, usd) => (usd == null ? "–" : USD.format(usd)) };
+function options(width) {
+  const line = { stroke: colour("--line"), width: 1 };
+  const axis = { stroke: colour("--text-soft"), font: `11px ${colour("--letters")}`, ticks: { show: false } };
+  const bars = uPlot.paths.bars({ size: [0.72, 40] });
+  const fill = (kind) => colour(kind === "assumed" ? "--kind-10" : `--kind-${kind}`);
+  const series = chart.kinds.map((kind) => ({ fill: fill(kind), width: 0, paths: bars, points: { show: false } })).reverse();
+  const cap = { stroke: colour("--bad"), dash: [6, 4], width: 1.5, points: { show: false } };
+  const size = STEP_SECONDS[chart.step];
+  const budgetOrMost = (most) => {
+    const whole = Math.max(most || 0, 1e-6);
+    // A budget far above what is spent would press the bars flat.
+    return chart.cap !== null && chart.cap <= whole * 2.5 ? Math.max(whole, chart.cap) : whole;
+  };
   return {
     width,
     height: HEIGHT_PX,
-    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"),
-    cursor: { drag: { x: false, y: false }, points: { show: false } },
+    legend: { show: false },
+    padding: [8, 8, 0, 0],
+    ...(chart.step === "day" ? { tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC") } : {}),
+    cursor: { drag: { x: false, y: false }, points: { show: false }, y: false },
     scales: {
-      x: { range: () => [days[0] - DAY_SECONDS / 2, days.at(-1) + DAY_SECONDS / 2] },
-      y: { range: (_, __, most) => [0, (most || 0.01) * 1.1] },
+      x: { range: () => [chart.starts[0] - size / 2, chart.starts.at(-1) + size / 2] },
+      y: { range: () => [0, budgetOrMost(Math.max(...chart.values.map(sum))) * 1.08] },
     },
     axes: [
-      { ...axis, grid: { show: false }, incrs: [1, 2, 7, 14, 30, 60].map((each) => each * DAY_SECONDS), values: (_, seconds) => seconds.map((each) => DAY.format(each * 1000)) },
-      { ...axis, size: AXIS_PX, values: (_, amounts) => amounts.map((each) => USD.format(each)) },
+      { ...axis, grid: { show: false }, size: 28, space: 72, incrs: [1, 2, 3, 6, 12, 24, 48, 168, 336, 720].map((hours) => hours * 3600).filter((incr) => incr >= size), values: (_, seconds) => seconds.map(tick) },
+      { ...axis, grid: line, size: AXIS_PX, space: 44, values: (_, amounts) => amounts.map(axisLabel) },
     ],
-    series: [
-      { label: "Day", value: (_, seconds) => (seconds == null ? "–" : DAY.format(seconds * 1000)) },
-      ...(hasPresumed ? [bar("Perhaps besides", colour("--warn"))] : []),
-      bar("Cost", colour("--accent")),
-      ...(cap === null ? [] : [line]),
-    ],
+    series: [{}, ...series, ...(chart.cap === null ? [] : [cap])],
+    plugins: [{ hooks: { setCursor: showTip } }],
   };
+}
+
+// Steps of less than a cent need more digits than the figures at them.
+const axisLabel = (amount, _, all) => (chart.unit === "usd" && all.some((each) => each % CENT > 1e-9 && CENT - (each % CENT) > 1e-9) ? USD[4].format(amount) : format(amount));
+const sum = (row) => row.reduce((total, value) => total + value, 0);
+
+function tick(seconds) {
+  const at = new Date(seconds * 1000);
+  if (chart.step === "day") return SHORT_DAY.format(at);
+  return at.getHours() === 0 ? SHORT_DAY.format(at) : CLOCK.format(at);
+}
+
+// A tip beside the pointer, with the parts of the bar from the top down.
+function showTip({ over, cursor }) {
+  const tip = over.querySelector(".plot-tip") ?? over.appendChild(element("div", "plot-tip"));
+  const { idx, left } = cursor;
+  tip.hidden = idx === null || idx === undefined || left < 0;
+  if (tip.hidden) return;
+  const at = new Date(chart.starts[idx] * 1000);
+  const values = chart.values[idx];
+  const lines = chart.names
+    .map((name, series) => ({ name, value: values[series], kind: chart.kinds[series] }))
+    .filter(({ value }) => value > 0)
+    .reverse()
+    .map(({ name, value, kind }) => tipLine(name, format(value), kind));
+  const title = element("p", "", (chart.step === "day" ? DAY : HOUR).format(at));
+  tip.replaceChildren(title, ...lines, tipLine("Total", format(sum(values))));
+  if (chart.cap !== null) tip.append(tipLine("Daily budget", format(chart.cap)));
+  const isRight = left > over.clientWidth / 2;
+  tip.style.left = isRight ? "" : `${left + 12}px`;
+  tip.style.right = isRight ? `${over.clientWidth - left + 12}px` : "";
+}
+
+function tipLine(name, value, kind) {
+  const line = element("div", "plot-tip-line");
+  const swatch = element("span", "swatch");
+  if (kind) swatch.dataset.kind = kind;
+  else swatch.hidden = true;
+  line.append(swatch, element("span", "plot-tip-name", name), element("span", "plot-tip-value", value));
+  return line;
+}
+
+function element(tag, className, text) {
+  const made = document.createElement(tag);
+  if (className) made.className = className;
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+// When the day of budgets ends, by the reader's clock.
+function showClocks() {
+  for (const clock of document.querySelectorAll("[data-clock]")) {
+    const words = CLOCK.format(new Date(clock.dataset.clock));
+    if (clock.textContent !== words) clock.textContent = words;
+  }
 }
 
 draw();

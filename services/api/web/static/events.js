@@ -1,19 +1,24 @@
 // The live event stream. Event contents come from models and web pages, so they are inserted as text only.
 const MAX_LINES = 500;
-const TONES = { completed: "good", failed: "bad", started: "busy", requested: "busy", produced: "warn" };
+const MAX_TEXT_CHARS = 240;
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+const DATED = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
-const MAX_TEXT_CHARS = 200;
+const SVG = "http://www.w3.org/2000/svg";
 
-const list = document.getElementById("events");
-const count = document.getElementById("events-count");
-const heldBack = document.getElementById("events-held");
-const away = document.getElementById("events-away");
-const pauseButton = document.getElementById("events-pause");
+const byId = (id) => document.getElementById(id);
+const list = byId("events");
+const count = byId("events-count");
+const away = byId("events-away");
+const pauseButton = byId("events-pause");
+const fresh = byId("events-fresh");
 const names = new Map([...document.querySelectorAll("#events-agents option")].map((option) => [option.value, option.textContent]));
+const numbers = new Map();
 
 const unnamed = new Set();
+const unnumbered = new Set();
 let isPaused = false;
+let isScrolledAway = false;
 let waiting = [];
 let heldCount = 0;
 let isDrawing = false;
@@ -28,31 +33,51 @@ const make = (tag, className, text) => {
 const counted = (number, one, many = `${one}s`) => `${number.toLocaleString()} ${number === 1 ? one : many}`;
 const clipped = (text) => (text.length > MAX_TEXT_CHARS ? `${text.slice(0, MAX_TEXT_CHARS)}…` : text);
 
+const ICONS = { iteration: "refresh-cw", plan: "list-tree", query: "search", insight: "lightbulb", analysis: "brain", advice: "target", configuration: "wrench", answer: "message-square" };
+const TONES = { completed: "good", produced: "good", failed: "bad", started: "busy", requested: "busy" };
+const MADE = (e) => [e.queries && counted(e.queries, "query", "queries"), e.insights && counted(e.insights, "insight"), e.analyses && counted(e.analyses, "analysis", "analyses"), e.advice && `${e.advice} advice`].filter(Boolean).join(", ") || "nothing new";
+
 const WORDS = {
-  "iteration.started": (e) => `iteration ${e.number}, ${e.why === "run_now" ? "asked for" : "due"}`,
-  "plan.produced": (e) => `${counted(e.queries, "query", "queries")}, ${counted(e.insights, "insight")}`,
-  "query.requested": (e) => e.query.objective,
-  "query.completed": (e) => `${counted(e.nodes, "node")}, ${counted(e.edges, "edge")}`,
-  "insight.requested": (e) => e.insight.observation,
-  "insight.completed": (e) => counted(e.analyses, "analysis", "analyses") + (e.missing?.length ? `; missing: ${e.missing.join("; ")}` : ""),
-  "analysis.produced": (e) => `${counted(e.analysis_ids.length, "analysis", "analyses")} to weigh`,
-  "advice.produced": (e) => e.action,
-  "advice.completed": (e) => (e.advice ? `${e.advice} advised` : "nothing to advise"),
-  "iteration.completed": (e) => `iteration ${e.number}: ${counted(e.queries, "query", "queries")}, ${counted(e.insights, "insight")}, ${counted(e.analyses, "analysis", "analyses")}, ${e.advice} advised`,
-  "iteration.failed": (e) => `iteration ${e.number}: ${e.errors.join("; ")}`,
-  "configuration.requested": () => "to be made of its mission",
-  "configuration.completed": () => "ready",
-  "answer.requested": () => "somebody has written to it",
-  "answer.completed": () => "it has answered",
+  "iteration.started": (e) => `Iteration ${e.number} started, ${e.why === "run_now" ? "requested by a person" : "on schedule"}`,
+  "plan.produced": (e) => `Planned ${counted(e.queries, "query", "queries")} and ${counted(e.insights, "insight")}`,
+  "plan.failed": (e) => `Planning failed: ${e.error}`,
+  "query.requested": (e) => `Query: ${e.query.objective}`,
+  "query.completed": (e) => `Query completed: ${counted(e.nodes, "node")} and ${counted(e.edges, "edge")} written`,
+  "query.failed": (e) => `Query failed: ${e.error}`,
+  "insight.requested": (e) => `Insight: ${e.insight.observation}`,
+  "insight.completed": (e) => `Insight completed: ${counted(e.analyses, "analysis", "analyses")}${e.missing?.length ? `. Missing: ${e.missing.join("; ")}` : ""}`,
+  "insight.failed": (e) => `Insight failed: ${e.error}`,
+  "analysis.produced": (e) => `${counted(e.analysis_ids.length, "analysis is", "analyses are")} ready for advice`,
+  "advice.produced": (e) => `Advice: ${e.action}`,
+  "advice.completed": (e) => (e.advice ? `${e.advice} advice written` : "No advice is due"),
+  "advice.failed": (e) => `Writing advice failed: ${e.error}`,
+  "iteration.completed": (e) => (e.quiet ? `Iteration ${e.number} completed: nothing was new` : `Iteration ${e.number} completed: ${MADE(e)}${e.errors?.length ? `. Failed: ${e.errors.join("; ")}` : ""}`),
+  "iteration.failed": (e) => `Iteration ${e.number} failed: ${e.errors.join("; ")}`,
+  "configuration.requested": () => "Configuration started",
+  "configuration.completed": () => "Configuration completed",
+  "configuration.failed": (e) => `Configuration failed: ${e.error}`,
+  "answer.requested": () => "A message was written to the agent",
+  "answer.completed": () => "The agent answered",
+  "answer.failed": (e) => `Answering failed: ${e.error}`,
 };
 
 function inWords(name, event) {
-  if (event.error) return clipped(String(event.error));
   try {
-    return clipped(WORDS[name]?.(event) ?? "");
+    return clipped(WORDS[name]?.(event) ?? name);
   } catch {
-    return "told in a way that this page does not know; unfold it";
+    return `${name}: open the details to read it`;
   }
+}
+
+// Pages that an event is about, besides its agent and its iteration.
+function linksOf(name, event) {
+  const at = `/agents/${encodeURIComponent(event.agent_id)}`;
+  const subject = name.split(".")[0];
+  if (name === "advice.produced" && event.advice_id) return [[`${at}/conclusions/${encodeURIComponent(event.advice_id)}`, "the advice"]];
+  if (name === "analysis.produced") return (event.analysis_ids ?? []).slice(0, 3).map((id, place) => [`${at}/conclusions/${encodeURIComponent(id)}`, `analysis ${place + 1}`]);
+  if (subject === "answer") return [[`${at}/conversation`, "conversation"]];
+  if (subject === "configuration") return [[`${at}/settings`, "settings"]];
+  return [];
 }
 
 function parsed(data) {
@@ -63,112 +88,211 @@ function parsed(data) {
   }
 }
 
-// Loads the names of agents that were created after this page. A deleted agent keeps the beginning of its id.
+// Loads what the events do not say: names of agents created after this page, and numbers of iterations.
 async function learnNames() {
-  const params = new URLSearchParams([...unnamed].map((id) => ["of", id]));
+  const params = new URLSearchParams([...[...unnamed].map((id) => ["of", id]), ...[...unnumbered].map((id) => ["iteration", id])]);
   unnamed.clear();
+  unnumbered.clear();
   const answer = await fetch(`/events/names?${params}`).catch(() => null);
   if (!answer?.ok) return;
-  for (const [id, name] of Object.entries(await answer.json())) names.set(id, name);
-  for (const label of list.querySelectorAll(".events-agent")) label.textContent = names.get(label.dataset.agent);
+  const { agents, iterations } = await answer.json();
+  for (const [id, name] of Object.entries(agents)) names.set(id, name);
+  for (const [id, number] of Object.entries(iterations)) numbers.set(id, number);
+  for (const label of list.querySelectorAll(".event-agent")) label.textContent = names.get(label.dataset.agent) ?? label.textContent;
+  for (const link of list.querySelectorAll("[data-iteration][hidden]")) showIteration(link);
 }
 
 function nameOf(agentId) {
   if (agentId && !names.has(agentId)) {
+    // A deleted agent keeps the beginning of its id.
     names.set(agentId, `agent ${String(agentId).slice(0, 8)}`);
     unnamed.add(agentId);
   }
-  return names.get(agentId);
+  return names.get(agentId) ?? "";
+}
+
+function linkTo(href, text) {
+  const made = make("a", "", text);
+  made.href = href;
+  return made;
+}
+
+function iterationLink(event) {
+  const link = make("a");
+  link.hidden = true;
+  link.dataset.iteration = event.iteration_id;
+  link.dataset.of = event.agent_id;
+  if (event.number) numbers.set(event.iteration_id, event.number);
+  showIteration(link);
+  if (link.hidden) unnumbered.add(event.iteration_id);
+  return link;
+}
+
+function showIteration(link) {
+  const number = numbers.get(link.dataset.iteration);
+  if (number === undefined) return;
+  link.href = `/agents/${encodeURIComponent(link.dataset.of)}/iterations/${number}`;
+  link.textContent = `iteration ${number}`;
+  link.hidden = false;
+}
+
+function icon(name, tone) {
+  const made = document.createElementNS(SVG, "svg");
+  made.setAttribute("class", "icon");
+  made.setAttribute("aria-hidden", "true");
+  if (tone) made.dataset.tone = tone;
+  const use = document.createElementNS(SVG, "use");
+  use.setAttribute("href", `${list.dataset.sprite}#${name}`);
+  made.append(use);
+  return made;
 }
 
 function row(message) {
   const event = parsed(message.data) ?? {};
   const at = new Date(event.occurred_at ?? Date.now());
-  const item = make("li");
-  const details = make("details");
-  const summary = make("summary");
-  const clock = make("span", "events-time mono", CLOCK.format(at));
+  const tone = TONES[message.event.split(".").at(-1)] ?? "";
+  const item = make("li", "event");
+  item.dataset.at = at.getTime();
+  item.dataset.tone = tone;
+  const clock = make("span", "event-time", (at.toDateString() === new Date().toDateString() ? CLOCK : DATED).format(at));
   clock.title = EXACT.format(at);
-  const name = make("span", "pill", message.event);
-  name.dataset.tone = TONES[message.event.split(".").at(-1)] ?? "";
-  const agent = make("span", "events-agent", nameOf(event.agent_id));
-  agent.dataset.agent = event.agent_id;
-  summary.append(clock, make("span", "events-name"), agent, make("span", "events-words", inWords(message.event, event)));
-  summary.children[1].append(name);
-  details.append(summary);
-  details.addEventListener("toggle", () => unfold(details, message, event), { once: true });
-  item.append(details);
+  const mark = icon(tone === "bad" ? "circle-x" : ICONS[message.event.split(".")[0]] ?? "circle", tone);
+  const agent = event.agent_id ? linkTo(`/agents/${encodeURIComponent(event.agent_id)}`, nameOf(event.agent_id)) : make("span");
+  agent.className = "event-agent";
+  agent.dataset.agent = event.agent_id ?? "";
+  const about = make("span", "event-about");
+  about.append(make("span", "event-words", inWords(message.event, event)), ...linksOf(message.event, event).map(([href, text]) => linkTo(href, text)));
+  if (event.iteration_id) about.append(iterationLink(event));
+  item.append(clock, mark, agent, about, make("code", "event-name", message.event), detailsButton(item, message, event));
   return item;
 }
 
-function unfold(details, message, event) {
-  const facts = make("p", "hint", `Number ${message.id.split("-")[0]} in the stream · `);
-  if (event.agent_id) {
-    const link = make("a", "", "its agent");
-    link.href = `/agents/${encodeURIComponent(event.agent_id)}`;
-    facts.append(link);
-  }
+function detailsButton(item, message, event) {
+  const button = make("button", "quiet small event-more");
+  button.type = "button";
+  button.setAttribute("aria-expanded", "false");
+  button.append(icon("chevron-down"), make("span", "unseen", `Details of ${message.event}`));
+  button.addEventListener("click", () => {
+    const shown = item.querySelector(".event-details");
+    button.setAttribute("aria-expanded", String(!shown));
+    if (shown) shown.remove();
+    else item.append(details(message, event));
+  });
+  return button;
+}
+
+function details(message, event) {
+  const box = make("div", "event-details");
   const code = make("pre", "", parsed(message.data) ? JSON.stringify(event, null, 2) : message.data);
   code.tabIndex = 0;
-  details.append(facts, code);
+  box.append(code, make("p", "hint", `Number ${message.id.split("-")[0]} in the stream`));
+  return box;
 }
 
 function gap(message) {
   const { first, last } = parsed(message.data) ?? {};
-  const lost = last === null || last === undefined
-    ? "The stream was made anew: what stood in it before is gone."
-    : `${counted(last - first + 1, "event")} ${last === first ? "is" : "are"} no longer kept: ${last === first ? "it was" : "they were"} asked for too late.`;
-  return make("li", "events-gap", lost);
+  const item = make("li", "event-gap");
+  const words = last === null || last === undefined
+    ? "The stream was created anew. Events from before are gone."
+    : `${counted(last - first + 1, "event is", "events are")} missing here: NATS keeps events for a limited time, and deleted ${last === first ? "it" : "them"} before this page could read ${last === first ? "it" : "them"}.`;
+  item.append(icon("triangle-alert"), make("span", "", words));
+  return item;
 }
 
 function take(message) {
   if (message.event === "end") {
-    sayAway(parsed(message.data)?.detail ?? "The stream was ended.");
+    sayAway(parsed(message.data)?.detail ?? "The stream has ended. Reload the page to continue.");
     return;
   }
   waiting.push(message);
   if (waiting.length > MAX_LINES) waiting.shift();
-  if (isPaused) {
+  if (isHolding()) {
     heldCount += 1;
-    showPausedCount();
+    showHeld();
   } else {
     draw();
   }
 }
+
+// New lines would move what is being read.
+const isHolding = () => isPaused || isScrolledAway;
 
 function draw() {
   if (isDrawing) return;
   isDrawing = true;
   requestAnimationFrame(() => {
     isDrawing = false;
-    if (isPaused) return;
-    const rows = waiting.map((message) => (message.event === "gap" ? gap(message) : row(message))).reverse();
+    if (isHolding()) return;
+    list.prepend(...waiting.map((message) => (message.event === "gap" ? gap(message) : row(message))).reverse());
     waiting = [];
-    list.prepend(...rows);
+    heldCount = 0;
     while (list.children.length > MAX_LINES) list.lastElementChild.remove();
-    if (unnamed.size) learnNames();
+    if (unnamed.size || unnumbered.size) learnNames();
+    showHeld();
     showCount();
+    showVolume();
   });
 }
 
 function showCount() {
   const rows = list.children.length;
-  document.getElementById("events-none").hidden = rows > 0;
-  if (rows === 0) count.textContent = "No events yet";
-  else count.textContent = rows < MAX_LINES ? counted(rows, "event") : `The newest ${MAX_LINES} events; older ones leave this page`;
+  byId("events-none").hidden = rows > 0;
+  count.textContent = rows === 0 ? "" : rows < MAX_LINES ? counted(rows, "event") : `Newest ${MAX_LINES} events`;
 }
 
-function showPausedCount() {
-  heldBack.textContent = isPaused ? ` · ${counted(heldCount, "event").replace(/ events?$/, "")} held back` : "";
+function showHeld() {
+  fresh.hidden = heldCount === 0;
+  byId("events-show").querySelector("span").textContent = `${heldCount.toLocaleString()} new ${heldCount === 1 ? "event" : "events"}`;
 }
 
-function pause() {
-  isPaused = !isPaused;
+const VOLUME_BARS = 60;
+const VOLUME_HEIGHT = 32;
+
+// How many events there were over the time that the list covers; failures at the top of each bar.
+function showVolume() {
+  const rows = [...list.querySelectorAll("[data-at]")].map((item) => ({ at: Number(item.dataset.at), isBad: item.dataset.tone === "bad" }));
+  const chart = byId("events-volume");
+  const first = Math.min(...rows.map(({ at }) => at));
+  const span = Math.max(...rows.map(({ at }) => at)) - first;
+  chart.toggleAttribute("hidden", rows.length < 2 || span <= 0);
+  if (rows.length < 2 || span <= 0) return;
+  const bars = Array.from({ length: VOLUME_BARS }, () => ({ all: 0, bad: 0 }));
+  for (const { at, isBad } of rows) {
+    const bar = bars[Math.min(VOLUME_BARS - 1, Math.floor(((at - first) / span) * VOLUME_BARS))];
+    bar.all += 1;
+    bar.bad += isBad ? 1 : 0;
+  }
+  const most = Math.max(...bars.map(({ all }) => all));
+  const from = (place) => DATED.format(new Date(first + (span * place) / VOLUME_BARS));
+  chart.replaceChildren(...bars.flatMap(({ all, bad }, place) => {
+    const height = all ? Math.max(2, (all / most) * VOLUME_HEIGHT) : 0;
+    const badHeight = all ? (height * bad) / all : 0;
+    const title = `${from(place)}: ${counted(all, "event")}${bad ? `, ${bad} failed` : ""}`;
+    return [bar(place, VOLUME_HEIGHT - height + badHeight, height - badHeight, "", title), bar(place, VOLUME_HEIGHT - height, badHeight, "bad", title)];
+  }));
+}
+
+function bar(place, y, height, tone, words) {
+  const made = document.createElementNS(SVG, "rect");
+  for (const [name, value] of Object.entries({ x: place * 4, y, width: 3, height })) made.setAttribute(name, value);
+  if (tone) made.dataset.tone = tone;
+  const title = document.createElementNS(SVG, "title");
+  title.textContent = words;
+  made.append(title);
+  return made;
+}
+
+function setPaused(paused) {
+  isPaused = paused;
   pauseButton.setAttribute("aria-pressed", String(isPaused));
-  pauseButton.textContent = isPaused ? "Go on" : "Pause";
-  heldCount = 0;
-  showPausedCount();
-  if (!isPaused) draw();
+  for (const words of pauseButton.querySelectorAll("[data-when]")) words.hidden = (words.dataset.when === "paused") !== isPaused;
+  if (!isHolding()) draw();
+}
+
+function showNew() {
+  byId("events-top").scrollIntoView({ block: "center" });
+  isScrolledAway = false;
+  setPaused(false);
 }
 
 function sayAway(words) {
@@ -182,12 +306,16 @@ function listen() {
   on("htmx:sse:after:connection", () => { isConnected = away.hidden = true; });
   on("htmx:sse:error", () => {
     isConnected = false;
-    sayAway("The stream is away. It is tried again by itself, and what is missed meanwhile comes after.");
+    sayAway("The connection is lost. It is restored automatically, and missed events appear then.");
   });
-  addEventListener("offline", () => sayAway("This machine is offline. What is missed meanwhile comes after."));
+  addEventListener("offline", () => sayAway("This device is offline. Missed events appear when it is online again."));
   addEventListener("online", () => { away.hidden = isConnected; });
-  pauseButton.addEventListener("click", pause);
-  document.getElementById("events-clear").addEventListener("click", () => { list.replaceChildren(); showCount(); });
+  pauseButton.addEventListener("click", () => setPaused(!isPaused));
+  byId("events-show").addEventListener("click", showNew);
+  new IntersectionObserver(([top]) => {
+    isScrolledAway = !top.isIntersecting && top.boundingClientRect.top < 0;
+    if (!isHolding()) draw();
+  }).observe(byId("events-top"));
 }
 
 if (list) listen();

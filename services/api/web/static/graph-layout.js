@@ -1,56 +1,63 @@
-// Forces move the nodes for a while, so many rounds between two frames as leave the page at hand.
-const MIN_BATCH_MS = 12;
-const MAX_BATCH_MS = 120;
-const MAX_MS = 8_000;
-const MANY_NODES = 300;
+// Has the worker arrange the nodes that are seen, and applies what it answers.
+const SHOWN_EVERY_MS = 250;
+const SHOWN_EVERY_MS_OF_MANY = 900;
+const MANY_NODES = 1_000;
 
 export class Layout {
-  constructor(graph, whenSettled) {
+  constructor(graph, source, { onMove, onSettled }) {
     this.graph = graph;
-    this.whenSettled = whenSettled;
-    this.left = 0;
-    this.perBatch = 1;
-    this.batchMs = MIN_BATCH_MS;
-    this.last = 0;
-    this.until = 0;
-    this.isRunning = false;
+    this.onMove = onMove;
+    this.onSettled = onSettled;
+    this.run = 0;
+    this.ids = [];
+    this.block = null;
+    this.shownAt = 0;
+    this.worker = new Worker(source);
+    this.worker.addEventListener("message", ({ data }) => { if (data.run === this.run) this.apply(data); });
+    this.worker.addEventListener("error", () => this.onSettled());
   }
 
-  settle() {
-    const { order } = this.graph;
-    this.left = order > 1_000 ? 120 : order > 200 ? 200 : 300;
-    this.until = performance.now() + MAX_MS;
-    if (!this.isRunning && order) {
-      this.isRunning = true;
-      requestAnimationFrame(() => this.step());
-    } else if (!order) {
-      this.whenSettled();
-    }
+  // Arranges these nodes, anew or from where they are.
+  settle(ids, aspect, isFresh = true) {
+    const { graph } = this;
+    this.run += 1;
+    this.ids = ids;
+    if (!ids.length) { this.onSettled(); return; }
+    const index = new Map(ids.map((id, place) => [id, place]));
+    const places = new Float32Array(2 * ids.length);
+    const [sizes, fixed, kinds] = [new Float32Array(ids.length), new Uint8Array(ids.length), new Uint16Array(ids.length)];
+    const kindOf = new Map();
+    ids.forEach((id, place) => {
+      const node = graph.getNodeAttributes(id);
+      places.set([node.x, node.y], 2 * place);
+      sizes[place] = node.size;
+      fixed[place] = node.fixed ? 1 : 0;
+      if (!kindOf.has(node.typeName)) kindOf.set(node.typeName, kindOf.size);
+      kinds[place] = kindOf.get(node.typeName);
+    });
+    const ends = [];
+    graph.forEachEdge((_, __, from, to) => { if (index.has(from) && index.has(to)) ends.push(index.get(from), index.get(to)); });
+    const many = ids.length > 2_000 ? 150 : ids.length > 300 ? 300 : 600;
+    const message = { run: this.run, places, sizes, kinds, fixed, edges: Uint32Array.from(ends), rounds: isFresh ? many : Math.round(many / 4), aspect, isFresh };
+    this.shownAt = performance.now();
+    this.worker.postMessage(message);
   }
 
-  step() {
-    const forces = graphologyLibrary.layoutForceAtlas2;
-    const settings = { ...forces.inferSettings(this.graph), barnesHutOptimize: this.graph.order > MANY_NODES };
-    const iterations = Math.min(this.left, this.perBatch);
-    const begun = performance.now();
-    this.spare(begun);
-    forces.assign(this.graph, { iterations, settings });
-    const took = Math.max(0.5, performance.now() - begun);
-    this.perBatch = Math.max(1, Math.min(20, Math.floor((iterations * this.batchMs) / took)));
-    this.left -= iterations;
-    if (this.left > 0 && performance.now() < this.until) {
-      requestAnimationFrame(() => this.step());
-    } else {
-      this.isRunning = false;
-      this.last = 0;
-      this.whenSettled();
-    }
-  }
-
-  // Where a frame takes long to draw, more is done between two, or it would never end.
-  spare(now) {
-    const frameMs = this.last ? now - this.last : 0;
-    this.batchMs = Math.min(MAX_BATCH_MS, Math.max(MIN_BATCH_MS, frameMs / 2));
-    this.last = now;
+  apply({ places, block, isDone }) {
+    const every = this.ids.length > MANY_NODES ? SHOWN_EVERY_MS_OF_MANY : SHOWN_EVERY_MS;
+    const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
+    if (!isDone && (isStill || performance.now() - this.shownAt < every)) return;
+    this.shownAt = performance.now();
+    const index = new Map(this.ids.map((id, place) => [id, place]));
+    this.graph.updateEachNodeAttributes((id, node) => {
+      const place = index.get(id);
+      if (place === undefined || node.fixed) return node;
+      node.x = places[2 * place];
+      node.y = places[2 * place + 1];
+      return node;
+    }, { attributes: ["x", "y"] });
+    this.block = block;
+    this.onMove(isDone);
+    if (isDone) this.onSettled();
   }
 }

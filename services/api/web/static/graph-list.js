@@ -1,28 +1,29 @@
-// The picture's nodes as a table, for screen readers and for reading.
+// What the picture shows as tables of nodes and edges, for screen readers and for reading.
 import { formatTimes } from "./times.js";
 
 const ROWS = 100;
 
 export class List {
-  constructor(graph, view, choose) {
+  constructor(graph, view, { onChoose, onChooseEdge }) {
     this.graph = graph;
     this.view = view;
-    this.choose = choose;
     this.rows = ROWS;
     this.details = document.getElementById("listed");
-    this.body = document.getElementById("listed-rows");
+    this.bodies = { node: document.getElementById("listed-rows"), edge: document.getElementById("listed-edges") };
     this.count = document.getElementById("listed-count");
     this.details.addEventListener("toggle", () => this.refresh());
-    this.body.addEventListener("click", (event) => {
-      const button = event.target.closest("[data-chooses]");
-      if (button) this.choose(button.dataset.chooses);
+    this.details.addEventListener("change", () => { this.rows = ROWS; this.refresh(); });
+    this.details.addEventListener("click", (event) => {
+      const button = event.target.closest("[data-chooses], [data-chooses-edge]");
+      if (button?.dataset.chooses) onChoose(button.dataset.chooses);
+      else if (button) onChooseEdge(button.dataset.choosesEdge);
     });
   }
 
   // Nodes with most edges come first.
   ordered() {
     const { graph, view } = this;
-    return graph.filterNodes((id, node) => view.isSeen(id, node)).sort((a, b) => graph.degree(b) - graph.degree(a));
+    return view.seen().sort((a, b) => graph.degree(b) - graph.degree(a));
   }
 
   showMore() {
@@ -33,33 +34,59 @@ export class List {
   refresh() {
     const seen = this.ordered();
     const isSeen = new Set(seen);
-    const edges = this.graph.filterEdges((id, edge, from, to) => isSeen.has(from) && isSeen.has(to)).length;
-    this.count.textContent = `${plural(seen.length, "node")}, ${plural(edges, "edge")}`;
+    const edges = this.graph.filterEdges((_, edge, from, to) => isSeen.has(from) && isSeen.has(to) && this.view.isEdgeSeen(edge));
+    this.count.textContent = `${plural(seen.length, "node")}, ${plural(edges.length, "edge")}`;
     if (!this.details.open) return;
-    this.body.replaceChildren(...seen.slice(0, this.rows).map((id) => this.row(id)));
-    formatTimes(this.body);
-    document.querySelector('[data-do="list-more"]').hidden = seen.length <= this.rows;
+    const kind = this.details.querySelector('[name="listed"]:checked').value;
+    for (const table of this.details.querySelectorAll("table")) table.hidden = table.dataset.lists !== kind;
+    const rows = kind === "node" ? seen : edges;
+    const row = kind === "node" ? (id) => this.nodeRow(id) : (id) => this.edgeRow(id);
+    this.bodies[kind].replaceChildren(...rows.slice(0, this.rows).map(row));
+    formatTimes(this.bodies[kind]);
+    document.querySelector('[data-do="list-more"]').hidden = rows.length <= this.rows;
   }
 
-  row(id) {
+  nodeRow(id) {
     const node = this.graph.getNodeAttributes(id);
-    const button = made("button", { type: "button", className: "quiet", textContent: node.name });
-    button.dataset.chooses = id;
-    if (id === this.view.chosen) button.setAttribute("aria-current", "true");
-    const at = new Date(node.touched).toISOString();
-    const row = made("tr", {});
-    row.append(cell(button), cell(node.typeName), cell(this.graph.degree(id).toLocaleString(), "number"), cell(made("time", { dateTime: at, textContent: at })));
+    const row = made("tr");
+    const swatch = made("i", { className: "swatch" });
+    swatch.dataset.kind = this.view.kind(node.typeName);
+    const type = made("span", { className: "typed" });
+    type.append(swatch, this.view.typeText(node.typeName));
+    row.append(cell(this.button(id)), cell(type), cell(this.graph.degree(id).toLocaleString(), "number"), cell(time(node.created)), cell(time(node.touched)));
     return row;
   }
+
+  edgeRow(id) {
+    const [from, to] = this.graph.extremities(id);
+    const edge = made("button", { type: "button", className: "quiet", textContent: this.graph.getEdgeAttribute(id, "typeName") });
+    edge.dataset.choosesEdge = id;
+    if (id === this.view.edge) edge.setAttribute("aria-current", "true");
+    const row = made("tr");
+    row.append(cell(this.button(from)), cell(edge), cell(this.button(to)));
+    return row;
+  }
+
+  button(id) {
+    const button = made("button", { type: "button", className: "quiet", textContent: this.graph.getNodeAttribute(id, "name") });
+    button.dataset.chooses = id;
+    if (id === this.view.chosen) button.setAttribute("aria-current", "true");
+    return button;
+  }
+}
+
+export function time(at) {
+  const iso = new Date(at).toISOString();
+  return made("time", { dateTime: iso, textContent: iso });
 }
 
 function cell(content, className = "") {
-  const made_ = made("td", { className });
-  made_.append(content);
-  return made_;
+  const td = made("td", { className });
+  td.append(content);
+  return td;
 }
 
-function made(tag, properties) {
+export function made(tag, properties = {}) {
   return Object.assign(document.createElement(tag), properties);
 }
 

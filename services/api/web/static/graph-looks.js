@@ -1,57 +1,171 @@
-// The style sheet's colours for the canvas, and text colours with enough contrast.
+// The style sheet's colours for the canvas, and labels that never overlap.
 const KINDS = 10;
-const AGES = 5;
+const DIMMED = 0.82;
+const LABEL_PX = 12;
+const EDGE_LABEL_PX = 11;
+const PADDING_PX = 3;
+const ARROW_PX = 24;
+const ALONG = [0, -0.13, 0.13, -0.24, 0.24];
+export const STANDS_OUT = 1e5;
 
 export function colours() {
   const style = getComputedStyle(document.documentElement);
   const of = (name) => style.getPropertyValue(`--${name}`).trim();
+  const ground = of("surface");
+  const kinds = [of("kind-10"), ...Array.from({ length: KINDS }, (_, index) => of(`kind-${index + 1}`))];
+  // From new to old.
+  const ages = [3, 8, 5, 2, 10].map((kind) => kinds[kind]);
+  const text = of("text");
   return {
-    kinds: [of("kind-10"), ...numbered(KINDS, "kind", of)],
-    ages: [of("age-5"), ...numbered(AGES, "age", of)],
-    text: of("text"),
+    kinds,
+    dimmedKinds: kinds.map((kind) => mixed(kind, ground, DIMMED)),
+    ages: [ages.at(-1), ...ages],
+    dimmed: mixed(text, ground, 0.88),
+    text,
     soft: of("text-soft"),
-    ground: of("surface"),
-    line: of("line-strong"),
-    faded: of("line-strong"),
-    fadedLine: of("line"),
+    ground,
+    line: mixed(of("text-soft"), ground, 0.25),
+    fineLine: mixed(of("text-soft"), ground, 0.5),
+    crowdedLine: mixed(of("text-soft"), ground, 0.7),
+    dimmedLine: mixed(of("text-soft"), ground, 0.88),
     accent: of("accent"),
+    mark: of("warn"),
     letters: getComputedStyle(document.body).fontFamily,
   };
 }
 
-function numbered(most, name, of) {
-  return Array.from({ length: most }, (_, index) => of(`${name}-${index + 1}`));
+// A colour between two of the style sheet's, `share` of the way to the second.
+export function mixed(from, to, share) {
+  const [a, b] = [parts(from), parts(to)];
+  return `#${a.map((part, index) => Math.round(part + (b[index] - part) * share).toString(16).padStart(2, "0")).join("")}`;
 }
 
-export function drawLabel(context, data, settings, looks) {
-  if (!data.label) return;
-  context.font = `${settings.labelSize}px ${settings.labelFont}`;
-  const [x, y] = [data.x + data.size + 4, data.y + settings.labelSize / 3];
-  context.lineJoin = "round";
-  context.lineWidth = 4;
-  context.strokeStyle = looks.ground;
-  context.strokeText(data.label, x, y);
-  context.fillStyle = looks.text;
-  context.fillText(data.label, x, y);
+function parts(hex) {
+  return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 }
 
-export function drawHover(context, data, settings, looks) {
+// Collects the labels of one frame, and draws those that have room, the most important first.
+export class Labels {
+  constructor(looks) {
+    this.looks = looks;
+    this.widths = new Map();
+    this.begin();
+  }
+
+  begin() {
+    this.reserved = [];
+    this.wanted = [];
+  }
+
+  want(label) {
+    this.wanted.push(label);
+  }
+
+  reserve(box) {
+    this.reserved.push(box);
+  }
+
+  // `stage` is the box within which labels are drawn.
+  draw(context, stage) {
+    const { looks } = this;
+    const sized = this.wanted.map((label) => ({ ...label, width: this.width(context, label), height: (label.isEdge ? EDGE_LABEL_PX : LABEL_PX) + 2 * PADDING_PX }))
+      .filter((label) => !label.isEdge || label.length > label.width + ARROW_PX);
+    context.lineJoin = "round";
+    context.textBaseline = "middle";
+    for (const { label, box } of place(sized, this.reserved, stage)) {
+      const [x, y] = [box.x + PADDING_PX, box.y + box.height / 2];
+      context.font = this.font(label);
+      if (label.isEdge) {
+        context.fillStyle = looks.ground;
+        context.fillRect(box.x, box.y, box.width, box.height);
+        context.fillStyle = looks.accent;
+      } else {
+        context.lineWidth = 3;
+        context.strokeStyle = looks.ground;
+        context.strokeText(label.text, x, y);
+        context.fillStyle = label.isDimmed ? looks.soft : looks.text;
+      }
+      context.fillText(label.text, x, y);
+    }
+    context.textBaseline = "alphabetic";
+  }
+
+  font({ isEdge, isStrong }) {
+    return `${isStrong ? 600 : 450} ${isEdge ? EDGE_LABEL_PX : LABEL_PX}px ${this.looks.letters}`;
+  }
+
+  width(context, label) {
+    const font = this.font(label);
+    const key = `${font} ${label.text}`;
+    let width = this.widths.get(key);
+    if (width === undefined) {
+      context.font = font;
+      width = context.measureText(label.text).width + 2 * PADDING_PX;
+      this.widths.set(key, width);
+    }
+    return width;
+  }
+}
+
+// The labels that have room, each at the first of its spots that is free: right of its node, left, below, above; of an
+// edge near its middle. Those with the highest rank come first; those that stand out may lie on nodes if they must. A label of a node is
+// within `stage` as a whole.
+export function place(labels, reserved = [], stage = null) {
+  const taken = [...reserved];
+  const placed = [];
+  for (const label of [...labels].sort((a, b) => b.rank - a.rank)) {
+    const isFree = (spot, mayLieOnNodes) => !taken.some((other) => overlaps(spot, other) && !(other.isNode && mayLieOnNodes));
+    const within = spots(label).filter((spot) => !stage || label.isEdge || isWithin(spot, stage));
+    const box = within.find((spot) => isFree(spot, false)) ?? (label.rank >= STANDS_OUT ? within.find((spot) => isFree(spot, true)) : null);
+    if (!box) continue;
+    taken.push(box);
+    placed.push({ label, box });
+  }
+  return placed;
+}
+
+function spots({ x, y, size = 0, width, height, isEdge = false, along = { x: 0, y: 0 } }) {
+  const middle = { x: x - width / 2, y: y - height / 2, width, height };
+  if (isEdge) return ALONG.map((share) => ({ ...middle, x: middle.x + share * along.x, y: middle.y + share * along.y }));
+  return [
+    { ...middle, x: x + size + 1 },
+    { ...middle, x: x - size - 1 - width },
+    { ...middle, y: y + size + 1 },
+    { ...middle, y: y - size - 1 - height },
+  ];
+}
+
+function isWithin(box, stage) {
+  return box.x >= stage.x && box.y >= stage.y && box.x + box.width <= stage.x + stage.width && box.y + box.height <= stage.y + stage.height;
+}
+
+export function overlaps(a, b) {
+  return a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+}
+
+// The label of a node that is chosen or under the pointer, on a ground of its own. Answers the boxes that it takes.
+export function drawTag(context, data, looks, isChosen) {
+  const height = LABEL_PX + 10;
   context.beginPath();
   context.arc(data.x, data.y, data.size + 3, 0, 2 * Math.PI);
-  context.lineWidth = 2.5;
+  context.lineWidth = isChosen ? 2.5 : 1.5;
   context.strokeStyle = looks.accent;
   context.stroke();
-  if (!data.label) return;
-  context.font = `600 ${settings.labelSize}px ${settings.labelFont}`;
-  const width = context.measureText(data.label).width;
-  const [x, y] = [data.x + data.size + 6, data.y];
+  context.font = `600 ${LABEL_PX}px ${looks.letters}`;
+  const width = context.measureText(data.label ?? "").width + 14;
+  const box = { x: data.x + data.size + 6, y: data.y - height / 2, width, height };
+  const radius = data.size + 4;
+  const disc = { x: data.x - radius, y: data.y - radius, width: 2 * radius, height: 2 * radius };
+  if (!data.label) return [disc];
   context.beginPath();
-  context.roundRect(x, y - 11, width + 12, 22, 5);
+  context.roundRect(box.x, box.y, width, height, 5);
   context.fillStyle = looks.ground;
   context.fill();
   context.lineWidth = 1;
-  context.strokeStyle = looks.accent;
   context.stroke();
   context.fillStyle = looks.text;
-  context.fillText(data.label, x + 6, y + settings.labelSize / 3);
+  context.textBaseline = "middle";
+  context.fillText(data.label, box.x + 7, data.y + 0.5);
+  context.textBaseline = "alphabetic";
+  return [disc, box];
 }

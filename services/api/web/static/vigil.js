@@ -1,5 +1,7 @@
-// Runs on every page: times, the state of the live stream, keyboard shortcuts, the theme.
+// Runs on every page: times, the state of the live stream, keyboard shortcuts, the palette, the theme.
+import { listenToQuestions } from "./confirm.js";
 import { formatTimes } from "./times.js";
+import { listenToPalette, openPalette } from "./palette.js";
 
 const REFRESH_TIMES_MS = 10_000;
 
@@ -9,14 +11,43 @@ function whenReady() {
   document.body.addEventListener("htmx:after:swap", () => formatTimes());
   watchStream();
   listenToKeys();
-  document.querySelector("[data-theme-switch]")?.addEventListener("click", switchTheme);
+  listenToPalette();
+  nameTheme();
+  document.addEventListener("vigil:theme", nameTheme);
   document.body.addEventListener("change", (event) => {
     if (event.target.matches("[data-submits]")) event.target.form.requestSubmit();
   });
-  document.body.addEventListener("submit", askFirst);
+  listenToQuestions();
+  document.body.addEventListener("click", onClick);
   document.body.addEventListener("click", copy);
   document.body.addEventListener("htmx:error", sayFailed);
   document.body.addEventListener("htmx:response:error", sayFailed);
+}
+
+function onClick(event) {
+  const button = event.target.closest("button, summary, [data-opens-palette]");
+  closeMenus(event.target);
+  if (!button) return;
+  if (button.matches("[data-theme-switch]")) switchTheme();
+  else if (button.matches("[data-opens-palette]")) openPalette();
+  else if (button.dataset.opens) document.getElementById(button.dataset.opens)?.showModal();
+  else if (button.dataset.fills) fill(document.getElementById(button.dataset.fills), button.dataset.text);
+  else if (button.dataset.folds) fold(button, document.getElementById(button.dataset.folds));
+}
+
+// A menu closes when something else is clicked.
+function closeMenus(target) {
+  for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(target)) menu.open = false;
+}
+
+function fill(field, text) {
+  field.value = text;
+  field.focus();
+}
+
+function fold(button, element) {
+  const isOpen = element.toggleAttribute("data-open");
+  button.setAttribute("aria-expanded", String(isOpen));
 }
 
 function watchStream() {
@@ -39,12 +70,19 @@ const CHORD_MS = 1_000;
 function listenToKeys() {
   let begun = 0;
   document.addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+      event.preventDefault();
+      openPalette();
+      return;
+    }
     if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target)) return;
     if (event.key === "/") {
       const search = document.querySelector("[data-search]");
       if (search) { event.preventDefault(); search.focus(); }
     } else if (event.key === "?") {
       document.getElementById("keys")?.showModal();
+    } else if (event.key === "t" && Date.now() - begun >= CHORD_MS) {
+      switchTheme();
     } else if (event.key === "g") {
       begun = Date.now();
     } else if (Date.now() - begun < CHORD_MS && PLACES[event.key]) {
@@ -58,32 +96,41 @@ function isTyping(target) {
   return target instanceof HTMLElement && (target.isContentEditable || target.matches("input, textarea, select"));
 }
 
-function switchTheme() {
-  const root = document.documentElement;
-  const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  root.dataset.theme = isDark ? "light" : "dark";
-  localStorage.setItem("vigil-theme", root.dataset.theme);
-  document.dispatchEvent(new CustomEvent("vigil:theme"));
+function isDark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-// `data-asks` on a form: the question to confirm before it is sent.
-function askFirst(event) {
-  const question = event.target.dataset.asks;
-  if (question && !confirm(question)) event.preventDefault();
+function nameTheme() {
+  const word = document.querySelector("[data-theme-word]");
+  if (word) word.textContent = isDark() ? "Light theme" : "Dark theme";
+}
+
+function switchTheme() {
+  const root = document.documentElement;
+  root.dataset.theme = isDark() ? "light" : "dark";
+  localStorage.setItem("vigil-theme", root.dataset.theme);
+  nameTheme();
+  document.dispatchEvent(new CustomEvent("vigil:theme"));
 }
 
 async function copy(event) {
   const button = event.target.closest("[data-copies]");
   if (!button) return;
-  await navigator.clipboard.writeText(document.getElementById(button.dataset.copies).textContent);
-  button.textContent = "Copied";
+  const words = button.querySelector("[data-copies-word]") ?? button;
+  try {
+    await navigator.clipboard.writeText(document.getElementById(button.dataset.copies).textContent);
+    words.textContent = "Copied";
+  } catch {
+    words.textContent = "Select and copy it by hand";
+  }
 }
 
 function sayFailed(event) {
   const message = document.getElementById("told");
   if (!message) return;
   const status = event.detail?.ctx?.response?.status;
-  message.textContent = status ? `Vigil could not answer this (${status}). Try again in a moment.` : "Vigil is not reached. Try again in a moment.";
+  message.textContent = status ? `Vigil could not answer this request (${status}). Try again in a moment.` : "Vigil cannot be reached. Check that it runs, then try again.";
   message.hidden = false;
 }
 

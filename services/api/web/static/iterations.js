@@ -1,0 +1,47 @@
+// The list of iterations: runs of quiet ones unfold, and two can be chosen to compare.
+import { formatTimes } from "./times.js";
+
+const unfolded = new Set();
+
+async function toggle(link) {
+  const id = link.dataset.unfolds;
+  const body = document.getElementById(id);
+  if (unfolded.delete(id)) return apply();
+  unfolded.add(id);
+  if (!body.childElementCount) {
+    link.setAttribute("aria-busy", "true");
+    const answer = await fetch(link.dataset.part, { headers: { "HX-Request": "true" } }).catch(() => null);
+    if (!answer?.ok) return location.assign(link.href);
+    body.innerHTML = await answer.text();
+    formatTimes(body);
+    link.removeAttribute("aria-busy");
+  }
+  apply();
+}
+
+// The server's rows know nothing of what is unfolded: applied after each of its answers.
+function apply() {
+  for (const link of document.querySelectorAll("[data-unfolds]")) {
+    const isOpen = unfolded.has(link.dataset.unfolds);
+    link.setAttribute("aria-expanded", String(isOpen));
+    document.getElementById(link.dataset.unfolds).hidden = !isOpen;
+  }
+  showChosen();
+}
+
+function showChosen() {
+  const many = document.querySelectorAll('input[form="choose"]:checked').length;
+  const button = document.querySelector("[data-compares]");
+  button.disabled = many !== 2;
+  document.getElementById("chosen").textContent = many === 0 ? "" : many === 2 ? "2 chosen" : many === 1 ? "1 chosen, choose one more" : `${many} chosen, choose two`;
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("[data-unfolds]");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  event.preventDefault();
+  toggle(link);
+});
+document.addEventListener("change", (event) => { if (event.target.matches('input[form="choose"]')) showChosen(); });
+document.body.addEventListener("htmx:after:swap", apply);
+apply();

@@ -1,0 +1,93 @@
+"""Pairs of nodes that are not the same, though their names are similar: declared by a person, and remembered."""
+
+from collections import defaultdict
+from collections.abc import Collection
+from typing import Final
+from uuid import UUID, uuid4
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.database.statements import CompiledStatement, uuid_array
+from shared.database.tables import GraphDistinctPair, GraphNode
+from shared.errors import VigilError
+from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
+
+
+class NotComparableError(VigilError):
+    """The two are one node, or of different types, and so no duplicate candidates anyway."""
+
+
+async def declare_distinct(
+    session: AsyncSession, scope: GraphScope, node_ids: tuple[UUID, UUID], made_by: UUID
+) -> UUID | None:
+    """Remembers that the two nodes are distinct; returns the id of the pair, or None if the agent does not have both.
+
+    A pair that was declared before gets the nodes' present names. Raises NotComparableError.
+    """
+    one_id, other_id = sorted(node_ids)
+    rows = await session.execute(
+        select(GraphNode.id, GraphNode.type, GraphNode.name).where(
+            GraphNode.agent_id == scope.owned_agent_id(), GraphNode.id.in_((one_id, other_id))
+        )
+    )
+    nodes = {row.id: row for row in rows}
+    if one_id not in nodes or other_id not in nodes:
+        return None
+    one, other = nodes[one_id], nodes[other_id]
+    if one_id == other_id or one.type != other.type:
+        raise NotComparableError("only two nodes of one type can be duplicates")
+    pair = {"one_name": one.name, "other_name": other.name, "made_by": made_by}
+    statement = insert(GraphDistinctPair).values(
+        id=uuid4(),
+        agent_id=scope.agent_id,
+        one_id=one_id,
+        other_id=other_id,
+        type=one.type,
+        **pair,
+    )
+    pair_id: UUID | None = await session.scalar(
+        statement.on_conflict_do_update(
+            index_elements=["agent_id", "one_id", "other_id"],
+            set_={**pair, "made_at": func.clock_timestamp()},
+        ).returning(GraphDistinctPair.id)
+    )
+    return pair_id
+
+
+async def forget_distinct(session: AsyncSession, scope: GraphScope, pair_id: UUID) -> bool:
+    """Forgets a pair, so that its nodes can be candidates again. Returns whether there was one."""
+    deleted = await session.scalar(
+        delete(GraphDistinctPair)
+        .where(
+            GraphDistinctPair.id == pair_id, GraphDistinctPair.agent_id == scope.owned_agent_id()
+        )
+        .returning(GraphDistinctPair.id)
+    )
+    return deleted is not None
+
+
+async def distinct_nodes(
+    session: AsyncSession, scope: GraphScope, node_ids: Collection[UUID]
+) -> defaultdict[UUID, set[UUID]]:
+    """By node, the nodes that it is distinct from. Pairs of which a node has another name by now do not count."""
+    by_node: defaultdict[UUID, set[UUID]] = defaultdict(set)
+    for one_id, other_id in await _DISTINCT.rows(
+        session, {**scope.sql_params, "ids": uuid_array(node_ids)}
+    ):
+        by_node[one_id].add(other_id)
+        by_node[other_id].add(one_id)
+    return by_node
+
+
+def _pairs_sql(end: str) -> str:
+    return (
+        "select one_id, other_id from graph_distinct_pairs pair"
+        f" where pair.agent_id = {OWNED_AGENT_ID_SQL} and {end} = any(cast(:ids as uuid[]))"
+        " and exists (select from graph_nodes where id = one_id and name = one_name)"
+        " and exists (select from graph_nodes where id = other_id and name = other_name)"
+    )
+
+
+_DISTINCT: Final = CompiledStatement(f"{_pairs_sql('one_id')} union {_pairs_sql('other_id')}")

@@ -1,0 +1,210 @@
+"""The pages of costs."""
+
+import csv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from pathlib import Path
+
+import psycopg
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import AGENT, SharedInstallation, WindowFactory
+from tests.support.browser.browser_window import NARROW, WIDE, BrowserWindow
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+
+def bars(page: Page) -> list[list[Decimal]]:
+    """The values of the bars, newest first."""
+    rows = page.locator("[data-start]").evaluate_all("rows => rows.map(row => row.dataset.values)")
+    return [[Decimal(value) for value in row.split(",")] for row in rows]
+
+
+@contextmanager
+def priced_differently(installation: SharedInstallation, cost: str) -> Iterator[None]:
+    """While it lasts, each call of the agent costs `cost`, an SQL expression."""
+    with psycopg.connect(installation.vigil.running.database_url, autocommit=True) as connection:
+        connection.execute("create table costs_before as select id, cost_usd from calls")
+        try:
+            connection.execute(
+                f"update calls set cost_usd = {cost} where agent_id = %s", (installation.agent_id,)
+            )
+            yield
+        finally:
+            connection.execute(
+                "update calls set cost_usd = costs_before.cost_usd, assumed_usd = 0 from costs_before"
+                " where costs_before.id = calls.id"
+            )
+            connection.execute("drop table costs_before")
+
+
+def test_costs_equal_those_of_the_cli(
+    window: BrowserWindow, installation: SharedInstallation
+) -> None:
+    with priced_differently(installation, "0.0125"):
+        costs = installation.vigil.json("costs", AGENT, "--by", "phase")
+        page = window.open(f"/agents/{installation.agent_id}/costs?range=30d")
+        total = Decimal(page.locator("[data-total]").get_attribute("data-total") or "")
+        assert total == Decimal(str(costs["totals"]["cost_usd"])) > 0
+        days = bars(page)
+        assert len(days) == 30
+        assert sum(map(sum, days)) == total
+        phases = page.locator("section", has=page.get_by_role("heading", name="By phase"))
+        expect(phases.locator("tbody tr")).to_have_count(len(costs["groups"]))
+        expect(page.locator("[data-plot] canvas")).to_be_visible()
+        window.screenshot("costs-of-agent")
+
+
+def test_total_costs_link_to_each_agent(
+    window: BrowserWindow, installation: SharedInstallation
+) -> None:
+    page = window.open("/costs")
+    expect(page.locator("[data-plot] canvas")).to_be_visible()
+    window.screenshot("costs")
+    page.get_by_role("link", name="7 days").click()
+    page.get_by_role("link", name="By day").click()
+    expect(page.locator("[data-start]")).to_have_count(7)
+    page.get_by_role("link", name="By hour").click()
+    expect(page.locator("[data-start]")).to_have_count(7 * 24)
+    page.get_by_role("link", name=AGENT, exact=True).click()
+    expect(page).to_have_url(f"{installation.base}/agents/{installation.agent_id}/costs")
+
+
+def test_a_young_agent_is_shown_by_the_hour_and_averaged_since_it_exists(
+    window: BrowserWindow, installation: SharedInstallation
+) -> None:
+    page = window.open(f"/agents/{installation.agent_id}/costs")
+    expect(page.locator("[data-start]")).to_have_count(24)
+    expect(page.locator(".tiles")).to_contain_text("Too early")
+    expect(page.locator(".tiles")).not_to_contain_text("a day, over the 30 d")
+    with psycopg.connect(installation.vigil.running.database_url, autocommit=True) as connection:
+        connection.execute(
+            "update agents set created_at = created_at - interval '26 hours' where id = %s",
+            (installation.agent_id,),
+        )
+        page.reload()
+        expect(page.locator(".tiles")).to_contain_text("since the agent was created")
+        expect(page.locator(".tiles")).to_contain_text("over the 1 d 2 h")
+        connection.execute(
+            "update agents set created_at = created_at + interval '26 hours' where id = %s",
+            (installation.agent_id,),
+        )
+
+
+def test_a_bar_tells_its_figures_and_the_table_the_same(
+    window: BrowserWindow, installation: SharedInstallation
+) -> None:
+    page = window.open(f"/agents/{installation.agent_id}/costs?range=24h&stack=phase")
+    names = page.locator("[data-series]").all_text_contents()
+    plot = page.locator("[data-plot] .u-over")
+    box = plot.bounding_box()
+    assert box is not None
+    # The newest bar is the last of 24.
+    page.mouse.move(box["x"] + box["width"] * 23.5 / 24, box["y"] + box["height"] / 2)
+    tip = page.locator(".plot-tip")
+    expect(tip).to_be_visible()
+    for name in page.locator(".plot-tip-name").all_inner_texts():
+        assert name in {*names, "Total", "Daily budget"}
+    page.get_by_text("Show the figures as a table").click()
+    shown = page.locator("[data-start]").first
+    total = shown.locator("td").last.inner_text()
+    expect(tip.locator(".plot-tip-line", has_text="Total")).to_contain_text(total)
+    window.check_accessibility()
+
+
+def test_without_a_bill_tokens_are_shown_and_no_dollars(
+    window: BrowserWindow, installation: SharedInstallation
+) -> None:
+    with priced_differently(installation, "0"):
+        page = window.open(f"/agents/{installation.agent_id}/costs")
+        expect(page.get_by_role("heading", name="Tokens", exact=True)).to_be_visible()
+        expect(page.get_by_role("heading", name="Largest iterations")).to_be_visible()
+        for part in ("spending", "by-phase", "costly"):
+            expect(page.locator(f"section[aria-labelledby={part}]")).not_to_contain_text("$")
+        expect(page.get_by_role("link", name="Cost", exact=True)).to_have_count(0)
+        expect(page.locator(".tile", has_text="Today so far")).to_contain_text("tokens")
+        window.screenshot("costs-not-billed")
+
+
+def test_calls_without_a_price_and_assumed_costs_are_explained(
+    window: BrowserWindow, installation: SharedInstallation
+) -> None:
+    with priced_differently(installation, "case when phase = 'observer' then null else 0.01 end"):
+        with psycopg.connect(
+            installation.vigil.running.database_url, autocommit=True
+        ) as connection:
+            connection.execute(
+                "update calls set assumed_usd = 0.25 where agent_id = %s", (installation.agent_id,)
+            )
+        page = window.open(f"/agents/{installation.agent_id}/costs?range=7d&step=day")
+        expect(page.locator("[data-series]").last).to_have_text("Assumed")
+        page.get_by_text("is assumed and").click()
+        expect(page.locator("#unknown-fold")).to_contain_text("got no usable answer")
+        expect(page.locator("#unknown-fold")).to_contain_text("Without a price")
+        expect(page.locator("section[aria-labelledby=by-phase]")).to_contain_text("+ up to $")
+        window.screenshot("costs-assumed")
+
+
+def test_figures_are_downloaded_as_csv(
+    window: BrowserWindow, installation: SharedInstallation, tmp_path: Path
+) -> None:
+    with priced_differently(installation, "0.0125"):
+        page = window.open(f"/agents/{installation.agent_id}/costs?range=30d&stack=phase")
+        total = Decimal(page.locator("[data-total]").get_attribute("data-total") or "")
+        with page.expect_download() as download:
+            page.get_by_role("link", name="CSV").click()
+        file = tmp_path / "costs.csv"
+        download.value.save_as(file)
+    with file.open(newline="") as content:
+        rows = list(csv.DictReader(content))
+    assert sum(Decimal(row["cost_usd"]) for row in rows) == total > 0
+    assert {"day_utc", "phase", "calls"} <= set(rows[0])
+
+
+def test_days_are_chosen_in_a_menu(window: BrowserWindow) -> None:
+    page = window.open("/costs")
+    page.locator("#days-menu summary").click()
+    page.get_by_role("textbox", name="From").fill("2020-01-01")
+    page.get_by_role("textbox", name="To").fill("2020-01-07")
+    page.get_by_role("button", name="Show these days").click()
+    page.wait_for_url("**since=2020-01-01**")
+    expect(page.get_by_role("heading", name="No calls in this period")).to_be_visible()
+    expect(page.locator("#days-menu summary")).to_contain_text("2020-01-01")
+
+
+def test_an_invalid_date_range_is_reported(window: BrowserWindow) -> None:
+    window.expected.append("422")
+    page = window.open("/costs?since=2026-02-02&until=2026-01-01")
+    expect(
+        page.get_by_role("alert").filter(has_text="2026-02-02 is after 2026-01-01")
+    ).to_be_visible()
+    expect(page.get_by_role("link", name="30 days")).to_have_attribute("aria-current", "true")
+
+
+def test_costs_fit_a_phone(window: BrowserWindow, installation: SharedInstallation) -> None:
+    page = window.page
+    page.set_viewport_size(NARROW)  # type: ignore[arg-type]  # a TypedDict of these two
+    for path in ("/costs", f"/agents/{installation.agent_id}/costs"):
+        window.open(path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+    page.set_viewport_size(WIDE)  # type: ignore[arg-type]
+
+
+def test_another_user_sees_no_costs(
+    open_window: WindowFactory, installation: SharedInstallation
+) -> None:
+    name = "stranger-to-costs"
+    assert installation.vigil.vigil("user", "add", name).returncode == 0
+    stranger = open_window()
+    stranger.page.goto(installation.link(name))
+    stranger.page.get_by_role("button", name="Sign in").click()
+    stranger.page.wait_for_url("**/agents")
+    page = stranger.open("/costs")
+    expect(page.get_by_role("heading", name="No calls in this period")).to_be_visible()
+    expect(page.get_by_role("link", name="Set a daily budget")).to_have_count(0)
+    stranger.expected.append("404")
+    for path in ("costs", "costs.csv"):
+        page = stranger.open(f"/agents/{installation.agent_id}/{path}")
+        expect(page.get_by_role("heading", name="Not found")).to_be_visible()

@@ -1,0 +1,143 @@
+"""Triage of the inbox over HTTP: decisions, snoozing, feedback, views."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from sqlalchemy import func, update
+
+from shared.agents import feedback
+from shared.database.engine import Database
+from shared.database.tables import Agent, InboxItem
+from shared.enums import InboxKind
+from tests.support.api.clients import assert_problem, create_agent
+from tests.support.api.rows import add_advice, get_agent
+
+
+@pytest.fixture
+async def agent(api: httpx.AsyncClient, database: Database) -> Agent:
+    await create_agent(api, name="Lithium")
+    row = await get_agent(database, "Lithium")
+    await add_advice(database, row)
+    return row
+
+
+async def listed(api: httpx.AsyncClient, view: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = (await api.get("/inbox", params={"view": view})).json()["items"]
+    return items
+
+
+async def told(database: Database, agent: Agent) -> str:
+    async with database.transaction() as session:
+        return feedback.format_lines(await feedback.list_feedback(agent.id).answer(session))
+
+
+def soon(**units: float) -> dict[str, str]:
+    return {"until": (datetime.now(UTC) + timedelta(**units)).isoformat()}
+
+
+async def test_a_decision_takes_an_item_out_of_the_open_ones_and_is_told_to_the_agent(
+    api: httpx.AsyncClient, database: Database, agent: Agent
+) -> None:
+    [item] = await listed(api, "open")
+    place = f"/inbox/{item['id']}"
+    assert await told(database, agent) == ""
+    accepted = (await api.post(f"{place}/accept")).json()
+    assert (accepted["outcome"], accepted["read_at"] is not None) == ("accepted", True)
+    assert (await api.post(f"{place}/accept")).json()["answered_at"] == accepted["answered_at"]
+    assert [len(await listed(api, view)) for view in ("open", "unread", "done", "all")] == [
+        0,
+        0,
+        1,
+        1,
+    ]
+    assert ", accepted: " in await told(database, agent)
+    assert (await api.post(f"{place}/dismiss")).json()["outcome"] == "dismissed"
+    assert ", dismissed: " in await told(database, agent)
+    reopened = (await api.post(f"{place}/reopen")).json()
+    assert reopened["outcome"] is None
+    assert len(await listed(api, "open")) == 1
+    assert await told(database, agent) == ""
+
+
+async def test_feedback_is_replaced_and_told_to_the_agent(
+    api: httpx.AsyncClient, database: Database, agent: Agent
+) -> None:
+    [item] = await listed(api, "open")
+    place = f"/inbox/{item['id']}/feedback"
+    given = (await api.post(place, json={"useful": False, "text": " Too\n late "})).json()
+    assert (given["useful"], given["feedback"]) == (False, "Too late")
+    assert 'not useful: "HOLD: ' in await told(database, agent)
+    assert (await told(database, agent)).endswith('Owner: "Too late"')
+    assert len(await listed(api, "open")) == 1
+    taken_back = (await api.post(place, json={})).json()
+    assert (taken_back["useful"], taken_back["feedback"]) == (None, None)
+    assert await told(database, agent) == ""
+    for invalid in ({"text": "x" * 501}, {"text": "\x00"}, {"useful": "perhaps"}, {"more": 1}):
+        assert_problem(await api.post(place, json=invalid), 422)
+
+
+async def test_a_snoozed_item_is_out_of_the_way_and_returns_as_unread(
+    api: httpx.AsyncClient, database: Database, agent: Agent
+) -> None:
+    [item] = await listed(api, "open")
+    place = f"/inbox/{item['id']}"
+    await api.post(f"{place}/read")
+    snoozed = (await api.post(f"{place}/snooze", json=soon(hours=1))).json()
+    assert snoozed["snoozed_until"] is not None
+    counts = {view: len(await listed(api, view)) for view in ("open", "unread", "snoozed", "all")}
+    assert counts == {"open": 0, "unread": 0, "snoozed": 1, "all": 1}
+    # Reading it meanwhile does not keep it from returning as unread.
+    assert (await api.post(f"{place}/read")).json()["read_at"] is None
+    assert (await api.post("/inbox/read")).json()["marked"] == 0
+    async with database.transaction() as session:
+        newer = InboxItem(
+            id=uuid4(),
+            owner_id=agent.owner_id,
+            agent_id=agent.id,
+            kind=InboxKind.NOTICE,
+            title="Meanwhile",
+            summary="",
+        )
+        session.add(newer)
+        await session.flush()
+        await session.execute(
+            update(InboxItem)
+            .where(InboxItem.id != newer.id)
+            .values(snoozed_until=func.clock_timestamp())
+        )
+    # It stands at the time of its return.
+    assert [row["id"] for row in await listed(api, "unread")] == [item["id"], str(newer.id)]
+    for until in (soon(hours=-1), soon(days=400), {"until": "2026-01-01T00:00:00"}, {}):
+        assert_problem(await api.post(f"{place}/snooze", json=until), 422)
+
+
+async def test_a_notice_is_dismissed_but_not_accepted(
+    api: httpx.AsyncClient, database: Database, agent: Agent
+) -> None:
+    notice = InboxItem(
+        id=uuid4(),
+        owner_id=agent.owner_id,
+        agent_id=agent.id,
+        kind=InboxKind.NOTICE,
+        title="A budget is used up",
+        summary="",
+    )
+    async with database.transaction() as session:
+        session.add(notice)
+    assert_problem(await api.post(f"/inbox/{notice.id}/accept"), 409)
+    assert (await api.post(f"/inbox/{notice.id}/dismiss")).json()["outcome"] == "dismissed"
+    assert await told(database, agent) == ""
+
+
+async def test_items_of_nobody_are_not_found(api: httpx.AsyncClient, agent: Agent) -> None:
+    for command, body in (
+        ("accept", None),
+        ("dismiss", None),
+        ("reopen", None),
+        ("snooze", soon(hours=1)),
+        ("feedback", {}),
+    ):
+        assert_problem(await api.post(f"/inbox/{uuid4()}/{command}", json=body), 404)

@@ -1,0 +1,279 @@
+"""The demo: when it ends, what it prints of a verification, its exit codes, and what it leaves behind."""
+
+import io
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from rich.console import Console
+
+from cli import demo as demo_module
+from cli.config.providers import (
+    CheckedCorpus,
+    Providers,
+    check_corpus,
+    refuse_unreadable,
+    suggested_mission,
+)
+from cli.demo import (
+    MAX_ITERATIONS,
+    NO_ADVICE,
+    Demo,
+    Summary,
+    _outcome,
+    _until_advice,
+    show_summary,
+    show_verification,
+)
+from cli.errors import BadInputError
+from cli.local.errors import LocalError
+from cli.render.console import THEME
+from cli.render.operations import show_corpus
+from cli.throwaway import temporary_directory
+from cli.watch import IterationWatch
+from shared.runtime.settings import Settings
+from shared.schemas.base import (
+    AgentDetails,
+    CallTotals,
+    GraphCounts,
+    GraphResponse,
+    IterationDetails,
+)
+from shared.schemas.provenance import CheckedCounts, VerificationResponse
+from tests.support.cli.story import ID, iteration, step
+
+SANDBOX = Providers(None, None, "corpus", corpus_was_chosen=True)
+QUERY, NOTHING_MORE = step("query"), step("observe")
+
+
+def advising(number: int, *ids: str) -> IterationDetails:
+    advice = [{"id": advice_id, "action": "HOLD"} for advice_id in ids]
+    steps = (QUERY, step("advise", result={"advice": advice, "reason": "no advice: not yet."}))
+    return iteration(*steps, status="completed", number=number)
+
+
+def demo(iterations: int | None = None, **values: Any) -> Demo:
+    defaults: dict[str, Any] = {
+        "mission": "Watch it",
+        "settings": cast("Settings", None),
+        "providers": SANDBOX,
+        "corpus": None,
+        "keep": None,
+        "started": 0.0,
+        "timeout_seconds": 60,
+        "as_json": False,
+    }
+    return Demo(iterations=iterations, **(defaults | values))
+
+
+def iterate(
+    monkeypatch: pytest.MonkeyPatch, planned: Sequence[IterationDetails], chosen: int | None
+) -> tuple[int, str]:
+    """How many of the planned iterations are run, and what is printed."""
+
+    def run(_: object, __: object, count: int, of: object = None) -> Iterator[IterationDetails]:
+        yield from planned[:count]
+
+    monkeypatch.setattr(demo_module, "run_iterations", run)
+    file = io.StringIO()
+    console = Console(file=file, theme=THEME, width=160)
+    watch, agent = cast("IterationWatch", None), cast("AgentDetails", None)
+    return len(list(_until_advice(console, demo(chosen), watch, agent))), file.getvalue()
+
+
+def test_iterates_until_there_is_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = [advising(1), advising(2), advising(3, "x"), advising(4, "y")]
+    count, text = iterate(monkeypatch, planned, None)
+    assert count == 3
+    assert text.count("No advice yet") == 2
+
+
+def test_iterates_a_limited_number_of_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = [advising(number) for number in range(1, 10)]
+    assert iterate(monkeypatch, planned, None)[0] == MAX_ITERATIONS
+
+
+def test_ends_when_there_is_nothing_more_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = [advising(1), iteration(NOTHING_MORE, status="completed", number=2), advising(3)]
+    count, text = iterate(monkeypatch, planned, None)
+    assert count == 2
+    assert "found nothing more to do" in text
+
+
+def test_a_chosen_number_is_run_whatever_is_advised(monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = [advising(1, "x"), advising(2), advising(3)]
+    assert iterate(monkeypatch, planned, 2)[0] == 2
+
+
+def verification(**values: Any) -> VerificationResponse:
+    defaults: dict[str, Any] = {
+        "id": ID,
+        "agent_id": ID,
+        "holds": True,
+        "checked": CheckedCounts(
+            sources=3, evidence=8, nodes=5, edges=2, claims_supported=7, values_supported=26
+        ),
+        "conclusions": [],
+        "elements": [],
+        "evidence": [],
+        "sources": [],
+        "sites": ["a.example", "b.example"],
+    }
+    return VerificationResponse(**(defaults | values))
+
+
+def summary(*iterations: IterationDetails, verified: VerificationResponse | None) -> Summary:
+    counts = GraphCounts(nodes=0, edges=0, analyses=0, advice=0)
+    graph = GraphResponse(counts=counts, node_types=[], edge_types=[], nodes=[], edges=[])
+    agent = cast("AgentDetails", None)  # not shown
+    return Summary(agent, iterations, graph, (), (), CallTotals(), (), verified, seconds=7)
+
+
+def printed(show: Any, *arguments: Any, **options: Any) -> str:
+    file = io.StringIO()
+    show(Console(file=file, theme=THEME, width=160), *arguments, **options)
+    return file.getvalue()
+
+
+def test_a_verification_says_what_was_checked_and_what_was_not() -> None:
+    text = printed(show_verification, verification())
+    assert f"vigil verify {ID}" in text
+    assert "✓ 8 quotes found word for word in 3 pages" in text
+    assert "✓ 26 figures, dates and names of the conclusions follow from what they cite" in text
+    assert "– not checked: the reasoning\n" in text
+    assert "one site" not in text
+
+
+def test_a_verification_says_what_is_left_to_a_reader() -> None:
+    checked = CheckedCounts(claims_unverified=2, values_unverified=1)
+    text = printed(show_verification, verification(checked=checked, sites=["a.example"]))
+    assert "not checked: the reasoning, and 3 values that rules leave to a reader" in text
+    assert "everything rests on one site, a.example" in text
+
+
+def test_a_verification_that_fails_is_not_praised() -> None:
+    text = printed(show_verification, verification(holds=False))
+    assert "✗ 8 quotes" in text
+    assert "unchanged" not in text
+    assert "✓" not in text
+
+
+def test_without_advice_the_reason_of_the_adviser_is_shown() -> None:
+    text = printed(show_summary, summary(advising(1), verified=None))
+    assert "no advice: not yet." in text
+    assert "Verified" not in text
+
+
+@pytest.mark.parametrize(
+    ("iterations", "verified", "code"),
+    [
+        ((advising(1, "x"),), verification(), 0),
+        ((advising(1, "x"),), verification(holds=False), 1),
+        ((advising(1),), None, NO_ADVICE),
+        ((iteration(QUERY, status="failed"),), None, 1),
+        ((), None, 1),
+    ],
+)
+def test_the_exit_code_tells_how_it_went(
+    iterations: tuple[IterationDetails, ...], verified: VerificationResponse | None, code: int
+) -> None:
+    console = Console(file=io.StringIO(), theme=THEME)
+    assert _outcome(console, demo(), summary(*iterations, verified=verified)) == code
+
+
+def test_the_json_says_whether_the_advice_was_verified() -> None:
+    agent = cast("AgentDetails", type("Agent", (), {"mission": "Watch it"}))
+    for verified, expected in ((verification(), True), (None, None)):
+        made = summary(advising(1), verified=verified)
+        made = Summary(**(vars(made) | {"agent": agent}))
+        assert made.as_json(corpus=None, model="m")["advice_verified"] is expected
+
+
+GERMAN = "Das Werk wurde im Frühjahr eröffnet, und es wird erwartet, dass die Produktion nicht mehr steigt. "
+ENGLISH = (
+    "The plant was opened in the spring, and it is expected that its output will rise this year. "
+)
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "werk.txt").write_text(GERMAN * 4)
+    (folder / "broken.json").write_text('{\n"text": oops}')
+    return folder
+
+
+def test_a_corpus_that_no_rule_can_read_is_refused(corpus: Path) -> None:
+    checked = check_corpus(str(corpus))
+    with pytest.raises(BadInputError, match=r"reads English only.* in German .*Set OPENAI_API_KEY"):
+        refuse_unreadable(str(corpus), checked)
+
+
+def test_the_documents_in_english_are_used_and_the_others_named(corpus: Path) -> None:
+    (corpus / "plant.txt").write_text(ENGLISH * 4)
+    checked = check_corpus(str(corpus))
+    refuse_unreadable(str(corpus), checked)
+    text = printed(show_corpus, checked, sandbox_model=True).replace("\n", " ")
+    assert "2 documents; skipped: broken.json (invalid JSON, line 2)" in text
+    assert "1 of 2 documents are in another language and are not used: 1 in German (werk)" in text
+    assert "It goes on with plant." in text
+    assert "English only" not in printed(show_corpus, checked, sandbox_model=False)
+
+
+def test_nothing_is_said_of_the_default_corpus() -> None:
+    assert printed(show_corpus, CheckedCorpus(), sandbox_model=True) == ""
+
+
+def test_the_progress_of_reading_is_reported(corpus: Path) -> None:
+    calls: list[tuple[int, int]] = []
+    check_corpus(str(corpus), lambda read, of: calls.append((read, of)))
+    assert calls == [(0, 2), (1, 2)]
+
+
+def test_a_mission_is_made_from_the_corpus(corpus: Path) -> None:
+    (corpus / "plant.txt").write_text(ENGLISH * 4)
+    assert suggested_mission(str(corpus)).startswith("Watch ")
+
+
+def test_a_temporary_directory_is_removed_however_the_block_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    held: list[str] = []
+
+    @contextmanager
+    def uninterrupted() -> Iterator[None]:
+        held.append("begin")
+        yield
+        held.append("end")
+
+    def interrupted() -> None:
+        with temporary_directory(None, uninterrupted) as directory:
+            (directory.root / "file").touch()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert os.listdir(tmp_path) == []
+    assert held == ["begin", "end"] * 2
+
+
+def test_a_temporary_directory_is_kept_for_its_logs_if_the_start_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(LocalError), temporary_directory(None):
+        raise LocalError("see the log")
+    assert len(os.listdir(tmp_path)) == 1
+
+
+def test_a_named_directory_is_kept(tmp_path: Path) -> None:
+    with temporary_directory(tmp_path / "kept") as directory:
+        directory.root.mkdir()
+    assert (tmp_path / "kept").is_dir()

@@ -1,0 +1,210 @@
+"""Nothing that a user or the machine does to a command ends in a traceback or in a library's words."""
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.attack_mode import in_full
+from tests.support.cli.garbage_api import ANSWERS, answering
+from tests.support.paths import ROOT
+from tests.support.warm_processes import run_vigil
+
+TOKEN: Final = f"vgl_{'0' * 43}"
+FORBIDDEN: Final = (
+    "Traceback", "Exception ignored", "internal error", "Errno", "ydantic", "validation error",
+    "value_error", "Value error", "Input should", "httpx", "sqlalchemy", "Client error",
+)  # fmt: skip
+INTERRUPTED: Final = 130
+NOTHING_LISTENS: Final = "http://127.0.0.1:9"
+PROGRAM: Final = f"{sys.executable} -m cli"
+
+
+def environment(home: Path, **variables: str) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(ROOT),
+        "HOME": str(home),
+        "VIGIL_DATA": str(home / "data"),
+        **variables,
+    }
+
+
+def check(result: subprocess.CompletedProcess[str], exit_codes: Sequence[int]) -> None:
+    text = result.stdout + result.stderr
+    assert [word for word in FORBIDDEN if word in text] == [], text
+    assert result.returncode in exit_codes, text
+
+
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["agent", "show", "x"],
+        ["export", "x"],
+        ["tail"],
+        ["verify", "--all"],
+    ],
+    ids=" ".join,
+)
+def test_an_api_that_answers_nonsense_is_reported(
+    tmp_path: Path, command: list[str], answer: bytes
+) -> None:
+    with answering(answer) as url:
+        variables = environment(tmp_path, VIGIL_URL=url, VIGIL_TOKEN=TOKEN)
+        result = run_vigil(command, variables, timeout_seconds=30)
+    check(result, [1])
+    assert result.stderr.splitlines()[-1].startswith("vigil: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "words"),
+    [
+        ("doctor", {"VIGIL_PRICES": "nonsense"}, "VIGIL_PRICES: write JSON"),
+        ("doctor", {"VIGIL_PRICES": '{"m": [1]}'}, "VIGIL_PRICES"),
+        ("doctor", {"VIGIL_PRICES": '{"m": ["a", 2]}'}, "write a number (it is 'a')"),
+        ("doctor", {"VIGIL_MODEL_OPTIONS": '{"observer": 3}'}, "VIGIL_MODEL_OPTIONS"),
+        ("doctor", {"VIGIL_MODEL_OPTIONS": '{"dreaming": {}}'}, "VIGIL_MODEL_OPTIONS"),
+        ("doctor", {"VIGIL_PORT": "many"}, "VIGIL_PORT: write a whole number (it is 'many')"),
+        ("doctor", {"VIGIL_MODEL_API": "x"}, "VIGIL_MODEL_API: choose from 'chat'"),
+        ("doctor", {"VIGIL_CONCURRENCY": "0"}, "VIGIL_CONCURRENCY: it must be 1 or more"),
+        ("doctor", {"VIGIL_SECRETS_DIR": "/etc/passwd"}, "VIGIL_SECRETS_DIR: name directories"),
+        ("up", {"VIGIL_PRICES_FILE": "/nonexistent"}, "the prices in /nonexistent cannot be used"),
+        ("up", {"VIGIL_PRICES_FILE": "/etc/passwd"}, "it is not valid TOML"),
+        ("demo", {"VIGIL_PRICES_FILE": "/etc/passwd"}, "it is not valid TOML"),
+        ("up", {"VIGIL_SANDBOX_PACE_SECONDS": "x"}, "a number of seconds from 0 to 60, not 'x'"),
+        ("up --port 0", {}, "--port '0': it must be 1 or more"),
+        ("up --port 70000", {}, "--port '70000': it must be 65535 or less"),
+        ("agent list", {"VIGIL_PROFILE": "none"}, "there is no profile 'none'"),
+        ("agent list", {"VIGIL_TOKEN": "abc"}, "this is not a token"),
+        ("agent list", {"VIGIL_URL": "http://["}, "no Vigil answers"),
+        ("agent list", {"VIGIL_URL": "://"}, "write http://HOST:PORT"),
+        ("agent list", {"VIGIL_URL": "ftp://x"}, "write http://HOST:PORT"),
+        ("agent list", {"VIGIL_URL": NOTHING_LISTENS}, "nothing listens there"),
+        ("agent list", {"VIGIL_DATA": "/dev/null"}, "data directory /dev/null"),
+        ("up", {"VIGIL_DATA": "/dev/null"}, "it is a file, not a directory"),
+        ("up", {"VIGIL_DATA": "/proc/none"}, "data directory /proc/none"),
+        ("keys /dev/null", {}, "/dev/null"),
+        ("tail", {"VIGIL_NATS_URL": "nats://127.0.0.1:9"}, "no NATS answers"),
+        ("import /nonexistent", {}, "/nonexistent cannot be read: No such file"),
+        ("import /proc", {}, "/proc cannot be read: Is a directory"),
+        ("login --url http://x --token -", {}, "this is not a token"),
+    ],
+)
+def test_malformed_settings_are_named(
+    tmp_path: Path, arguments: str, variables: Mapping[str, str], words: str
+) -> None:
+    result = run_vigil(arguments.split(), environment(tmp_path, **variables), timeout_seconds=60)
+    check(result, [1, 2])
+    assert words in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("script", "exit_codes"),
+    [
+        ("{vigil} --help | true; exit ${{PIPESTATUS[0]}}", [0]),
+        ("{vigil} agent --help | head -0; exit ${{PIPESTATUS[0]}}", [0]),
+        ("{vigil} doctor | head -0; exit ${{PIPESTATUS[0]}}", [0]),
+        ("{vigil} --help > /dev/full", [1]),
+        ("{vigil} --version > /dev/full", [1]),
+        ("{vigil} doctor > /dev/full", [1]),
+        ("{vigil} agent list 2> /dev/full", [1]),
+        ("{vigil} costs --help >&-", [0]),
+        ("{vigil} agent list 2>&-", [1]),
+        ("{vigil} completion zsh <&-", [0]),
+        ("COLUMNS=10 {vigil} doctor", [0]),
+        ("COLUMNS=10 {vigil} agent create --help", [0]),
+        ("COLUMNS=0 {vigil} --help", [0]),
+        ("COLUMNS=wide {vigil} --help", [0]),
+        ("PYTHONIOENCODING=latin-1 {vigil} agent create --help", [0]),
+        ("LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 {vigil} doctor", [0]),
+        ("TERM=dumb {vigil} inbox --help", [0]),
+        ("env -u HOME {vigil} agent list", [1]),
+        ("{vigil} chat $'\\xff' hello", [1, 2]),
+        ("{vigil} agent list --url $'http://\\xff'", [2]),
+        ("{vigil} verify $'\\xff' --url http://127.0.0.1:9", [1, 2]),
+        ("{vigil} agent prompts x --phase observer --from <(printf '\\xff') --url http://127.0.0.1:9", [1, 2]),
+    ],
+)  # fmt: skip
+def test_output_and_input_that_fail_are_no_tracebacks(
+    tmp_path: Path, script: str, exit_codes: list[int]
+) -> None:
+    result = subprocess.run(
+        ["bash", "-c", script.format(vigil=PROGRAM)],
+        env=environment(tmp_path),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=60,
+        check=False,
+    )
+    check(result, exit_codes)
+
+
+MARKED: Final = (
+    "import os, signal\n"
+    "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+    "os.write(1, b'.')\n"
+    "from cli.main import main\n"
+    "main()"
+)
+"""Says when it begins: what precedes belongs to the interpreter."""
+
+
+def interrupted(arguments: Sequence[str], home: Path, delay_seconds: float) -> tuple[int, str]:
+    """The exit code and output of a command that gets an interrupt so long after its begin."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", MARKED, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(home),
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.read(1) == b"."
+    time.sleep(delay_seconds)  # the instant is what the test varies
+    process.send_signal(signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    return process.returncode, (stdout + stderr).decode(errors="replace")
+
+
+def test_an_interrupt_at_any_instant_ends_without_a_traceback(tmp_path: Path, seed: int) -> None:
+    instants = random.Random(seed)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        commands = (
+            (["--help"], 0.2),
+            (["agent", "list", "--url", url], 1.0),
+            (["tail", "--url", url], 1.0),
+            (["agent", "delete", "x", "--url", url], 1.0),
+            (["login", "--url", url], 0.8),
+            (["doctor"], 1.5),
+        )
+        for _ in range(10 if in_full() else 1):
+            for arguments, span_seconds in commands:
+                delay = instants.uniform(0, span_seconds)
+                code, text = interrupted(arguments, tmp_path, delay)
+                assert [word for word in FORBIDDEN if word in text] == [], (arguments, delay, text)
+                # Before `main` is in charge, the signal ends the process.
+                ended = {0, 2, INTERRUPTED, -signal.SIGINT}
+                assert code in ended, (arguments, delay, text)
+
+
+@pytest.mark.slow
+def test_an_interrupt_while_an_installation_starts_or_stops(tmp_path: Path, seed: int) -> None:
+    instants = random.Random(seed)
+    for number in range(4):
+        delay = instants.uniform(0, 8)
+        code, text = interrupted(["up"], tmp_path / str(number), delay)
+        assert [word for word in FORBIDDEN if word in text] == [], (delay, text)
+        assert code in (0, INTERRUPTED, -signal.SIGINT), (delay, text)

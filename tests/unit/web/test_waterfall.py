@@ -1,0 +1,276 @@
+"""The waterfall of an iteration: its axis, its rows and their bars."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from services.api.web.presenters.waterfall import (
+    ROOT,
+    Key,
+    Row,
+    Segment,
+    build_axis,
+    build_waterfall,
+    parse_key,
+)
+from shared.billing.budgets import PAUSED_WORDS
+from shared.schemas.base import FailedSending
+from shared.schemas.iterations import (
+    CallUsage,
+    IterationSums,
+    IterationTrace,
+    PhaseRun,
+    TracedCall,
+    TracedStep,
+    TracedTool,
+)
+
+STARTED_AT = datetime(2026, 1, 1, tzinfo=UTC)
+STEP_ID, RUN_ID = UUID(int=1), UUID(int=2)
+
+
+def _at(seconds: float) -> datetime:
+    return STARTED_AT + timedelta(seconds=seconds)
+
+
+def _maybe(seconds: float | None) -> datetime | None:
+    return None if seconds is None else _at(seconds)
+
+
+def _step(started_after: float | None, ended_after: float | None, **values: Any) -> TracedStep:
+    defaults: dict[str, Any] = {
+        "id": STEP_ID,
+        "kind": "query",
+        "index": 1,
+        "status": "completed",
+        "input": {},
+        "result": None,
+        "error": None,
+        "attempts": 0,
+        "republish_count": 0,
+        "retry_at": None,
+        "started_at": _maybe(started_after),
+        "ended_at": _maybe(ended_after),
+    }
+    return TracedStep(**(defaults | values))
+
+
+def _run(started_after: float, ended_after: float | None) -> PhaseRun:
+    return PhaseRun(
+        id=RUN_ID,
+        agent_id=uuid4(),
+        iteration_id=uuid4(),
+        step_id=STEP_ID,
+        phase="knowledge_acquisition",
+        model="m",
+        event_count=0,
+        created_at=_at(started_after),
+        completed_at=_maybe(ended_after),
+        spent=CallUsage(),
+    )
+
+
+def _call(started_after: float, answered_after: float | None, **values: Any) -> TracedCall:
+    defaults: dict[str, Any] = {
+        "id": uuid4(),
+        "step_id": STEP_ID,
+        "interaction_id": RUN_ID,
+        "kind": "llm",
+        "phase": "knowledge_acquisition",
+        "model": "m",
+        "request": {},
+        "input_tokens": 10,
+        "output_tokens": 2,
+        "cached_tokens": 4,
+        "cost_usd": 0.5,
+        "assumed_usd": 0,
+        "attempts": 1,
+        "received_chars": None,
+        "failures": [],
+        "started_at": _at(started_after),
+        "sent_at": _at(started_after),
+        "answered_at": _maybe(answered_after),
+    }
+    return TracedCall(**(defaults | values))
+
+
+def _rows(
+    *steps: TracedStep,
+    runs: tuple[PhaseRun, ...] = (),
+    calls: tuple[TracedCall, ...] = (),
+    ended_after: float | None = 10,
+    now: float = 10,
+) -> list[Row]:
+    trace = IterationTrace(
+        id=uuid4(),
+        agent_id=uuid4(),
+        number=1,
+        why="due",
+        status="running" if ended_after is None else "completed",
+        stage="ended",
+        errors=[],
+        started_at=STARTED_AT,
+        ended_at=_maybe(ended_after),
+        plan=None,
+        deadline_at=STARTED_AT,
+        steps=list(steps),
+        runs=list(runs),
+        sums=IterationSums(),
+        written=[],
+        calls=list(calls),
+    )
+    return list(build_waterfall(trace, _at(now)).rows)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "length", "ticks", "second_label"),
+    [
+        (10, 10, 4, "2.5 s"),
+        (8.05, 9, 9, "1 s"),
+        (0.2, 0.2, 4, "50 ms"),
+        (92, 100, 4, "25 s"),
+        (3_700, 4_200, 7, "10 min"),
+        (200_000, 216_000, 5, "12 h"),
+        (5_000_000, 5_184_000, 10, "6 d"),
+        (0, 0.001, 4, "0 ms"),
+    ],
+)
+def test_an_axis_has_round_ticks_and_is_hardly_longer_than_the_iteration(
+    seconds: float, length: float, ticks: int, second_label: str
+) -> None:
+    axis = build_axis(STARTED_AT, _at(seconds))
+    assert round(axis.seconds, 6) == length
+    assert axis.ticks == ticks
+    positions, texts = zip(*axis.labels, strict=True)
+    assert positions == tuple(100 * place / ticks for place in range(ticks))
+    assert texts[:2] == ("0", second_label)
+
+
+@pytest.mark.parametrize(
+    ("started_after", "ended_after", "iteration_ended_after", "segments"),
+    [
+        (0, 10, 10, (Segment(0, 100, "work"),)),
+        (2.5, 5, 10, (Segment(25, 25, "work"),)),
+        (4, None, None, (Segment(40, 60, "work"),)),  # still running: up to now
+        (10, 10, 10, ()),  # would lie after the axis
+        (5, 5, 10, (Segment(50, 0.4, "work"),)),  # took no time but stays visible
+        (5, 4_000, 10, (Segment(50, 50, "work"),)),  # retried after the iteration
+        (None, None, 10, ()),
+    ],
+)
+def test_a_bar_has_the_position_of_its_step_in_time(
+    started_after: float | None,
+    ended_after: float | None,
+    iteration_ended_after: float | None,
+    segments: tuple[Segment, ...],
+) -> None:
+    status = "completed" if ended_after is not None else "running"
+    step = _step(started_after, ended_after, status=status)
+    _, row = _rows(step, ended_after=iteration_ended_after)
+    assert row.segments == segments
+
+
+def test_waiting_for_a_worker_and_for_a_provider_is_a_part_of_its_own() -> None:
+    done = _step(2, 5, first_requested_at=_at(1))
+    assert _rows(done)[1].segments == (Segment(10, 10, "wait"), Segment(20, 30, "work"))
+    requested = _step(None, None, status="pending", first_requested_at=_at(4))
+    (_, row) = _rows(requested, ended_after=None)
+    assert (row.segments, row.word) == ((Segment(40, 60, "wait"),), "waiting for a worker")
+    waiting = _step(2, None, status="pending", waiting_since=_at(6), error="away")
+    (_, row) = _rows(waiting, ended_after=None)
+    assert row.segments == (Segment(20, 40, "work"), Segment(60, 40, "wait"))
+    assert (row.word, row.tone) == ("waiting for the provider", "warn")
+
+
+def test_rows_are_nested_from_the_iteration_to_the_tools() -> None:
+    answer = _call(1, 2, tools=[TracedTool(name="addGraphNode", uses=3, refused=1)])
+    search = _call(
+        2,
+        3,
+        kind="search",
+        model=None,
+        request={"tool": "tavilySearch", "query": "lithium"},
+        input_tokens=None,
+        output_tokens=None,
+        cached_tokens=0,
+    )
+    rows = _rows(_step(0, 4), runs=(_run(0.5, 4),), calls=(answer, search))
+    assert [(row.level, row.kind, row.name) for row in rows] == [
+        (1, "iteration", "Iteration 1"),
+        (2, "step", "Query 2"),
+        (3, "run", "Knowledge acquisition"),
+        (4, "model", "Model call 1"),
+        (5, "tool", "addGraphNode"),
+        (4, "search", "Search"),
+    ]
+    assert [row.parent for row in rows] == [
+        None,
+        ROOT,
+        f"step-{STEP_ID}",
+        f"run-{RUN_ID}",
+        f"call-{answer.id}",
+        f"run-{RUN_ID}",
+    ]
+    assert [row.has_children for row in rows] == [True, True, True, True, False, False]
+    for row in rows[:3]:
+        assert (row.input_tokens, row.output_tokens, row.cached_tokens) == (10, 2, 4)
+        assert (row.cost_usd, row.calls) == (1.0, 2)
+    tool = rows[4]
+    assert (tool.note, tool.word, tool.is_timed, tool.segments) == ("× 3", "1 refused", False, ())
+    assert rows[5].note == "lithium"
+
+
+def test_failed_attempts_are_marked_and_the_last_one_is_the_work() -> None:
+    failure = FailedSending(at=_at(4), kind="timeout", error="no answer", response="")
+    retried = _call(1, 8, sent_at=_at(5), failures=[failure], attempts=2)
+    row = _rows(_step(0, 9), runs=(_run(0, 9),), calls=(retried,))[3]
+    assert row.segments == (Segment(10, 40, "wait"), Segment(50, 30, "work"))
+    assert (row.marks, row.word, row.tone, row.seconds) == ((40,), "1 retry", "warn", 7)
+    failed = _call(1, None, failures=[failure])
+    step = _step(0, 9, status="failed", error="no answer")
+    step_row, run_row, call_row = _rows(step, runs=(_run(0, None),), calls=(failed,))[1:]
+    assert {row.tone for row in (step_row, run_row, call_row)} == {"bad"}
+    assert {row.word for row in (step_row, run_row, call_row)} == {"failed"}
+
+
+def test_a_budget_stops_a_step_and_does_not_fail_it() -> None:
+    step = _step(0, 9, status="failed", error=f"It {PAUSED_WORDS}.")
+    assert (_rows(step)[1].word, _rows(step)[1].tone) == ("stopped", "warn")
+
+
+def test_a_running_call_says_how_far_it_is() -> None:
+    step, run = _step(0, None, status="running"), _run(0, None)
+    growing = _call(1, None, received_chars=12_345)
+    rows = _rows(step, runs=(run,), calls=(growing,), ended_after=None)
+    assert (rows[3].word, rows[3].end) == ("12,345 characters so far", None)
+    assert rows[3].segments == (Segment(10, 90, "work"),)
+    fresh = _rows(step, runs=(run,), calls=(_call(1, None),), ended_after=None)[3]
+    assert fresh.word == "waiting for the answer"
+
+
+def test_rows_have_the_text_of_the_plan() -> None:
+    second = _step(0, 1, input={"round": 2, "objective": "Who buys?"})
+    assert (_rows(second)[1].name, _rows(second)[1].note) == ("Query 2", "Round 2: Who buys?")
+    assert _rows(_step(0, 1, kind="advise", index=0))[1].name == "Advice"
+    insight = _step(0, 1, kind="insight", input={"observation": "It grows."})
+    assert _rows(insight)[1].note == "It grows."
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        (ROOT, Key(ROOT, UUID(int=0))),
+        (f"step-{STEP_ID}", Key("step", STEP_ID)),
+        (f"call-{STEP_ID}", Key("call", STEP_ID)),
+        (f"tool-{STEP_ID}-2", Key("tool", STEP_ID, 2)),
+        (f"tool-{STEP_ID}", None),
+        (f"run-{STEP_ID}-2", None),
+        ("run-" + "-" * 36, None),
+        (f"owner-{STEP_ID}", None),
+        ("", None),
+    ],
+)
+def test_an_address_opens_only_rows(text: str, key: Key | None) -> None:
+    assert parse_key(text) == key
