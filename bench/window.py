@@ -78,6 +78,13 @@ class Agent:
         )
         return QueryCompleted.of(**self._step(), nodes=1, edges=1)
 
+    async def reason_changed(self, marker: str) -> Event:
+        """The list of iterations shows why each started."""
+        await self.connection.execute(
+            "update iterations set why = %s where id = %s", (marker, self.iteration_id)
+        )
+        return QueryCompleted.of(**self._step(), nodes=1, edges=1)
+
     async def mission_changed(self, marker: str) -> Event:
         await self.connection.execute(
             "update agents set mission = %s where id = %s", (marker, self.id)
@@ -120,7 +127,7 @@ ApplyChange = Callable[[Agent, str], Awaitable[Event]]
 LIVE_PAGES: Final[dict[str, tuple[str, ApplyChange]]] = {
     "agents": ("/agents", Agent.mission_changed),
     "an agent, now": ("/agents/{agent}", Agent.query_completed),
-    "iterations": ("/agents/{agent}/iterations", Agent.query_completed),
+    "iterations": ("/agents/{agent}/iterations", Agent.reason_changed),
     "an iteration": ("/agents/{agent}/iterations/{number}", Agent.query_completed),
     "advice": ("/agents/{agent}/conclusions", Agent.advice_produced),
     "inbox": ("/inbox", Agent.advice_produced),
