@@ -85,13 +85,13 @@ async def mark_unread(access: OwnedAccess, item_id: UUID) -> InboxItemResponse:
 
 @inbox_router.post("/{item_id}/accept", responses=problems(HTTPStatus.CONFLICT))
 async def accept(access: OwnedAccess, item_id: UUID) -> InboxItemResponse:
-    """Accepts an advice. The agent's next plans, analyses and advice are told. A notice cannot be accepted."""
+    """Accepts an advice. The agent's next phases see the decision. A notice cannot be accepted."""
     return await inbox_commands.accept(access, item_id)
 
 
 @inbox_router.post("/{item_id}/dismiss")
 async def dismiss(access: OwnedAccess, item_id: UUID) -> InboxItemResponse:
-    """Dismisses an inbox item. Of an advice, the agent's next plans, analyses and advice are told."""
+    """Dismisses an inbox item. If it is an advice, the agent's next phases see the decision."""
     return await inbox_commands.dismiss(access, item_id)
 
 
@@ -113,7 +113,7 @@ async def snooze(
 async def give_feedback(
     access: OwnedAccess, item_id: UUID, body: Annotated[NewFeedback, Body()]
 ) -> InboxItemResponse:
-    """Replaces your feedback on an inbox item. Of an advice, the agent's next plans, analyses and advice are told."""
+    """Replaces your feedback on an inbox item. If it is an advice, the agent's next phases see it."""
     return await inbox_commands.give_feedback(access, item_id, body)
 
 

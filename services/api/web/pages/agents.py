@@ -97,7 +97,7 @@ EXAMPLES: Final = (
     "Watch regulation of stablecoins in the EU and the US, and say what it means for issuers",
     "Follow lithium producers in South America, and warn of what limits their output",
 )
-"""Missions that the form offers; templates will take their place."""
+"""Missions that the form offers."""
 BUDGET_OF_FORECAST: Final = 2
 """Without a default budget, the form suggests this multiple of the forecast, so that an agent is limited from the start."""
 BUDGET_STEP_USD: Final = Decimal("0.5")

@@ -44,12 +44,12 @@ class Work {
   // One batch of rounds; true when the layout is settled.
   advance() {
     const { graph } = this;
-    const begun = performance.now();
+    const startedMs = performance.now();
     if (this.left > 0 && graph.order > 1) {
       const iterations = Math.min(this.left, this.perBatch);
       graphologyLibrary.layoutForceAtlas2.assign(graph, { iterations, settings: this.settings() });
       this.left -= iterations;
-      this.perBatch = Math.max(1, Math.min(50, Math.round((iterations * BATCH_MS) / Math.max(1, performance.now() - begun))));
+      this.perBatch = Math.max(1, Math.min(50, Math.round((iterations * BATCH_MS) / Math.max(1, performance.now() - startedMs))));
       if (this.left > 0 && performance.now() < this.until) return false;
     }
     this.separate();

@@ -4,7 +4,7 @@ const STEPS = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 };
 const BUTTONS = { a: "accept", d: "dismiss", s: "snooze", Enter: "open" };
 const MARKS = { u: "unread", e: "read" };
 
-let begun = 0;
+let startedMs = 0;
 let following = null;
 
 function rows() {
@@ -17,8 +17,8 @@ function chosen() {
 
 function onKey(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || isBusy(event.target)) return;
-  if (event.key === "g") begun = Date.now();
-  if (Date.now() - begun < CHORD_MS) return;
+  if (event.key === "g") startedMs = Date.now();
+  if (Date.now() - startedMs < CHORD_MS) return;
   if (event.key in STEPS) {
     event.preventDefault();
     step(STEPS[event.key]);

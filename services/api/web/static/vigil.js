@@ -68,7 +68,7 @@ const PLACES = { a: "/agents", i: "/inbox", c: "/costs", e: "/events", d: "/dead
 const CHORD_MS = 1_000;
 
 function listenToKeys() {
-  let begun = 0;
+  let startedMs = 0;
   document.addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
       event.preventDefault();
@@ -81,12 +81,12 @@ function listenToKeys() {
       if (search) { event.preventDefault(); search.focus(); }
     } else if (event.key === "?") {
       document.getElementById("keys")?.showModal();
-    } else if (event.key === "t" && Date.now() - begun >= CHORD_MS) {
+    } else if (event.key === "t" && Date.now() - startedMs >= CHORD_MS) {
       switchTheme();
     } else if (event.key === "g") {
-      begun = Date.now();
-    } else if (Date.now() - begun < CHORD_MS && PLACES[event.key]) {
-      begun = 0;
+      startedMs = Date.now();
+    } else if (Date.now() - startedMs < CHORD_MS && PLACES[event.key]) {
+      startedMs = 0;
       if (document.querySelector(`[data-key="${event.key}"]`)) location.assign(PLACES[event.key]);
     }
   });
