@@ -29,7 +29,7 @@ async def listed(api: httpx.AsyncClient, view: str) -> list[dict[str, Any]]:
     return items
 
 
-async def told(database: Database, agent: Agent) -> str:
+async def feedback_text(database: Database, agent: Agent) -> str:
     async with database.transaction() as session:
         return feedback.format_lines(await feedback.list_feedback(agent.id).answer(session))
 
@@ -43,7 +43,7 @@ async def test_a_decision_takes_an_item_out_of_the_open_ones_and_is_told_to_the_
 ) -> None:
     [item] = await listed(api, "open")
     place = f"/inbox/{item['id']}"
-    assert await told(database, agent) == ""
+    assert await feedback_text(database, agent) == ""
     accepted = (await api.post(f"{place}/accept")).json()
     assert (accepted["outcome"], accepted["read_at"] is not None) == ("accepted", True)
     assert (await api.post(f"{place}/accept")).json()["answered_at"] == accepted["answered_at"]
@@ -53,13 +53,13 @@ async def test_a_decision_takes_an_item_out_of_the_open_ones_and_is_told_to_the_
         1,
         1,
     ]
-    assert ", accepted: " in await told(database, agent)
+    assert ", accepted: " in await feedback_text(database, agent)
     assert (await api.post(f"{place}/dismiss")).json()["outcome"] == "dismissed"
-    assert ", dismissed: " in await told(database, agent)
+    assert ", dismissed: " in await feedback_text(database, agent)
     reopened = (await api.post(f"{place}/reopen")).json()
     assert reopened["outcome"] is None
     assert len(await listed(api, "open")) == 1
-    assert await told(database, agent) == ""
+    assert await feedback_text(database, agent) == ""
 
 
 async def test_feedback_is_replaced_and_told_to_the_agent(
@@ -69,12 +69,12 @@ async def test_feedback_is_replaced_and_told_to_the_agent(
     place = f"/inbox/{item['id']}/feedback"
     given = (await api.post(place, json={"useful": False, "text": " Too\n late "})).json()
     assert (given["useful"], given["feedback"]) == (False, "Too late")
-    assert 'not useful: "HOLD: ' in await told(database, agent)
-    assert (await told(database, agent)).endswith('Owner: "Too late"')
+    assert 'not useful: "HOLD: ' in await feedback_text(database, agent)
+    assert (await feedback_text(database, agent)).endswith('Owner: "Too late"')
     assert len(await listed(api, "open")) == 1
     taken_back = (await api.post(place, json={})).json()
     assert (taken_back["useful"], taken_back["feedback"]) == (None, None)
-    assert await told(database, agent) == ""
+    assert await feedback_text(database, agent) == ""
     for invalid in ({"text": "x" * 501}, {"text": "\x00"}, {"useful": "perhaps"}, {"more": 1}):
         assert_problem(await api.post(place, json=invalid), 422)
 
@@ -129,7 +129,7 @@ async def test_a_notice_is_dismissed_but_not_accepted(
         session.add(notice)
     assert_problem(await api.post(f"/inbox/{notice.id}/accept"), 409)
     assert (await api.post(f"/inbox/{notice.id}/dismiss")).json()["outcome"] == "dismissed"
-    assert await told(database, agent) == ""
+    assert await feedback_text(database, agent) == ""
 
 
 async def test_items_of_nobody_are_not_found(api: httpx.AsyncClient, agent: Agent) -> None:
