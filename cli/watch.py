@@ -98,7 +98,8 @@ def report_configuration(
     elif not wait:
         show_configuring(out(), agent)
     elif agent.fault is None or is_usable(agent):
-        show_created(out(), agent, client.types(str(agent.id)))
+        types, is_sandbox = client.types(str(agent.id)), client.is_sandbox()
+        show_created(out(), agent, types, sandbox=is_sandbox)
     if agent.fault is None:
         return
     if not is_usable(agent):

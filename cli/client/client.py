@@ -131,6 +131,7 @@ class Agents(Connection):
         entailment_share: float | None = None,
         preferred_domains: Sequence[str] | None = None,
         barred_domains: Sequence[str] | None = None,
+        corpus: str | None = None,
     ) -> AgentDetails:
         body = {
             "mission": mission,
@@ -144,6 +145,7 @@ class Agents(Connection):
             "entailment_share": entailment_share,
             "preferred_domains": preferred_domains,
             "barred_domains": barred_domains,
+            "corpus": corpus,
         }
         body = {key: value for key, value in body.items() if value is not None}
         return self._ask(AgentDetails, "POST", "/agents", json=body)

@@ -84,6 +84,16 @@ BarredDomains = Annotated[
         help="Sites that are neither found nor read nor cited: example.com,example.org. An empty text removes all.",
     ),
 ]
+AgentCorpus = Annotated[
+    Path | None,
+    typer.Option(
+        "--corpus",
+        metavar="PATH",
+        help="Folder of .md, .txt, .html, .json or .csv documents that the sandbox searches for this agent. It cannot be "
+        "changed later.",
+        show_default="the corpus of the installation",
+    ),
+]
 MaxInterval = Annotated[
     str | None,
     typer.Option(
@@ -141,11 +151,20 @@ def create_agent(
     entailment_share: EntailmentShare = None,
     preferred_domains: PreferredDomains = None,
     barred_domains: BarredDomains = None,
+    corpus: AgentCorpus = None,
     wait: Wait = True,
+    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Create an agent: its prompts and types are derived from the mission, then it runs at its interval."""
     seconds, models = parse_seconds(interval), _parse_models(model or [])
+    preferred, barred = _parse_domains(preferred_domains), _parse_domains(barred_domains)
+    corpus_name = None
+    if corpus is not None:
+        # Imported here, because it loads the sandbox, which other commands do without.
+        from cli.corpora import add_agent_corpus
+
+        corpus_name = add_agent_corpus(client, data, corpus, err())
     if not as_json:
         err().print(describe_forecast(client.forecast(seconds)), style="quiet", soft_wrap=True)
     agent = client.create_agent(
@@ -158,8 +177,9 @@ def create_agent(
         advice_from_one_analysis=advice_from_one_analysis,
         entailment_usd_per_day=entailment_usd,
         entailment_share=entailment_share,
-        preferred_domains=_parse_domains(preferred_domains),
-        barred_domains=_parse_domains(barred_domains),
+        preferred_domains=preferred,
+        barred_domains=barred,
+        corpus=corpus_name,
     )
     report_configuration(client, agent, wait=wait, as_json=as_json)
 

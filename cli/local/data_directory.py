@@ -99,6 +99,7 @@ class DataDirectory:
         self.run_file = self.root / "run.json"
         self.lock_file = self.root / "lock"
         self.token_file = self.root / "token"
+        self.corpora_file = self.root / "corpora.json"
         self._minimum_free_bytes = minimum_free_bytes
 
     def create(self) -> None:

@@ -49,7 +49,7 @@ def run_api() -> None:
     serve()
 
 
-def run_sandbox(port: int, corpus: str, cache: str, key: str) -> None:
+def run_sandbox(port: int, corpus: str, registry: str, cache: str, key: str) -> None:
     """Exits with a message if the corpus or the pace cannot be used."""
     from pathlib import Path
 
@@ -61,6 +61,7 @@ def run_sandbox(port: int, corpus: str, cache: str, key: str) -> None:
     settings = SandboxSettings(
         port=port,
         corpus=corpus,
+        registry=Path(registry),
         key=key,
         cache_directory=Path(cache),
         pace_seconds=sandbox_pace(),

@@ -167,8 +167,8 @@ class Stack:
 
     def _spawn_sandbox(self) -> None:
         port, corpus = self._ports[SANDBOX], self._providers.corpus
-        cache = str(self._corpus_cache)
-        self._spawn(SANDBOX, run_sandbox, (port, corpus, cache, self._sandbox_key))
+        registry, cache = str(self._data.corpora_file), str(self._corpus_cache)
+        self._spawn(SANDBOX, run_sandbox, (port, corpus, registry, cache, self._sandbox_key))
 
     def _spawn(self, name: str, target: Callable[..., None], args: tuple[object, ...]) -> None:
         with self._uninterrupted():

@@ -87,6 +87,8 @@ def show_agent(
         table.add_row("  Prefers", escape(", ".join(agent.preferred_domains)))
     if agent.barred_domains:
         table.add_row("  Bars", escape(", ".join(agent.barred_domains)))
+    if agent.corpus is not None:
+        table.add_row("  Corpus", escape(agent.corpus))
     for phase, model in agent.models.items():
         table.add_row("  Model", f"{escape(model)} for {phase}")
     table.add_row("  Budget", SANDBOX_COSTS if sandbox else _budget(agent))

@@ -97,6 +97,8 @@ class LoadReport:
 
 def _and_more(named: list[str], count: int, noun: str) -> str:
     more = count - len(named)
+    if more == 1:
+        noun = noun.removesuffix("s")
     return ", ".join(named) + (f" and {more} more {noun}" if more else "")
 
 

@@ -1,19 +1,26 @@
-"""Loads the corpus in the background, while the server already accepts requests."""
+"""Loads corpora in the background, while the server already accepts requests."""
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Final
 
-from sandbox.corpus import CorpusError
+from sandbox.corpus import CorpusError, fingerprint
 from sandbox.http.calls import RefusedError
-from sandbox.search import SearchIndex
+from sandbox.search import SearchIndex, open_index
 
 CHECK_SECONDS: Final = 1.0
 """Minimum time between two checks whether the corpus has changed."""
 
 log = logging.getLogger(__name__)
+
+
+def _refusal(status: int, message: str) -> RefusedError:
+    """In the formats of Tavily and OpenAI."""
+    return RefusedError(status, {"detail": {"error": message}, "error": {"message": message}})
 
 
 class CorpusLoader:
@@ -59,7 +66,7 @@ class CorpusLoader:
         Raises RefusedError (503) if the corpus cannot be loaded.
         """
         if self._loading is None:
-            raise RefusedError(503, {"detail": {"error": "The sandbox has not been started."}})
+            raise _refusal(503, "The sandbox has not been started.")
         if self._index is not None and self._fingerprint is not None:
             if self._reloading is None and time.monotonic() - self._checked_at >= CHECK_SECONDS:
                 self._reloading = asyncio.create_task(self._reload_if_changed())
@@ -68,7 +75,7 @@ class CorpusLoader:
         try:
             await asyncio.shield(self._loading)
         except CorpusError as error:
-            raise RefusedError(503, {"detail": {"error": str(error)}}) from error
+            raise _refusal(503, str(error)) from error
         assert self._index is not None, "loading ends with an index or an error"
         return self._index
 
@@ -99,3 +106,56 @@ class CorpusLoader:
         finally:
             self._checked_at = time.monotonic()
             self._reloading = None
+
+
+class Corpora:
+    """The sandbox's own corpus, and those that its registry has by name, which are loaded at the first request."""
+
+    def __init__(
+        self,
+        own: CorpusLoader,
+        folders: Callable[[], Mapping[str, Path]] = dict,
+        load: Callable[[Path], SearchIndex] = open_index,
+    ) -> None:
+        """`folders` gives the folder of each corpus by name. Raises CorpusError, as does `load`."""
+        self.own = own
+        self._folders = folders
+        self._load = load
+        self._loaders: dict[str, CorpusLoader] = {}
+
+    async def index(self, name: str | None = None) -> SearchIndex:
+        """Wait for the index of a corpus, as `CorpusLoader.index`; None is the sandbox's own.
+
+        Raises RefusedError (400) if there is no corpus of that name, and (503) if it cannot be loaded.
+        """
+        if name is None:
+            return await self.own.index()
+        if name not in self._loaders:
+            self._loaders[name] = self._open(name)
+            self._loaders[name].start()
+        loader = self._loaders[name]
+        try:
+            return await loader.index()
+        except RefusedError:
+            # The folder may be readable again at the next request.
+            if self._loaders.get(name) is loader:
+                del self._loaders[name]
+            raise
+
+    async def stop(self) -> None:
+        """Close the indexes."""
+        await asyncio.gather(*(loader.stop() for loader in (self.own, *self._loaders.values())))
+
+    def _open(self, name: str) -> CorpusLoader:
+        try:
+            folder = self._folders().get(name)
+        except CorpusError as error:
+            raise _refusal(503, str(error)) from error
+        if folder is None:
+            raise _refusal(
+                400,
+                f"The sandbox has no corpus {name!r}: add it with `vigil agent create --corpus`.",
+            )
+        return CorpusLoader(
+            partial(self._load, folder), lambda _: None, partial(fingerprint, folder)
+        )

@@ -17,7 +17,7 @@ from sandbox.http.calls import (
     tokens_usd,
 )
 from sandbox.http.controls import Controls, FaultKind, corrupt_answer
-from sandbox.http.corpus_loader import CorpusLoader
+from sandbox.http.corpus_loader import Corpora
 from sandbox.http.endpoint import BilledEndpoint
 from sandbox.http.openai_format import chunks, completion, error_body, truncate, usage_of
 from sandbox.http.streaming import Reply
@@ -31,10 +31,10 @@ INVALID = "invalid_request_error"
 
 
 def openai_routes(
-    corpus: CorpusLoader, controls: Controls, latency_seconds: float, pace_seconds: float = 0.0
+    corpora: Corpora, controls: Controls, latency_seconds: float, pace_seconds: float = 0.0
 ) -> list[Route]:
     """The routes of chat completions and models."""
-    chat = _Chat(corpus, controls)
+    chat = _Chat(corpora, controls)
     endpoint = BilledEndpoint(
         _parse_call, chat.respond, server_error, controls, latency_seconds, pace_seconds
     )
@@ -46,12 +46,12 @@ def openai_routes(
 
 
 class _Chat:
-    def __init__(self, corpus: CorpusLoader, controls: Controls) -> None:
-        self._corpus = corpus
+    def __init__(self, corpora: Corpora, controls: Controls) -> None:
+        self._corpora = corpora
         self._controls = controls
 
     async def respond(self, call: Call, faults: frozenset[FaultKind]) -> Reply:
-        answer, usage = await answer_call(self._corpus, self._controls, call, faults)
+        answer, usage = await answer_call(self._corpora, self._controls, call, faults)
         model = str(call.body["model"])
         if not call.body.get("stream"):
             body = completion(model, call.request_hash, answer, usage)
@@ -63,7 +63,7 @@ class _Chat:
 
 
 async def answer_call(
-    corpus: CorpusLoader, controls: Controls, call: Call, faults: frozenset[FaultKind]
+    corpora: Corpora, controls: Controls, call: Call, faults: frozenset[FaultKind]
 ) -> tuple[Answer, dict[str, int]]:
     """The scripted answer for this call if there is one, else the model's; and its usage.
 
@@ -71,15 +71,17 @@ async def answer_call(
     """
     script = controls.scripts.pop_matching(call)
     request = ChatRequest(call.body)
-    answer = script.answer() if script else await _ask_model(corpus, request)
+    answer = script.answer() if script else await _ask_model(corpora, request)
     answer = corrupt_answer(answer, sorted(faults), request.offered_tools)
     answer = truncate(call.body.get("max_completion_tokens"), answer)
     return answer, usage_of(call.body["messages"], call.body.get("tools") or [], answer)
 
 
-async def _ask_model(corpus: CorpusLoader, request: ChatRequest) -> Answer:
+async def _ask_model(corpora: Corpora, request: ChatRequest) -> Answer:
     if phase_of(request) is Phase.CONFIGURATION:
-        return answer_request(request, corpus_search(await corpus.index()))
+        return answer_request(
+            request, corpus_search(await corpora.index(request.section("corpus") or None))
+        )
     return answer_request(request)
 
 

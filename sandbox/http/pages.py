@@ -1,4 +1,4 @@
-"""`GET /page?url=…`: the documents of the corpus as web pages, and a feed that lists them.
+"""`GET /page?url=…&corpus=…`: the documents of a corpus as web pages, and a feed that lists them.
 
 An installation fetches pages through it, in place of the web. Nothing of it is billed.
 """
@@ -6,6 +6,7 @@ An installation fetches pages through it, in place of the web. Nothing of it is 
 from hashlib import sha256
 from html import escape
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -13,7 +14,7 @@ from starlette.routing import Route
 
 from sandbox.corpus import Document
 from sandbox.http.calls import RefusedError
-from sandbox.http.corpus_loader import CorpusLoader
+from sandbox.http.corpus_loader import Corpora
 from sandbox.search import SearchIndex
 
 FEED_URL: Final = "https://corpus.local/feed.xml"
@@ -21,20 +22,18 @@ FEED_ENTRIES: Final = 200
 ID_CHARS: Final = 12
 
 
-def page_routes(corpus: CorpusLoader) -> list[Route]:
-    made: tuple[SearchIndex, bytes] | None = None
-    """The last feed, and the index that it was made from."""
+def page_routes(corpora: Corpora) -> list[Route]:
+    feeds: WeakKeyDictionary[SearchIndex, bytes] = WeakKeyDictionary()
 
     def feed(index: SearchIndex) -> bytes:
-        nonlocal made
-        if made is None or made[0] is not index:
-            made = index, _feed(index.newest(FEED_ENTRIES))
-        return made[1]
+        if index not in feeds:
+            feeds[index] = _feed(index.newest(FEED_ENTRIES))
+        return feeds[index]
 
     async def page(request: Request) -> Response:
         url = request.query_params.get("url", "")
         try:
-            index = await corpus.index()
+            index = await corpora.index(request.query_params.get("corpus"))
         except RefusedError as error:
             return PlainTextResponse(str(error.body), error.status)
         if url == FEED_URL:

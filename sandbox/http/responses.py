@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from sandbox.http.calls import Call, Meter, RefusedError, tokens_usd
 from sandbox.http.controls import Controls, Fault
-from sandbox.http.corpus_loader import CorpusLoader
+from sandbox.http.corpus_loader import Corpora
 from sandbox.http.endpoint import (
     apply_error_faults,
     corruptions,
@@ -139,11 +139,9 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
 MAX_RESPONSES = 1000
 
 
-def responses_routes(
-    corpus: CorpusLoader, controls: Controls, latency_seconds: float
-) -> list[Route]:
+def responses_routes(corpora: Corpora, controls: Controls, latency_seconds: float) -> list[Route]:
     """The routes of the Responses API that Vigil uses."""
-    responses = _Responses(corpus, controls, latency_seconds)
+    responses = _Responses(corpora, controls, latency_seconds)
     return [
         Route("/v1/responses", responses.create, methods=["POST"]),
         Route("/v1/responses/{response_id}", responses.retrieve, methods=["GET"]),
@@ -151,8 +149,8 @@ def responses_routes(
 
 
 class _Responses:
-    def __init__(self, corpus: CorpusLoader, controls: Controls, latency_seconds: float) -> None:
-        self._corpus = corpus
+    def __init__(self, corpora: Corpora, controls: Controls, latency_seconds: float) -> None:
+        self._corpora = corpora
         self._controls = controls
         self._latency_seconds = latency_seconds
         self._count = 0
@@ -209,7 +207,7 @@ class _Responses:
         await asyncio.sleep(self._latency_seconds + fault_latency_seconds(faults))
         try:
             answer, usage = await answer_call(
-                self._corpus, self._controls, call, corruptions(faults)
+                self._corpora, self._controls, call, corruptions(faults)
             )
         except RefusedError as error:
             meter.record(call, received, error.status, delivered=True)

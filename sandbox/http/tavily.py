@@ -21,7 +21,7 @@ from sandbox.http.calls import (
     read_body,
 )
 from sandbox.http.controls import Controls, FaultKind
-from sandbox.http.corpus_loader import CorpusLoader
+from sandbox.http.corpus_loader import Corpora
 from sandbox.http.endpoint import BilledEndpoint, ParseCall, Respond
 from sandbox.http.streaming import Reply
 from sandbox.search import Hit, SearchQuery
@@ -100,9 +100,9 @@ RESEARCH_SOURCES = 6
 MAX_RESEARCH_RESULTS = 1000
 
 
-def tavily_routes(corpus: CorpusLoader, controls: Controls, latency_seconds: float) -> list[Route]:
+def tavily_routes(corpora: Corpora, controls: Controls, latency_seconds: float) -> list[Route]:
     """The routes of Tavily."""
-    tavily = _Tavily(corpus)
+    tavily = _Tavily(corpora)
 
     def billed(kind: CallKind, respond: Respond) -> Route:
         endpoint = BilledEndpoint(_call_parser(kind), respond, _error, controls, latency_seconds)
@@ -117,13 +117,13 @@ def tavily_routes(corpus: CorpusLoader, controls: Controls, latency_seconds: flo
 
 
 class _Tavily:
-    def __init__(self, corpus: CorpusLoader) -> None:
-        self._corpus = corpus
+    def __init__(self, corpora: Corpora) -> None:
+        self._corpora = corpora
         self._research: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
     async def search(self, call: Call, faults: frozenset[FaultKind]) -> Reply:
         query = parse_search_query(call.body, _today())
-        hits = (await self._corpus.index()).search(query)
+        hits = (await self._corpora.index(_corpus_of(call))).search(query)
         body = {
             "query": query.text,
             "follow_up_questions": None,
@@ -138,7 +138,7 @@ class _Tavily:
         return _reply(call, body, faults)
 
     async def extract(self, call: Call, faults: frozenset[FaultKind]) -> Reply:
-        index = await self._corpus.index()
+        index = await self._corpora.index(_corpus_of(call))
         pages = [(url, index.document(url)) for url in parse_urls(call.body)]
         body = {
             "results": [_extract_result(page) for _, page in pages if page],
@@ -161,7 +161,9 @@ class _Tavily:
             raise RefusedError(
                 400, _error("The sandbox does not stream research; ask without `stream`.")
             )
-        hits = (await self._corpus.index()).search(SearchQuery(question, RESEARCH_SOURCES))
+        hits = (await self._corpora.index(_corpus_of(call))).search(
+            SearchQuery(question, RESEARCH_SOURCES)
+        )
         task = {"request_id": call.request_hash[:32], "created_at": "1970-01-01T00:00:00Z"}
         self._research[task["request_id"]] = task | _research_result(question, hits)
         while len(self._research) > MAX_RESEARCH_RESULTS:
@@ -177,6 +179,14 @@ class _Tavily:
         if not result:
             return JSONResponse(_error("No research of this id was asked of this sandbox."), 404)
         return JSONResponse(result)
+
+
+def _corpus_of(call: Call) -> str | None:
+    """The corpus that the call names. Raises RefusedError (400) if it is not a text."""
+    corpus = call.body.get("corpus")
+    if corpus is not None and not isinstance(corpus, str):
+        raise _bad_request("`corpus` must be the name of a corpus.")
+    return corpus
 
 
 def _call_parser(kind: CallKind) -> ParseCall:

@@ -304,7 +304,10 @@ class AnswerHandler:
     def _tools(self, situation: AnswerContext) -> list[Tool]:
         return [
             query_graph(situation.scope, self.embedding_search),
-            conversation_search(self.search, agents.domain_preferences(situation.agent)),
+            conversation_search(
+                self.search.of_corpus(situation.agent.corpus),
+                agents.domain_preferences(situation.agent),
+            ),
             remember_tool(situation.agent.id, situation.question_id, situation.question),
         ]
 

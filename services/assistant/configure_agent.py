@@ -117,6 +117,7 @@ async def _message(session: AsyncSession, agent: Agent, request: ConfigurationIn
         name=None if agent.name == request.provisional_name else agent.name,
         prompts_to_keep={phase: present[phase] for phase in request.keep if phase in present},
         existing=existing,
+        corpus=agent.corpus,
     )
 
 

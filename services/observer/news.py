@@ -62,7 +62,8 @@ with pages as (
 )
 select watched.url, watched.kind, watched.fetched_at, watched.title, probe.etag, probe.last_modified, probe.digest,
   probe.entries, coalesce(probe.changes, 0) as changes, coalesce(probe.failures, 0) as failures, probe.changed_at,
-  probe.checked_at, count(*) over () as total
+  probe.checked_at, count(*) over () as total,
+  (select corpus from agents where id = {OWNED_AGENT_ID_SQL}) as corpus
 from watched left join page_probes as probe on probe.agent_id = {OWNED_AGENT_ID_SQL} and probe.url = watched.url
 cross join lateral (
   select greatest(coalesce(probe.failures, 0), coalesce(probe.changes, 0) - {FREE_CHANGES}) as rests
@@ -212,13 +213,17 @@ class Watching(NamedTuple):
     pages: Sequence[Watched]
     total: int
     """All that is to be checked, also what is not among `pages`."""
+    corpus: str | None = None
+    """The agent's corpus of the sandbox."""
 
 
 def watched_query(scope: GraphScope, most: int) -> BoundQuery[Watching]:
     """At most `most` pages and feeds that are to be checked, those first whose last check is longest ago."""
 
     def read(rows: Sequence[Row]) -> Watching:
-        return Watching([_watched(row) for row in rows], rows[0].total if rows else 0)
+        if not rows:
+            return Watching([], 0)
+        return Watching([_watched(row) for row in rows], rows[0].total, rows[0].corpus)
 
     return BoundQuery(_WATCHED, {**scope.sql_params, "most": most}, read)
 

@@ -91,7 +91,7 @@ def ask_outlook(
     watched = trip.ask(watched_query(scope, watch.pages))
 
     async def look(past: PlanHistory) -> Outlook:
-        probes = await check(watch.client, watched.value.pages)
+        probes = await check(watch.client.of_corpus(watched.value.corpus), watched.value.pages)
         urls = [entry.url for probe in probes for entry in probe.new_entries]
         read = await database.run(read_pages_query(scope, urls)) if urls else set()
         last = known.value.past[0] if known.value.past else None

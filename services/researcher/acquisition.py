@@ -197,7 +197,7 @@ async def acquire(
     loop = ToolLoop(
         run,
         knowledge_acquisition(
-            search,
+            search.of_corpus(query_context.agent.corpus),
             store_results,
             partial(show_numbered, _asked(query_context.query)),
             agents.domain_preferences(query_context.agent),

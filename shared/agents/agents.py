@@ -22,7 +22,7 @@ from shared.workflow.iterations import DueAgent
 
 _SELECT: Final = CompiledStatement("""
 select mission, models, advice_from_one_analysis, entailment_usd_per_day, entailment_share,
-  preferred_domains, barred_domains,
+  preferred_domains, barred_domains, corpus,
   conversation_system_prompt, observer_system_prompt, knowledge_acquisition_system_prompt, graph_construction_system_prompt,
   analysis_generation_system_prompt, advice_generation_system_prompt
 from agents where id = :of_agent
@@ -51,6 +51,7 @@ class AgentRow(NamedTuple):
     entailment_share: float
     preferred_domains: Sequence[str]
     barred_domains: Sequence[str]
+    corpus: str | None
     conversation_system_prompt: str
     observer_system_prompt: str
     knowledge_acquisition_system_prompt: str

@@ -42,6 +42,9 @@ Models = dict[
     ],
 ]
 """Model name by phase."""
+CORPUS_NAME: Final = r"[a-z0-9][a-z0-9-]{0,79}"
+Corpus = Annotated[str, Field(pattern=f"^{CORPUS_NAME}$")]
+"""The name under which a corpus of documents was added to the sandbox."""
 Domains = Annotated[
     list[Annotated[str, Field(max_length=MAX_DOMAIN_CHARS), AfterValidator(normalize_domain)]],
     Field(max_length=MAX_DOMAINS),

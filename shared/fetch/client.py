@@ -9,10 +9,11 @@ import time
 import zlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Final
+from typing import Final, Self
 from urllib.parse import quote, urldefrag, urljoin, urlsplit
 
 import httpx
@@ -102,6 +103,12 @@ class Gateway:
 
     url: str
     key: str | None = None
+    corpus: str | None = None
+    """Also named in requests, if given: which of the sandbox's corpora the page is of."""
+
+    def address_of(self, url: str) -> str:
+        corpus = "" if self.corpus is None else f"&corpus={quote(self.corpus, safe='')}"
+        return f"{self.url}?url={quote(url, safe='')}{corpus}"
 
 
 @dataclass
@@ -153,6 +160,14 @@ class FetchClient:
             },
         )
 
+    def of_corpus(self, corpus: str | None) -> Self:
+        """The same client, whose gateway is asked for pages of that corpus; itself if `corpus` is None."""
+        if corpus is None or self._gateway is None:
+            return self
+        client = copy(self)
+        client._gateway = replace(self._gateway, corpus=corpus)
+        return client
+
     async def close(self) -> None:
         await self._client.aclose()
 
@@ -176,7 +191,7 @@ class FetchClient:
         headers = seen.headers
         if gateway.key is not None:
             headers["authorization"] = f"Bearer {gateway.key}"
-        response = await self._get(f"{gateway.url}?url={quote(url, safe='')}", headers)
+        response = await self._get(gateway.address_of(url), headers)
         if isinstance(response, str):
             raise FetchError("the gateway answered with a redirect")
         return Fetched(url, response.body, response.media_type, response.charset, response.seen)

@@ -107,6 +107,8 @@ class AgentResponse(ResponseModel):
     """Their pages are the first in search results. A domain covers its subdomains."""
     barred_domains: list[str] = Field(default_factory=list)
     """Their pages are neither found nor read nor cited."""
+    corpus: str | None = None
+    """The corpus that the sandbox's search reads for it; null: that of the installation."""
     active: bool
     models: dict[str, str]
     """Phase to model, for phases that do not use the default of the installation."""

@@ -3,10 +3,11 @@
 Search and extract are short calls without a reference, so they cannot be resumed after a crash.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import copy
 from functools import partial
 from http import HTTPStatus
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 import httpx
 from tavily import AsyncTavilyClient
@@ -39,6 +40,15 @@ class SearchClient:
             api_key=api_key, api_base_url=base_url or BASE_URL, client=self._http
         )
         self._timeout_seconds = timeout_seconds
+        self._limits: Mapping[str, Any] = {}
+
+    def of_corpus(self, corpus: str | None) -> Self:
+        """The same client, whose requests name a corpus of the sandbox; itself if `corpus` is None."""
+        if corpus is None:
+            return self
+        client = copy(self)
+        client._limits = {"corpus": corpus}
+        return client
 
     async def search(
         self,
@@ -58,6 +68,7 @@ class SearchClient:
                 time_range=time_range,
                 exclude_domains=list(exclude_domains) or None,
                 timeout=self._timeout_seconds,
+                **self._limits,
             )
         )
         return _parse_answer(answers.parse_search, response)
@@ -68,13 +79,17 @@ class SearchClient:
         `cut` is present, as a sentence, if the page was truncated.
         """
         response = await self._send(
-            self._client.extract(urls, format="markdown", timeout=self._timeout_seconds)
+            self._client.extract(
+                urls, format="markdown", timeout=self._timeout_seconds, **self._limits
+            )
         )
         return _parse_answer(answers.parse_pages, response)
 
     async def order_research(self, question: str) -> str:
         """Starts a research of the service, which takes minutes. Returns the id for `collect_research`."""
-        response = await self._send(self._client.research(question, timeout=self._timeout_seconds))
+        response = await self._send(
+            self._client.research(question, timeout=self._timeout_seconds, **self._limits)
+        )
         return _parse_answer(answers.parse_research_id, response)
 
     async def collect_research(self, request_id: str) -> Json:

@@ -22,9 +22,10 @@ _LATELY: Final = f"""
   and not answer ? 'error' and not answer ? '{RECALLED_KEY}'
 """
 _OF_AGENT: Final = "agent_id = :of_agent"
-# What an owner bars was left out of an answer.
+# What an owner bars was left out of an answer; another corpus has other answers.
 _OF_ALL: Final = """agent_id in (
-  select other.id from agents as own join agents as other on other.barred_domains = own.barred_domains
+  select other.id from agents as own join agents as other
+    on other.barred_domains = own.barred_domains and other.corpus is not distinct from own.corpus
   where own.id = :of_agent)"""
 _ANSWER: Final = CompiledStatement("select answer from calls where id = :of_call")
 # A page that has changed since is read again.

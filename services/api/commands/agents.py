@@ -127,6 +127,8 @@ class NewAgent(BaseModel):
     """Their pages are the first in search results. A domain covers its subdomains."""
     barred_domains: Domains = []
     """Their pages are neither found nor read nor cited."""
+    corpus: fields.Corpus | None = None
+    """A corpus that the sandbox's search reads for this agent; null: that of the installation. It cannot be changed."""
     models: Models = {}
     """Phase to model. Phases without an entry use the installation's model."""
 
@@ -205,6 +207,7 @@ async def create_agent(
     agent.entailment_share = new_agent.entailment_share
     agent.preferred_domains = new_agent.preferred_domains
     agent.barred_domains = new_agent.barred_domains
+    agent.corpus = new_agent.corpus
     agent.models = {phase.value: model for phase, model in new_agent.models.items()}
     agent.budget_usd_per_day, agent.budget_calls_per_day = caps.usd_per_day, caps.calls_per_day
     provisional = None if new_agent.name else name

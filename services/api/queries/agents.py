@@ -420,6 +420,7 @@ def _view(agent: Agent, iteration: Iteration | None, trouble: list[Trouble]) -> 
         entailment_share=agent.entailment_share,
         preferred_domains=agent.preferred_domains,
         barred_domains=agent.barred_domains,
+        corpus=agent.corpus,
         active=agent.active,
         models=agent.models,
         next_run_at=agent.next_run_at,

@@ -176,6 +176,8 @@ class NewAgentForm(NewAgent):
     max_interval_seconds: WrittenInterval | None = None
     preferred_domains: Annotated[Domains, SplitDomains] = Field(default_factory=list)
     barred_domains: Annotated[Domains, SplitDomains] = Field(default_factory=list)
+    corpus: None = None
+    """Only the command line adds a folder to the sandbox, and names it."""
 
 
 class Form(BaseModel):

@@ -99,14 +99,23 @@ def system_prompt(interval_seconds: int) -> str:
 
 
 def user_message(
-    mission: str, *, name: str | None, prompts_to_keep: Mapping[Phase, str], existing: Sequence[str]
+    mission: str,
+    *,
+    name: str | None,
+    prompts_to_keep: Mapping[Phase, str],
+    existing: Sequence[str],
+    corpus: str | None = None,
 ) -> str:
     """Returns the user message.
 
     `name` is a name to keep, `prompts_to_keep` by phase, `existing` has a line for each existing
-    type.
+    type. `corpus` is what its searches read in place of the web.
     """
     parts = [wrap_section("mission", mission)]
+    if corpus is not None:
+        parts.append(
+            f"{wrap_section('corpus', corpus)}\n\nThe agent's searches find the documents of this corpus, and not the web."
+        )
     if name is not None:
         parts.append(
             f"The agent is called {name!r} and keeps that name. Answer with it, or with your own."

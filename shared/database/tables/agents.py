@@ -91,6 +91,10 @@ class Agent(Base):
     """Their pages are the first in search results. A domain covers its subdomains."""
     barred_domains: Mapped[list[str]] = mapped_column(_DOMAINS, server_default="{}")
     """Their pages are neither found nor read nor cited."""
+    corpus: Mapped[str | None]
+    """The corpus of documents that the sandbox's search reads for it; None: that of the installation. Never changed: what
+    the agent knows was read there.
+    """
     active: Mapped[bool] = mapped_column(server_default=text("true"))
     next_run_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
     run_requested_at: Mapped[datetime | None]

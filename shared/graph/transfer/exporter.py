@@ -56,6 +56,7 @@ class AgentLine(_Line):
     prompts: dict[str, str]
     preferred_domains: list[str] = Field(default_factory=list)
     barred_domains: list[str] = Field(default_factory=list)
+    corpus: str | None = None
 
 
 class HistoryLine(_Line):
@@ -321,6 +322,7 @@ async def _head(content: GraphContent) -> Head:
             models=agent.models,
             preferred_domains=agent.preferred_domains,
             barred_domains=agent.barred_domains,
+            corpus=agent.corpus,
             prompts={phase.value: prompt for phase, prompt in prompts.items()},
         ),
         history=await content.history(),

@@ -326,6 +326,7 @@ class _Fields(BaseModel):
     prompts: dict[PromptedPhase, fields.Prompt]
     preferred_domains: fields.Domains
     barred_domains: fields.Domains
+    corpus: fields.Corpus | None = None
 
 
 async def import_graph(
@@ -386,6 +387,7 @@ async def _create_agent(
     agent.models = {phase.value: model for phase, model in agent_fields.models.items()}
     agent.preferred_domains = agent_fields.preferred_domains
     agent.barred_domains = agent_fields.barred_domains
+    agent.corpus = agent_fields.corpus
     prompts = {Phase(phase): prompt for phase, prompt in agent_fields.prompts.items()}
     await agent_configuration.store_prompts(session, agent, prompts, PromptMaker.OWNER)
     is_ready = len(prompts) == len(PROMPTED_PHASES)

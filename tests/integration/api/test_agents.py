@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from pydantic import SecretStr
 from sqlalchemy import text
 
 from shared.database.engine import Database
@@ -159,6 +160,26 @@ async def test_the_owner_prefers_and_bars_domains(api: httpx.AsyncClient) -> Non
         assert response.status_code == status, response.text
     assert response.json()["barred_domains"] == ["ads.a.com"]
     assert len((await api.get("/agents")).json()["items"]) == 2
+
+
+async def test_an_agent_names_a_corpus_of_the_sandbox(
+    api: httpx.AsyncClient, database_url: str
+) -> None:
+    body = {"mission": MISSION, "corpus": "reports-1234abcd"}
+    sandboxed = Settings(database_url=database_url, tavily_api_key=SecretStr("sandbox"))
+    async with create_client(sandboxed) as client:
+        agent = (await client.post("/agents", json=body)).json()
+        assert agent["corpus"] == "reports-1234abcd"
+        path = f"/agents/{agent['id']}"
+        assert_problem(await client.patch(path, json={"corpus": "other"}), 422, "corpus")
+        for wrong in ("/etc", "../a", "A", "", "a" * 81):
+            refused = await client.post("/agents", json={**body, "corpus": wrong})
+            assert_problem(refused, 422, "corpus")
+        assert (await client.get(path)).json()["corpus"] == "reports-1234abcd"
+    elsewhere = Settings(database_url=database_url, tavily_api_key=SecretStr("tvly-key"))
+    async with create_client(elsewhere) as client:
+        assert_problem(await client.post("/agents", json=body), 422, "Only the sandbox")
+    assert len((await api.get("/agents")).json()["items"]) == 1
 
 
 async def test_the_owner_sets_the_longest_interval(

@@ -73,25 +73,30 @@ async def test_an_imported_graph_equals_the_original_with_its_evidence(
         assert agent.observer_system_prompt == "You plan for the agent."
 
 
-async def test_an_import_takes_over_the_domains_that_are_preferred_and_barred(
+async def test_an_import_takes_over_the_domains_and_the_corpus(
     evidence_graph: EvidenceGraph,
 ) -> None:
     """What rests on a page that is barred by now is imported too."""
     async with evidence_graph.agent_graph.database.transaction() as session:
         agent = await session.get_one(Agent, evidence_graph.scope.agent_id)
         agent.preferred_domains, agent.barred_domains = ["reuters.com"], ["b.example"]
+        agent.corpus = "reports-1234abcd"
     file = await exported(evidence_graph)
     scope = await imported(evidence_graph, file)
     async with evidence_graph.agent_graph.database.transaction() as session:
         agent = await session.get_one(Agent, scope.agent_id)
         assert (agent.preferred_domains, agent.barred_domains) == (["reuters.com"], ["b.example"])
+        assert agent.corpus == "reports-1234abcd"
         assert await canonical(session, scope) == await canonical(session, evidence_graph.scope)
-    without = b',"preferred_domains":["reuters.com"],"barred_domains":["b.example"]'
+    without = (
+        b',"preferred_domains":["reuters.com"],"barred_domains":["b.example"]'
+        b',"corpus":"reports-1234abcd"'
+    )
     assert file.count(without) == 1
     scope = await imported(evidence_graph, reseal(file.replace(without, b"").splitlines(True)))
     async with evidence_graph.agent_graph.database.transaction() as session:
         agent = await session.get_one(Agent, scope.agent_id)
-        assert (agent.preferred_domains, agent.barred_domains) == ([], [])
+        assert (agent.preferred_domains, agent.barred_domains, agent.corpus) == ([], [], None)
 
 
 async def test_an_imported_graph_can_be_exported_again(evidence_graph: EvidenceGraph) -> None:

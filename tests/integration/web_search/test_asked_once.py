@@ -178,6 +178,19 @@ async def test_answers_to_other_agents_hold_where_that_is_set(
     assert [cost > 0 for cost in await researcher.costs()] == [True, not is_shared]
 
 
+async def test_answers_from_another_corpus_are_not_shared(researcher: Researcher) -> None:
+    await researcher.run(searching("lithium in Ghana"))
+    researcher.is_shared = True
+    async with researcher.database.transaction() as session:
+        other = await agents.create_agent(
+            session, researcher.victim.agent.owner_id, name="B", mission="x", interval_seconds=60
+        )
+        other.corpus = "reports-1234abcd"
+        researcher.agent_id = other.id
+    await researcher.run(searching("lithium in Ghana"))
+    assert [cost > 0 for cost in await researcher.costs()] == [True, True]
+
+
 async def test_a_site_that_was_barred_meanwhile_is_left_out(researcher: Researcher) -> None:
     await researcher.run(searching("lithium in Ghana"))
     async with researcher.database.transaction() as session:

@@ -12,6 +12,7 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import func, select, update
 
+from sandbox.corpus.registry import add_corpus
 from sandbox.http import corpus_loader
 from sandbox.settings import SandboxSettings
 from shared.agents import memories
@@ -143,11 +144,16 @@ async def watching(
     database: Database,
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_named: bool = False,
     **changes: Any,
 ) -> AsyncIterator[Watcher]:
+    """`is_named`: the corpus is one that the agent names, and not that of the installation."""
     monkeypatch.setattr(corpus_loader, "CHECK_SECONDS", 0.0)
-    corpus = folder / "corpus"
-    corpus.mkdir()
+    corpus, own, registry = folder / "corpus", folder / "own", folder / "corpora.json"
+    for each in (corpus, own):
+        each.mkdir()
+    (own / "chile.md").write_text(CHILE.replace("44,000", "1"))
     (corpus / "chile.md").write_text(CHILE)
     (corpus / "argentina.md").write_text(ARGENTINA)
     agent = await make_agent(
@@ -155,8 +161,12 @@ async def watching(
     )
     async with database.transaction() as session:
         await system_types.ensure_system_types(session, agent.id)
-        (await session.get_one(Agent, agent.id)).active = True
-    async with running_sandbox(SandboxSettings(port=0, corpus=str(corpus))) as url:
+        stored = await session.get_one(Agent, agent.id)
+        stored.active = True
+        stored.corpus = add_corpus(registry, corpus) if is_named else None
+    async with running_sandbox(
+        SandboxSettings(port=0, corpus=str(own if is_named else corpus), registry=registry)
+    ) as url:
         values = {
             "openai_api_key": SecretStr("sandbox"),
             "openai_base_url": f"{url}/v1",
@@ -207,6 +217,18 @@ async def test_a_new_document_is_noticed_and_read(watcher: Watcher) -> None:
     assert any(BOLIVIA_URL in objective for objective in await watcher.objectives())
     assert "600" in str(await watcher.node("Bolivia"))
     assert await watcher.until_quiet() <= MAX_WORKING
+
+
+async def test_an_agent_searches_and_watches_the_corpus_that_it_names(
+    settings: Settings, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watching(settings, database, tmp_path, monkeypatch, is_named=True) as watcher:
+        await watcher.until_quiet()
+        assert "44,000" in str(await watcher.node("Chile"))
+        (watcher.corpus / "bolivia.md").write_text(BOLIVIA)
+        assert (await watcher.tick()).status == IterationStatus.COMPLETED
+        assert (await watcher.observed())["documents_new"] == 1
+        assert "600" in str(await watcher.node("Bolivia"))
 
 
 async def test_the_owner_wakes_the_agent(watcher: Watcher) -> None:

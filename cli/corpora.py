@@ -1,0 +1,59 @@
+"""`--corpus` of an agent: a folder that is added to the sandbox of the installation on this machine."""
+
+from pathlib import Path
+
+from rich.console import Console
+
+from cli.client.client import Client
+from cli.config.discovery import data_directory, running_on
+from cli.config.providers import (
+    Providers,
+    check_corpus,
+    chosen_corpus,
+    read_settings,
+    refuse_unreadable,
+)
+from cli.errors import BadInputError
+from cli.render.operations import Activity, show_corpus
+from sandbox.corpus import CorpusError
+from sandbox.corpus.registry import add_corpus
+
+
+def add_agent_corpus(
+    client: Client, data: Path | None, corpus: Path | None, console: Console
+) -> str | None:
+    """Adds a folder to the sandbox that runs on the data directory, and returns the name that agents give of it.
+
+    None if no folder is chosen: such agents search the corpus of the installation. Raises BadInputError if the folder
+    cannot be read, or the installation that `client` talks to is not on this machine or has no sandbox.
+    """
+    folder = chosen_corpus(corpus)
+    if folder is None:
+        return None
+    running = running_on(data)
+    if running is None or running.api_url != client.url:
+        raise BadInputError(
+            "--corpus needs an installation on this machine, because its sandbox reads the folder: start one with "
+            "`vigil up`, or leave --corpus out"
+        )
+    if running.corpus is None:
+        raise BadInputError(
+            "--corpus needs the sandbox, and this installation has none: leave --corpus out, or start an installation "
+            "without TAVILY_API_KEY"
+        )
+    with Activity(console) as activity:
+        checked = check_corpus(
+            str(folder),
+            lambda read, of: activity.say(f"reading the corpus: {read:,} of {of:,} files"),
+        )
+    has_sandbox_model = Providers.from_settings(read_settings(), folder).model is None
+    if has_sandbox_model:
+        refuse_unreadable(str(folder), checked)
+    show_corpus(console, checked, sandbox_model=has_sandbox_model)
+    directory = data_directory(data)
+    try:
+        return add_corpus(directory.corpora_file, folder)
+    except (CorpusError, OSError) as error:
+        raise BadInputError(
+            f"the corpus cannot be added to {directory.corpora_file}: {error}"
+        ) from error

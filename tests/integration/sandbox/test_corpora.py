@@ -1,0 +1,118 @@
+"""A sandbox with further corpora, which requests name."""
+
+import shutil
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from sandbox.corpus.registry import add_corpus
+from sandbox.http import corpus_loader
+from sandbox.http.pages import FEED_URL
+from sandbox.settings import SandboxSettings
+from shared.errors import TransientError
+from shared.fetch.client import FetchClient, FetchError, Gateway
+from shared.fetch.feeds import parse_feed
+from shared.tools import ToolRefusalError
+from shared.web_search.client import SearchClient
+from tests.support.sandbox.server import running_sandbox
+
+GOLD = "https://corpus.local/gold.md"
+"""Each of the two corpora has another page at this address."""
+
+
+@dataclass(frozen=True)
+class Corpora:
+    url: str
+    registry: Path
+    folder: Path
+    name: str
+
+    async def search(self, corpus: str | None) -> list[dict[str, Any]]:
+        client = SearchClient(api_key="any", base_url=self.url, timeout_seconds=10)
+        try:
+            answer = await client.of_corpus(corpus).search(
+                "exports of gold", max_results=5, topic=None, time_range=None
+            )
+        finally:
+            await client.close()
+        results: list[dict[str, Any]] = answer["results"]
+        return results
+
+    async def extract(self, corpus: str | None) -> str:
+        client = SearchClient(api_key="any", base_url=self.url, timeout_seconds=10)
+        try:
+            (page,) = (await client.of_corpus(corpus).extract([GOLD]))["results"]
+        finally:
+            await client.close()
+        return str(page["content"])
+
+    async def fetch(self, corpus: str | None, url: str) -> bytes:
+        gateway = Gateway(f"{self.url}/page")
+        client = FetchClient(httpx.AsyncHTTPTransport(), gateway=gateway)
+        try:
+            body = (await client.of_corpus(corpus).fetch(url)).body
+        finally:
+            await client.close()
+        assert body is not None
+        return body
+
+
+@pytest.fixture
+async def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Corpora]:
+    monkeypatch.setattr(corpus_loader, "CHECK_SECONDS", 0.0)
+    own, other = tmp_path / "own", tmp_path / "other"
+    for folder, country in ((own, "Ghana"), (other, "Peru")):
+        folder.mkdir()
+        (folder / "gold.md").write_text(f"# Gold\n\nGold is what {country} exports.")
+    registry = tmp_path / "corpora.json"
+    settings = SandboxSettings(port=0, corpus=str(own), registry=registry)
+    async with running_sandbox(settings) as url:
+        yield Corpora(url, registry, other, add_corpus(registry, other))
+
+
+async def test_requests_are_answered_from_the_corpus_that_they_name(corpora: Corpora) -> None:
+    for corpus, country in ((None, "Ghana"), (corpora.name, "Peru")):
+        (hit,) = await corpora.search(corpus)
+        assert (hit["url"], country in hit["content"]) == (GOLD, True)
+        assert country in await corpora.extract(corpus)
+        assert country.encode() in await corpora.fetch(corpus, GOLD)
+        (entry,) = parse_feed(await corpora.fetch(corpus, FEED_URL), FEED_URL)
+        assert entry.url == GOLD
+
+
+async def test_a_corpus_that_changes_is_loaded_again(corpora: Corpora) -> None:
+    assert len(await corpora.search(corpora.name)) == 1
+    (corpora.folder / "more.md").write_text("# More gold\n\nChile has exports of gold.")
+    assert len(await corpora.search(corpora.name)) == 2
+    assert len(await corpora.search(None)) == 1
+
+
+async def test_a_corpus_without_a_name_in_the_registry_is_refused(corpora: Corpora) -> None:
+    for name in ("unknown", str(corpora.folder), "../other"):
+        with pytest.raises(ToolRefusalError, match=r"no corpus .*vigil agent create --corpus"):
+            await corpora.search(name)
+        with pytest.raises(FetchError, match="400"):
+            await corpora.fetch(name, GOLD)
+
+
+async def test_a_folder_that_is_away_is_read_when_it_is_back(
+    corpora: Corpora, tmp_path: Path
+) -> None:
+    shutil.move(corpora.folder, tmp_path / "away")
+    for _ in range(2):
+        with pytest.raises(TransientError, match=r"503.*no corpus at"):
+            await corpora.search(corpora.name)
+    assert len(await corpora.search(None)) == 1
+    shutil.move(tmp_path / "away", corpora.folder)
+    assert len(await corpora.search(corpora.name)) == 1
+
+
+async def test_a_damaged_registry_does_not_stop_the_own_corpus(corpora: Corpora) -> None:
+    corpora.registry.write_text("{")
+    with pytest.raises(TransientError, match=r"503.*cannot be read"):
+        await corpora.search(corpora.name)
+    assert len(await corpora.search(None)) == 1
