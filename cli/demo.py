@@ -14,7 +14,7 @@ from rich.table import Table
 
 from cli.client.client import Client
 from cli.config.providers import CheckedCorpus, Providers
-from cli.doctor import unreachable_providers
+from cli.doctor import require_accepted_keys, unreachable_providers
 from cli.local.members import demo_ports
 from cli.local.signals import StopSignals
 from cli.local.supervisor import Stack, installation
@@ -172,7 +172,9 @@ def _announce(console: Console, demo: Demo) -> None:
         console.print(
             "  [quiet]Without --mission, the mission is made from frequent words of the documents.[/]"
         )
-    show_unreached(console, unreachable_providers(demo.settings, demo.providers))
+    unreached = unreachable_providers(demo.settings, demo.providers)
+    require_accepted_keys(unreached)
+    show_unreached(console, unreached)
 
 
 def _run(console: Console, demo: Demo, stack: Stack) -> tuple[Summary, str]:

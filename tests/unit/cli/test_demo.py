@@ -25,11 +25,14 @@ from cli.demo import (
     Summary,
     _outcome,
     _until_advice,
+    run_demo,
     show_summary,
     show_verification,
 )
+from cli.doctor import RefusedKey, Verdict
 from cli.errors import BadInputError
 from cli.local.errors import LocalError
+from cli.local.signals import StopSignals
 from cli.render.console import THEME
 from cli.render.operations import show_corpus
 from cli.throwaway import temporary_directory
@@ -277,3 +280,14 @@ def test_a_named_directory_is_kept(tmp_path: Path) -> None:
     with temporary_directory(tmp_path / "kept") as directory:
         directory.root.mkdir()
     assert (tmp_path / "kept").is_dir()
+
+
+def test_a_refused_key_is_an_error_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*_: object) -> None:
+        raise AssertionError("an installation was started")
+
+    refused = RefusedKey("model server", Verdict.BAD, "it refuses the key", "set OPENAI_API_KEY")
+    monkeypatch.setattr(demo_module, "unreachable_providers", lambda *_: [refused])
+    monkeypatch.setattr(demo_module, "installation", start)
+    with pytest.raises(BadInputError, match="set OPENAI_API_KEY"):
+        run_demo(demo(), StopSignals())

