@@ -201,6 +201,14 @@ class ProgressPrinter:
         if self._console.is_terminal:
             self._live.update("  [quiet]waiting for the API …[/]")
 
+    def wait_for_start(self, agent: AgentDetails, number: int) -> None:
+        """Shows why iteration `number` has not started yet."""
+        reason = why_not_started(agent, number)
+        if self._console.is_terminal:
+            self._live.update(f"  [quiet]{escape(reason)} …[/]")
+        elif self._is_new(reason):
+            self._console.print(f"  [quiet]{escape(reason)}[/]", soft_wrap=True)
+
     def update(self, iteration: IterationDetails, conclusions: LoadConclusions) -> None:
         """Prints what is new in `iteration`. `conclusions` loads the agent's analyses and advice; called only if needed."""
         for step in iteration.steps:
@@ -325,6 +333,18 @@ class ProgressPrinter:
         return not is_printed
 
 
+def why_not_started(agent: AgentDetails, number: int) -> str:
+    """What iteration `number` of the agent waits for, in words."""
+    last = agent.last_iteration
+    if agent.status == "configuring":
+        return "waiting until the agent is configured"
+    if last is not None and last.ended_at is None and last.number < number:
+        return f"waiting for iteration {last.number} to end"
+    if agent.suspended_until is not None:
+        return f"paused: budget reached, until {agent.suspended_until:%Y-%m-%d %H:%M} UTC"
+    return "waiting for the scheduler"
+
+
 def _running_steps(iteration: IterationDetails) -> Table:
     """A line for each step that has not ended."""
     table = Table.grid(padding=(0, 1))
@@ -381,6 +401,8 @@ class IterationWatch:
                     self.printer.update(iteration, lambda: self._conclusions(agent_id))
                     if iteration.ended_at is not None:
                         return iteration
+                else:
+                    self.printer.wait_for_start(self.client.agent(str(agent_id)), number)
             except AwayError:
                 self.printer.wait_for_api()
             self.meanwhile()
