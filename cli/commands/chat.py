@@ -24,7 +24,7 @@ RECONNECT_SECONDS: Final = 0.5
 PROMPT: Final = "> "
 LEAVE: Final = frozenset({"/quit", "/exit", "/bye"})
 
-memory_commands = command_group("memory", "What an agent remembers: your wishes and facts.")
+memory_commands = command_group("memory", "Manage the wishes and facts that an agent remembers.")
 
 
 @api_command
@@ -35,20 +35,22 @@ def chat(
         str | None,
         typer.Argument(
             metavar="MESSAGE",
-            help="What to say; - reads it from standard input. Without it, a conversation starts.",
+            help="The message to send; - reads it from standard input. Without a message, an interactive chat starts.",
         ),
     ] = None,
     history: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Show the last N messages, and exit.")
+        int | None, typer.Option(metavar="N", min=1, help="Show the last N messages and exit.")
     ] = None,
     follow: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="Show an answer that is still being written, and exit."),
+        typer.Option(
+            metavar="ID", help="Show an answer that is still being written and exit when it ends."
+        ),
     ] = None,
     retry: Annotated[str | None, typer.Option(metavar="ID", help="Retry a failed answer.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Talk with an agent. After Ctrl-C the answer continues, and can be read later."""
+    """Chat with an agent. Ctrl-C does not stop an answer; you can read it later."""
     name = client.agent(agent).name
     show = for_programs() if as_json else for_people(out(), err(), name)
     conversation = Chat(client, name, show)
@@ -70,7 +72,7 @@ def list_memories(
     client: Client,
     agent: AgentName,
     forgotten: Annotated[
-        bool, typer.Option("--forgotten", help="Only those that were forgotten.")
+        bool, typer.Option("--forgotten", help="Show only forgotten wishes and facts.")
     ] = False,
 ) -> Result:
     """List the wishes and facts that you told an agent."""
@@ -86,13 +88,15 @@ def add_memory(
     content: Annotated[
         str, typer.Argument(metavar="TEXT", help="The wish or fact, in a sentence.")
     ],
-    fact: Annotated[bool, typer.Option("--fact", help="It is a fact, not a wish.")] = False,
+    fact: Annotated[
+        bool, typer.Option("--fact", help="Store it as a fact instead of a wish.")
+    ] = False,
 ) -> Result:
-    """Tell an agent a wish or a fact; its next plan takes it into account."""
+    """Give an agent a wish or a fact to consider in its next plan."""
     memory = client.remember(agent, "fact" if fact else "wish", content)
     return Result(
         memory,
-        f"Remembered as a {memory.kind}; the next plan takes it into account.",
+        f"Remembered as a {memory.kind}. The next plan takes it into account.",
     )
 
 
@@ -102,7 +106,8 @@ def forget_memory(
     client: Client,
     agent: AgentName,
     memory: Annotated[
-        str, typer.Argument(metavar="MEMORY", help="The beginning of its text, or its id.")
+        str,
+        typer.Argument(metavar="MEMORY", help="Beginning of the text, or id, of the wish or fact."),
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -136,11 +141,11 @@ class Chat:
         """Sends the message and shows the answer as it arrives. Raises CommandError if it fails."""
         if not content.strip():
             raise BadInputError(
-                "the message is empty: give a MESSAGE, or write it to standard input"
+                "the message is empty: give a MESSAGE or write one to standard input"
             )
         turn = self.client.say(self.agent, content)
         if turn.answer.status == "waiting":
-            self.show.hint("earlier messages are answered first")
+            self.show.hint("waiting: earlier messages are answered first")
         self.follow(turn.answer.id)
 
     def follow(self, message_id: UUID) -> None:
@@ -177,7 +182,7 @@ class Chat:
 
     def talk(self, lines: TextIO) -> None:
         """Sends each line until the end of the input, /quit or Ctrl-C. A failed answer does not end it."""
-        self.show.hint(f"You are talking with {self.agent}. Leave with /quit or Ctrl-D.")
+        self.show.hint(f"You are chatting with {self.agent}. Type /quit or press Ctrl-D to leave.")
         while (line := self._read_line(lines)) is not None:
             try:
                 self.say(line)
