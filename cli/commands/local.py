@@ -124,7 +124,7 @@ def _serve(
                 show_process_events(console, stack.look_after())
                 time.sleep(POLL_SECONDS)
     except KeyboardInterrupt:
-        console.print("[quiet]Vigil has stopped; the data is kept.[/]")
+        console.print("[quiet]Vigil has stopped. The data is kept.[/]")
     return is_up
 
 
@@ -189,7 +189,7 @@ def demo(
             code = run_demo(options, signals)
     except KeyboardInterrupt:
         kept = f"the data is kept in {keep}" if keep else "the data is removed"
-        console.print(f"\n[quiet]Interrupted; everything is stopped, {kept}.[/]", soft_wrap=True)
+        console.print(f"\n[quiet]Interrupted. Everything is stopped and {kept}.[/]", soft_wrap=True)
         raise typer.Exit(INTERRUPTED) from None
     raise typer.Exit(code)
 
@@ -345,7 +345,7 @@ def try_model(
     try:
         report = run_trial(console, trial)
     except KeyboardInterrupt:
-        console.print("\n[quiet]Interrupted before anything was tested; everything is stopped.[/]")
+        console.print("\n[quiet]Interrupted before anything was tested. Everything is stopped.[/]")
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
         print_json(report)
@@ -353,7 +353,7 @@ def try_model(
         show_report(console, report)
     file = output or Path.cwd() / report.file_name
     report.save(file)
-    console.print(f"\nThe report is saved in [link]{file}[/].", soft_wrap=True)
+    console.print(f"\nSaved the report in [link]{file}[/].", soft_wrap=True)
     if report.run.ended == "interrupted":
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(0 if report.verdict.is_good else 1)

@@ -68,7 +68,7 @@ def _loads(client: Client, *, every_seconds: float, once: bool) -> Iterator[list
         time.sleep(every_seconds)
         now = client.service_loads()
         if now.bus_fault is not None and now.bus_fault != before.bus_fault:
-            err().print(f"[warn]The bus is unavailable: {now.bus_fault}[/]")
+            err().print(f"[warn]NATS is unavailable: {now.bus_fault}[/]")
         yield loads_between(before, now)
         if once:
             return

@@ -54,7 +54,7 @@ class Profiles(BaseModel):
         """Raises BadInputError."""
         if name not in self.profiles:
             names = ", ".join(sorted(self.profiles)) or "none yet; `vigil login` creates one"
-            raise BadInputError(f"there is no profile {name!r}; there are: {names}")
+            raise BadInputError(f"there is no profile {name!r}; the profiles are: {names}")
         return self.profiles[name]
 
     def at(self, url: str) -> Profile | None:

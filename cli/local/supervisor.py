@@ -136,7 +136,7 @@ class Stack:
         self._watchdogs += [EngineWatchdog(self._nats), EngineWatchdog(self._postgres)]
         if self._providers.needs_sandbox:
             self._spawn_sandbox()
-        say("preparing tables and stream")
+        say("preparing the tables and the stream")
         self._provision()
         say("starting the services")
         for service in CONSUMER_SERVICES:
@@ -194,8 +194,8 @@ class Stack:
             if refusals.poll():
                 raise StackError(refusals.recv())
             raise StackError(
-                "tables and stream could not be prepared "
-                f"({_how(process.exitcode)}); {log} says:\n{tail(log, since=start)}"
+                f"could not prepare the tables and the stream ({_how(process.exitcode)}); {log} says:\n"
+                f"{tail(log, since=start)}"
             )
 
     def _environment(self, member: str) -> dict[str, str]:
@@ -297,7 +297,7 @@ def installation(
                     yield stack
             finally:
                 say(
-                    "ending: the services first, then NATS and PostgreSQL (Ctrl-C again to wait for nothing)"
+                    "stopping the services, then NATS and PostgreSQL (press Ctrl-C again to stop immediately)"
                 )
                 signals.end_with(stack.slowest, say)
                 stack.stop()

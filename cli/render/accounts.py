@@ -41,7 +41,9 @@ def describe_search(providers: ProvidersResponse) -> str:
 
 def show_tokens(console: Console, tokens: Sequence[TokenResponse]) -> None:
     if not tokens:
-        console.print("There are no tokens: vigil token create NAME", soft_wrap=True)
+        console.print(
+            "There are no tokens. Create one with `vigil token create NAME`.", soft_wrap=True
+        )
         return
     table = _table("Id", "Name", "Allows", "Created", "Used", "Expires")
     for token in tokens:

@@ -70,7 +70,7 @@ async def test_verify_prints_the_chain_as_a_tree_down_to_the_page(
     )
     assert lines[-1].startswith(verdict)
     assert lines[-2] == (
-        "Claims: 0 supported by rules, 0 left to a reader, 9 quoted and not checked by rules."
+        "Claims: 0 supported by rules, 0 left to a reader, 9 quoted but not checked by rules."
         " Numbers and names of conclusions: 4 follow by rules, 0 left to a reader."
         " Reasoning is not checked."
     )
@@ -106,7 +106,7 @@ async def test_a_history_must_have_the_root_that_is_known(
     result = await vigil(api, *of_watcher, "--since", report["root"].upper())
     assert result.exit_code == 0, result.output
     assert "History: 23 entries, not signed; 32 rows compared with it; root " in result.stdout
-    assert "its history has that root, and every row is as the history says." in result.stdout
+    assert "the history contains this root, and every row matches the history." in result.stdout
     unknown = await vigil(api, *of_watcher, "--since", "0" * 64)
     assert unknown.exit_code == 1
     assert f"no entry has the root {'0' * 64}" in unknown.stdout
@@ -134,7 +134,7 @@ async def test_a_site_that_was_barred_since_is_named_and_does_not_count(
         await session.execute(update(Agent).values(barred_domains=["b.example"]))
     result = await vigil(api, "verify", evidence_graph.nodes["Growth"])
     assert result.exit_code == 0, result.output
-    assert "Barred since, and no support any more: b.example" in result.stdout
+    assert "Since barred, and no longer counted as support: b.example" in result.stdout
 
 
 async def test_faults_are_printed_and_control_sequences_are_escaped(

@@ -118,7 +118,7 @@ def test_costs_are_shown_with_assumed_amounts_and_the_remaining_budget() -> None
         in output
     )
     assert "; 1.18 USD of 1.50 USD left" in output
-    assert "No calls were made from 2026-01-01 to 2026-01-31." in render(costs())
+    assert "There were no calls from 2026-01-01 to 2026-01-31." in render(costs())
 
 
 def test_what_is_not_billed_is_shown_without_dollars() -> None:
@@ -179,12 +179,12 @@ def test_the_parts_of_the_input_never_exceed_it() -> None:
         ),
         (
             {"is_priced": False, "model": None},
-            "Forecast: about 1.90 USD a day at 5m with your model (1.50 for the model, 0.40 for searches,"
-            " by the fallback price, since the model has none of its own).",
+            "Forecast: about 1.90 USD a day at 5m with your model (1.50 for the model, 0.40 for searches, "
+            "at the fallback price because the model is not in the price list).",
         ),
         (
             {"usd_per_day": 0.0},
-            "Forecast: nothing is billed, because the sandbox answers.",
+            "Forecast: nothing is billed because the sandbox answers.",
         ),
     ],
 )

@@ -150,7 +150,7 @@ def test_a_verification_says_what_was_checked_and_what_was_not() -> None:
 def test_a_verification_says_what_is_left_to_a_reader() -> None:
     checked = CheckedCounts(claims_unverified=2, values_unverified=1)
     text = printed(show_verification, verification(checked=checked, sites=["a.example"]))
-    assert "not checked: the reasoning, and 3 values that rules leave to a reader" in text
+    assert "not checked: the reasoning, and 3 values left for you to check" in text
     assert "everything rests on one site, a.example" in text
 
 
