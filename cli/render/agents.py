@@ -175,7 +175,7 @@ def _in_trouble(trouble: Trouble) -> str:
     if trouble.waiting_since is not None:
         reason = waiting(trouble.error, trouble.waiting_since, trouble.retry_at)
         return f"{trouble.step} of iteration {trouble.iteration_number} is {escape(reason)}"
-    retry = "" if trouble.retry_at is None else f", next try {ago(trouble.retry_at)}"
+    retry = "" if trouble.retry_at is None else f", next attempt {ago(trouble.retry_at)}"
     retry = retry if "in " in retry else ""
     return (
         f"{trouble.step} of iteration {trouble.iteration_number} is retried "
@@ -249,7 +249,7 @@ def describe_configuration(name: str, configuration: ConfigurationDetails) -> st
         return f"configuring {name}: {waiting(configuration.error, configuration.waiting_since, configuration.retry_at)}"
     if configuration.error:
         retry = (
-            "" if configuration.retry_at is None else f", next try {ago(configuration.retry_at)}"
+            "" if configuration.retry_at is None else f", next attempt {ago(configuration.retry_at)}"
         )
         return f"{name} cannot be configured yet{retry if 'in ' in retry else ''}: {configuration.error}"
     if configuration.interaction is None:

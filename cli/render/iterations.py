@@ -99,7 +99,7 @@ def waiting(error: str, since: datetime, retry_at: datetime | None) -> str:
 
 def _next_try(retry_at: datetime | None, separator: str = ", ") -> str:
     when = "" if retry_at is None else ago(retry_at)
-    return f"{separator}retrying {when}" if when.startswith("in ") else ""
+    return f"{separator}next attempt {when}" if when.startswith("in ") else ""
 
 
 def growth(call: RunningCall) -> str:

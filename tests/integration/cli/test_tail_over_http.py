@@ -134,4 +134,4 @@ async def test_errors_are_reported(settings: Settings, nats_url: str) -> None:
         assert await process.wait() == 1
     async with tail(api) as process:
         await read_error(process)  # the line that names the API
-        assert "no Vigil answers" in await read_error(process)
+        assert "Vigil does not answer" in await read_error(process)

@@ -60,9 +60,9 @@ def test_caps_that_are_not_named_are_unchanged() -> None:
 @pytest.mark.parametrize(
     ("agent", "options", "message"),
     [
-        (None, {}, "name an agent, or give --installation"),
-        ("Lithium", {"of_installation": True}, "one of the two"),
-        ("Lithium", {"none": True, "usd": 1.0}, "leave out --usd and --calls"),
+        (None, {}, "name either an agent or --installation"),
+        ("Lithium", {"of_installation": True}, "name either an agent or --installation"),
+        ("Lithium", {"none": True, "usd": 1.0}, "cannot be combined with --usd or --calls"),
     ],
 )
 def test_ambiguous_options_are_rejected(
@@ -78,7 +78,7 @@ def test_days_are_parsed_from_dates_and_ages() -> None:
     assert parse_day("7d", now) == date(2026, 1, 24)
     assert parse_day("2h", now) == date(2026, 1, 30)
     for text in ("yesterday", "2026-02-30", f"{10**12}d"):
-        with pytest.raises(BadInputError, match="is not a day: write"):
+        with pytest.raises(BadInputError, match="is not a day: enter a date"):
             parse_day(text, now)
 
 

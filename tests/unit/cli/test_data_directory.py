@@ -60,7 +60,7 @@ def test_missing_permissions_are_reported(tmp_path: Path) -> None:
 
 
 def test_any_other_failure_is_reported_with_the_system_error(tmp_path: Path) -> None:
-    with pytest.raises(DataDirectoryError, match="name too long; give another"):
+    with pytest.raises(DataDirectoryError, match="name too long; set VIGIL_DATA to another"):
         DataDirectory(tmp_path / ("x" * 300)).create()
 
 

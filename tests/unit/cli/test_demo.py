@@ -210,7 +210,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_corpus_that_no_rule_can_read_is_refused(corpus: Path) -> None:
     checked = check_corpus(str(corpus))
-    with pytest.raises(BadInputError, match=r"reads English only.* in German .*Set OPENAI_API_KEY"):
+    with pytest.raises(BadInputError, match=r"reads only English.* in German .*Set OPENAI_API_KEY"):
         refuse_unreadable(str(corpus), checked)
 
 
@@ -220,7 +220,7 @@ def test_the_documents_in_english_are_used_and_the_others_named(corpus: Path) ->
     refuse_unreadable(str(corpus), checked)
     text = printed(show_corpus, checked, sandbox_model=True).replace("\n", " ")
     assert "2 documents; skipped: broken.json (invalid JSON, line 2)" in text
-    assert "1 of 2 documents are in another language and are not used: 1 in German (werk)" in text
+    assert "1 of 2 documents are in other languages and are not used (1 in German (werk))" in text
     assert "It goes on with plant." in text
     assert "English only" not in printed(show_corpus, checked, sandbox_model=False)
 

@@ -79,7 +79,7 @@ def test_distinct_nodes_are_shown_with_the_command_to_undo_it() -> None:
     assert "Nvidia [bold] and NVIDIA Corp are distinct" in output
     assert f'vigil node distinct "Chips" {ID} {OTHER} --undo' in output
     assert f"Nvidia [bold] {ID}  and  NVIDIA Corp {OTHER}" in render(show_distinct_pairs, [pair])
-    assert "No pair" in render(show_distinct_pairs, [])
+    assert "No nodes have been declared distinct" in render(show_distinct_pairs, [])
 
 
 def test_merges_are_listed_with_reason_and_state() -> None:
@@ -126,7 +126,7 @@ def make_edge(
 
 
 def test_an_edge_between_merged_nodes_is_shown_as_such() -> None:
-    assert "It was between nodes that were merged" in render(show_edge, make_edge(ID, ID))
+    assert "This edge connected nodes that were merged" in render(show_edge, make_edge(ID, ID))
     assert "merged" not in render(show_edge, make_edge(ID, OTHER))
 
 
