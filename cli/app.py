@@ -165,7 +165,10 @@ COMMANDS: Final = {
         "Create, show, edit, pause, resume and delete agents.",
     ),
     "memory": Entry(
-        AGENTS, "chat", "memory_commands", "Manage the wishes and facts that an agent remembers."
+        AGENTS,
+        "chat",
+        "memory_commands",
+        "Manage the preferences and facts that an agent remembers.",
     ),
     "source": Entry(
         AGENTS,

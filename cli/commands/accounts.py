@@ -231,7 +231,7 @@ def remove_user(client: Client, user: UserName, yes: Yes = False) -> None:
 
 
 def find_user(client: Client, reference: str) -> str:
-    """The id of the user, by name, mail address or id. Raises CommandError."""
+    """The id of the user, by name, email address or id. Raises CommandError."""
     if as_uuid(reference) is not None:
         return reference
     found = find(

@@ -289,7 +289,7 @@ def configure_agent(
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
-    """Derive an agent's prompts and types again. It uses the current missions until the new ones are ready."""
+    """Derive an agent's prompts and types again. The current ones stay in use until the new ones are ready."""
     phases = [_parse_phase(phase) for phase in keep or []]
     details = client.configure(agent, mission=mission, keep=phases)
     report_configuration(client, details, wait=wait, as_json=as_json)

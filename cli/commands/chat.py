@@ -15,7 +15,7 @@ from cli.command import Result, api_command, command_group
 from cli.errors import AwayError, BadInputError, CommandError
 from cli.options import AgentName, AsJson
 from cli.references import Named, as_uuid, find
-from cli.render.agents import show_memories
+from cli.render.agents import memory_kind, show_memories
 from cli.render.chat import Show, for_people, for_programs
 from cli.render.console import clip, err, out, quoted, short_id
 from shared.schemas.conversation import MessageResponse, TextPiece, ToolUseResponse
@@ -24,7 +24,9 @@ RECONNECT_SECONDS: Final = 0.5
 PROMPT: Final = "> "
 LEAVE: Final = frozenset({"/quit", "/exit", "/bye"})
 
-memory_commands = command_group("memory", "Manage the wishes and facts that an agent remembers.")
+memory_commands = command_group(
+    "memory", "Manage the preferences and facts that an agent remembers."
+)
 
 
 @api_command
@@ -72,10 +74,10 @@ def list_memories(
     client: Client,
     agent: AgentName,
     forgotten: Annotated[
-        bool, typer.Option("--forgotten", help="Show only forgotten wishes and facts.")
+        bool, typer.Option("--forgotten", help="Show only forgotten preferences and facts.")
     ] = False,
 ) -> Result:
-    """List the wishes and facts that you told an agent."""
+    """List the preferences and facts that you told an agent."""
     memories = list(client.memories(agent, forgotten=forgotten))
     return Result(memories, lambda console: show_memories(console, memories, forgotten=forgotten))
 
@@ -86,17 +88,17 @@ def add_memory(
     client: Client,
     agent: AgentName,
     content: Annotated[
-        str, typer.Argument(metavar="TEXT", help="The wish or fact, in a sentence.")
+        str, typer.Argument(metavar="TEXT", help="The preference or fact, in a sentence.")
     ],
     fact: Annotated[
-        bool, typer.Option("--fact", help="Store it as a fact instead of a wish.")
+        bool, typer.Option("--fact", help="Store it as a fact instead of a preference.")
     ] = False,
 ) -> Result:
-    """Give an agent a wish or a fact to consider in its next plan."""
+    """Give an agent a preference or a fact to consider in its next plan."""
     memory = client.remember(agent, "fact" if fact else "wish", content)
     return Result(
         memory,
-        f"Remembered as a {memory.kind}. The next plan takes it into account.",
+        f"Remembered as a {memory_kind(memory)}. The next plan takes it into account.",
     )
 
 
@@ -107,11 +109,13 @@ def forget_memory(
     agent: AgentName,
     memory: Annotated[
         str,
-        typer.Argument(metavar="MEMORY", help="Beginning of the text, or id, of the wish or fact."),
+        typer.Argument(
+            metavar="MEMORY", help="Beginning of the text, or id, of the preference or fact."
+        ),
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Make an agent forget a wish or a fact."""
+    """Make an agent forget a preference or a fact."""
     memory_id = as_uuid(memory)
     if memory_id is None:
         memory_id = find(

@@ -249,7 +249,9 @@ def describe_configuration(name: str, configuration: ConfigurationDetails) -> st
         return f"configuring {name}: {waiting(configuration.error, configuration.waiting_since, configuration.retry_at)}"
     if configuration.error:
         retry = (
-            "" if configuration.retry_at is None else f", next attempt {ago(configuration.retry_at)}"
+            ""
+            if configuration.retry_at is None
+            else f", next attempt {ago(configuration.retry_at)}"
         )
         return f"{name} cannot be configured yet{retry if 'in ' in retry else ''}: {configuration.error}"
     if configuration.interaction is None:
@@ -330,6 +332,11 @@ def _ends(edge: EdgeTypeDetails) -> str:
     return f"[quiet]{escape(sources)} → {escape(targets)}[/]"
 
 
+def memory_kind(memory: MemoryResponse) -> str:
+    """What people call the kind of a memory; the API names a preference `wish`."""
+    return "preference" if memory.kind == "wish" else memory.kind
+
+
 def show_memories(console: Console, memories: Sequence[MemoryResponse], *, forgotten: bool) -> None:
     if not memories:
         text = (
@@ -342,6 +349,6 @@ def show_memories(console: Console, memories: Sequence[MemoryResponse], *, forgo
     for memory in memories:
         when = ago(memory.forgotten_at or memory.created_at)
         console.print(
-            f"[title]{memory.kind}[/] {escape(memory.content)}  [quiet]{when}  {ids[memory.id]}[/]",
+            f"[title]{memory_kind(memory)}[/] {escape(memory.content)}  [quiet]{when}  {ids[memory.id]}[/]",
             soft_wrap=True,
         )

@@ -243,7 +243,7 @@ async def test_failed_exports_and_imports_leave_no_file_and_no_agent(
     cut_file.write_bytes(file.read_bytes()[:-50])
     environment = {"VIGIL_DATABASE_URL": database_url, "VIGIL_OWNER": OWNER}
     result = await vigil(environment, "import", cut_file)
-    assert "cut short, export it again. Nothing was imported." in str(result.exception)
+    assert "export it again. Nothing was imported." in str(result.exception)
     nobody = await vigil(environment, "import", file, "--user", "nobody")
     assert getattr(nobody.exception, "exit_code", None) == 2
     agents = await vigil(api, "agent", "list", "--json")

@@ -201,7 +201,7 @@ def test_an_unreachable_api_is_reported(url: str, words: str) -> None:
         (["token", "create", "x", "--scope", "all"], "read, write, operator"),
         (["agent", "list", "--token", "vgl_x"], "is not a token"),
         (["agent", "list", "--profile", "x"], "no profile 'x'"),
-        (["tail", "nonsense"], "no event is named"),
+        (["tail", "nonsense"], "no event matches"),
         (["tail", "--since", "x"], "not a duration"),
         (["demo", "--corpus", "/nonexistent/folder", "--mission", "Watch it"], "no corpus at"),
         (["demo", "--iterations", "0"], "--iterations"),

@@ -221,7 +221,7 @@ def test_the_documents_in_english_are_used_and_the_others_named(corpus: Path) ->
     text = printed(show_corpus, checked, sandbox_model=True).replace("\n", " ")
     assert "2 documents; skipped: broken.json (invalid JSON, line 2)" in text
     assert "1 of 2 documents are in other languages and are not used (1 in German (werk))" in text
-    assert "It goes on with plant." in text
+    assert "It uses plant." in text
     assert "English only" not in printed(show_corpus, checked, sandbox_model=False)
 
 

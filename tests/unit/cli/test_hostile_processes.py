@@ -93,7 +93,7 @@ def test_an_api_that_answers_nonsense_is_reported(
         ("up", {"VIGIL_DATA": "/dev/null"}, "it is a file, not a directory"),
         ("up", {"VIGIL_DATA": "/proc/none"}, "data directory /proc/none"),
         ("keys /dev/null", {}, "/dev/null"),
-        ("tail", {"VIGIL_NATS_URL": "nats://127.0.0.1:9"}, "no NATS answers"),
+        ("tail", {"VIGIL_NATS_URL": "nats://127.0.0.1:9"}, "NATS does not answer"),
         ("import /nonexistent", {}, "/nonexistent cannot be read: No such file"),
         ("import /proc", {}, "/proc cannot be read: Is a directory"),
         ("login --url http://x --token -", {}, "this is not a token"),
