@@ -186,7 +186,7 @@ def check_data_directory(directory: DataDirectory) -> Finding:
     if not os.access(root, os.R_OK | os.W_OK | os.X_OK):
         return bad(
             name,
-            f"no permission to write to {root}",
+            f"you have no permission to write to {root}",
             "change its owner, or set VIGIL_DATA to another directory",
         )
     return good(name, str(root))
@@ -433,7 +433,7 @@ def check_embedding_price(settings: Settings, model: str | None) -> Iterator[Fin
         return
     if prices.listed(model) is None:
         text = (
-            f"is not listed: each million tokens counts as ${prices.fallback.input} in the budgets"
+            f"is not in the price list: budgets count ${prices.fallback.input} per million tokens"
         )
         yield note(name, text, f"set it: VIGIL_PRICES='{{\"{model}\": [USD, 0]}}'")
 

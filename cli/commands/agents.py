@@ -72,7 +72,7 @@ PreferredDomains = Annotated[
         "--preferred-domains",
         metavar="DOMAINS",
         help="Sites whose pages come first in search results, such as reuters.com,ft.com. "
-        " clears the list.",
+        "An empty value clears the list.",
     ),
 ]
 BarredDomains = Annotated[
@@ -81,7 +81,7 @@ BarredDomains = Annotated[
         "--barred-domains",
         metavar="DOMAINS",
         help="Sites that are never found, read or cited, such as example.com,example.org. "
-        " clears the list.",
+        "An empty value clears the list.",
     ),
 ]
 MaxInterval = Annotated[

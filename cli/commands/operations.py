@@ -202,7 +202,7 @@ def _process(
         return
     if everything and not yes:
         count = len(references)
-        dead_letters = "the one dead letter" if count == 1 else f"all {count} dead letters"
+        dead_letters = "the only dead letter" if count == 1 else f"all {count} dead letters"
         confirm(f"{verb} {dead_letters}?")
     has_error = False
     for reference in references:

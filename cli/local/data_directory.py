@@ -125,8 +125,7 @@ class DataDirectory:
         if free_bytes < self._minimum_free_bytes:
             raise DataDirectoryError(
                 self.root,
-                f"{free_bytes >> 20} MB are free on its disk, "
-                f"{self._minimum_free_bytes >> 20} are needed",
+                f"only {free_bytes >> 20} MB are free on its disk, but {self._minimum_free_bytes >> 20} MB are required",
                 "free up space, or set VIGIL_DATA to another directory",
             )
 

@@ -136,7 +136,9 @@ def _calls(calls: CallTotals) -> str:
     unknown = (
         f" and {calls.unpriced_calls} of unknown price" if cost and calls.unpriced_calls else ""
     )
-    return f"the model {calls.llm_calls} times ({tokens:,} tokens), {searches}{cost}{unknown}"
+    return (
+        f"{counted(calls.llm_calls, 'model call')} ({tokens:,} tokens), {searches}{cost}{unknown}"
+    )
 
 
 def _next(agent: AgentResponse) -> str:
@@ -177,10 +179,7 @@ def _in_trouble(trouble: Trouble) -> str:
         return f"{trouble.step} of iteration {trouble.iteration_number} is {escape(reason)}"
     retry = "" if trouble.retry_at is None else f", next attempt {ago(trouble.retry_at)}"
     retry = retry if "in " in retry else ""
-    return (
-        f"{trouble.step} of iteration {trouble.iteration_number} is retried "
-        f"({counted(trouble.attempts, 'attempt')} failed{retry}): {escape(trouble.error)}"
-    )
+    return f"{trouble.step} of iteration {trouble.iteration_number} is being retried ({counted(trouble.attempts, 'attempt')} failed{retry}): {escape(trouble.error)}"
 
 
 def show_created(

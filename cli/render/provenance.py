@@ -236,7 +236,7 @@ def claims_in_words(checked: CheckedCounts) -> str:
         text += f", {checked.claims_unchecked:,} quoted but not checked by rules"
     if checked.values_supported or checked.values_unverified or checked.conclusions_unchecked:
         text += (
-            f". Numbers and names of conclusions: {checked.values_supported:,} follow by rules, "
+            f". Numbers and names of conclusions: {checked.values_supported:,} supported by rules, "
             f"{checked.values_unverified:,} left for you to check"
         )
     if checked.conclusions_unchecked:
@@ -370,7 +370,11 @@ def _break(fault: LinkFault) -> str:
 
 
 def describe_doubt(doubt: DoubtResponse) -> str:
-    what = "contradicts what it supports" if doubt.cause == "contradicted" else "was retracted"
+    what = (
+        "contradicts the claims it was cited for"
+        if doubt.cause == "contradicted"
+        else "was retracted"
+    )
     page = f"[link]{_data(doubt.url)}[/] {what} ({_data(doubt.reason)})"
     return f"[warn]in doubt since {doubt.since:%Y-%m-%d}:[/] {page}"
 

@@ -120,7 +120,7 @@ def _compared(report: Report) -> Iterator[tuple[str, str]]:
     answers = report.structured
     yield (
         "Structured answers",
-        f"{answers.first_try} at the first attempt, {answers.after_repair} after repair, {answers.failed} failed",
+        f"{answers.first_try} on the first attempt, {answers.after_repair} after repair, {answers.failed} failed",
     )
     yield "Tools used", f"{report.tools.made} calls, {report.tools.refused} refused"
     yield "Repairs", _repairs(report)

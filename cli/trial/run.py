@@ -188,7 +188,7 @@ def _run(console: Console, trial: Trial, stack: Stack, course: _Course) -> Recor
 
 
 _WHY: Final = {
-    "time_limit": "The time limit is reached",
+    "time_limit": "The time limit was reached",
     "interrupted": "Interrupted",
     "budget": "The budget is used up",
     "failed": "The installation failed",

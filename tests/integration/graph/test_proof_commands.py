@@ -70,8 +70,8 @@ async def test_verify_prints_the_chain_as_a_tree_down_to_the_page(
     )
     assert lines[-1].startswith(verdict)
     assert lines[-2] == (
-        "Claims: 0 supported by rules, 0 left to a reader, 9 quoted but not checked by rules."
-        " Numbers and names of conclusions: 4 follow by rules, 0 left to a reader."
+        "Claims: 0 supported by rules, 0 left for you to check, 9 quoted but not checked by rules."
+        " Numbers and names of conclusions: 4 supported by rules, 0 left for you to check."
         " Reasoning is not checked."
     )
     full_check = await vigil(api, "verify", "--all", "--json")
