@@ -138,7 +138,9 @@ def _engines(data: Path, embedding_model: str | None) -> Iterator[Finding]:
         yield bad("passwords", str(error), "run `vigil doctor` as the user who runs `vigil up`")
     except OSError as error:
         yield bad(
-            "certificates", f"a certificate for NATS is unusable: {error}", "check VIGIL_NATS_…"
+            "certificates",
+            f"a certificate for NATS is unusable: {error}",
+            "check the settings VIGIL_NATS_…",
         )
     else:
         database_url = build_database_url(settings, OPERATOR)

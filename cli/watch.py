@@ -258,7 +258,7 @@ class ProgressPrinter:
         queries = sum(step.kind == "query" for step in planned)
         insights = len(planned) - queries
         plan = f"plans {counted(queries, 'query')} and {counted(insights, 'insight')}"
-        self._print_line(step, "[good]✓[/]", plan if planned else "found nothing to do", took)
+        self._print_line(step, "[good]✓[/]", plan if planned else "finds nothing to do", took)
         for planned_step in planned:
             self._print_detail(step_name(planned_step), about(planned_step))
 

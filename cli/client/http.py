@@ -150,7 +150,9 @@ class Connection:
         except (SSEError, UnicodeDecodeError, httpx.DecodingError, httpx.TooManyRedirects) as error:
             raise self.not_understood() from error
         except httpx.TransportError as error:
-            raise AwayError(f"Vigil does not answer at {self.url}: {reason(error)}") from error
+            raise AwayError(
+                f"Vigil does not answer at {self.url}: {reason(error)}; check the URL and that Vigil is running"
+            ) from error
 
 
 def raise_for_status(url: str, response: httpx.Response) -> None:

@@ -128,7 +128,9 @@ def export_to_file(client: Client, agent: str, file_format: str, file: Path) -> 
         if not is_special:
             partial.replace(file)
     except OSError as error:
-        raise CommandError(f"{file} cannot be written: {error.strerror or error}") from error
+        raise CommandError(
+            f"{file} cannot be written: {error.strerror or error}; name another file with --output"
+        ) from error
     finally:
         if not is_special:
             partial.unlink(missing_ok=True)

@@ -45,7 +45,7 @@ class Profiles(BaseModel):
         except FileNotFoundError:
             return cls()
         except (OSError, ValidationError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not valid"
+            reason = error.strerror if isinstance(error, OSError) else "its content is invalid"
             raise CommandError(
                 f"{path} cannot be read ({reason}): fix or delete it, then run `vigil login` again"
             ) from None

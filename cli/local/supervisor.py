@@ -253,10 +253,7 @@ class Stack:
 
 def _describe_change(change: object) -> str:
     if isinstance(change, Died):
-        return (
-            f"the {change.name} died ({_how(change.exit_code)}), "
-            f"restarting it in {change.restart_in_seconds:.1f} s"
-        )
+        return f"the {change.name} stopped unexpectedly ({_how(change.exit_code)}); restarting it in {change.restart_in_seconds:.1f} s"
     return f"the {getattr(change, 'name', change)} runs again"
 
 

@@ -59,7 +59,7 @@ def show_tokens(console: Console, tokens: Sequence[TokenResponse]) -> None:
 
 
 def show_users(console: Console, users: Sequence[UserResponse]) -> None:
-    table = _table("Name", "Mail", "", "Signed in", "Added")
+    table = _table("Name", "Mail", "", "Last sign-in", "Added")
     for user in users:
         disabled = "[bad]disabled[/]" if user.disabled_at else ""
         table.add_row(

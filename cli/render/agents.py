@@ -179,7 +179,9 @@ def _in_trouble(trouble: Trouble) -> str:
         return f"{trouble.step} of iteration {trouble.iteration_number} is {escape(reason)}"
     retry = "" if trouble.retry_at is None else f", next attempt {ago(trouble.retry_at)}"
     retry = retry if "in " in retry else ""
-    return f"{trouble.step} of iteration {trouble.iteration_number} is being retried ({counted(trouble.attempts, 'attempt')} failed{retry}): {escape(trouble.error)}"
+    failed = counted(trouble.attempts, "attempt")
+    where = f"{trouble.step} of iteration {trouble.iteration_number}"
+    return f"{where} is being retried ({failed} failed{retry}): {escape(trouble.error)}"
 
 
 def show_created(

@@ -54,7 +54,7 @@ _THINKS: Final = {
     "graph_construction": "reads the document against the graph",
     "analysis_generation": "evaluates the nodes",
     "advice_generation": "evaluates the analyses",
-    "entailment_check": "compares quotes with what they support",
+    "entailment_check": "compares quotes with claims",
 }
 
 

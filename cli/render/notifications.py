@@ -112,7 +112,7 @@ def show_destination(console: Console, destination: DestinationDetails) -> None:
 def show_outcome(console: Console, delivery: DeliveryResponse) -> None:
     if delivery.status == "pending":
         console.print(
-            "[warn]The test was not delivered yet.[/] Check with `vigil top` that the notifier is running.",
+            "[warn]The test has not been delivered yet.[/] Check with `vigil top` that the notifier is running.",
             soft_wrap=True,
         )
         return
