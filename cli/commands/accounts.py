@@ -122,7 +122,7 @@ def create_token(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="With --database, the user whom the token belongs to.",
+            help="With --database, the user who will own the token.",
             show_default="the installation's owner",
         ),
     ] = None,

@@ -101,7 +101,7 @@ def mark_items(
     everything: Annotated[bool, typer.Option("--all", help="Mark all items as read.")] = False,
     unread: Annotated[bool, typer.Option("--unread", help="Mark as unread.")] = False,
 ) -> Result:
-    """Mark an item as read or unread; with --all mark everything as read."""
+    """Mark an item as read or unread. With --all, mark all items as read."""
     if (item is None) != everything or (everything and unread):
         raise BadInputError("name an item or give --all")
     if item is None:

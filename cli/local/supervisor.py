@@ -253,8 +253,11 @@ class Stack:
 
 def _describe_change(change: object) -> str:
     if isinstance(change, Died):
-        return f"the {change.name} stopped unexpectedly ({_how(change.exit_code)}); restarting it in {change.restart_in_seconds:.1f} s"
-    return f"the {getattr(change, 'name', change)} runs again"
+        return (
+            f"the {change.name} stopped unexpectedly ({_how(change.exit_code)}); restarting it in "
+            f"{change.restart_in_seconds:.1f} s"
+        )
+    return f"the {getattr(change, 'name', change)} is running again"
 
 
 def _how(exit_code: int | None) -> str:

@@ -157,7 +157,7 @@ def test_killed_processes_are_restarted(vigil: Installation) -> None:
         process.kill()
         wait_for(lambda: _restarted(vigil, pattern, process.pid), f"{pattern} to run again")  # noqa: B023
     wait_for(lambda: vigil.vigil("doctor").returncode == 0 or None, "all processes to be ready")
-    assert "the researcher died (killed by signal 9)" in vigil.output
+    assert "the researcher stopped unexpectedly (killed by signal 9)" in vigil.output
 
 
 @pytest.mark.slow
