@@ -227,10 +227,9 @@ class GraphQuery:
         graph = self.client.graph(self.agent, type_name=self.type_name, limit=limit)
         type_names = [node_type.name for node_type in graph.node_types]
         if self.type_name and self.type_name not in type_names:
-            names = ", ".join(sorted(type_names)) or "none yet"
-            raise CommandError(
-                f"there is no node type {self.type_name!r}; the node types are: {names}"
-            )
+            names = ", ".join(sorted(type_names))
+            hint = f"the node types are: {names}" if names else "the agent has no node types yet"
+            raise CommandError(f"there is no node type {self.type_name!r}; {hint}")
 
         def show(console: Console) -> None:
             show_graph(console, self.client.agent(self.agent), graph)
