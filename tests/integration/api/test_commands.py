@@ -68,21 +68,21 @@ def test_the_graph_is_shown_in_every_view(vigil: Vigil) -> None:
     neighbours = vigil("graph", AGENT, "near", "Lithium", "--depth", "2")
     assert "Halden grows —about→ Halden Cells" in neighbours
     assert len(vigil.json("graph", AGENT, "near", str(vigil.full.node_id))["nodes"]) >= 2
-    assert "no such nodes" in vigil("graph", AGENT, "--search", "nothing")
+    assert "No nodes match" in vigil("graph", AGENT, "--search", "nothing")
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
         (["graph", AGENT, "near"], BadInputError, "name the node"),
-        (["graph", AGENT, "types", "Lithium"], BadInputError, "not for `types`"),
+        (["graph", AGENT, "types", "Lithium"], BadInputError, "`types` takes no node"),
         (["graph", AGENT, "edges", "--search", "x"], BadInputError, "finds nodes"),
         (["graph", AGENT, "near", "Cobalt"], CommandError, "There is no node 'Cobalt'"),
         (["graph", AGENT, "near", "Hald"], CommandError, "several"),
-        (["graph", AGENT, "--type", "None"], CommandError, "there are: AgentAdvice"),
+        (["graph", AGENT, "--type", "None"], CommandError, "the node types are: AgentAdvice"),
         (["iteration", AGENT, "soon"], BadInputError, "neither the number nor the id"),
         (["iteration", AGENT, "9"], CommandError, "no iteration '9'"),
-        (["agent", "edit", AGENT], BadInputError, "say what to change"),
+        (["agent", "edit", AGENT], BadInputError, "name at least one change"),
         (["inbox", "mark"], BadInputError, "name an item"),
     ],
 )

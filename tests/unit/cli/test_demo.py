@@ -222,7 +222,7 @@ def test_the_documents_in_english_are_used_and_the_others_named(corpus: Path) ->
     assert "2 documents; skipped: broken.json (invalid JSON, line 2)" in text
     assert "1 of 2 documents are in other languages and are not used (1 in German (werk))" in text
     assert "It uses plant." in text
-    assert "English only" not in printed(show_corpus, checked, sandbox_model=False)
+    assert "only English" not in printed(show_corpus, checked, sandbox_model=False)
 
 
 def test_nothing_is_said_of_the_default_corpus() -> None:
