@@ -155,7 +155,7 @@ def test_the_inbox_is_read_and_marked(vigil: Vigil) -> None:
     assert item not in vigil("inbox")
     assert vigil.json("inbox", "reopen", item)["snoozed_until"] is None
     assert "2 items marked as read" in vigil("inbox", "mark", "--all")
-    assert "Nothing new" in vigil("inbox")
+    assert "There is nothing new" in vigil("inbox")
     assert len(vigil.json("inbox", "--all")) == 2
     assert len(vigil.json("inbox", "--all", "--limit", "1")) == 1
 
@@ -171,7 +171,7 @@ def test_an_agent_is_changed(vigil: Vigil) -> None:
     assert "2h to 1d" in vigil("agent", "show", "other")
     edited = vigil.json("agent", "edit", "other", "--feedback-rounds", "2")
     assert edited["feedback_rounds"] == 2
-    assert "2 rounds an iteration" in vigil("agent", "show", "other")
+    assert "2 rounds per iteration" in vigil("agent", "show", "other")
     edited = vigil.json("agent", "edit", "other", "--advice-from-one-analysis")
     assert edited["advice_from_one_analysis"] is True
     assert "may cite a single analysis" in vigil("agent", "show", "other")
