@@ -20,13 +20,13 @@ help:  ## list these commands
 
 setup: $(VENV)/.installed $(WINDOW)  ## create .venv with everything that Vigil needs to run on this machine
 
-demo: setup  ## run a fresh agent until it gives advice, and verify that (options in ARGS="…")
+demo: setup  ## run a new agent until it gives advice, then verify the advice (options in ARGS="…")
 	@$(BIN)/vigil demo $(ARGS)
 
 up: setup  ## run everything on this machine until Ctrl-C (options in ARGS="…")
 	@$(BIN)/vigil up $(ARGS)
 
-cluster:  ## run everything in containers, one for each service: http://127.0.0.1:8080
+cluster:  ## run every service in its own container, at http://127.0.0.1:8080
 	@docker compose up --detach --build
 
 cluster-down:  ## stop the cluster; its data is kept
@@ -41,11 +41,11 @@ test: check test-fast test-browser-short test-chaos-short test-cluster-short tes
 test-fast: $(VENV)/.installed-dev
 	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-all: $(VENV)/.installed-dev  ## test-fast with the tests that take long or repeat others with more seeds (20 minutes)
+test-all: $(VENV)/.installed-dev  ## test-fast plus slow tests and more seeds (20 minutes)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not cluster and not chaos and not browser" $(ARGS)
 
 # The fuzzer runs alone: it prints how fast valid requests are answered meanwhile.
-test-attacks: $(VENV)/.installed-dev  ## run all attacks of docs/security.md against an installation of their own (10 minutes)
+test-attacks: $(VENV)/.installed-dev  ## run all attacks of docs/security.md against a separate installation (10 minutes)
 	@VIGIL_TEST_ATTACKS=full $(BIN)/python -m pytest -s -n 0 tests/security/attacks/test_attacks_fuzz.py $(ARGS)
 	@VIGIL_TEST_ATTACKS=full $(BIN)/python -m pytest -n 2 --dist loadfile tests/security/attacks tests/integration/notifier \
 		tests/security/injection tests/integration/web_search/test_search_answers.py tests/integration/graph/test_transfer.py \
@@ -59,7 +59,7 @@ test-browser-short: $(VENV)/.installed-dev
 		echo "SKIPPED the browser tests: Chromium is not installed (apt install chromium, or set VIGIL_CHROMIUM)."; \
 	fi
 
-test-browser: $(VENV)/.installed-dev  ## test the web UI in Chromium, with pictures of every page in build/screenshots
+test-browser: $(VENV)/.installed-dev  ## test the web UI in Chromium, with screenshots of every page in build/screenshots
 	@$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
 
 test-chaos-short: $(VENV)/.installed-dev
@@ -74,7 +74,7 @@ test-chaos: $(VENV)/.installed-dev  ## kill services at every failpoint and at r
 test-mutations: $(VENV)/.installed-dev  ## change finished graphs in over 7,000 ways: `vigil verify` must find each change and nothing else (10 minutes)
 	@VIGIL_TEST_SEEDS=41 $(BIN)/python -m pytest -s tests/integration/graph/test_mutations.py $(ARGS)
 
-test-walks: $(VENV)/.installed-dev  ## 200 random walks of 200 operations on a graph: `vigil verify` must hold after each step (1 hour)
+test-walks: $(VENV)/.installed-dev  ## do 200 random walks of 200 operations on a graph: `vigil verify` must succeed after each step (1 hour)
 	@VIGIL_TEST_SEEDS=200 $(BIN)/python -m pytest -n 2 -m slow tests/integration/graph/test_random_walk.py $(ARGS)
 
 test-simulation: $(VENV)/.installed-dev  ## simulate a million joins of the loop's protocol with crashes, lost commits and messages (20 minutes)
@@ -92,7 +92,7 @@ test-cluster: $(VENV)/.installed-dev  ## test the cluster on a real Docker Engin
 	@VIGIL_TEST_ENGINES=docker $(BIN)/python -m pytest tests/integration
 	@$(BIN)/python -m bench.makespan
 
-bench: $(VENV)/.installed-dev  ## measure what an iteration costs, beside the same calls and rows by hand; writes docs/performance.md (8 minutes)
+bench: $(VENV)/.installed-dev  ## measure what an iteration costs, compared with the same calls and rows alone; writes docs/performance.md (8 minutes)
 	@$(BIN)/python -m bench.loop --json build/performance.json --document docs/performance.md $(ARGS)
 
 bench-makespan: $(VENV)/.installed-dev  ## measure one iteration of 20 queries with 1, 2 and 4 researchers
@@ -107,7 +107,7 @@ bench-events: $(VENV)/.installed-dev  ## measure 200 listeners of one API's even
 bench-window: $(VENV)/.installed-dev  ## measure pages of the web UI over a large graph, the first load, and 100 open pages
 	@$(BIN)/python -m bench.window
 
-bench-graph-page: $(VENV)/.installed-dev  ## measure frames a second of the graph page with 5,000 nodes, beside a plain page of its library
+bench-graph-page: $(VENV)/.installed-dev  ## measure frames per second of the graph page with 5,000 nodes, compared with a plain page of its library
 	@$(BIN)/python -m bench.graph_page
 
 bench-graph: $(VENV)/.installed-dev  ## measure context, reads and writes in graphs of 1,000 to 1,000,000 nodes (20 minutes; sizes in ARGS="1000 20000")
@@ -122,7 +122,7 @@ bench-verification: $(VENV)/.installed-dev  ## measure `vigil verify --all` on a
 bench-tokens: $(VENV)/.installed-dev  ## count the tokens and dollars of an agent's iterations, by phase and part (3 minutes; options in ARGS="--help")
 	@$(BIN)/python -m bench.tokens --check --json build/tokens.json $(ARGS)
 
-bench-day: $(VENV)/.installed-dev  ## what an agent costs in a day at five minutes, on a corpus of which a tenth changes (6 minutes)
+bench-day: $(VENV)/.installed-dev  ## measure what an agent costs in a day at an interval of 5 minutes, while a tenth of the corpus changes (6 minutes)
 	@$(BIN)/python -m bench.tokens.day $(ARGS)
 
 test-tokens-short: $(VENV)/.installed-dev
@@ -150,7 +150,7 @@ asyncapi: $(VENV)/.installed-dev  ## write docs/asyncapi.yaml from the events
 cli-reference: $(VENV)/.installed-dev  ## write docs/reference/cli.md from the commands
 	@$(BIN)/python -m cli.reference docs/reference/cli.md
 
-lock: $(VENV)/.installed-dev  ## resolve the dependencies again
+lock: $(VENV)/.installed-dev  ## update the lock files
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --upgrade --extra local pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
@@ -167,9 +167,9 @@ clean:  ## remove .venv and caches; data directories are kept
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 15))' \
-		|| { echo "Vigil needs Python 3.11 to 3.14; $(PYTHON) is $$($(PYTHON) --version). Name another: make PYTHON=python3.13 …"; exit 1; }
+		|| { echo "Vigil needs Python 3.11 to 3.14; $(PYTHON) is $$($(PYTHON) --version). Use another version: make PYTHON=python3.13 …"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' \
-		|| { echo "$(PYTHON) lacks venv. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
+		|| { echo "$(PYTHON) does not have venv. On Debian and Ubuntu, run: apt install python3-venv"; exit 1; }
 	@echo "Setting up $(VENV) (once) …"
 	@$(PYTHON) -m venv $(VENV)
 

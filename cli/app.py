@@ -12,7 +12,7 @@ from cli.usage import UsageError, print_usage_error
 
 COMPLETION_VARIABLE: Final = "_VIGIL_COMPLETE"
 """Set by the scripts of `vigil completion`."""
-HELP: Final = "Autonomous agents: each builds a knowledge graph for its mission, finds its gaps, and draws conclusions."
+HELP: Final = "Run autonomous agents. Each builds a knowledge graph for its mission, finds gaps in it and draws conclusions."
 
 INSTALLATION: Final = "Installation"
 AGENTS: Final = "Agents"
@@ -33,73 +33,73 @@ COMMANDS: Final = {
         INSTALLATION,
         "local",
         "up",
-        "Run Vigil on this machine: PostgreSQL, NATS, all services and the API, until Ctrl-C.",
+        "Run Vigil on this machine (PostgreSQL, NATS, all services and the API) until Ctrl-C.",
     ),
     "demo": Entry(
         INSTALLATION,
         "local",
         "demo",
-        "Watch a new agent plan, research, analyze and advise, on an installation of its own.",
+        "Watch a new agent plan, research, analyze and advise in a separate installation.",
     ),
     "try-model": Entry(
         INSTALLATION,
         "local",
         "try_model",
-        "Test a model on a fixed mission, and report what it can do.",
+        "Test a model on a fixed mission and report what it can do.",
     ),
     "doctor": Entry(
         INSTALLATION,
         "operations",
         "doctor",
-        "Check everything Vigil depends on, and say how to fix what is wrong.",
+        "Check everything Vigil depends on and show how to fix problems.",
     ),
     "migrate": Entry(
         INSTALLATION,
         "operations",
         "migrate",
-        "Create the tables, the owner, the stream and its consumers, or bring them up to date.",
+        "Create or update the tables, owner, stream and consumers.",
     ),
     "keys": Entry(
         INSTALLATION,
         "operations",
         "keys",
-        "Create a password for each service on NATS and PostgreSQL, and the NATS user configuration.",
+        "Create NATS and PostgreSQL passwords for each service, and the NATS user configuration.",
     ),
     "dead-letters": Entry(
         INSTALLATION,
         "operations",
         "dead_letter_commands",
-        "Messages and steps that failed for good: list, retry or discard them.",
+        "List, retry or discard messages and steps that failed permanently.",
     ),
     "run": Entry(
         AGENTS,
         "agents",
         "run",
-        "Start an iteration now. With --wait, exit with 0 only if it completed.",
+        "Start an iteration now. With --wait, exit with 0 only if it completes.",
     ),
     "chat": Entry(
         AGENTS,
         "chat",
         "chat",
-        "Talk with an agent. After Ctrl-C the answer continues, and can be read later.",
+        "Chat with an agent. Ctrl-C does not stop an answer; you can read it later.",
     ),
     "tail": Entry(
         AGENTS,
         "events",
         "tail",
-        "Follow the events of the bus, from now or from any point of its history, until Ctrl-C.",
+        "Follow events from now, or from an earlier time, until Ctrl-C.",
     ),
     "top": Entry(
         AGENTS,
         "top",
         "top",
-        "Show each service's lag, messages in flight, rate, leases and replicas, live until Ctrl-C.",
+        "Show a live view of each service's lag, messages in flight, rate, leases and replicas until Ctrl-C.",
     ),
     "graph": Entry(
         AGENTS,
         "graph",
         "graph",
-        "Show an agent's knowledge graph: types, nodes, edges, neighbours of a node, and evidence.",
+        "Show an agent's knowledge graph: types, nodes, edges, the neighbours of a node, and evidence.",
     ),
     "iterations": Entry(
         AGENTS, "iterations", "iterations", "List an agent's iterations, newest first."
@@ -120,111 +120,122 @@ COMMANDS: Final = {
         AGENTS,
         "iterations",
         "advice",
-        "Show an agent's advice, newest first, each with the analyses it is based on.",
+        "Show an agent's advice, newest first, with the analyses that support it.",
     ),
     "investigations": Entry(
         AGENTS,
         "iterations",
         "investigations",
-        "Show the data that an agent's analyses were missing, newest first, and what came of it.",
+        "Show an agent's investigation requests (data that its analyses lacked) and their state, newest first.",
     ),
     "verify": Entry(
         AGENTS,
         "sources",
         "verify",
-        "Follow advice or an analysis to its sources, and check every hash and link. No model is called.",
+        "Trace advice or an analysis to its sources and check every hash and link, without calling a model.",
     ),
     "export": Entry(
         AGENTS,
         "transfer",
         "export",
-        "Export an agent's graph with its provenance, as of one moment.",
+        "Export a consistent snapshot of an agent's graph, including its provenance.",
     ),
     "import": Entry(
         AGENTS,
         "transfer",
         "import_",
-        "Create a new, paused agent from an exported graph. Every hash and seal is checked.",
+        "Create a paused agent from an exported graph, after checking every hash and seal.",
     ),
     "costs": Entry(
         AGENTS,
         "costs",
         "costs",
-        "Show what model and search calls cost, and what is left of today's budget.",
+        "Show what model and search calls cost, and how much of today's budget is left.",
     ),
     "budget": Entry(
         AGENTS,
         "costs",
         "budget",
-        "Show or set what an agent, or the whole installation, may spend in a day (UTC).",
+        "Show or set the daily budget (UTC) of an agent or of the whole installation.",
     ),
     "agent": Entry(
         AGENTS,
         "agents",
         "agent_commands",
-        "Create agents, show, change, pause, resume and delete them.",
+        "Create, show, edit, pause, resume and delete agents.",
     ),
     "memory": Entry(
-        AGENTS, "chat", "memory_commands", "What an agent remembers: your wishes and facts."
+        AGENTS,
+        "chat",
+        "memory_commands",
+        "Manage the preferences and facts that an agent remembers.",
     ),
     "source": Entry(
         AGENTS,
         "sources",
         "source_commands",
-        "The pages an agent has read: list, show, retract and restore them.",
+        "List, show, retract and restore the pages that an agent has read.",
     ),
     "node": Entry(
         AGENTS,
         "graph",
         "node_commands",
-        "Duplicate nodes: find, merge and unmerge them, or declare them distinct.",
+        "Find, merge and unmerge duplicate nodes, or declare nodes distinct.",
     ),
     "inbox": Entry(
         AGENTS,
         "notifications",
         "inbox_commands",
-        "Show unread advice and notices; or read and mark single items.",
+        "Show unread advice and notices, or open, mark and answer an item.",
     ),
     "destination": Entry(
         AGENTS,
         "notifications",
         "destination_commands",
-        "Webhooks and mail addresses that receive advice, besides the inbox.",
+        "Manage the webhooks and email addresses that also receive inbox items.",
     ),
     "login": Entry(
         ACCESS,
         "accounts",
         "login",
-        "Save an installation and your token for it, for later commands.",
+        "Save an installation and your token as a profile for later commands.",
     ),
     "logout": Entry(
         ACCESS,
         "accounts",
         "logout",
-        "Remove a saved installation. Its token stays valid until `vigil token revoke`.",
+        "Remove a saved profile. Its token stays valid until you revoke it with `vigil token revoke`.",
     ),
     "whoami": Entry(
-        ACCESS, "accounts", "whoami", "Show the installation, your user and what your token allows."
+        ACCESS,
+        "accounts",
+        "whoami",
+        "Show the current installation, your user and the scopes of your token.",
     ),
     "sign-in-link": Entry(
         ACCESS,
         "accounts",
         "sign_in_link",
-        "Print a link that signs a browser in, once, within 15 minutes.",
+        "Print a one-time link that signs in a browser. It expires after 15 minutes.",
     ),
     "completion": Entry(
         INSTALLATION,
         "shell",
         "completion",
-        "Print a script that completes commands, options and names of agents in your shell.",
+        "Print a script that makes your shell complete commands, options and agent names.",
     ),
     "token": Entry(
         ACCESS,
         "accounts",
         "token_commands",
-        "API tokens for programs: create, list and revoke them.",
+        "Create, list and revoke API tokens for programs.",
     ),
-    "user": Entry(ACCESS, "accounts", "user_commands", "Users of the installation, for operators."),
+    "user": Entry(
+        ACCESS,
+        "accounts",
+        "user_commands",
+        "Manage the users of the installation (operators only).",
+    ),
 }
 
 

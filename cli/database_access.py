@@ -53,9 +53,7 @@ def create_token(
         owner = await find_user(session, settings, user)
         requested = frozenset(map(AccessScope, scopes)) or credentials.DEFAULT_SCOPES
         if forbidden := requested - allowed_scopes(operator=owner.operator):
-            raise BadInputError(
-                f"{owner.name} is not an operator: leave out {', '.join(forbidden)}"
-            )
+            raise BadInputError(f"{owner.name} is not an operator: remove {', '.join(forbidden)}")
         row, token = await credentials.create_token(
             session, owner.id, name=name, scopes=requested, lifetime=lifetime
         )
@@ -130,7 +128,7 @@ def _run_in_transaction(
 def _import_settings(data: Path | None) -> Settings:
     if not os.environ.get(DATABASE_URL) and running_on(data) is None:
         raise BadInputError(
-            f"no Vigil is running here: start one with `vigil up`, or name its database with {DATABASE_URL}"
+            f"no Vigil is running here: start one with `vigil up`, or name a database with {DATABASE_URL}"
         )
     return engine_settings(MIGRATE, data)
 

@@ -138,7 +138,9 @@ def run_demo(demo: Demo, signals: StopSignals) -> int:
     ):
         activity.end()
         took = duration(time.monotonic() - demo.started)
-        console.print(f"  [good]●[/] PostgreSQL, NATS, services and API are up [quiet]{took}[/]")
+        console.print(
+            f"  [good]●[/] PostgreSQL, NATS, the services and the API are running [quiet]{took}[/]"
+        )
         summary, model = _run(console, demo, stack)
         if demo.as_json:
             _print_json(demo, summary, model)
@@ -153,7 +155,7 @@ def _outcome(console: Console, demo: Demo, summary: Summary) -> int:
     """The exit code, with the reason if it is not 0."""
     if not summary.completed:
         console.print(
-            "\n[bad]No iteration completed.[/] [quiet]`vigil doctor` shows what is wrong.[/]"
+            "\n[bad]No iteration completed.[/] [quiet]Run `vigil doctor` to find the cause.[/]"
         )
         return 1
     if not demo.as_json:
@@ -170,7 +172,7 @@ def _announce(console: Console, demo: Demo) -> None:
         show_corpus(console, demo.corpus, sandbox_model=demo.providers.model is None)
     if demo.mission_is_derived:
         console.print(
-            "  [quiet]Without --mission, the mission is made from frequent words of the documents.[/]"
+            "  [quiet]No --mission was given, so the mission is made from frequent words in the documents.[/]"
         )
     unreached = unreachable_providers(demo.settings, demo.providers)
     require_accepted_keys(unreached)
@@ -189,8 +191,8 @@ def _run(console: Console, demo: Demo, stack: Stack) -> tuple[Summary, str]:
         iterations = list(_until_advice(console, demo, watch, agent)) if ready else []
         if watch.out_of_time:
             console.print(
-                f"\n[bad]The {demo.timeout_seconds:.0f} seconds of --timeout have passed[/] "
-                "before the last iteration ended."
+                f"\n[bad]The time limit of {demo.timeout_seconds:.0f} seconds (--timeout) passed[/] before the "
+                "last iteration ended."
             )
         seconds = time.monotonic() - demo.started
         return summarize(client, str(agent.id), iterations, seconds), model
@@ -210,11 +212,11 @@ def _until_advice(
             return
         if not any(step.kind in ("query", "insight") for step in iteration.steps):
             console.print(
-                "  [quiet]It found nothing more to do, so there is no advice to wait for.[/]"
+                "  [quiet]It found nothing more to do, so the demo does not wait for advice.[/]"
             )
             return
         if iteration.number < MAX_ITERATIONS:
-            console.print("  [quiet]No advice yet: the next iteration goes on from this graph.[/]")
+            console.print("  [quiet]No advice yet. The next iteration builds on this graph.[/]")
 
 
 def _gives_advice(iteration: IterationDetails) -> bool:
@@ -226,8 +228,9 @@ def _stay_or_end(console: Console, demo: Demo, stack: Stack) -> None:
     """Keeps the installation running with a sign-in link until Ctrl-C, or says how to get there."""
     if not demo.stays:
         console.print(
-            "\n[title]Web UI[/]\n  [quiet]This installation ends now. In a terminal, or with --stay, the demo goes on and"
-            f" prints a sign-in link of its web UI, such as {stack.running.api_url}/sign-in/…[/]",
+            "\n[title]Web UI[/]\n  [quiet]The installation stops now. In a terminal, or with --stay, it "
+            "keeps running and the demo prints a sign-in link for its web UI, such as "
+            f"{stack.running.api_url}/sign-in/…[/]",
             soft_wrap=True,
         )
         return
@@ -236,8 +239,8 @@ def _stay_or_end(console: Console, demo: Demo, stack: Stack) -> None:
     data = f"its data is kept in {demo.keep}" if demo.keep else "its data is removed"
     console.print(
         f"\n[title]Web UI[/]\n  Open [link]{escape(link.url)}[/]\n"
-        "  [quiet]The link signs one browser in, within 15 minutes. The installation runs until Ctrl-C; then "
-        f"{escape(data)}.[/]",
+        "  [quiet]The link works once and expires after 15 minutes. The installation runs until Ctrl-C; "
+        f"then {escape(data)}.[/]",
         soft_wrap=True,
     )
     while True:
@@ -253,14 +256,14 @@ def _print_json(demo: Demo, summary: Summary, model: str) -> None:
 def _show_next_steps(console: Console, demo: Demo) -> None:
     console.print("\n[title]Next[/]")
     if demo.keep:
-        console.print(f"  vigil up --data {demo.keep}   [quiet]continues with this agent[/]")
+        console.print(f"  vigil up --data {demo.keep}   [quiet]continue with this agent[/]")
     console.print(
-        '  vigil demo --corpus FOLDER --mission "…"   [quiet]your own documents[/]\n'
-        '  vigil up, then vigil agent create "…"      [quiet]agents that stay[/]'
+        '  vigil demo --corpus FOLDER --mission "…"   [quiet]use your own documents[/]\n'
+        '  vigil up, then vigil agent create "…"      [quiet]create an agent that keeps running[/]'
     )
     if demo.providers.needs_sandbox:
         console.print(
-            "  OPENAI_API_KEY=… TAVILY_API_KEY=… vigil demo   [quiet]a real model, and the web[/]"
+            "  OPENAI_API_KEY=… TAVILY_API_KEY=… vigil demo   [quiet]use a real model and the web[/]"
         )
 
 
@@ -330,11 +333,14 @@ def show_verification(console: Console, verification: VerificationResponse) -> N
         for fault in link.breaks
     ]
     console.print(
-        f"\n[title]Verified[/]  [quiet]vigil verify {verification.id}, which calls no model[/]"
+        f"\n[title]Verified[/]  [quiet]vigil verify {verification.id}, without calling a model[/]"
     )
     mark = "[good]✓[/]" if verification.holds else "[bad]✗[/]"
     found = f"{counted(checked.evidence, 'quote')} found word for word in {counted(checked.sources, 'page')}"
-    links = f"{counted(checked.nodes, 'node')} and {counted(checked.edges, 'edge')} on the way to them are unchanged"
+    links = (
+        f"{counted(checked.nodes, 'node')} and {counted(checked.edges, 'edge')} between them and the advice "
+        "are unchanged"
+    )
     claims = f"{counted(checked.claims_supported, 'claim')} follow from their quotes by rules"
     values = f"{counted(checked.values_supported, 'figure')}, dates and names of the conclusions follow from what they cite"
     for line in (found, links, claims, values) if verification.holds else (found, claims, values):
@@ -344,11 +350,11 @@ def show_verification(console: Console, verification: VerificationResponse) -> N
             f"  [bad]✗ {escape(fault.broken)}: {escape(fault.message)}[/]", soft_wrap=True
         )
     left = checked.claims_unverified + checked.values_unverified
-    values_left = f", and {counted(left, 'value')} that rules leave to a reader" if left else ""
+    values_left = f", and {counted(left, 'value')} left for you to check" if left else ""
     console.print(f"  [warn]–[/] not checked: the reasoning{values_left}", soft_wrap=True)
     if len(verification.sites) == 1:
         console.print(
-            f"  [warn]–[/] everything rests on one site, {escape(verification.sites[0])}: no other confirms it",
+            f"  [warn]–[/] everything rests on one site, {escape(verification.sites[0])}; no other site confirms it",
             soft_wrap=True,
         )
 

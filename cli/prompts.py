@@ -14,7 +14,7 @@ def confirm(question: str) -> None:
         print(file=sys.stderr)
     if answer.strip().lower() not in ("y", "yes"):
         raise CommandError(
-            "nothing was changed: it was not confirmed (--yes confirms without a question)"
+            "nothing was changed because you did not confirm; to skip the question, use --yes"
         )
 
 

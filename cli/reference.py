@@ -16,41 +16,41 @@ INTRODUCTION: Final = f"""\
 
 <!-- Written by `make cli-reference` from the commands themselves. -->
 
-{HELP} `vigil COMMAND --help` shows the same in a terminal.
+{HELP} In a terminal, `vigil COMMAND --help` shows the same information.
 
 ## Names
 
-Wherever a command takes an agent, a node, an analysis, advice, a source, a token or anything else that has a name, the
-beginning of its name is enough, in upper or lower case, and so is the beginning of its id, from four digits on. A name that
-fits exactly wins. If nothing fits, or several things do, the error lists what was probably meant.
+Wherever a command takes something with a name, such as an agent, a node, an analysis, advice, a source or a token, you can
+enter the beginning of its name (in uppercase or lowercase) or at least four digits from the beginning of its id. An exact
+match takes precedence. If nothing matches, or several things do, the error lists likely candidates.
 
-Tables show the first eight digits of an id, which commands accept. `--json` prints complete ids.
+Tables show the first eight digits of an id, which commands accept. `--json` prints full ids.
 
 ## Exit codes
 
 | code | meaning |
 |---|---|
-| 0 | done; also if the reader of the output has closed it, as `head` does. `up`, `tail` and `top` end with it after Ctrl-C |
-| 1 | the operation failed, was not confirmed, or its answer is no (see below) |
+| 0 | done; also if the reader closes the output early, as `head` does, and when you stop `up`, `tail` or `top` with Ctrl-C |
+| 1 | the operation failed, was not confirmed, or had a negative result (see below) |
 | 2 | the command line or a setting is invalid; nothing was started or changed |
 | 130 | interrupted with Ctrl-C |
 
-The answer is no where `verify` finds a break or `doctor` a problem, `run --wait` ends with an iteration that did not
-complete, a test delivery fails, or what was named does not exist. A conclusion in doubt is not a break: `verify` reports
-the doubt first, and exits with 0 if everything is intact.
+The result is negative if `verify` finds a break, `doctor` finds a problem, the iteration of `run --wait` does not complete,
+a test delivery fails, or something that you named does not exist. A doubt is not a break: `verify` reports conclusions in
+doubt first, and exits with 0 if everything is intact.
 
 ## Environment variables
 
 | variable | meaning |
 |---|---|
-| `VIGIL_URL`, `VIGIL_TOKEN`, `VIGIL_PROFILE`, `VIGIL_DATA` | as the options `--url`, `--token`, `--profile` and `--data` |
+| `VIGIL_URL`, `VIGIL_TOKEN`, `VIGIL_PROFILE`, `VIGIL_DATA` | the options `--url`, `--token`, `--profile` and `--data` |
 | `OPENAI_API_KEY`, `OPENAI_BASE_URL`, `OPENAI_MODEL` | the model server, for `up`, `demo` and `try-model` |
 | `TAVILY_API_KEY`, `TAVILY_BASE_URL` | the search service |
 | `VIGIL_DATABASE_URL`, `VIGIL_NATS_URL` | PostgreSQL and NATS of an installation that `vigil up` did not start |
 | `VIGIL_SECRETS_DIR` | directories with a file for each secret |
 | `EDITOR` | the editor of `agent prompts --edit` |
-| `NO_COLOR` | if it is set, output has no colours |
-| `VIGIL_TRACEBACK` | if it is set, an error is printed with its traceback |
+| `NO_COLOR` | if set, output has no colours |
+| `VIGIL_TRACEBACK` | if set, errors are printed with a traceback |
 
 [Operations](../guide/operations.md) lists the settings of the services.
 """
@@ -128,7 +128,7 @@ def main() -> None:
     file = Path(name)
     if options == ["--check"]:
         if not file.exists() or file.read_text() != document():
-            sys.exit(f"{file} is not current: run make cli-reference")
+            sys.exit(f"{file} is out of date: run `make cli-reference`")
         return
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(document())

@@ -66,7 +66,7 @@ def ambiguous(kind: str, reference: str, candidates: Sequence[Named]) -> NoMatch
     more = len(candidates) - len(listed)
     names = ", ".join(listed) + (f" and {more} more" if more > 0 else "")
     return NoMatchError(
-        f"{reference!r} fits several {_plural(kind)}: {names}. Write more of the name, or the id"
+        f"{reference!r} matches several {_plural(kind)}: {names}. Enter more of the name, or the id"
     )
 
 

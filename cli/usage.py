@@ -25,7 +25,7 @@ def print_usage_error(error: Any) -> int:
     echo(f"{name} {printable(explain(error))}", err=True)
     if error.ctx is not None:
         echo(f"Usage: {usage(error.ctx.command, error.ctx)}", err=True)
-        echo(f"`{error.ctx.command_path} --help` explains it.", err=True)
+        echo(f"For help, run `{error.ctx.command_path} --help`.", err=True)
     return BAD_INPUT
 
 
@@ -87,21 +87,21 @@ def _explain_option(error: Any) -> str:
         for name in (*each.opts, *each.secondary_opts)
     ]
     near = get_close_matches(error.option_name, [name for name in names if name.startswith("-")])
-    hint = f"did you mean {' or '.join(near)}?" if near else "there is no such option here"
+    hint = f"did you mean {' or '.join(near)}?" if near else "unknown option"
     return f"{_cut(error.option_name)}: {hint}"
 
 
 def _explain_option_usage(error: Any) -> str:
     name = error.option_name
     if "does not take a value" in error.message:
-        return f"{name} takes no value: leave out what follows the ="
+        return f"{name} takes no value: remove the = and what follows"
     return f"{name} needs a value"
 
 
 def _explain_words(message: str) -> str:
     if message.startswith("Got unexpected extra argument"):
         words = message.rpartition(" (")[2].rstrip(").")
-        return f"{_cut(words)}: not expected here; a name of several words needs quotes"
+        return f"{_cut(words)}: unexpected argument; put quotes around a name of several words"
     if message.startswith("Missing command"):
         return "name a command"
     return _lowered(message)

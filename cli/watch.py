@@ -90,7 +90,8 @@ def report_configuration(
                 agent = wait_until_configured(client, created, activity.say)
         except KeyboardInterrupt:
             err().print(
-                f"The configuration continues: vigil agent show {created.id}", soft_wrap=True
+                f"The configuration continues. To check it: vigil agent show {created.id}",
+                soft_wrap=True,
             )
             raise typer.Exit(INTERRUPTED) from None
     if as_json:
@@ -290,7 +291,7 @@ class ProgressPrinter:
         result = step.result or {}
         ids = {advice["id"] for advice in result.get("advice", [])}
         if not ids:
-            self._print_line(step, "[good]✓[/]", "advises nothing, as usual", took)
+            self._print_line(step, "[good]✓[/]", "gives no advice, as usual", took)
             if reason := result.get("reason"):
                 self._print_detail("", reason)
             return
@@ -307,7 +308,7 @@ class ProgressPrinter:
                 self._print_waiting(step, step.waiting_since)
             return
         if self._is_new((step.id, step.error)):
-            text = f"{step_name(step)} is retried: {step.error}"
+            text = f"{step_name(step)} will be retried: {step.error}"
             self._print_line(step, "[warn]![/]", text, "", is_full=True)
 
     def _print_waiting(self, step: StepResponse, since: datetime) -> None:

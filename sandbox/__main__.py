@@ -26,22 +26,26 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m sandbox",
         description="A local stand-in for OpenAI and Tavily over HTTP, for a first run without keys and for tests.",
     )
-    parser.add_argument("--port", type=int, required=True, help="0 takes any free port")
-    parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument(
-        "--corpus", default=DEFAULT_CORPUS, help=f"a folder of documents, or {DEFAULT_CORPUS}"
+        "--port", type=int, required=True, help="port to listen on; 0 chooses a free port"
     )
-    parser.add_argument("--control", action="store_true", help="serve /control, for tests")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
+    parser.add_argument(
+        "--corpus", default=DEFAULT_CORPUS, help=f"folder of documents, or {DEFAULT_CORPUS}"
+    )
+    parser.add_argument("--control", action="store_true", help="serve /control for tests")
     parser.add_argument(
         "--cache", type=Path, metavar="DIR", help="store built indexes in this directory"
     )
-    parser.add_argument("--latency", type=float, default=0.0, metavar="SECONDS")
+    parser.add_argument(
+        "--latency", type=float, default=0.0, metavar="SECONDS", help="delay before each response"
+    )
     parser.add_argument(
         "--pace",
         type=float,
         default=0.0,
         metavar="SECONDS",
-        help="wait before each piece of a streamed answer except the first",
+        help="delay before each chunk of a streamed answer except the first",
     )
     return parser
 

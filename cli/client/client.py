@@ -181,7 +181,7 @@ class Agents(Connection):
     def prompt_history(
         self, reference: str, *, phase: str | None = None
     ) -> Iterable[PromptResponse]:
-        """All versions, newest first."""
+        """Show all versions, newest first."""
         path = f"{self.agent_path(reference)}/prompts/history"
         return self._pages(PromptResponse, path, None, phase=phase)
 

@@ -110,8 +110,8 @@ class Connection:
     def not_understood(self) -> CommandError:
         """The error of an answer that is not as Vigil's API gives it."""
         return CommandError(
-            f"{self.url} answers, but not as version {vigil_version()} of Vigil does: is it the API of a Vigil, "
-            "and of which version?"
+            f"{self.url} did not answer like the API of Vigil {vigil_version()}: check the URL and the "
+            "version that runs there"
         )
 
     def _send(self, method: str, path: str, **request: Any) -> httpx.Response:
@@ -150,7 +150,9 @@ class Connection:
         except (SSEError, UnicodeDecodeError, httpx.DecodingError, httpx.TooManyRedirects) as error:
             raise self.not_understood() from error
         except httpx.TransportError as error:
-            raise AwayError(f"no Vigil answers at {self.url}: {reason(error)}") from error
+            raise AwayError(
+                f"Vigil does not answer at {self.url}: {reason(error)}; check the URL and that Vigil is running"
+            ) from error
 
 
 def raise_for_status(url: str, response: httpx.Response) -> None:
@@ -158,8 +160,7 @@ def raise_for_status(url: str, response: httpx.Response) -> None:
         raise AwayError(_detail(response))
     if response.status_code == HTTPStatus.UNAUTHORIZED:
         raise ApiError(
-            f"{url} refuses access. {_detail(response).rstrip('.')}. Then run `vigil login --url {url}`, "
-            "or set VIGIL_TOKEN."
+            f"{url} refuses access. {_detail(response).rstrip('.')}. Run `vigil login --url {url}` or set VIGIL_TOKEN."
         )
     if response.status_code == HTTPStatus.NOT_FOUND:
         raise NotFoundError(_detail(response))

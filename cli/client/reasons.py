@@ -11,18 +11,18 @@ import httpx
 
 _OF_TYPE: Final = {
     httpx.ConnectTimeout: "it cannot be reached",
-    httpx.ReadTimeout: "there was no answer in time",
-    httpx.WriteTimeout: "the request could not be sent in time",
-    httpx.PoolTimeout: "there were too many requests at the same time",
+    httpx.ReadTimeout: "it did not answer in time",
+    httpx.WriteTimeout: "sending the request took too long",
+    httpx.PoolTimeout: "too many requests were sent at the same time",
     httpx.ReadError: "the connection was lost",
     httpx.WriteError: "the connection was lost",
     httpx.CloseError: "the connection was lost",
-    httpx.RemoteProtocolError: "it ended the connection, or does not speak HTTP",
+    httpx.RemoteProtocolError: "it closed the connection or does not use HTTP",
     httpx.UnsupportedProtocol: "its URL must begin with http:// or https://",
-    httpx.InvalidURL: "this is not a URL",
+    httpx.InvalidURL: "its URL is invalid",
 }
 _OF_ERRNO: Final = {
-    errno.ECONNREFUSED: "Connection refused, because nothing listens there",
+    errno.ECONNREFUSED: "connection refused, because nothing is listening there",
     errno.EHOSTUNREACH: "its host cannot be reached",
     errno.ENETUNREACH: "its network cannot be reached",
 }
@@ -34,9 +34,9 @@ def reason(error: Exception) -> str:
         if isinstance(cause, ssl.SSLCertVerificationError):
             return f"its certificate is not trusted: {cause.verify_message}"
         if isinstance(cause, ssl.SSLError):
-            return "it does not speak TLS as https:// needs: is it http://?"
+            return "it does not use TLS; if it uses plain HTTP, write http:// instead of https://"
         if isinstance(cause, socket.gaierror):
-            return "its host name is not known"
+            return "its host name is unknown"
         if isinstance(cause, OSError) and cause.errno in _OF_ERRNO:
             return _OF_ERRNO[cause.errno]
     text = re.sub(r"^\[Errno -?\d+\] ", "", str(error))

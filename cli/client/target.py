@@ -46,7 +46,7 @@ def prompt_token(address: Address) -> str:
     """The token from `read_token`, otherwise from a prompt that hides what is typed. Raises BadInputError."""
     token = read_token(address)
     if token is None and not sys.stdin.isatty():
-        raise BadInputError("there is no token: write it to standard input and use --token -")
+        raise BadInputError("no token was given: write it to standard input and use --token -")
     return token or parse_token(ask_secret("Token"))
 
 
@@ -56,7 +56,7 @@ def parse_token(text: str) -> str:
 
     token = text.strip()
     if not is_token(token):
-        raise BadInputError("this is not a token: a token begins with vgl_ and has 47 characters")
+        raise BadInputError("this is not a token: a token starts with vgl_ and has 47 characters")
     return token
 
 

@@ -65,7 +65,7 @@ def _try_out(directory: Path, certificate: str, key: str) -> None:
                 side.do_handshake()
     except OSError as error:  # includes ssl's errors
         raise BadInputError(
-            f"{directory / certificate}, with {key} and {CA}, cannot be used by a server named {name!r}: {error}"
+            f"{directory / certificate}, with {key} and {CA}, cannot be used for a server named {name!r}: {error}"
         ) from error
 
 
@@ -295,7 +295,9 @@ def _read_password(file: Path) -> str | None:
     with suppress(FileNotFoundError):
         password = file.read_text().strip()
         if any(character in password for character in "\n\r\0"):
-            raise BadInputError(f"{file} has more than one line: a password has one")
+            raise BadInputError(
+                f"{file} has more than one line: write the password on a single line"
+            )
         return password or None
     return None
 
@@ -305,8 +307,8 @@ def _required(file: Path) -> str:
         password = _read_password(file)
     except OSError as error:
         raise BadInputError(
-            f"{file} cannot be read ({error.strerror}): run the command as the user that runs `vigil up`"
+            f"{file} cannot be read ({error.strerror}): run the command as the user who runs `vigil up`"
         ) from error
     if password is None:
-        raise BadInputError(f"{file} is missing or empty: `vigil up` creates it at its next start")
+        raise BadInputError(f"{file} is missing or empty: restart `vigil up` to create it")
     return password

@@ -25,7 +25,7 @@ async def provisioned(settings: Settings, wait_seconds: float) -> None:
     await _wait(lambda: _ask_nats(settings), "check VIGIL_NATS_URL", deadline)
     # NATS accepts clients long before its nodes have elected a leader.
     await _wait(
-        lambda: provision(settings), "see NATS's log, or give it longer by --wait", deadline
+        lambda: provision(settings), "see the NATS log, or wait longer with --wait", deadline
     )
 
 

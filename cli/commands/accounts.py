@@ -20,14 +20,16 @@ from shared.enums import AccessScope
 NEVER: Final = "never"
 MAX_DAYS_DIGITS: Final = 6
 
-token_commands = command_group("token", "API tokens for programs: create, list and revoke them.")
-user_commands = command_group("user", "Users of the installation, for operators.")
+token_commands = command_group("token", "Create, list and revoke API tokens for programs.")
+user_commands = command_group("user", "Manage the users of the installation (operators only).")
 
-UserName = Annotated[str, typer.Argument(metavar="USER", help="Name, id or mail address.")]
+UserName = Annotated[
+    str, typer.Argument(metavar="USER", help="Name, id or email address of the user.")
+]
 
 
 def login(as_json: AsJson = False, url: Url = None, data: Data = None) -> None:
-    """Save an installation and your token for it, for later commands.
+    """Save an installation and your token as a profile for later commands.
 
     Asks for the token if --token is not given. It is stored in ~/.config/vigil/profiles.json, which only you can read.
     --profile names the installation, if you use several.
@@ -49,20 +51,22 @@ def login(as_json: AsJson = False, url: Url = None, data: Data = None) -> None:
 def logout(
     profile: Annotated[
         str | None,
-        typer.Option("--profile", metavar="NAME", help="Which one.", show_default="default"),
+        typer.Option(
+            "--profile", metavar="NAME", help="Profile to remove.", show_default="default"
+        ),
     ] = None,
 ) -> None:
-    """Remove a saved installation. Its token stays valid until `vigil token revoke`."""
+    """Remove a saved profile. Its token stays valid until you revoke it with `vigil token revoke`."""
     profiles = Profiles.read()
     name = profile or DEFAULT
     profiles.named(name)
     profiles.without(name).write()
-    typer.echo(f"The profile {name} is removed.")
+    typer.echo(f"Removed the profile {name}.")
 
 
 @api_command
 def whoami(client: Client) -> Result:
-    """Show the installation, your user and what your token allows."""
+    """Show the current installation, your user and the scopes of your token."""
     me = client.me()
     return Result(me, lambda console: show_me(console, me, client.url, client.providers()))
 
@@ -72,12 +76,12 @@ def sign_in_link(
     client: Client,
     user: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="For another user, if you are an operator."),
+        typer.Option(metavar="NAME", help="Create the link for another user (operators only)."),
     ] = None,
     database: Database = False,
     data: Data = None,
 ) -> Result:
-    """Print a link that signs a browser in, once, within 15 minutes."""
+    """Print a one-time link that signs in a browser. It expires after 15 minutes."""
     if database:
         from cli import database_access
 
@@ -99,34 +103,39 @@ def list_tokens(client: Client) -> Result:
 @api_command
 def create_token(
     client: Client,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the token is for.")],
     scope: Annotated[
         list[str] | None,
         typer.Option(
             metavar="SCOPE",
-            help="What it allows: read, write, operator; may be repeated.",
+            help="What the token allows: read, write or operator. Repeat for several scopes.",
             show_default="read and write",
         ),
     ] = None,
     expires: Annotated[
-        str, typer.Option(metavar="DAYS", help="How long it is valid: 30d, 1d, or `never`.")
+        str,
+        typer.Option(
+            metavar="DAYS", help="How long the token is valid, for example 30d, or `never`."
+        ),
     ] = "90d",
     user: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="With --database: the token's user.",
+            help="With --database, the user who will own the token.",
             show_default="the installation's owner",
         ),
     ] = None,
     database: Database = False,
     data: Data = None,
 ) -> Result:
-    """Create a token and print it. It is shown only now: the database stores its digest."""
+    """Create a token and print it. Save it now: only its digest is stored, so it cannot be shown again."""
     days = _parse_days(expires)
     _check_scopes(scope or [])
     if user is not None and not database:
-        raise BadInputError("--user needs --database: the API only creates tokens of your own")
+        raise BadInputError(
+            "--user requires --database, because the API creates tokens only for yourself"
+        )
     if database:
         from cli import database_access
 
@@ -145,9 +154,9 @@ def create_token(
 @api_command
 def revoke_token(
     client: Client,
-    token_name: Annotated[str, typer.Argument(metavar="TOKEN", help="Its name or id.")],
+    token_name: Annotated[str, typer.Argument(metavar="TOKEN", help="Name or id of the token.")],
 ) -> None:
-    """Revoke a token, immediately and for good."""
+    """Revoke a token immediately and permanently."""
     found = find(
         "token",
         token_name,
@@ -156,13 +165,13 @@ def revoke_token(
         see="vigil token list",
     )
     client.revoke_token(found.id)
-    typer.echo(f"The token {found.name} is revoked.")
+    typer.echo(f"Revoked the token {found.name}.")
 
 
 @user_commands.command("list")
 @api_command
 def list_users(client: Client) -> Result:
-    """List the users."""
+    """List the users of the installation."""
     users = client.users()
     return Result(users, lambda console: show_users(console, users))
 
@@ -172,26 +181,32 @@ def list_users(client: Client) -> Result:
 def add_user(
     client: Client,
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Lower-case letters, digits, . - and _.")
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="Name of the user: lowercase letters, digits, dots, hyphens and underscores.",
+        ),
     ],
     email: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Where sign-in links are mailed.")
+        str | None, typer.Option(metavar="ADDRESS", help="Email address for sign-in links.")
     ] = None,
     operator: Annotated[
-        bool, typer.Option("--operator", help="May operate the installation, as you may.")
+        bool,
+        typer.Option("--operator", help="Make the user an operator, with the same rights as you."),
     ] = False,
 ) -> Result:
-    """Add a user. `vigil sign-in-link --user NAME` creates the link for their first sign-in."""
+    """Add a user. To let them sign in, create a link with `vigil sign-in-link --user NAME`."""
     user = client.add_user(name, email=email, operator=operator)
     return Result(
-        user, f"{user.name} is added. `vigil sign-in-link --user {user.name}` lets them sign in."
+        user,
+        f"{user.name} is added. Create a sign-in link with `vigil sign-in-link --user {user.name}`.",
     )
 
 
 @user_commands.command("disable")
 @api_command
 def disable_user(client: Client, user: UserName) -> Result:
-    """Deny a user access from now on. Their data stays, and their agents continue."""
+    """Deny a user access. Their data is kept and their agents continue to run."""
     account = client.order_user(find_user(client, user), "disable")
     return Result(account, f"{account.name} can no longer sign in.")
 
@@ -199,7 +214,7 @@ def disable_user(client: Client, user: UserName) -> Result:
 @user_commands.command("enable")
 @api_command
 def enable_user(client: Client, user: UserName) -> Result:
-    """Give a disabled user access again."""
+    """Restore access for a disabled user."""
     account = client.order_user(find_user(client, user), "enable")
     return Result(account, f"{account.name} can sign in again.")
 
@@ -207,16 +222,16 @@ def enable_user(client: Client, user: UserName) -> Result:
 @user_commands.command("remove")
 @api_command
 def remove_user(client: Client, user: UserName, yes: Yes = False) -> None:
-    """Remove a user with all of their agents and those agents' data."""
+    """Remove a user with all of their agents and the agents' data."""
     account = client.user(find_user(client, user))
     if not yes:
         confirm(f"Remove {account.name} with all of their agents?")
     client.remove_user(str(account.id))
-    typer.echo(f"{account.name} is removed.")
+    typer.echo(f"Removed {account.name}.")
 
 
 def find_user(client: Client, reference: str) -> str:
-    """The id of the user, by name, mail address or id. Raises CommandError."""
+    """The id of the user, by name, email address or id. Raises CommandError."""
     if as_uuid(reference) is not None:
         return reference
     found = find(
@@ -235,7 +250,7 @@ def _parse_days(text: str) -> int | None:
         return None
     number = text.removesuffix("d")
     if not number.isdecimal() or len(number) > MAX_DAYS_DIGITS or int(number) < 1:
-        raise BadInputError(f"--expires {text[:40]}: write days, as in 90d, or never")
+        raise BadInputError(f"--expires {text[:40]}: enter a number of days, such as 90d, or never")
     return int(number)
 
 

@@ -22,9 +22,7 @@ from cli.watch import EventListener, IterationWatch, ProgressPrinter, report_con
 from shared.enums import PROMPTED_PHASES
 from shared.schemas.base import AgentDetails
 
-agent_commands = command_group(
-    "agent", "Create agents, show, change, pause, resume and delete them."
-)
+agent_commands = command_group("agent", "Create, show, edit, pause, resume and delete agents.")
 
 MAX_PROMPT_CHARS: Final = 1_000_000
 """Read from a file; the API allows less."""
@@ -33,7 +31,7 @@ AdviceFromOneAnalysis = Annotated[
     bool | None,
     typer.Option(
         "--advice-from-one-analysis/--advice-from-two-analyses",
-        help="Whether advice may cite a single analysis.",
+        help="Whether advice may cite a single analysis instead of at least two.",
         show_default="two",
     ),
 ]
@@ -43,7 +41,7 @@ FeedbackRounds = Annotated[
         "--feedback-rounds",
         min=0,
         max=2,
-        help="How often an iteration may search for data its analyses were missing, and analyze again.",
+        help="How often an iteration may research data that its analyses lacked and analyze again.",
     ),
 ]
 EntailmentUsd = Annotated[
@@ -53,7 +51,7 @@ EntailmentUsd = Annotated[
         min=0,
         callback=finite,
         metavar="USD",
-        help="What checks of evidence by a model may cost a day, within the budget; 0 makes none.",
+        help="Daily limit in USD, within the budget, for evidence checks by a model; 0 turns them off.",
         show_default="0",
     ),
 ]
@@ -64,7 +62,7 @@ EntailmentShare = Annotated[
         min=0,
         max=1,
         callback=finite,
-        help="The share of new evidence that is checked. Of what advice rests on, all is.",
+        help="Share of new evidence that a model checks. Evidence that advice rests on is always checked.",
         show_default="0.05",
     ),
 ]
@@ -73,7 +71,8 @@ PreferredDomains = Annotated[
     typer.Option(
         "--preferred-domains",
         metavar="DOMAINS",
-        help="Sites whose pages come first in search results: reuters.com,ft.com. An empty text removes all.",
+        help="Sites whose pages come first in search results, such as reuters.com,ft.com. "
+        "An empty value clears the list.",
     ),
 ]
 BarredDomains = Annotated[
@@ -81,7 +80,8 @@ BarredDomains = Annotated[
     typer.Option(
         "--barred-domains",
         metavar="DOMAINS",
-        help="Sites that are neither found nor read nor cited: example.com,example.org. An empty text removes all.",
+        help="Sites that are never found, read or cited, such as example.com,example.org. "
+        "An empty value clears the list.",
     ),
 ]
 AgentCorpus = Annotated[
@@ -89,8 +89,8 @@ AgentCorpus = Annotated[
     typer.Option(
         "--corpus",
         metavar="PATH",
-        help="Folder of .md, .txt, .html, .json or .csv documents that the sandbox searches for this agent. It cannot be "
-        "changed later.",
+        help="Folder of .md, .txt, .html, .json or .csv documents that the sandbox searches for this agent. You cannot "
+        "change it later.",
         show_default="the corpus of the installation",
     ),
 ]
@@ -98,12 +98,12 @@ MaxInterval = Annotated[
     str | None,
     typer.Option(
         metavar="TIME",
-        help="The longest interval: while nothing is new, the interval grows up to this. `none`: it does not grow.",
+        help="While nothing is new, let the interval grow up to this; `none` keeps it fixed.",
         show_default="none",
     ),
 ]
 PhaseName = Annotated[
-    str | None, typer.Option("--phase", metavar="PHASE", help="Only the prompt of this phase.")
+    str | None, typer.Option("--phase", metavar="PHASE", help="Show only the prompt of this phase.")
 ]
 
 
@@ -113,13 +113,14 @@ def list_agents(
     client: Client,
     state: Annotated[
         str | None,
-        typer.Option(metavar="STATE", help="Only those running, waiting or paused."),
+        typer.Option(metavar="STATE", help="Show only agents in this state."),
     ] = None,
     search: Annotated[
-        str | None, typer.Option(metavar="WORDS", help="Only those with these words in the name.")
+        str | None,
+        typer.Option(metavar="WORDS", help="Show only agents with these words in their names."),
     ] = None,
 ) -> Result:
-    """List the agents and their state."""
+    """List agents and their states."""
     agents = list(client.agents(state=state, search=search))
     return Result(agents, lambda console: show_agents(console, agents))
 
@@ -130,20 +131,19 @@ def create_agent(
     client: Client,
     mission: Annotated[
         str,
-        typer.Argument(
-            metavar="MISSION", help="What to watch, and for what purpose, in a sentence or more."
-        ),
+        typer.Argument(metavar="MISSION", help="What to watch and why, in one or more sentences."),
     ],
     name: Annotated[
         str | None, typer.Option(help="Its name.", show_default="taken from the mission")
     ] = None,
     interval: Annotated[
-        str, typer.Option(metavar="TIME", help="How often it runs: 30s, 5m, 2h, 1d.")
+        str,
+        typer.Option(metavar="TIME", help="Time between iterations, such as 30s, 5m, 2h or 1d."),
     ] = "5m",
     max_interval: MaxInterval = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(metavar="PHASE=NAME", help="A model for one phase; may be repeated."),
+        typer.Option(metavar="PHASE=NAME", help="Model for one phase. Repeat for several phases."),
     ] = None,
     feedback_rounds: FeedbackRounds = None,
     advice_from_one_analysis: AdviceFromOneAnalysis = None,
@@ -156,7 +156,7 @@ def create_agent(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create an agent: its prompts and types are derived from the mission, then it runs at its interval."""
+    """Create an agent. Vigil derives its prompts and types from the mission, then runs it at its interval."""
     seconds, models = parse_seconds(interval), _parse_models(model or [])
     preferred, barred = _parse_domains(preferred_domains), _parse_domains(barred_domains)
     corpus_name = None
@@ -187,7 +187,7 @@ def create_agent(
 @agent_commands.command("show")
 @api_command
 def show(client: Client, agent: AgentName, as_json: AsJson = False) -> Result:
-    """Show an agent: its schedule, the size of its graph, its last iteration, and its problems."""
+    """Show an agent's schedule, graph size, last iteration and problems."""
     details = client.agent(agent)
     if as_json:
         return Result(details, "")
@@ -204,16 +204,17 @@ def show(client: Client, agent: AgentName, as_json: AsJson = False) -> Result:
 def edit_agent(
     client: Client,
     agent: AgentName,
-    name: Annotated[str | None, typer.Option(help="Its new name.")] = None,
+    name: Annotated[str | None, typer.Option(help="New name of the agent.")] = None,
     interval: Annotated[
-        str | None, typer.Option(metavar="TIME", help="How often it runs: 30s, 5m, 2h, 1d.")
+        str | None,
+        typer.Option(metavar="TIME", help="Time between iterations, such as 30s, 5m, 2h or 1d."),
     ] = None,
     max_interval: MaxInterval = None,
     model: Annotated[
         list[str] | None,
         typer.Option(
             metavar="PHASE=NAME",
-            help="A model for one phase; `PHASE=` resets it to the installation's. May be repeated.",
+            help="Model for one phase; `PHASE=` resets it to the installation's model. Repeat for several phases.",
         ),
     ] = None,
     feedback_rounds: FeedbackRounds = None,
@@ -223,8 +224,9 @@ def edit_agent(
     preferred_domains: PreferredDomains = None,
     barred_domains: BarredDomains = None,
 ) -> Result:
-    """Change an agent: its name, intervals, models, feedback rounds, advice, checks, domains. Options left out change
-    nothing.
+    """Change an agent's name, intervals, models, feedback rounds, advice, checks or domains.
+
+    Settings that you do not name are not changed.
     """
     simple_changes = {
         "name": name,
@@ -238,7 +240,8 @@ def edit_agent(
     given = (model or None, interval, max_interval, *simple_changes.values())
     if all(each is None for each in given):
         raise BadInputError(
-            "say what to change: --name, --interval, --max-interval, --model, --feedback-rounds, --advice-from-one-analysis,"
+            "name at least one change: --name, --interval, --max-interval, --model, --feedback-rounds, "
+            "--advice-from-one-analysis,"
             " --entailment-usd, --entailment-share, --preferred-domains or --barred-domains"
         )
     seconds = parse_seconds(interval) if interval is not None else None
@@ -256,15 +259,15 @@ def edit_agent(
         return {key: value for key, value in changes.items() if value is not None} | maximum
 
     agent_details = client.change_agent(agent, changes_of)
-    return Result(agent_details, f"{agent_details.name} is changed.")
+    return Result(agent_details, f"Changed {agent_details.name}.")
 
 
 @agent_commands.command("pause")
 @api_command
 def pause_agent(client: Client, agent: AgentName) -> None:
-    """Pause an agent: no new iteration starts; a running one completes."""
+    """Pause an agent. A running iteration completes, and no new one starts."""
     name = client.order(agent, "pause").name
-    typer.echo(f"{name} is paused; a running iteration completes.")
+    typer.echo(f"Paused {name}; a running iteration completes.")
 
 
 @agent_commands.command("resume")
@@ -272,7 +275,7 @@ def pause_agent(client: Client, agent: AgentName) -> None:
 def resume_agent(client: Client, agent: AgentName) -> None:
     """Resume a paused agent."""
     name = client.order(agent, "resume").name
-    typer.echo(f"{name} is running again.")
+    typer.echo(f"Resumed {name}.")
 
 
 @agent_commands.command("delete")
@@ -285,7 +288,7 @@ def delete_agent(client: Client, agent: AgentName, yes: Yes = False) -> None:
         nodes, edges = counted(counts.nodes, "node"), counted(counts.edges, "edge")
         confirm(f"Delete {details.name} with {nodes} and {edges}?")
     client.delete_agent(str(details.id))
-    typer.echo(f"{details.name} is deleted.")
+    typer.echo(f"Deleted {details.name}.")
 
 
 @agent_commands.command("configure")
@@ -294,16 +297,19 @@ def configure_agent(
     client: Client,
     agent: AgentName,
     mission: Annotated[
-        str | None, typer.Option(help="Its new mission.", show_default="the present one")
+        str | None,
+        typer.Option(help="New mission of the agent.", show_default="the current mission"),
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option(metavar="PHASE", help="Keep the prompt of this phase; may be repeated."),
+        typer.Option(
+            metavar="PHASE", help="Keep the prompt of this phase. Repeat for several phases."
+        ),
     ] = None,
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
-    """Derive an agent's prompts and types again. It uses the present ones until the new ones are ready."""
+    """Derive an agent's prompts and types again. The current ones stay in use until the new ones are ready."""
     phases = [_parse_phase(phase) for phase in keep or []]
     details = client.configure(agent, mission=mission, keep=phases)
     report_configuration(client, details, wait=wait, as_json=as_json)
@@ -316,20 +322,23 @@ def prompts(
     agent: AgentName,
     phase: PhaseName = None,
     edit: Annotated[
-        bool, typer.Option("--edit", help="Change the prompt of --phase in $EDITOR.")
+        bool, typer.Option("--edit", help="Edit the prompt of --phase in $EDITOR.")
     ] = False,
     source: Annotated[
         typer.FileText | None,
         typer.Option(
-            "--from", help="Read the prompt of --phase from this file; - reads standard input."
+            "--from",
+            help="Replace the prompt of --phase with the content of this file; - reads standard input.",
         ),
     ] = None,
-    history: Annotated[bool, typer.Option("--history", help="All versions, newest first.")] = False,
+    history: Annotated[
+        bool, typer.Option("--history", help="Show all versions, newest first.")
+    ] = False,
 ) -> Result:
-    """Show an agent's system prompts or their earlier versions, or change one."""
+    """Show an agent's system prompts and their earlier versions, or change a prompt."""
     phase = _parse_phase(phase) if phase else None
     if (edit or source) and phase is None:
-        raise BadInputError("say which prompt to change, for example --phase observer")
+        raise BadInputError("name the prompt to change, for example with --phase observer")
     if history:
         versions = list(client.prompt_history(agent, phase=phase))
         return Result(versions, lambda console: show_history(console, versions))
@@ -342,7 +351,7 @@ def prompts(
 @agent_commands.command("types")
 @api_command
 def types(client: Client, agent: AgentName) -> Result:
-    """Show the types of an agent's nodes and edges, with their properties and an example."""
+    """Show an agent's node and edge types, with their properties and an example."""
     view = client.types(agent)
     return Result(view, lambda console: show_types(console, view))
 
@@ -352,14 +361,14 @@ def run(
     client: Client,
     agent: AgentName,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Watch the iteration until it ends.")
+        bool, typer.Option("--wait", help="Wait for the iteration to end and show its progress.")
     ] = False,
     timeout: Annotated[
         float, typer.Option(min=1, callback=finite, help="Maximum number of seconds to wait.")
     ] = 1800,
     data: Data = None,
 ) -> None:
-    """Start an iteration now. With --wait, exit with 0 only if it completed."""
+    """Start an iteration now. With --wait, exit with 0 only if it completes."""
     details = client.order(agent, "run")
     number = details.iterations_started + 1
     if not wait:
@@ -371,7 +380,8 @@ def run(
         iteration = watch.watch_iteration(details.id, number)
     if iteration is None:
         raise CommandError(
-            f"the iteration has not ended after {timeout:.0f} s; it continues without this command"
+            f"the iteration did not end within {timeout:.0f} s; it continues in the background. "
+            "`vigil iterations` shows its status"
         )
     if iteration.status != "completed":
         raise typer.Exit(1)
@@ -414,7 +424,7 @@ def _save_draft(text: str, phase: str) -> Path:
 def _parse_phase(text: str) -> str:
     phase = text.strip().lower().replace("-", "_")
     if phase not in list(PROMPTED_PHASES):
-        raise BadInputError(f"there is no phase {text!r}; there are: {', '.join(PROMPTED_PHASES)}")
+        raise BadInputError(f"there is no phase {text!r}; choose from {', '.join(PROMPTED_PHASES)}")
     return phase
 
 
@@ -429,7 +439,7 @@ def _parse_models(options: list[str], *, may_be_empty: bool = False) -> dict[str
     for option in options:
         phase, equals, name = option.partition("=")
         if not (phase and equals and (name or may_be_empty)):
-            raise BadInputError(f"--model {option}: write PHASE=NAME, as in observer=gpt-5.4")
+            raise BadInputError(f"--model {option}: enter PHASE=NAME, such as observer=gpt-5.4")
         models[phase.strip().replace("-", "_")] = name.strip()
     return models
 

@@ -15,7 +15,7 @@ from cli.command import Result, api_command, command_group
 from cli.errors import AwayError, BadInputError, CommandError
 from cli.options import AgentName, AsJson
 from cli.references import Named, as_uuid, find
-from cli.render.agents import show_memories
+from cli.render.agents import memory_kind, show_memories
 from cli.render.chat import Show, for_people, for_programs
 from cli.render.console import clip, err, out, quoted, short_id
 from shared.schemas.conversation import MessageResponse, TextPiece, ToolUseResponse
@@ -24,7 +24,9 @@ RECONNECT_SECONDS: Final = 0.5
 PROMPT: Final = "> "
 LEAVE: Final = frozenset({"/quit", "/exit", "/bye"})
 
-memory_commands = command_group("memory", "What an agent remembers: your wishes and facts.")
+memory_commands = command_group(
+    "memory", "Manage the preferences and facts that an agent remembers."
+)
 
 
 @api_command
@@ -35,20 +37,22 @@ def chat(
         str | None,
         typer.Argument(
             metavar="MESSAGE",
-            help="What to say; - reads it from standard input. Without it, a conversation starts.",
+            help="The message to send; - reads it from standard input. Without a message, an interactive chat starts.",
         ),
     ] = None,
     history: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Show the last N messages, and exit.")
+        int | None, typer.Option(metavar="N", min=1, help="Show the last N messages and exit.")
     ] = None,
     follow: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="Show an answer that is still being written, and exit."),
+        typer.Option(
+            metavar="ID", help="Show an answer that is still being written and exit when it ends."
+        ),
     ] = None,
     retry: Annotated[str | None, typer.Option(metavar="ID", help="Retry a failed answer.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Talk with an agent. After Ctrl-C the answer continues, and can be read later."""
+    """Chat with an agent. Ctrl-C does not stop an answer; you can read it later."""
     name = client.agent(agent).name
     show = for_programs() if as_json else for_people(out(), err(), name)
     conversation = Chat(client, name, show)
@@ -70,10 +74,10 @@ def list_memories(
     client: Client,
     agent: AgentName,
     forgotten: Annotated[
-        bool, typer.Option("--forgotten", help="Only those that were forgotten.")
+        bool, typer.Option("--forgotten", help="Show only forgotten preferences and facts.")
     ] = False,
 ) -> Result:
-    """List the wishes and facts that you told an agent."""
+    """List the preferences and facts that you told an agent."""
     memories = list(client.memories(agent, forgotten=forgotten))
     return Result(memories, lambda console: show_memories(console, memories, forgotten=forgotten))
 
@@ -84,15 +88,17 @@ def add_memory(
     client: Client,
     agent: AgentName,
     content: Annotated[
-        str, typer.Argument(metavar="TEXT", help="The wish or fact, in a sentence.")
+        str, typer.Argument(metavar="TEXT", help="The preference or fact, in a sentence.")
     ],
-    fact: Annotated[bool, typer.Option("--fact", help="It is a fact, not a wish.")] = False,
+    fact: Annotated[
+        bool, typer.Option("--fact", help="Store it as a fact instead of a preference.")
+    ] = False,
 ) -> Result:
-    """Tell an agent a wish or a fact; its next plan takes it into account."""
+    """Give an agent a preference or a fact to consider in its next plan."""
     memory = client.remember(agent, "fact" if fact else "wish", content)
     return Result(
         memory,
-        f"Remembered as a {memory.kind}; the next plan takes it into account.",
+        f"Remembered as a {memory_kind(memory)}. The next plan takes it into account.",
     )
 
 
@@ -102,11 +108,14 @@ def forget_memory(
     client: Client,
     agent: AgentName,
     memory: Annotated[
-        str, typer.Argument(metavar="MEMORY", help="The beginning of its text, or its id.")
+        str,
+        typer.Argument(
+            metavar="MEMORY", help="Beginning of the text, or id, of the preference or fact."
+        ),
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Make an agent forget a wish or a fact."""
+    """Make an agent forget a preference or a fact."""
     memory_id = as_uuid(memory)
     if memory_id is None:
         memory_id = find(
@@ -136,11 +145,11 @@ class Chat:
         """Sends the message and shows the answer as it arrives. Raises CommandError if it fails."""
         if not content.strip():
             raise BadInputError(
-                "the message is empty: give a MESSAGE, or write it to standard input"
+                "the message is empty: give a MESSAGE or write one to standard input"
             )
         turn = self.client.say(self.agent, content)
         if turn.answer.status == "waiting":
-            self.show.hint("earlier messages are answered first")
+            self.show.hint("waiting: earlier messages are answered first")
         self.follow(turn.answer.id)
 
     def follow(self, message_id: UUID) -> None:
@@ -177,7 +186,7 @@ class Chat:
 
     def talk(self, lines: TextIO) -> None:
         """Sends each line until the end of the input, /quit or Ctrl-C. A failed answer does not end it."""
-        self.show.hint(f"You are talking with {self.agent}. Leave with /quit or Ctrl-D.")
+        self.show.hint(f"You are chatting with {self.agent}. Type /quit or press Ctrl-D to leave.")
         while (line := self._read_line(lines)) is not None:
             try:
                 self.say(line)

@@ -29,17 +29,17 @@ def costs(
         str | None,
         typer.Argument(metavar="AGENT", help="Name or id of the agent. Default: all agents."),
     ] = None,
-    by: Annotated[By, typer.Option(help="What to group by.")] = By.DAY,
+    by: Annotated[By, typer.Option(help="Group costs by this.")] = By.DAY,
     since: Annotated[
         str | None,
         typer.Option(
             metavar="TIME",
-            help="The first day: 2026-01-31, or how long ago (7d).",
+            help="First day, such as 2026-01-31, or days back from today, such as 7d.",
             show_default="29 days ago",
         ),
     ] = None,
 ) -> Result:
-    """Show what model and search calls cost, and what is left of today's budget."""
+    """Show what model and search calls cost, and how much of today's budget is left."""
     first_day = None if since is None else parse_day(since)
     view = client.costs(agent, by=by.value, since=first_day)
     name = agent and client.agent_reference(agent)
@@ -55,22 +55,20 @@ def budget(
         str | None, typer.Argument(metavar="AGENT", help="Name or id of the agent.")
     ] = None,
     of_installation: Annotated[
-        bool, typer.Option("--installation", help="Of all agents together, instead of one.")
+        bool, typer.Option("--installation", help="Use the budget of the whole installation.")
     ] = False,
     usd: Annotated[
         float | None,
-        typer.Option(
-            "--usd", min=0, callback=finite, metavar="USD", help="Set the cap in USD a day."
-        ),
+        typer.Option("--usd", min=0, callback=finite, metavar="USD", help="Daily cap in USD."),
     ] = None,
     calls: Annotated[
-        int | None, typer.Option("--calls", min=0, metavar="N", help="Set the cap in calls a day.")
+        int | None, typer.Option("--calls", min=0, metavar="N", help="Daily cap on calls.")
     ] = None,
     none: Annotated[bool, typer.Option("--none", help="Remove the caps.")] = False,
 ) -> Result:
-    """Show or set what an agent, or the whole installation, may spend in a day (UTC).
+    """Show or set the daily budget (UTC) of an agent or of the whole installation.
 
-    A cap you do not name is not changed. An agent that has used up its budget is suspended until the next day, or until
+    Caps that you do not name are not changed. An agent that has used up its budget is suspended until the next day, or until
     the budget is raised.
     """
     change = BudgetChange.from_options(
@@ -102,9 +100,11 @@ class BudgetChange:
     ) -> Self:
         """Raises BadInputError if the options contradict each other."""
         if (agent is None) != of_installation:
-            raise BadInputError("name an agent, or give --installation: one of the two")
+            raise BadInputError("name either an agent or --installation")
         if none and (usd is not None or calls is not None):
-            raise BadInputError("--none removes both caps; leave out --usd and --calls")
+            raise BadInputError(
+                "--none removes both caps and cannot be combined with --usd or --calls"
+            )
         return cls(agent, usd, calls, none)
 
     @property

@@ -39,22 +39,27 @@ END: Final = "end"
 def tail(
     pattern: Annotated[
         str,
-        typer.Argument(help="Which events: analysis, 'query.*', '*.failed'.", show_default="all"),
+        typer.Argument(
+            help="Events to show, such as analysis, 'query.*' or '*.failed'.", show_default="all"
+        ),
     ] = ">",
-    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this agent.")] = None,
+    agent: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Include only this agent.")
+    ] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Start this long ago: 10m, 2h, 1d.")
+        str | None,
+        typer.Option(metavar="TIME", help="Start this far in the past, such as 10m, 2h or 1d."),
     ] = None,
     from_start: Annotated[
-        bool, typer.Option("--from-start", help="Start with the oldest stored event.")
+        bool, typer.Option("--from-start", help="Start from the oldest stored event.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print each event as one line of JSON, as it was sent.")
+        bool, typer.Option("--json", help="Print each event as one line of JSON, unchanged.")
     ] = False,
     url: Url = None,
     data: Data = None,
 ) -> None:
-    """Follow the events of the bus, from now or from any point of its history, until Ctrl-C.
+    """Follow events from now, or from an earlier time, until Ctrl-C.
 
     With --url the events come from the API of that installation; lost connections are restored.
     """
@@ -176,7 +181,7 @@ class Tail:
 
     def _print_source(self, url: str) -> None:
         if not (self.from_start or self.since_seconds):
-            err().print(f"[quiet]listening at {url}; --since 10m also shows earlier events[/]")
+            err().print(f"[quiet]listening at {url}; use --since 10m to include earlier events[/]")
 
     def _print(self, event: StoredEvent, names: AgentNames) -> None:
         if self.as_json:
@@ -247,7 +252,7 @@ def _stored_event(event: ServerSentEvent) -> StoredEvent:
 
 def _print_gap(gap: dict[str, Any]) -> None:
     if gap["last"] is None:
-        text = "the stream was created again: its earlier events are lost"
+        text = "the stream was recreated: its earlier events are lost"
     else:
         text = f"events {gap['first']} to {gap['last']} are no longer stored"
     err().print(f"[warn]{text}[/]", soft_wrap=True)

@@ -34,7 +34,7 @@ MAX_OVERVIEW_NODES: Final = 1000
 MAX_NEIGHBOURS: Final = 200
 
 node_commands = command_group(
-    "node", "Duplicate nodes: find, merge and unmerge them, or declare them distinct."
+    "node", "Find, merge and unmerge duplicate nodes, or declare nodes distinct."
 )
 
 
@@ -59,14 +59,15 @@ def graph(
         GraphView,
         typer.Argument(
             metavar="WHAT",
-            help="overview, nodes, edges, types; near: the neighbours of NODE; node, edge: one element and its evidence.",
+            help="What to show: overview, nodes, edges or types; near, the neighbours of NODE; node or edge, one "
+            "element with its evidence.",
         ),
     ] = GraphView.OVERVIEW,
     node: Annotated[
         str | None,
         typer.Argument(
             metavar="NODE",
-            help="A node, for `edges`, `near` and `node`; for `edge` the edge's id.",
+            help="Node for `edges`, `near` or `node`; edge id for `edge`.",
         ),
     ] = None,
     type_name: Annotated[
@@ -74,12 +75,16 @@ def graph(
     ] = None,
     search: Annotated[
         str | None,
-        typer.Option(metavar="WORDS", help="Nodes with words in their names that start like this."),
+        typer.Option(
+            metavar="WORDS", help="Show nodes whose names have words that start with these."
+        ),
     ] = None,
-    depth: Annotated[int, typer.Option(min=1, max=2, help="Distance in edges, for `near`.")] = 1,
+    depth: Annotated[
+        int, typer.Option(min=1, max=2, help="Maximum distance in edges for `near`.")
+    ] = 1,
     limit: Limit = 20,
 ) -> Result:
-    """Show an agent's knowledge graph: types, nodes, edges, neighbours of a node, and evidence.
+    """Show an agent's knowledge graph: types, nodes, edges, the neighbours of a node, and evidence.
 
     `vigil graph AGENT` · `vigil graph AGENT --search lithium` · `vigil graph AGENT near "Halden Cells" --depth 2`
     """
@@ -93,7 +98,7 @@ def graph(
 @node_commands.command("duplicates")
 @api_command
 def list_duplicates(client: Client, agent: AgentName, limit: Limit = 20) -> Result:
-    """List nodes that may be duplicates by their names, most recently changed first."""
+    """List nodes with similar names, which may be duplicates, most recently changed first."""
     candidates = list(client.duplicates(agent, limit))
     return Result(candidates, lambda console: show_duplicates(console, candidates))
 
@@ -103,21 +108,25 @@ def list_duplicates(client: Client, agent: AgentName, limit: Limit = 20) -> Resu
 def declare_distinct(
     client: Client,
     agent: AgentName,
-    one: Annotated[str | None, typer.Argument(metavar="ONE", help="Name or id of a node.")] = None,
+    one: Annotated[
+        str | None, typer.Argument(metavar="ONE", help="Name or id of the first node.")
+    ] = None,
     other: Annotated[
         str | None, typer.Argument(metavar="OTHER", help="Name or id of the other node.")
     ] = None,
     *,
-    undo: Annotated[bool, typer.Option("--undo", help="Let them be duplicates again.")] = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Allow the two nodes to be listed as duplicates again.")
+    ] = False,
 ) -> Result:
-    """Declare two nodes distinct: they are not listed as duplicates any more. Without nodes: list such pairs."""
+    """Declare two nodes distinct, so that they are no longer listed as duplicates. Without nodes, list distinct pairs."""
     if one is None:
         if undo:
-            raise BadInputError("name both nodes: vigil node distinct AGENT ONE OTHER --undo")
+            raise BadInputError("name both nodes: `vigil node distinct AGENT ONE OTHER --undo`")
         pairs = list(client.distinct_pairs(agent))
         return Result(pairs, lambda console: show_distinct_pairs(console, pairs))
     if other is None:
-        raise BadInputError("name both nodes: vigil node distinct AGENT ONE OTHER")
+        raise BadInputError("name both nodes: `vigil node distinct AGENT ONE OTHER`")
     ids = find_node(client, agent, one), find_node(client, agent, other)
     if undo:
         return _forget_distinct(client, agent, set(ids))
@@ -129,9 +138,12 @@ def _forget_distinct(client: Client, agent: str, ids: set[UUID]) -> Result:
     for pair in client.distinct_pairs(agent):
         if {pair.one.id, pair.other.id} == ids:
             client.forget_distinct(agent, pair.id)
-            return Result(pair, lambda console: console.print("They can be duplicates again."))
+            return Result(
+                pair,
+                lambda console: console.print("The two nodes can be listed as duplicates again."),
+            )
     raise CommandError(
-        "these two were not declared distinct; vigil node distinct AGENT lists pairs"
+        "these nodes were not declared distinct; `vigil node distinct AGENT` lists distinct pairs"
     )
 
 
@@ -140,13 +152,13 @@ def _forget_distinct(client: Client, agent: str, ids: set[UUID]) -> Result:
 def merge_nodes(
     client: Client,
     agent: AgentName,
-    kept: Annotated[str, typer.Argument(metavar="KEPT", help="The node to keep.")],
-    merged: Annotated[str, typer.Argument(metavar="MERGED", help="The node to merge into it.")],
+    kept: Annotated[str, typer.Argument(metavar="KEPT", help="Node to keep.")],
+    merged: Annotated[str, typer.Argument(metavar="MERGED", help="Node to merge into KEPT.")],
     reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="Why they are the same, in a sentence.")
+        str, typer.Option(metavar="TEXT", help="Why the nodes are the same, in a sentence.")
     ],
 ) -> Result:
-    """Merge two nodes: names, evidence and edges of MERGED move to KEPT. `vigil node unmerge` undoes it."""
+    """Merge two nodes: move the names, evidence and edges of MERGED to KEPT. Undo it with `vigil node unmerge`."""
     merge = client.merge(
         agent,
         kept=find_node(client, agent, kept),
@@ -159,7 +171,7 @@ def merge_nodes(
 @node_commands.command("merges")
 @api_command
 def list_merges(client: Client, agent: AgentName, limit: Limit = 20) -> Result:
-    """List merged nodes, newest merge first."""
+    """List merged nodes, most recently merged first."""
     merges = list(client.merges(agent, limit))
     return Result(merges, lambda console: show_merges(console, merges))
 
@@ -171,10 +183,10 @@ def unmerge_nodes(
     agent: AgentName,
     merge: Annotated[
         str,
-        typer.Argument(metavar="MERGE", help="Name of the merged node, or the id of the merge."),
+        typer.Argument(metavar="MERGE", help="Name of the merged node, or id of the merge."),
     ],
 ) -> Result:
-    """Undo a merge. What was learned since then stays with the node that was kept."""
+    """Undo a merge. Anything learned after the merge stays with the kept node."""
     undone = client.undo_merge(agent, find_merge(client, agent, merge))
     return Result(undone, lambda console: show_unmerge(console, undone))
 
@@ -215,8 +227,9 @@ class GraphQuery:
         graph = self.client.graph(self.agent, type_name=self.type_name, limit=limit)
         type_names = [node_type.name for node_type in graph.node_types]
         if self.type_name and self.type_name not in type_names:
-            names = ", ".join(sorted(type_names)) or "none yet"
-            raise CommandError(f"there is no node type {self.type_name!r}; there are: {names}")
+            names = ", ".join(sorted(type_names))
+            hint = f"the node types are: {names}" if names else "the agent has no node types yet"
+            raise CommandError(f"there is no node type {self.type_name!r}; {hint}")
 
         def show(console: Console) -> None:
             show_graph(console, self.client.agent(self.agent), graph)
@@ -245,7 +258,7 @@ class GraphQuery:
 
     def _node_id(self) -> UUID:
         if not self.node:
-            raise BadInputError("name the node: vigil graph AGENT near NODE")
+            raise BadInputError("name the node: `vigil graph AGENT near NODE`")
         return find_node(self.client, self.agent, self.node)
 
 
@@ -266,8 +279,8 @@ def find_merge(client: Client, agent: str, reference: str) -> UUID:
 def _check_arguments(view: GraphView, node: str | None, search: str | None) -> None:
     if view in _ELEMENT_VIEWS and node is None:
         kind = _ELEMENT_VIEWS[view]
-        raise BadInputError(f"name the {kind}: vigil graph AGENT {view} {kind.upper()}")
+        raise BadInputError(f"name the {kind}: `vigil graph AGENT {view} {kind.upper()}`")
     if node is not None and view not in (*_ELEMENT_VIEWS, GraphView.EDGES):
-        raise BadInputError(f"a node is named for `near`, `node` and `edges`, not for `{view}`")
+        raise BadInputError(f"`{view}` takes no node; use `near`, `node` or `edges`")
     if search is not None and view is not GraphView.NODES:
-        raise BadInputError(f"--search finds nodes; leave it out for `{view}`")
+        raise BadInputError(f"--search finds nodes and cannot be combined with `{view}`")

@@ -26,9 +26,9 @@ MAX_NUMBER_DIGITS: Final = 9
 """Of an iteration number; PostgreSQL's integer has ten."""
 
 Conclusion = Annotated[
-    str | None, typer.Argument(metavar="NAME", help="Only this one, by its name or id.")
+    str | None, typer.Argument(metavar="NAME", help="Show only this one (name or id).")
 ]
-Doubted = Annotated[bool, typer.Option("--doubted", help="Only those in doubt.")]
+Doubted = Annotated[bool, typer.Option("--doubted", help="Show only those in doubt.")]
 
 
 class Status(StrEnum):
@@ -42,7 +42,9 @@ class Status(StrEnum):
 def iterations(
     client: Client,
     agent: AgentName,
-    status: Annotated[Status | None, typer.Option(help="Only with this status.")] = None,
+    status: Annotated[
+        Status | None, typer.Option(help="Show only iterations with this status.")
+    ] = None,
     limit: Limit = 20,
 ) -> Result:
     """List an agent's iterations, newest first."""
@@ -56,13 +58,13 @@ def iteration(
     agent: AgentName,
     number: Annotated[
         str | None,
-        typer.Argument(metavar="NUMBER", help="Its number, or its id.", show_default="the newest"),
+        typer.Argument(
+            metavar="NUMBER", help="Number or id of the iteration.", show_default="the newest"
+        ),
     ] = None,
     show_messages: Annotated[
         bool,
-        typer.Option(
-            "--transcript", help="Also the model's messages and the results of its tools."
-        ),
+        typer.Option("--transcript", help="Include the model's messages and tool results."),
     ] = False,
 ) -> Result:
     """Show an iteration: its plan, its steps and their results."""
@@ -82,7 +84,7 @@ def analyses(
 ) -> Result:
     """Show an agent's analyses, newest first, each with its citations.
 
-    Of those, the ones in doubt come first, with since when and why. --doubted shows all that are in doubt.
+    Analyses in doubt come first, with the time and the reason. --doubted shows only these.
     """
     return _conclusions(client, "analyses", agent, conclusion, limit, doubted=doubted)
 
@@ -95,9 +97,9 @@ def advice(
     doubted: Doubted = False,
     limit: Limit = 10,
 ) -> Result:
-    """Show an agent's advice, newest first, each with the analyses it is based on.
+    """Show an agent's advice, newest first, with the analyses that support it.
 
-    Of that, what is in doubt comes first, with since when and why. --doubted shows all that is in doubt.
+    Advice in doubt comes first, with the time and the reason. --doubted shows only this.
     """
     return _conclusions(client, "advice", agent, conclusion, limit, doubted=doubted)
 
@@ -107,11 +109,11 @@ def investigations(
     client: Client,
     agent: AgentName,
     only_open: Annotated[
-        bool, typer.Option("--open", help="Only those without an answer yet.")
+        bool, typer.Option("--open", help="Show only unanswered requests.")
     ] = False,
     limit: Limit = 20,
 ) -> Result:
-    """Show the data that an agent's analyses were missing, newest first, and what came of it."""
+    """Show an agent's investigation requests (data that its analyses lacked) and their state, newest first."""
     requests = list(client.investigations(agent, only_open=only_open, limit=limit))
     return Result(
         requests,

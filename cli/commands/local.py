@@ -48,7 +48,7 @@ DEFAULT_MISSION: Final = (
 
 Keep = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="Keep the data here, for `vigil up --data DIR`."),
+    typer.Option(metavar="DIR", help="Keep the data in this directory, for `vigil up --data DIR`."),
 ]
 
 
@@ -59,13 +59,13 @@ def up(
         typer.Option(
             min=1,
             max=65_535,
-            help="Port of the API. Without it, another is used if the usual one is taken.",
+            help="Port of the API. If you leave it out and the default port is in use, a free port is chosen.",
             show_default="8080",
         ),
     ] = None,
     corpus: Corpus = None,
 ) -> None:
-    """Run Vigil on this machine: PostgreSQL, NATS, all services and the API, until Ctrl-C.
+    """Run Vigil on this machine (PostgreSQL, NATS, all services and the API) until Ctrl-C.
 
     The data directory keeps all data for the next start. With OPENAI_API_KEY and TAVILY_API_KEY set the real services
     are used; the sandbox replaces those without a key.
@@ -124,16 +124,14 @@ def _serve(
                 show_process_events(console, stack.look_after())
                 time.sleep(POLL_SECONDS)
     except KeyboardInterrupt:
-        console.print("[quiet]Vigil has stopped; the data is kept.[/]")
+        console.print("[quiet]Vigil has stopped. The data is kept.[/]")
     return is_up
 
 
 def demo(
     mission: Annotated[
         str | None,
-        typer.Option(
-            help="What the agent is to watch, and for what purpose.", show_default=DEFAULT_MISSION
-        ),
+        typer.Option(help="What the agent should watch and why.", show_default=DEFAULT_MISSION),
     ] = None,
     corpus: Corpus = None,
     iterations: Annotated[
@@ -141,8 +139,8 @@ def demo(
         typer.Option(
             min=1,
             max=100,
-            help="Number of iterations the agent runs.",
-            show_default="until there is advice, at most 5",
+            help="Number of iterations to run.",
+            show_default="until there is advice, up to 5",
         ),
     ] = None,
     keep: Keep = None,
@@ -150,19 +148,17 @@ def demo(
         bool | None,
         typer.Option(
             "--stay/--exit",
-            help="At the end, keep the installation running with a sign-in link of its web UI until Ctrl-C, or exit.",
+            help="At the end, keep the installation running until Ctrl-C and print a sign-in link, or exit.",
             show_default="--stay in a terminal without --json, else --exit",
         ),
     ] = None,
     as_json: AsJson = False,
     timeout: Annotated[
         float,
-        typer.Option(
-            min=5, callback=finite, help="Seconds after which the demo ends, finished or not."
-        ),
+        typer.Option(min=5, callback=finite, help="Maximum number of seconds that the demo runs."),
     ] = 300,
 ) -> None:
-    """Watch a new agent plan, research, analyze and advise, on an installation of its own.
+    """Watch a new agent plan, research, analyze and advise in a separate installation.
 
     The agent works until it gives advice, which is then verified. In a terminal the installation runs on, with a sign-in
     link, until Ctrl-C. Its data is deleted at the end unless --keep is given. Without --mission, one is made from the
@@ -193,7 +189,7 @@ def demo(
             code = run_demo(options, signals)
     except KeyboardInterrupt:
         kept = f"the data is kept in {keep}" if keep else "the data is removed"
-        console.print(f"\n[quiet]Interrupted; everything is stopped, {kept}.[/]", soft_wrap=True)
+        console.print(f"\n[quiet]Interrupted. Everything is stopped and {kept}.[/]", soft_wrap=True)
         raise typer.Exit(INTERRUPTED) from None
     raise typer.Exit(code)
 
@@ -240,7 +236,7 @@ def try_model(
         typer.Option(
             "--url",
             metavar="URL",
-            help="Base URL of the model server, usually ending in /v1.",
+            help="Base URL of the model server, which usually ends in /v1.",
             show_default="OPENAI_BASE_URL, or OpenAI",
         ),
     ] = None,
@@ -256,7 +252,7 @@ def try_model(
         str | None,
         typer.Option(
             metavar="VARIABLE",
-            help="Environment variable with the API key. No other key is sent to a server named by --url.",
+            help="Environment variable that holds the API key. A server named with --url receives no other key.",
             show_default="OPENAI_API_KEY, without --url",
         ),
     ] = None,
@@ -267,15 +263,17 @@ def try_model(
         str | None,
         typer.Option(
             metavar="IN,OUT",
-            help="Price of the model in USD per million tokens, if it is not in the price list.",
+            help="Price in USD per million input and output tokens, if the model is not in the price list.",
         ),
     ] = None,
     iterations: Annotated[
         int,
-        typer.Option(min=0, max=20, help="Number of iterations; 0 tests only the configuration."),
+        typer.Option(
+            min=0, max=20, help="Number of iterations to run; 0 tests only the configuration."
+        ),
     ] = 1,
     time_limit: Annotated[
-        str, typer.Option(metavar="DURATION", help="After this time the trial ends with a report.")
+        str, typer.Option(metavar="DURATION", help="Time after which the trial stops and reports.")
     ] = "2h",
     wait: Annotated[
         str,
@@ -296,12 +294,12 @@ def try_model(
         list[Path] | None,
         typer.Option(
             metavar="REPORT",
-            help="Test nothing: print saved reports side by side; may be repeated.",
+            help="Print this saved report instead of running a trial. Repeat to compare reports side by side.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Test a model on a fixed mission, and report what it can do.
+    """Test a model on a fixed mission and report what it can do.
 
     Starts a temporary installation with the model server that --url or the environment names, and the sandbox as the
     search service over the CIA World Factbook. One agent is configured and runs its iterations. The report says which
@@ -326,7 +324,9 @@ def try_model(
         return
     directory = output.expanduser().absolute().parent if output else Path.cwd()
     if not os.access(directory, os.W_OK):
-        raise BadInputError(f"the report cannot be saved in {directory}: name a file with --output")
+        raise BadInputError(
+            f"cannot save the report in {directory}: name another file with --output"
+        )
     settings = read_settings()
     check_corpus(DEFAULT_CORPUS)
     trial = Trial(
@@ -345,7 +345,7 @@ def try_model(
     try:
         report = run_trial(console, trial)
     except KeyboardInterrupt:
-        console.print("\n[quiet]Interrupted before anything was tested; everything is stopped.[/]")
+        console.print("\n[quiet]Interrupted before anything was tested. Everything is stopped.[/]")
         raise typer.Exit(INTERRUPTED) from None
     if as_json:
         print_json(report)
@@ -353,7 +353,7 @@ def try_model(
         show_report(console, report)
     file = output or Path.cwd() / report.file_name
     report.save(file)
-    console.print(f"\nThe report is saved in [link]{file}[/].", soft_wrap=True)
+    console.print(f"\nSaved the report in [link]{file}[/].", soft_wrap=True)
     if report.run.ended == "interrupted":
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(0 if report.verdict.is_good else 1)

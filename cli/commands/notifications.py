@@ -41,15 +41,17 @@ POLL_SECONDS: Final = 0.3
 # Without a subcommand it lists.
 inbox_commands = command_group(
     "inbox",
-    "Show unread advice and notices; or read and mark single items.",
+    "Show unread advice and notices, or open, mark and answer an item.",
     no_args_is_help=False,
 )
 destination_commands = command_group(
-    "destination", "Webhooks and mail addresses that receive advice, besides the inbox."
+    "destination", "Manage the webhooks and email addresses that also receive inbox items."
 )
 
-ItemName = Annotated[str, typer.Argument(metavar="ITEM", help="Its title or id.")]
-DestinationName = Annotated[str, typer.Argument(metavar="DESTINATION", help="Its address or id.")]
+ItemName = Annotated[str, typer.Argument(metavar="ITEM", help="Title or id of the item.")]
+DestinationName = Annotated[
+    str, typer.Argument(metavar="DESTINATION", help="Address or id of the destination.")
+]
 
 
 @inbox_commands.callback(invoke_without_command=True)
@@ -58,14 +60,14 @@ DestinationName = Annotated[str, typer.Argument(metavar="DESTINATION", help="Its
 def inbox(
     client: Client,
     context: typer.Context,
-    everything: Annotated[bool, typer.Option("--all", help="Include what has been read.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Include read items.")] = False,
     mark_read: Annotated[
         bool, typer.Option("--mark-read", help="Mark the listed items as read.")
     ] = False,
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Show unread advice and notices; or read and mark single items."""
+    """Show unread advice and notices, or open, mark and answer an item."""
     if context.invoked_subcommand is not None:
         return
     items = list(client.inbox(unread=not everything, limit=limit))
@@ -83,7 +85,7 @@ def inbox(
 @inbox_commands.command("read")
 @api_command
 def read_item(client: Client, item: ItemName) -> Result:
-    """Show one item, and mark it as read."""
+    """Show an item and mark it as read."""
     marked = client.mark(find_item(client, item), read=True)
     shown = with_names(client, marked)
     return Result(marked, lambda console: show_inbox(console, [shown], everything=True))
@@ -93,13 +95,15 @@ def read_item(client: Client, item: ItemName) -> Result:
 @api_command
 def mark_items(
     client: Client,
-    item: Annotated[str | None, typer.Argument(metavar="ITEM", help="Its title or id.")] = None,
+    item: Annotated[
+        str | None, typer.Argument(metavar="ITEM", help="Title or id of the item.")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Mark all items as read.")] = False,
     unread: Annotated[bool, typer.Option("--unread", help="Mark as unread.")] = False,
 ) -> Result:
-    """Mark an item as read or unread; with --all mark everything as read."""
+    """Mark an item as read or unread. With --all, mark all items as read."""
     if (item is None) != everything or (everything and unread):
-        raise BadInputError("name an item, with --unread if you like, or give --all")
+        raise BadInputError("name an item or give --all")
     if item is None:
         all_marked = client.mark_all_read()
         return Result(all_marked, f"{counted(all_marked.marked, 'item')} marked as read.")
@@ -109,21 +113,21 @@ def mark_items(
 
 Reason = Annotated[
     str | None,
-    typer.Option(metavar="TEXT", help="Why, in a sentence for the agent."),
+    typer.Option(metavar="TEXT", help="Reason, in a sentence that the agent sees."),
 ]
 
 
 @inbox_commands.command("accept")
 @api_command
 def accept_item(client: Client, item: ItemName, reason: Reason = None) -> Result:
-    """Accept an advice. The next phases of its agent see the decision."""
+    """Accept advice. The agent takes your decision into account."""
     return _decided(client, find_item(client, item), "accept", reason)
 
 
 @inbox_commands.command("dismiss")
 @api_command
 def dismiss_item(client: Client, item: ItemName, reason: Reason = None) -> Result:
-    """Dismiss an advice or a notice. The next phases of the agent see that an advice was dismissed."""
+    """Dismiss advice or a notice. The agent takes dismissed advice into account."""
     return _decided(client, find_item(client, item), "dismiss", reason)
 
 
@@ -141,10 +145,13 @@ def snooze_item(
     client: Client,
     item: ItemName,
     duration: Annotated[
-        str, typer.Option("--for", metavar="DURATION", help="For how long: 1h, 1d, 7d.")
+        str,
+        typer.Option(
+            "--for", metavar="DURATION", help="How long to hide the item, such as 1h, 1d or 7d."
+        ),
     ] = "1d",
 ) -> Result:
-    """Hide an item for a while; then it returns as unread."""
+    """Hide an item for a while. It then returns as unread."""
     until = datetime.now(UTC) + timedelta(seconds=parse_seconds(duration))
     snoozed = client.snooze(find_item(client, item), until)
     return Result(snoozed, f"{snoozed.title} returns {until.astimezone():%Y-%m-%d %H:%M}.")
@@ -162,7 +169,7 @@ def _decided(
 @destination_commands.command("list")
 @api_command
 def list_destinations(client: Client) -> Result:
-    """List the destinations, and how the last delivery to each went."""
+    """List destinations with the outcome of each one's last delivery."""
     destinations = client.destinations()
     return Result(destinations, lambda console: show_destinations(console, destinations))
 
@@ -172,16 +179,18 @@ def list_destinations(client: Client) -> Result:
 def add_destination(
     client: Client,
     address: Annotated[
-        str, typer.Argument(metavar="ADDRESS", help="A URL (https://…), or a mail address.")
+        str, typer.Argument(metavar="ADDRESS", help="URL (https://…) or email address.")
     ],
     agent: Annotated[
         str | None,
-        typer.Option(metavar="AGENT", help="Only for this agent.", show_default="all agents"),
+        typer.Option(
+            metavar="AGENT", help="Send only the items of this agent.", show_default="all agents"
+        ),
     ] = None,
 ) -> Result:
-    """Send everything new in the inbox to a webhook or a mail address too.
+    """Send new inbox items to a webhook or an email address too.
 
-    A webhook's secret is shown here once. The receiver verifies signatures with it (standardwebhooks.com).
+    The secret of a webhook is shown only once. The receiver needs it to verify signatures (standardwebhooks.com).
     """
     kind = "webhook" if "://" in address else "mail"
     created = client.create_destination(kind, address, agent=agent)
@@ -191,7 +200,7 @@ def add_destination(
 @destination_commands.command("show")
 @api_command
 def show(client: Client, name: DestinationName) -> Result:
-    """Show a destination and its newest deliveries."""
+    """Show a destination and its latest deliveries."""
     details = client.destination(_find_destination(client, name).id)
     return Result(details, lambda console: show_destination(console, details))
 
@@ -199,7 +208,7 @@ def show(client: Client, name: DestinationName) -> Result:
 @destination_commands.command("test")
 @api_command
 def test(client: Client, name: DestinationName) -> Result:
-    """Make a test delivery, and show its outcome."""
+    """Send a test delivery and show its outcome."""
     delivery = client.test_destination(_find_destination(client, name).id)
     delivery = _wait_until_delivered(client, delivery)
     return Result(
@@ -212,25 +221,27 @@ def test(client: Client, name: DestinationName) -> Result:
 @destination_commands.command("pause")
 @api_command
 def pause(client: Client, name: DestinationName) -> Result:
-    """Pause a destination: nothing is sent or queued until it is resumed."""
+    """Pause a destination. Nothing is sent or queued until you resume it."""
     destination = _find_destination(client, name)
     updated = client.activate_destination(destination.id, active=False)
-    return Result(updated, f"{updated.address} receives nothing until it is resumed.")
+    return Result(updated, f"Paused {updated.address}. It receives nothing until you resume it.")
 
 
 @destination_commands.command("resume")
 @api_command
 def resume(client: Client, name: DestinationName) -> Result:
-    """Resume a destination: it receives what is new from now on."""
+    """Resume a destination. It receives inbox items created from now on."""
     destination = _find_destination(client, name)
     updated = client.activate_destination(destination.id, active=True)
-    return Result(updated, f"{updated.address} receives everything new from now on.")
+    return Result(
+        updated, f"Resumed {updated.address}. It receives inbox items created from now on."
+    )
 
 
 @destination_commands.command("rotate-secret")
 @api_command
 def rotate_secret(client: Client, name: DestinationName) -> Result:
-    """Give a webhook a new secret, shown once; the old one also signs for another day."""
+    """Create a new secret for a webhook and show it once. The old secret stays valid for one more day."""
     secret = client.rotate_secret(_find_destination(client, name).id)
     return Result(secret, lambda console: show_secret(console, secret))
 
@@ -242,7 +253,9 @@ def retry(client: Client, name: DestinationName) -> Result:
     deliveries = client.failed_deliveries(_find_destination(client, name).id)
     retried = [client.retry_delivery(delivery) for delivery in deliveries]
     number = counted(len(retried), "delivery").capitalize()
-    return Result(retried, f"{number} will be retried." if retried else "No delivery has failed.")
+    return Result(
+        retried, f"{number} will be retried." if retried else "There are no failed deliveries."
+    )
 
 
 @destination_commands.command("remove")
@@ -253,7 +266,7 @@ def remove(client: Client, name: DestinationName, yes: Yes = False) -> Result:
     if not yes:
         confirm(f"Remove {destination.address}?")
     client.delete_destination(destination.id)
-    return Result(destination, f"{destination.address} is removed.")
+    return Result(destination, f"Removed {destination.address}.")
 
 
 def with_names(client: Client, item: InboxItemResponse) -> InboxItemResponse:

@@ -22,20 +22,20 @@ ID_CHARS: Final = 8
 """Length of a dead letter's id in messages."""
 
 dead_letter_commands = command_group(
-    "dead-letters", "Messages and steps that failed for good: list, retry or discard them."
+    "dead-letters", "List, retry or discard messages and steps that failed permanently."
 )
 
 DeadLetterIds = Annotated[
     list[str] | None,
-    typer.Argument(metavar="ID", help="Their ids."),
+    typer.Argument(metavar="ID", help="Ids of the dead letters."),
 ]
-All = Annotated[bool, typer.Option("--all", help="Every dead letter.")]
+All = Annotated[bool, typer.Option("--all", help="Select every dead letter.")]
 
 
 def doctor(
     data: Data = None, url: Url = None, corpus: Corpus = None, as_json: AsJson = False
 ) -> None:
-    """Check everything Vigil depends on, and say how to fix what is wrong.
+    """Check everything Vigil depends on and show how to fix problems.
 
     The exit code is 1 if anything is wrong. Of keys it only shows whether they are set.
     """
@@ -56,12 +56,14 @@ def migrate(
     wait: Annotated[
         float,
         typer.Option(
-            metavar="SECONDS", callback=finite, help="How long to wait for PostgreSQL and NATS."
+            metavar="SECONDS",
+            callback=finite,
+            help="Maximum number of seconds to wait for PostgreSQL and NATS.",
         ),
     ] = 60,
     data: Data = None,
 ) -> None:
-    """Create the tables, the owner, the stream and its consumers, or bring them up to date.
+    """Create or update the tables, owner, stream and consumers.
 
     Uses VIGIL_DATABASE_URL and VIGIL_NATS_URL if they are set, otherwise the installation that runs on the data
     directory, which `vigil up` has already migrated. If VIGIL_KEYS_DIR names the output of `vigil keys`, each service
@@ -80,31 +82,32 @@ def migrate(
 
 def keys(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIRECTORY", help="Where the passwords are stored.")
+        Path, typer.Argument(metavar="DIRECTORY", help="Directory for the passwords.")
     ],
     postgres_password_file: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="File for the password of PostgreSQL's superuser, created with the others.",
+            help="File for the password of the PostgreSQL superuser, which is created too.",
         ),
     ] = None,
     routes: Annotated[
         str | None,
         typer.Option(
-            metavar="HOST:PORT,…", help="The nodes of a NATS cluster, which get a password too."
+            metavar="HOST:PORT,…", help="Nodes of a NATS cluster, which also get a password."
         ),
     ] = None,
     secrets: Annotated[
         Path | None,
         typer.Option(
             metavar="DIRECTORY",
-            help="Directory with openai_api_key, tavily_api_key and vigil_smtp_url, which are copied for the services "
-            "that use them, and for TLS ca.pem, nats.pem, nats.key, postgres.pem and postgres.key.",
+            help="Directory with openai_api_key, tavily_api_key and vigil_smtp_url, which are copied for the "
+            "services that use them. For TLS, also ca.pem, nats.pem, nats.key, postgres.pem and "
+            "postgres.key.",
         ),
     ] = None,
 ) -> None:
-    """Create a password for each service on NATS and PostgreSQL, and the NATS user configuration.
+    """Create NATS and PostgreSQL passwords for each service, and the NATS user configuration.
 
     Existing files are kept, so you can put a password of your own into its file first. When run as root, the files of
     each service belong to its own uid. Passwords are never printed.
@@ -133,11 +136,11 @@ def keys(
 def list_dead_letters(
     client: Client,
     service: Annotated[
-        str | None, typer.Option(metavar="SERVICE", help="Only of this service.")
+        str | None, typer.Option(metavar="SERVICE", help="Show only dead letters of this service.")
     ] = None,
     limit: Limit = 50,
 ) -> Result:
-    """List the messages that could not be handled and the steps that failed for good, newest first."""
+    """List messages and steps that failed permanently, newest first."""
     dead_letters = list(client.dead_letters(service=service, limit=limit))
     return Result(
         dead_letters, lambda console: show_dead_letters(console, dead_letters, limit=limit)
@@ -148,9 +151,9 @@ def list_dead_letters(
 @api_command
 def show(
     client: Client,
-    dead_letter_id: Annotated[str, typer.Argument(metavar="ID", help="Its id.")],
+    dead_letter_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter.")],
 ) -> Result:
-    """Show a dead letter: its message, why it could not be handled, and what can be done."""
+    """Show a dead letter: its message, why it failed and what you can do."""
     dead_letter = client.dead_letter(find_dead_letter(client, dead_letter_id))
     return Result(dead_letter, lambda console: show_dead_letter(console, dead_letter))
 
@@ -160,7 +163,7 @@ def show(
 def retry(
     client: Client, ids: DeadLetterIds = None, everything: All = False, yes: Yes = False
 ) -> None:
-    """Publish the messages again, and retry the failed steps. What fails again becomes a dead letter again."""
+    """Publish messages again and retry failed steps. If one fails again, it becomes a dead letter again."""
 
     def retry_one(reference: str) -> str:
         return f"{client.retry(reference).subject} will be published again within seconds"
@@ -173,7 +176,7 @@ def retry(
 def discard(
     client: Client, ids: DeadLetterIds = None, everything: All = False, yes: Yes = False
 ) -> None:
-    """Delete dead letters for good. A failed step stays failed."""
+    """Delete dead letters permanently. A failed step stays failed."""
 
     def discard_one(reference: str) -> str:
         client.discard(reference)
@@ -192,14 +195,14 @@ def _process(
 ) -> None:
     """Processes every dead letter that it can; the exit code is 1 if the API refused one."""
     if bool(ids) == everything:
-        raise BadInputError(f"name the dead letters to {verb.lower()} by their ids, or say --all")
+        raise BadInputError(f"name the ids of the dead letters to {verb.lower()}, or use --all")
     references = ids or [str(dead_letter.id) for dead_letter in client.dead_letters(limit=None)]
     if not references:
         typer.echo("There are no dead letters.")
         return
     if everything and not yes:
         count = len(references)
-        dead_letters = "the one dead letter" if count == 1 else f"all {count} dead letters"
+        dead_letters = "the only dead letter" if count == 1 else f"all {count} dead letters"
         confirm(f"{verb} {dead_letters}?")
     has_error = False
     for reference in references:

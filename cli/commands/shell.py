@@ -13,9 +13,9 @@ class Shell(StrEnum):
 
 
 def completion(
-    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
+    shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="Shell: bash, zsh or fish.")],
 ) -> None:
-    """Print a script that completes commands, options and names of agents in your shell.
+    """Print a script that makes your shell complete commands, options and agent names.
 
     Add the line of the example to ~/.bashrc or ~/.zshrc; for fish write it to ~/.config/fish/completions/vigil.fish.
     Names of agents are those of the installation that commands use; without one, nothing is completed.

@@ -30,13 +30,15 @@ from shared.schemas.provenance import RetractionResponse
 POLL_SECONDS: Final = 0.2
 
 source_commands = command_group(
-    "source", "The pages an agent has read: list, show, retract and restore them."
+    "source", "List, show, retract and restore the pages that an agent has read."
 )
 
-OfAgent = Annotated[str, typer.Option("--agent", metavar="AGENT", help="The agent that read it.")]
+OfAgent = Annotated[str, typer.Option("--agent", metavar="AGENT", help="Agent that read the page.")]
 Wait = Annotated[
     bool,
-    typer.Option("--wait/--no-wait", help="Wait until everything based on it is re-evaluated."),
+    typer.Option(
+        "--wait/--no-wait", help="Wait until everything that rests on the page is re-evaluated."
+    ),
 ]
 
 
@@ -46,12 +48,14 @@ def list_sources(
     client: Client,
     agent: AgentName,
     of: Annotated[
-        str | None, typer.Option("--of", metavar="URL", help="Only versions of this page.")
+        str | None, typer.Option("--of", metavar="URL", help="Show only versions of this page.")
     ] = None,
-    retracted: Annotated[bool, typer.Option("--retracted", help="Only retracted ones.")] = False,
+    retracted: Annotated[
+        bool, typer.Option("--retracted", help="Show only retracted pages.")
+    ] = False,
     limit: Limit = 20,
 ) -> Result:
-    """List the pages an agent has read, most recently fetched first."""
+    """List the pages that an agent has read, most recently fetched first."""
     sources = list(client.sources(agent, limit, page_url=of, retracted=retracted or None))
     return Result(sources, lambda console: show_sources(console, sources, limit=limit))
 
@@ -61,9 +65,9 @@ def list_sources(
 def show(
     client: Client,
     agent: AgentName,
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Its URL, title or id.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="URL, title or id of the page.")],
 ) -> Result:
-    """Show a page as it was when it was fetched."""
+    """Show a page as it was fetched."""
     details = client.source(agent, find_source(client, agent, source))
     return Result(details, lambda console: show_source(console, details))
 
@@ -76,15 +80,15 @@ def retract(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="URL of a page, for all its versions; or title or id of one source.",
+            help="URL of the page, for all its versions, or title or id of one version.",
         ),
     ],
     agent: OfAgent,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, in a sentence.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason, in a sentence.")],
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
-    """Retract a page: what rests only on it is left out, and conclusions drawn from it are in doubt."""
+    """Retract a page. Facts that rest only on it are hidden, and conclusions drawn from them are in doubt."""
     retractions = [client.retract(agent, page_or_source(client, agent, source), reason)]
     _report_retractions(client, agent, retractions, wait=wait, as_json=as_json)
 
@@ -96,14 +100,14 @@ def restore(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE", help="URL of a page, or the id of a source or of a retraction."
+            metavar="SOURCE", help="URL of the page, or id of the source or retraction."
         ),
     ],
     agent: OfAgent,
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
-    """Undo a retraction: everything is as it was before."""
+    """Undo a retraction and everything that it changed."""
     retractions = restore_source(client, agent, source)
     _report_retractions(client, agent, retractions, wait=wait, as_json=as_json)
 
@@ -111,7 +115,7 @@ def restore(
 @source_commands.command("retractions")
 @api_command
 def list_retractions(client: Client, agent: AgentName, limit: Limit = 20) -> Result:
-    """List retractions with their reasons, and what is in doubt because of them."""
+    """List retractions with their reasons and the conclusions they put in doubt."""
     retractions = list(client.retractions(agent, limit))
     return Result(retractions, lambda console: show_retractions(console, retractions))
 
@@ -121,38 +125,44 @@ def verify(
     client: Client,
     conclusion: Annotated[
         str | None,
-        typer.Argument(metavar="CONCLUSION", help="Advice or an analysis, by name or id."),
+        typer.Argument(metavar="CONCLUSION", help="Name or id of the advice or analysis."),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Everything agents know, not one conclusion.")
+        bool,
+        typer.Option("--all", help="Verify everything that agents know instead of one conclusion."),
     ] = False,
     agent: Annotated[
         str | None,
-        typer.Option(metavar="AGENT", help="Only of this agent."),
+        typer.Option(metavar="AGENT", help="Include only this agent."),
     ] = None,
     since: Annotated[
         str | None,
         typer.Option(
             metavar="ROOT",
-            help="With --agent: whether its history still has this root, which an earlier check, an event"
-            " iteration.completed or an export shows, and every row is as the history says. Quotes are not read again.",
+            help="With --all and --agent, check that the agent's history still contains this root and that every "
+            "row matches the history. A root is printed by an earlier check, an export and the event "
+            "iteration.completed. Quotes are not read again.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Follow advice or an analysis to its sources, and check every hash and link. No model is called.
+    """Trace advice or an analysis to its sources and check every hash and link, without calling a model.
 
-    Exits with 0 if everything is intact, 1 if anything is broken, and 2 if the command is invalid. A conclusion in doubt,
-    because a source was retracted or contradicts it, is reported first; it is intact, so the exit code is 0.
+    The exit code is 0 if everything is intact, 1 if anything is broken and 2 if the command is invalid. Conclusions in
+    doubt, because a source was retracted or contradicts them, are reported first; they do not change the exit code.
     """
     if (conclusion is None) is not everything:
-        raise BadInputError("name one advice or analysis, or give --all")
+        raise BadInputError("name an analysis or advice, or give --all")
     if agent is not None and as_uuid(conclusion or "") is not None:
-        raise BadInputError("leave out --agent: the id of a conclusion already names its agent")
+        raise BadInputError(
+            "--agent requires --all, because a conclusion already belongs to one agent"
+        )
     if since is not None and (agent is None or not everything):
-        raise BadInputError("--since needs --all and --agent: a root is that of one agent's graph")
+        raise BadInputError(
+            "--since requires --all and --agent, because a root belongs to the graph of one agent"
+        )
     if since is not None and re.fullmatch("[0-9a-fA-F]{64}", since) is None:
-        raise BadInputError("--since is no root: that is 64 hexadecimal digits")
+        raise BadInputError("--since is not a root: enter 64 hexadecimal digits")
     if conclusion is not None:
         conclusion_id = find_conclusion(client, agent, conclusion)
         intact = _verify_conclusion(client, conclusion_id, as_json=as_json)
@@ -211,7 +221,7 @@ def wait_until_propagated(
     present = retractions
     while any(retraction.is_pending for retraction in present):
         remaining = sum(retraction.left for retraction in present)
-        say(f"re-evaluating what is based on it: {counted(remaining, 'quote')} left")
+        say(f"re-evaluating what rests on it: {counted(remaining, 'quote')} left")
         time.sleep(POLL_SECONDS)
         present = [client.retraction(agent, retraction.id) for retraction in retractions]
     return present
@@ -232,7 +242,7 @@ def _report_retractions(
 def _verify_conclusion(client: Client, conclusion_id: UUID, *, as_json: bool) -> bool:
     """Shows the chain of a conclusion; returns whether it is intact."""
     with Activity(err()) as activity:
-        activity.say("following the conclusion to its sources")
+        activity.say("tracing the conclusion to its sources")
         verification = client.verification(conclusion_id)
     if as_json:
         print_json(verification)
@@ -254,5 +264,5 @@ def _verify_agents(client: Client, agent: str | None, since: str | None, *, as_j
     if as_json:
         print_json(verified)
     elif not agents:
-        out().print("There are no agents, so there is nothing to verify.")
+        out().print("There is nothing to verify because there are no agents.")
     return all(result.holds for result in verified)

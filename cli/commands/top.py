@@ -25,14 +25,15 @@ _HEADINGS: Final = ("Replicas", "Lag", "In flight", "Idle slots", "Per second", 
 def top(
     client: Client,
     every: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.2, callback=finite, help="Update interval.")
+        float,
+        typer.Option(metavar="SECONDS", min=0.2, callback=finite, help="Seconds between updates."),
     ] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Measure one interval, and exit.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Measure one interval and exit.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show each service's lag, messages in flight, rate, leases and replicas, live until Ctrl-C.
+    """Show a live view of each service's lag, messages in flight, rate, leases and replicas until Ctrl-C.
 
-    Needs a credential of an operator. With --json one JSON object is printed for each interval.
+    Requires an operator's credential. With --json, prints one JSON object per interval.
     """
     with suppress(KeyboardInterrupt):
         loads = _loads(client, every_seconds=every, once=once)
@@ -67,7 +68,7 @@ def _loads(client: Client, *, every_seconds: float, once: bool) -> Iterator[list
         time.sleep(every_seconds)
         now = client.service_loads()
         if now.bus_fault is not None and now.bus_fault != before.bus_fault:
-            err().print(f"[warn]The bus is unavailable: {now.bus_fault}[/]")
+            err().print(f"[warn]NATS is unavailable: {now.bus_fault}[/]")
         yield loads_between(before, now)
         if once:
             return

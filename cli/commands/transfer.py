@@ -37,29 +37,29 @@ def export(
         typer.Option(
             "--format",
             metavar="FORMAT",
-            help="jsonl: what `vigil import` reads; graphml: the graph for other tools; prov: W3C PROV-O as JSON-LD.",
+            help="File format: jsonl for `vigil import`, graphml for graph tools, or prov for W3C PROV-O as JSON-LD.",
         ),
     ] = Format.JSONL,
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Where to write it.", show_default="stdout"
+            "--output", "-o", metavar="FILE", help="File to write.", show_default="stdout"
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Export an agent's graph with its provenance, as of one moment.
+    """Export a consistent snapshot of an agent's graph, including its provenance.
 
-    It contains types, pages, quotes, nodes, edges and conclusions. The file appears only when it is complete. --json
-    describes the file that was written, and needs --output.
+    The export contains types, pages, quotes, nodes, edges and conclusions. The file appears only when it is complete.
+    --json describes the written file and requires --output.
     """
     if as_json and output is None:
-        raise BadInputError("--json describes a file: name it with --output")
+        raise BadInputError("--json requires --output")
     if output is None:
         export_to_stdout(client, agent, file_format)
         return
     exported = export_to_file(client, agent, file_format, output)
-    text = f"{exported.file} is written: {exported.bytes:,} bytes."
+    text = f"Wrote {exported.bytes:,} bytes to {exported.file}."
     print_result(Result(exported, text), as_json=as_json)
 
 
@@ -68,20 +68,20 @@ def import_(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="A file that `vigil export` wrote as jsonl; - reads standard input.",
+            help="File that `vigil export` wrote as jsonl; - reads standard input.",
         ),
     ],
     name: Annotated[
-        str | None, typer.Option(help="The new agent's name.", show_default="its former name")
+        str | None, typer.Option(help="Name of the new agent.", show_default="name in the file")
     ] = None,
     user: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="User who will own it.", show_default="the owner"),
+        typer.Option(metavar="NAME", help="User who will own the agent.", show_default="the owner"),
     ] = None,
     as_json: AsJson = False,
     data: Data = None,
 ) -> None:
-    """Create a new, paused agent from an exported graph. Every hash and seal is checked.
+    """Create a paused agent from an exported graph, after checking every hash and seal.
 
     Writes to the database directly: the one of the installation that runs on the data directory, or the one in
     VIGIL_DATABASE_URL, because no service may write a whole graph. If the import fails or is interrupted, nothing is
@@ -128,7 +128,9 @@ def export_to_file(client: Client, agent: str, file_format: str, file: Path) -> 
         if not is_special:
             partial.replace(file)
     except OSError as error:
-        raise CommandError(f"{file} cannot be written: {error.strerror or error}") from error
+        raise CommandError(
+            f"{file} cannot be written: {error.strerror or error}; name another file with --output"
+        ) from error
     finally:
         if not is_special:
             partial.unlink(missing_ok=True)
@@ -155,6 +157,6 @@ def _write(chunks: Iterator[bytes], output: BinaryIO) -> int:
         if not size_bytes:
             raise
         raise AwayError(
-            f"the export was cut off after {size_bytes:,} bytes: run it again ({error})"
+            f"the export stopped after {size_bytes:,} bytes ({error}); run it again"
         ) from error
     return size_bytes

@@ -35,8 +35,8 @@ def api_url(address: Address | None, data: Path | None) -> Api:
         profile = Profiles.read().named(address.profile)
         if address.url and address.url.rstrip("/") != profile.url:
             raise BadInputError(
-                f"--url {address.url} and --profile {address.profile}, which is at {profile.url}, name two installations: "
-                "leave one out (VIGIL_URL and VIGIL_PROFILE count as well)"
+                f"--url {address.url} and --profile {address.profile}, which is at {profile.url}, name two "
+                "installations: remove one (VIGIL_URL and VIGIL_PROFILE count too)"
             )
         return Api(profile.url, token or profile.token)
     if address.url:
@@ -125,7 +125,7 @@ def nats_of(data: Path | None) -> "tuple[str, Credentials]":
     try:
         return settings.nats_url, build_nats_credentials(settings, OPERATOR)
     except OSError as error:
-        raise BadInputError(f"a certificate for NATS cannot be used: {error}") from error
+        raise BadInputError(f"a certificate for NATS is unusable: {error}") from error
 
 
 def nats_or_none(data: Path | None) -> "tuple[str, Credentials] | None":
@@ -141,7 +141,7 @@ def _running(data: Path | None, how: str) -> Running:
     if running is None:
         directory = data or default_data_directory()
         raise NothingRunsError(
-            f"no Vigil is running here (data directory {directory}): start one with `vigil up`, "
-            f"or name one that runs elsewhere with {how}"
+            f"no Vigil is running here (data directory {directory}): start one with `vigil up`, or name one "
+            f"elsewhere with {how}"
         )
     return running

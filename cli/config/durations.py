@@ -23,4 +23,6 @@ def parse_day(text: str, now: datetime | None = None) -> date:
         ago = timedelta(seconds=parse_seconds(text))
         return ((now or datetime.now(UTC)) - ago).date()
     except (BadInputError, OverflowError):
-        raise BadInputError(f"{text!r} is not a day: write 2026-01-31, or 7d") from None
+        raise BadInputError(
+            f"{text!r} is not a day: enter a date such as 2026-01-31, or 7d for seven days ago"
+        ) from None

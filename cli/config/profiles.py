@@ -45,7 +45,7 @@ class Profiles(BaseModel):
         except FileNotFoundError:
             return cls()
         except (OSError, ValidationError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is not valid"
+            reason = error.strerror if isinstance(error, OSError) else "its content is invalid"
             raise CommandError(
                 f"{path} cannot be read ({reason}): fix or delete it, then run `vigil login` again"
             ) from None
@@ -53,8 +53,9 @@ class Profiles(BaseModel):
     def named(self, name: str) -> Profile:
         """Raises BadInputError."""
         if name not in self.profiles:
-            names = ", ".join(sorted(self.profiles)) or "none yet; `vigil login` creates one"
-            raise BadInputError(f"there is no profile {name!r}; there are: {names}")
+            names = ", ".join(sorted(self.profiles))
+            hint = f"the profiles are: {names}" if names else "create one with `vigil login`"
+            raise BadInputError(f"there is no profile {name!r}; {hint}")
         return self.profiles[name]
 
     def at(self, url: str) -> Profile | None:

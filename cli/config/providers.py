@@ -76,21 +76,23 @@ class Providers:
         """Describes the providers in one sentence."""
         match self.model, self.search:
             case None, None if self.corpus_was_chosen:
-                return f"The sandbox answers in place of OpenAI and Tavily, from the corpus {self.corpus}."
+                return (
+                    f"The sandbox stands in for OpenAI and Tavily, with the corpus {self.corpus}."
+                )
             case None, None:
                 return (
-                    "OPENAI_API_KEY and TAVILY_API_KEY are not set: the sandbox answers in their place, "
-                    f"from the corpus {self.corpus}."
+                    "OPENAI_API_KEY and TAVILY_API_KEY are not set, so the sandbox stands in for OpenAI and "
+                    f"Tavily, with the corpus {self.corpus}."
                 )
             case model, None if self.corpus_was_chosen and model:
                 return f"{_capital(model)} is used; the sandbox searches the corpus {self.corpus}."
             case model, None if model:
                 return (
-                    f"{_capital(model)} is used. TAVILY_API_KEY is not set: the sandbox searches in its place, "
-                    f"in the corpus {self.corpus}."
+                    f"{_capital(model)} is used. TAVILY_API_KEY is not set, so the sandbox searches the corpus "
+                    f"{self.corpus}."
                 )
             case None, _:
-                return "Tavily is used. OPENAI_API_KEY is not set: the sandbox's model answers in its place."
+                return "Tavily is used. OPENAI_API_KEY is not set, so the sandbox's model is used."
             case _:
                 return f"{_capital(self.model or '')} and {self.search} are used."
 
@@ -217,9 +219,9 @@ def refuse_unreadable(corpus: str, checked: CheckedCorpus) -> None:
     """Raises BadInputError if the sandbox's model can read none of the documents."""
     if not checked.is_english:
         raise BadInputError(
-            f"the sandbox's model reads English only, and all {checked.documents} documents of {corpus} are in another "
-            f"language ({checked.foreign}). Set OPENAI_API_KEY for a model that reads them; or name a folder with documents "
-            "in English"
+            f"the sandbox's model reads only English, and all {checked.documents} documents of {corpus} are "
+            f"in other languages ({checked.foreign}). Set OPENAI_API_KEY to use another model, or name a "
+            "folder with English documents"
         )
 
 

@@ -56,24 +56,33 @@ _LOCK_PATIENCE_SECONDS: Final = 0.5
 
 _WRONG: Final = {
     errno.EACCES: (
-        "no permission to write there",
-        "change its owner, or give another with VIGIL_DATA",
+        "you have no permission to write there",
+        "change its owner, or set VIGIL_DATA to another directory",
     ),
     errno.EPERM: (
-        "no permission to write there",
-        "change its owner, or give another with VIGIL_DATA",
+        "you have no permission to write there",
+        "change its owner, or set VIGIL_DATA to another directory",
     ),
-    errno.EROFS: ("the file system is read-only", "give another directory with VIGIL_DATA"),
-    errno.ENOTDIR: ("it, or a part of its path, is a file", "move that file, or set VIGIL_DATA"),
-    errno.EEXIST: ("it is a file, not a directory", "move that file, or set VIGIL_DATA"),
+    errno.EROFS: ("the file system is read-only", "set VIGIL_DATA to another directory"),
+    errno.ENOTDIR: (
+        "it, or a part of its path, is a file",
+        "move that file, or set VIGIL_DATA to another directory",
+    ),
+    errno.EEXIST: (
+        "it is a file, not a directory",
+        "move that file, or set VIGIL_DATA to another directory",
+    ),
     errno.ENOSPC: (
         "the disk is full",
-        "free some space, or give another directory with VIGIL_DATA",
+        "free up space, or set VIGIL_DATA to another directory",
     ),
-    errno.EDQUOT: ("your disk quota is used up", "free some space, or set VIGIL_DATA"),
+    errno.EDQUOT: (
+        "your disk quota is used up",
+        "free up space, or set VIGIL_DATA to another directory",
+    ),
     errno.ENOLCK: (
-        "its file system has no locks",
-        "give a directory on a local disk with VIGIL_DATA",
+        "its file system does not support locks",
+        "set VIGIL_DATA to a directory on a local disk",
     ),
 }
 
@@ -117,9 +126,8 @@ class DataDirectory:
         if free_bytes < self._minimum_free_bytes:
             raise DataDirectoryError(
                 self.root,
-                f"{free_bytes >> 20} MB are free on its disk, "
-                f"{self._minimum_free_bytes >> 20} are needed",
-                "free some space, or give another directory with VIGIL_DATA",
+                f"only {free_bytes >> 20} MB are free on its disk, but {self._minimum_free_bytes >> 20} MB are required",
+                "free up space, or set VIGIL_DATA to another directory",
             )
 
     @contextmanager
@@ -181,8 +189,8 @@ class DataDirectory:
         except PermissionError as error:
             raise DataDirectoryError(
                 self.root,
-                "it belongs to another user, who alone can use the installation that runs on it",
-                "run the command as that user, or speak to its API with --url and --token",
+                "it belongs to another user, and only that user can use its installation",
+                "run the command as that user, or use --url and --token",
             ) from error
         return running
 
@@ -220,6 +228,6 @@ class DataDirectory:
         try:
             yield
         except OSError as error:
-            unlisted = (error.strerror or str(error), "give another directory with VIGIL_DATA")
+            unlisted = (error.strerror or str(error), "set VIGIL_DATA to another directory")
             wrong, remedy = _WRONG.get(error.errno or 0, unlisted)
             raise DataDirectoryError(self.root, wrong, remedy) from error

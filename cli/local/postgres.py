@@ -50,9 +50,8 @@ def require_open_path(path: Path) -> None:
         status = folder.stat()
         if not status.st_mode & _entry(status):
             raise EngineError(
-                f"{folder} belongs to user {status.st_uid} and is closed to others, and PostgreSQL "
-                "runs without root's special rights: run `vigil up` as that user, "
-                "or give another directory with VIGIL_DATA"
+                f"{folder} belongs to user {status.st_uid} and is closed to others, and PostgreSQL runs without "
+                "root privileges: run `vigil up` as that user, or set VIGIL_DATA to another directory"
             )
 
 
@@ -77,8 +76,7 @@ def make_cluster(data: Path, *, durable: bool, appear_as_uid: int | None) -> Non
     """
     if data.is_dir() and any(data.iterdir()):
         raise EngineError(
-            f"{data} is neither empty nor a PostgreSQL cluster: "
-            "move it away, or choose another directory"
+            f"{data} is neither empty nor a PostgreSQL cluster: move it, or set VIGIL_DATA to another directory"
         )
     unfinished = data.with_name(f"{data.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -102,9 +100,9 @@ def check_version(data: Path) -> None:
         "and load the dump into a new directory"
     )
     if _is_newer(made_by, ours):
-        remedy = f"use the newer version of Vigil that made it, or {remedy}"
+        remedy = f"use the newer version of Vigil that created it, or {remedy}"
     raise EngineError(
-        f"{data} was made by PostgreSQL {made_by}, but {ours} is installed; nothing was changed: {remedy}"
+        f"{data} was created by PostgreSQL {made_by}, but {ours} is installed; nothing was changed: {remedy}"
     )
 
 
@@ -166,7 +164,9 @@ def _initdb(into: Path, durable: bool, appear_as_uid: int | None) -> None:
             check=False,
         )
     if result.returncode != 0:
-        raise EngineError(f"PostgreSQL could not make a cluster in {into}: {result.stderr.strip()}")
+        raise EngineError(
+            f"PostgreSQL could not create a cluster in {into}: {result.stderr.strip()}"
+        )
 
 
 def _sync_directory(directory: Path) -> None:
@@ -306,7 +306,7 @@ def make_own_directory(directory: Path) -> None:
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
         raise EngineError(
-            f"{directory}, which is to hold PostgreSQL's socket, belongs to another user: "
-            "have it removed, or give a data directory with a shorter path with VIGIL_DATA"
+            f"{directory}, the directory for PostgreSQL's socket, belongs to another user: remove it, or set "
+            "VIGIL_DATA to a directory with a shorter path"
         )
     directory.chmod(0o700)

@@ -38,8 +38,8 @@ def stop_orphans(
     if living:
         pids = ", ".join(str(process.pid) for process in living)
         raise EngineError(
-            f"processes of an earlier run still use this data and do not stop: {pids}; "
-            f"end them with `kill -9 {pids.replace(',', '')}` and try again"
+            f"processes of an earlier run still use this data and do not stop: {pids}; stop them with `kill "
+            f"-9 {pids.replace(',', '')}` and try again"
         )
 
 

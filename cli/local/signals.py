@@ -28,7 +28,7 @@ class StopSignals:
         """Marks that the command is ending: from now on a signal kills `pids` instead of waiting for them."""
 
         def hurry() -> None:
-            say("not waiting any longer")
+            say("stopping without waiting")
             for pid in pids():
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)

@@ -136,7 +136,7 @@ class Stack:
         self._watchdogs += [EngineWatchdog(self._nats), EngineWatchdog(self._postgres)]
         if self._providers.needs_sandbox:
             self._spawn_sandbox()
-        say("preparing tables and stream")
+        say("preparing the tables and the stream")
         self._provision()
         say("starting the services")
         for service in CONSUMER_SERVICES:
@@ -194,8 +194,8 @@ class Stack:
             if refusals.poll():
                 raise StackError(refusals.recv())
             raise StackError(
-                "tables and stream could not be prepared "
-                f"({_how(process.exitcode)}); {log} says:\n{tail(log, since=start)}"
+                f"could not prepare the tables and the stream ({_how(process.exitcode)}); {log} says:\n"
+                f"{tail(log, since=start)}"
             )
 
     def _environment(self, member: str) -> dict[str, str]:
@@ -254,10 +254,10 @@ class Stack:
 def _describe_change(change: object) -> str:
     if isinstance(change, Died):
         return (
-            f"the {change.name} died ({_how(change.exit_code)}), "
-            f"restarting it in {change.restart_in_seconds:.1f} s"
+            f"the {change.name} stopped unexpectedly ({_how(change.exit_code)}); restarting it in "
+            f"{change.restart_in_seconds:.1f} s"
         )
-    return f"the {getattr(change, 'name', change)} runs again"
+    return f"the {getattr(change, 'name', change)} is running again"
 
 
 def _how(exit_code: int | None) -> str:
@@ -297,7 +297,7 @@ def installation(
                     yield stack
             finally:
                 say(
-                    "ending: the services first, then NATS and PostgreSQL (Ctrl-C again to wait for nothing)"
+                    "stopping the services, then NATS and PostgreSQL (press Ctrl-C again to stop immediately)"
                 )
                 signals.end_with(stack.slowest, say)
                 stack.stop()

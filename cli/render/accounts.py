@@ -41,7 +41,9 @@ def describe_search(providers: ProvidersResponse) -> str:
 
 def show_tokens(console: Console, tokens: Sequence[TokenResponse]) -> None:
     if not tokens:
-        console.print("There are no tokens: vigil token create NAME", soft_wrap=True)
+        console.print(
+            "There are no tokens. Create one with `vigil token create NAME`.", soft_wrap=True
+        )
         return
     table = _table("Id", "Name", "Allows", "Created", "Used", "Expires")
     for token in tokens:
@@ -57,7 +59,7 @@ def show_tokens(console: Console, tokens: Sequence[TokenResponse]) -> None:
 
 
 def show_users(console: Console, users: Sequence[UserResponse]) -> None:
-    table = _table("Name", "Mail", "", "Signed in", "Added")
+    table = _table("Name", "Mail", "", "Last sign-in", "Added")
     for user in users:
         disabled = "[bad]disabled[/]" if user.disabled_at else ""
         table.add_row(

@@ -27,14 +27,14 @@ from shared.schemas.base import (
 from shared.schemas.conversation import MemoryResponse
 from shared.schemas.graph import EdgeTypeDetails, TypeDetails
 
-SANDBOX_COSTS: Final = "nothing: the sandbox answers"
+SANDBOX_COSTS: Final = "nothing, because the sandbox answers"
 _STYLES = {"completed": "good", "quiet": "quiet", "failed": "bad", "running": "agent"}
 
 
 def show_agents(console: Console, agents: Sequence[AgentResponse]) -> None:
     if not agents:
         console.print(
-            'There is no agent yet: vigil agent create "what to watch, and for what purpose"',
+            'There are no agents yet. Create one with `vigil agent create "what to watch and why"`.',
             soft_wrap=True,
         )
         return
@@ -76,12 +76,14 @@ def show_agent(
     if agent.feedback_rounds:
         rounds = counted(agent.feedback_rounds, "round")
         table.add_row(
-            "  Feedback", f"up to {rounds} an iteration, for data its analyses were missing"
+            "  Feedback", f"up to {rounds} per iteration, for data that its analyses lacked"
         )
     if agent.advice_from_one_analysis:
         table.add_row("  Advice", "may cite a single analysis")
     if agent.entailment_usd_per_day:
-        share = f"{agent.entailment_share:.3g} of new evidence, and all that advice rests on"
+        share = (
+            f"{agent.entailment_share:.3g} of new evidence, and all evidence that advice rests on"
+        )
         table.add_row("  Checks", f"{share}; up to {agent.entailment_usd_per_day:g} USD a day")
     if agent.preferred_domains:
         table.add_row("  Prefers", escape(", ".join(agent.preferred_domains)))
@@ -99,7 +101,7 @@ def show_agent(
     if agent.fault:
         console.print(f"  [bad]✗[/] {escape(agent.fault)}", soft_wrap=True)
     elif (last := agent.configuration) and last.ended_at is None and last.error:
-        state = f"configured again: {last.error}"
+        state = f"being configured again: {last.error}"
         if last.waiting_since is not None:
             state = f"configured: {waiting(last.error, last.waiting_since, last.retry_at)}"
         console.print(f"  [warn]![/] It is {escape(state)}", soft_wrap=True)
@@ -136,14 +138,16 @@ def _calls(calls: CallTotals) -> str:
     unknown = (
         f" and {calls.unpriced_calls} of unknown price" if cost and calls.unpriced_calls else ""
     )
-    return f"the model {calls.llm_calls} times ({tokens:,} tokens), {searches}{cost}{unknown}"
+    return (
+        f"{counted(calls.llm_calls, 'model call')} ({tokens:,} tokens), {searches}{cost}{unknown}"
+    )
 
 
 def _next(agent: AgentResponse) -> str:
     if agent.status == "configuring":
         return "[agent]configuring[/]"
     if agent.status == "failed":
-        return "[bad]not configured[/]"
+        return "[bad]configuration failed[/]"
     if not agent.active and agent.run_requested_at is None:
         return "[warn]paused[/]"
     if agent.suspended_until is not None and agent.suspended_until > datetime.now(UTC):
@@ -162,7 +166,7 @@ def _last(agent: AgentResponse) -> str:
     style = _STYLES.get(last.status, "quiet")
     if last.ended_at is None:
         state = f"[{style}]#{last.number} {last.stage}[/] [quiet]for {between(last.started_at, None)}[/]"
-        return f"{state} [warn]in trouble[/]" if agent.trouble else state
+        return f"{state} [warn]has problems[/]" if agent.trouble else state
     return f"[{style}]#{last.number} {last.status}[/] [quiet]{ago(last.ended_at)}[/]"
 
 
@@ -175,19 +179,22 @@ def _in_trouble(trouble: Trouble) -> str:
     if trouble.waiting_since is not None:
         reason = waiting(trouble.error, trouble.waiting_since, trouble.retry_at)
         return f"{trouble.step} of iteration {trouble.iteration_number} is {escape(reason)}"
-    retry = "" if trouble.retry_at is None else f", next try {ago(trouble.retry_at)}"
+    retry = "" if trouble.retry_at is None else f", next attempt {ago(trouble.retry_at)}"
     retry = retry if "in " in retry else ""
-    return (
-        f"{trouble.step} of iteration {trouble.iteration_number} is retried "
-        f"({counted(trouble.attempts, 'attempt')} failed{retry}): {escape(trouble.error)}"
-    )
+    failed = counted(trouble.attempts, "attempt")
+    where = f"{trouble.step} of iteration {trouble.iteration_number}"
+    return f"{where} is being retried ({failed} failed{retry}): {escape(trouble.error)}"
 
 
 def show_created(
     console: Console, agent: AgentDetails, types: TypesResponse, *, sandbox: bool = False
 ) -> None:
     name = escape(agent.name)
-    runs = "it runs now, and every" if agent.active else "it is paused; when resumed, it runs every"
+    runs = (
+        "it runs now and then every"
+        if agent.active
+        else "it is paused and, when resumed, runs every"
+    )
     console.print(
         f"[good]●[/] [agent]{name}[/] is ready: {runs} {interval(agent.interval_seconds)}.",
         soft_wrap=True,
@@ -200,15 +207,15 @@ def show_created(
 
 def _show_cap(console: Console, agent: AgentResponse, *, sandbox: bool = False) -> None:
     if sandbox:
-        console.print(f"  Its work costs {SANDBOX_COSTS}.", soft_wrap=True)
+        console.print(f"  It costs {SANDBOX_COSTS}.", soft_wrap=True)
         return
     budget = f"vigil budget {escape(quoted(agent.name))}"
     if agent.budget_usd_per_day is None and agent.budget_calls_per_day is None:
-        text = f"Its spending has no cap; [quiet]{budget} --usd N[/] sets one."
+        text = f"It has no budget. To set one, use [quiet]{budget} --usd N[/]."
     else:
         text = (
-            f"It may spend {_budget(agent)}, then it is suspended until the next day; "
-            f"[quiet]{budget} --usd N[/] changes that."
+            f"It may spend {_budget(agent)}, then it is suspended until the next day. To change this, use "
+            f"[quiet]{budget} --usd N[/]."
         )
     console.print(f"  {text}", soft_wrap=True)
 
@@ -245,9 +252,11 @@ def describe_configuration(name: str, configuration: ConfigurationDetails) -> st
         return f"configuring {name}: {waiting(configuration.error, configuration.waiting_since, configuration.retry_at)}"
     if configuration.error:
         retry = (
-            "" if configuration.retry_at is None else f", next try {ago(configuration.retry_at)}"
+            ""
+            if configuration.retry_at is None
+            else f", next attempt {ago(configuration.retry_at)}"
         )
-        return f"{name} is in trouble{retry if 'in ' in retry else ''}: {configuration.error}"
+        return f"{name} cannot be configured yet{retry if 'in ' in retry else ''}: {configuration.error}"
     if configuration.interaction is None:
         return f"{name} is waiting to be configured"
     answers = sum(event.type == "answer" for event in configuration.interaction.events)
@@ -265,7 +274,7 @@ def show_prompts(console: Console, prompts: Sequence[PromptResponse]) -> None:
 
 def show_history(console: Console, versions: Sequence[PromptResponse]) -> None:
     if not versions:
-        console.print("The prompts have never been changed.")
+        console.print("The prompts have not been changed yet.")
     for prompt in versions:
         _show_prompt(console, prompt)
 
@@ -326,14 +335,23 @@ def _ends(edge: EdgeTypeDetails) -> str:
     return f"[quiet]{escape(sources)} → {escape(targets)}[/]"
 
 
+def memory_kind(memory: MemoryResponse) -> str:
+    """What people call the kind of a memory; the API names a preference `wish`."""
+    return "preference" if memory.kind == "wish" else memory.kind
+
+
 def show_memories(console: Console, memories: Sequence[MemoryResponse], *, forgotten: bool) -> None:
     if not memories:
-        text = "Nothing was forgotten." if forgotten else "Nothing is remembered yet."
-        console.print(f"{text} [quiet]Tell it something: vigil memory add, or vigil chat.[/]")
+        text = (
+            "The agent has forgotten nothing." if forgotten else "The agent remembers nothing yet."
+        )
+        console.print(
+            f"{text} [quiet]To tell it something, use `vigil memory add` or `vigil chat`.[/]"
+        )
     ids = short_ids([memory.id for memory in memories])
     for memory in memories:
         when = ago(memory.forgotten_at or memory.created_at)
         console.print(
-            f"[title]{memory.kind}[/] {escape(memory.content)}  [quiet]{when}  {ids[memory.id]}[/]",
+            f"[title]{memory_kind(memory)}[/] {escape(memory.content)}  [quiet]{when}  {ids[memory.id]}[/]",
             soft_wrap=True,
         )

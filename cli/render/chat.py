@@ -58,7 +58,7 @@ class _ChatText:
 
     def restart(self) -> None:
         self._end_line()
-        self.hint("the answer starts again")
+        self.hint("restarting the answer")
 
     def tool_uses(self, use: ToolUseResponse) -> None:
         self._end_line()
@@ -89,7 +89,7 @@ class _ChatText:
         for citation in message.citations:
             reference = f"[{citation.kind}:{short_id(citation.id)}]"
             if citation.name is None:
-                self.hint(f"{reference} does not exist: the model made it up")
+                self.hint(f"{reference} does not exist; the model invented it")
             else:
                 self.hint(f"{reference} {citation.type} {citation.name}")
 

@@ -26,7 +26,7 @@ def show_costs(
 ) -> None:
     """The groups, their total, and the rest of today's budget; without dollars if nothing was billed."""
     if not view.groups:
-        console.print(f"No calls were made from {view.since} to {view.until}.")
+        console.print(f"There were no calls from {view.since} to {view.until}.")
     else:
         console.print(_table(view))
         if not is_billed(view.totals):
@@ -59,8 +59,12 @@ def show_budget(
 def describe_forecast(view: ForecastResponse) -> str:
     """One line, before an agent is made."""
     if not view.usd_per_day:
-        return "Forecast: nothing is billed, because the sandbox answers."
-    price = "" if view.is_priced else ", by the fallback price, since the model has none of its own"
+        return "Forecast: nothing is billed because the sandbox answers."
+    price = (
+        ""
+        if view.is_priced
+        else ", at the fallback price because the model is not in the price list"
+    )
     return (
         f"Forecast: about {view.usd_per_day:,.2f} USD a day at {interval(view.interval_seconds)}"
         f" with {view.model or 'your model'}"

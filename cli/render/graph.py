@@ -44,7 +44,7 @@ def show_graph(console: Console, agent: AgentDetails, graph: GraphResponse) -> N
 
 def show_nodes(console: Console, nodes: Sequence[NodeResponse], *, limit: int) -> None:
     if not nodes:
-        console.print("There are no such nodes.")
+        console.print("No nodes match.")
         return
     console.print(_nodes(nodes))
     _print_limit(console, len(nodes), limit)
@@ -52,7 +52,7 @@ def show_nodes(console: Console, nodes: Sequence[NodeResponse], *, limit: int) -
 
 def show_edges(console: Console, edges: Sequence[EdgeResponse], *, limit: int) -> None:
     if not edges:
-        console.print("There are no such edges.")
+        console.print("No edges match.")
         return
     _edges(console, edges)
     _print_limit(console, len(edges), limit)
@@ -77,10 +77,10 @@ def show_around(console: Console, around: NeighbourhoodResponse) -> None:
         console.print(f"  {escape(about)}", soft_wrap=True)
     console.print()
     if not around.edges:
-        console.print("It has no neighbours.")
+        console.print("This node has no neighbours.")
     _edges(console, around.edges)
     if around.cut:
-        console.print("[quiet]It has more neighbours; see --limit.[/]")
+        console.print("[quiet]There are more neighbours; raise --limit to see them.[/]")
 
 
 def _edges(console: Console, edges: Sequence[EdgeResponse]) -> None:
@@ -95,7 +95,9 @@ def _edges(console: Console, edges: Sequence[EdgeResponse]) -> None:
 
 def _print_limit(console: Console, count: int, limit: int) -> None:
     if count == limit:
-        console.print(f"[quiet]The {limit} most recently changed; more with --limit.[/]")
+        console.print(
+            f"[quiet]Only the {limit} most recently changed are shown; raise --limit to see more.[/]"
+        )
 
 
 def _ends(kind: EdgeTypeDetails) -> str:
@@ -159,7 +161,9 @@ def _about(node: NodeResponse) -> str:
 
 def _limit_note(count: int, total: int) -> str:
     return (
-        "" if count >= total else f"the {count} most recently changed of {total}; more with --limit"
+        ""
+        if count >= total
+        else f"the {count} most recently changed of {total}; raise --limit to see more"
     )
 
 
@@ -181,7 +185,7 @@ def show_edge(console: Console, edge: EdgeDetails) -> None:
     )
     if edge.source_id == edge.target_id:
         console.print(
-            "[quiet]It was between nodes that were merged, and is kept for what cites it.[/]"
+            "[quiet]This edge connected nodes that were merged. It is kept because conclusions may cite it.[/]"
         )
     _property_lines(console, edge.properties, edge.agreement)
     console.print("\n[title]Evidence[/]")
@@ -195,7 +199,7 @@ def _property_lines(
         sites = agreement[name].sites if name in agreement else []
         says = f"only {escape(sites[0])}" if len(sites) == 1 else counted(len(sites), "site")
         barred = agreement[name].barred if name in agreement else []
-        says += f"; barred since: {escape(', '.join(barred))}" if barred else ""
+        says += f"; since barred: {escape(', '.join(barred))}" if barred else ""
         support = f"  [quiet]({says})[/]" if sites else ""
         console.print(f"  {escape(name)}: {escape(str(value))}{support}", soft_wrap=True)
         for other in agreement[name].others if name in agreement else ():
@@ -212,7 +216,7 @@ def show_merge(console: Console, agent: str, merge: MergeResponse) -> None:
         soft_wrap=True,
     )
     console.print(
-        f"[quiet]To undo it: vigil node unmerge {escape(quoted(agent))} {short_id(merge.id)}[/]",
+        f"[quiet]To undo this: vigil node unmerge {escape(quoted(agent))} {short_id(merge.id)}[/]",
         soft_wrap=True,
     )
 
@@ -226,11 +230,11 @@ def show_unmerge(console: Console, merge: MergeResponse) -> None:
 
 def show_merges(console: Console, merges: Sequence[MergeResponse]) -> None:
     if not merges:
-        console.print("No nodes have been merged yet.")
+        console.print("No nodes have been merged.")
     ids = short_ids([merge.id for merge in merges])
     for merge in merges:
         kept_name = (
-            "a node that was merged itself since" if merge.kept_name is None else merge.kept_name
+            "a node that has since been merged" if merge.kept_name is None else merge.kept_name
         )
         undone = "" if merge.undone_at is None else f", undone {ago(merge.undone_at)}"
         console.print(
@@ -242,19 +246,19 @@ def show_merges(console: Console, merges: Sequence[MergeResponse]) -> None:
 
 def show_distinct(console: Console, agent: str, pair: DistinctPairResponse) -> None:
     console.print(
-        f"[agent]{escape(pair.one.name)}[/] and [agent]{escape(pair.other.name)}[/] are distinct:"
-        " they are not listed as duplicates any more.",
+        f"[agent]{escape(pair.one.name)}[/] and [agent]{escape(pair.other.name)}[/] are distinct and no "
+        "longer listed as duplicates.",
         soft_wrap=True,
     )
     console.print(
-        f'[quiet]To undo it: vigil node distinct "{escape(agent)}" {pair.one.id} {pair.other.id} --undo[/]',
+        f'[quiet]To undo this: vigil node distinct "{escape(agent)}" {pair.one.id} {pair.other.id} --undo[/]',
         soft_wrap=True,
     )
 
 
 def show_distinct_pairs(console: Console, pairs: Sequence[DistinctPairResponse]) -> None:
     if not pairs:
-        console.print("No pair of nodes was declared distinct.")
+        console.print("No nodes have been declared distinct.")
     for pair in pairs:
         console.print(
             f"{escape(pair.one.name)} [quiet]{pair.one.id}[/]  and  {escape(pair.other.name)} [quiet]{pair.other.id}"
@@ -284,10 +288,11 @@ def show_imported(console: Console, agent: ImportedAgent) -> None:
     counts = agent.counts
     console.print(
         f"[agent]{escape(agent.name)}[/] has {counted(counts.nodes, 'node')} and {counted(counts.edges, 'edge')}, "
-        f"with evidence of {counted(counts.evidence, 'quote')} from {counted(counts.sources, 'page')}; "
-        "every seal was checked.",
+        f"with evidence of {counted(counts.evidence, 'quote')} from {counted(counts.sources, 'page')}. "
+        "Every seal was checked.",
         soft_wrap=True,
     )
     console.print(
-        f"It is paused: [quiet]vigil agent resume {escape(quoted(agent.name))}[/]", soft_wrap=True
+        f"It is paused. To start it: [quiet]vigil agent resume {escape(quoted(agent.name))}[/]",
+        soft_wrap=True,
     )

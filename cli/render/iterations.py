@@ -52,9 +52,9 @@ _THINKS: Final = {
     "observer": "reads the graph and plans",
     "knowledge_acquisition": "decides where to search",
     "graph_construction": "reads the document against the graph",
-    "analysis_generation": "weighs the nodes",
-    "advice_generation": "weighs the analyses",
-    "entailment_check": "compares quotes with what they support",
+    "analysis_generation": "evaluates the nodes",
+    "advice_generation": "evaluates the analyses",
+    "entailment_check": "compares quotes with claims",
 }
 
 
@@ -99,7 +99,7 @@ def waiting(error: str, since: datetime, retry_at: datetime | None) -> str:
 
 def _next_try(retry_at: datetime | None, separator: str = ", ") -> str:
     when = "" if retry_at is None else ago(retry_at)
-    return f"{separator}next try {when}" if when.startswith("in ") else ""
+    return f"{separator}next attempt {when}" if when.startswith("in ") else ""
 
 
 def growth(call: RunningCall) -> str:
@@ -156,7 +156,7 @@ def show_iterations(
     console: Console, iterations: Sequence[IterationSummary], *, limit: int
 ) -> None:
     if not iterations:
-        console.print("There are no such iterations.")
+        console.print("No iterations match.")
         return
     table = Table(box=None, pad_edge=False, header_style="quiet", padding=(0, 2, 0, 0))
     for column in ("#", "Status", "Why", "Started", "Took", "Errors"):
@@ -173,7 +173,7 @@ def show_iterations(
         )
     console.print(table)
     if len(iterations) == limit:
-        console.print(f"[quiet]The newest {limit}; more with --limit.[/]")
+        console.print(f"[quiet]Only the newest {limit} are shown; raise --limit to see more.[/]")
 
 
 def show_iteration(console: Console, iteration: IterationDetails, *, show_messages: bool) -> None:
@@ -205,7 +205,7 @@ def show_iteration(console: Console, iteration: IterationDetails, *, show_messag
                 console.print(f"  [agent]…[/] {phase_name(call.phase)}: {growth(call)}")
     calls = iteration.calls
     console.print(
-        f"\n[quiet]{counted(calls.llm_calls, 'call')} of the model, "
+        f"\n[quiet]{counted(calls.llm_calls, 'model call')}, "
         f"{counted(calls.search_calls, 'search')}, {calls.input_tokens + calls.output_tokens:,} tokens[/]"
     )
 
@@ -259,7 +259,7 @@ def _step(
 def _failures(failures: Sequence[FailedSending]) -> Iterator[str]:
     for failure in failures:
         cost = "its maximum cost" if failure.cost_usd is None else f"{failure.cost_usd:f} USD"
-        yield f"[bad]✗ {escape(failure.error)}[/] [quiet]{failure.kind}, booked at {cost}[/]"
+        yield f"[bad]✗ {escape(failure.error)}[/] [quiet]{failure.kind}, charged at {cost}[/]"
         if failure.response:
             yield f"[quiet]response: {escape(clip(failure.response, MAX_RESULT_CHARS))}[/]"
 
@@ -300,7 +300,11 @@ def line_of(event: "StoredEvent", agent_name: str) -> str:
     age_seconds = (datetime.now(UTC) - event.stored_at).total_seconds()
     age = ago(event.stored_at) if age_seconds > MIN_AGE_SHOWN_SECONDS else ""
     clock = event.stored_at.astimezone().strftime("%H:%M:%S")
-    text = "cannot be read by this version" if event.event is None else summary(event.event)
+    text = (
+        "this version of Vigil cannot read this event"
+        if event.event is None
+        else summary(event.event)
+    )
     return (
         f"[quiet]{clock} {age:>10}[/]  [{style}]{event.subject:<20}[/] "
         f"[agent]{escape(clip(agent_name, 28))}[/]  {escape(text)}"
@@ -327,7 +331,7 @@ def summary(event: Event) -> str:
         case models.AnalysisProduced():
             return f"{counted(len(event.analysis_ids), 'analysis')} to consider"
         case models.AdviceProduced():
-            return f"{event.action}: see `vigil inbox`"
+            return f"{event.action}; see `vigil inbox`"
         case models.AdviceCompleted():
             return counted(event.advice, "advice")
         case models.IterationCompleted():
@@ -348,9 +352,9 @@ def summary(event: Event) -> str:
         case models.ConfigurationCompleted():
             return "ready"
         case models.AnswerRequested():
-            return "it received a message"
+            return "received a message"
         case models.AnswerCompleted():
-            return "it answered: see `vigil chat`"
+            return "answered; see `vigil chat`"
         case _:
             return ""
 
@@ -380,7 +384,7 @@ def show_investigations(
     limit: int,
 ) -> None:
     if not requests:
-        console.print("No data is missing." if only_open else "No data was missing so far.")
+        console.print("No data is missing." if only_open else "No data has been missing so far.")
     for request in requests:
         console.print(
             f"{_state(request)} [title]{escape(request.objective)}[/]  "
@@ -389,7 +393,7 @@ def show_investigations(
         )
         console.print(Padding(f"[quiet]{escape(request.reasoning)}[/]", (0, 0, 0, 2), expand=False))
     if len(requests) == limit:
-        console.print(f"[quiet]The newest {limit}; more with --limit.[/]")
+        console.print(f"[quiet]Only the newest {limit} are shown; raise --limit to see more.[/]")
 
 
 def _state(request: InvestigationRequestResponse) -> str:
@@ -411,7 +415,7 @@ def commitment_lines(terms: ForecastTerms, *, with_confidence: bool = False) -> 
             f"[warn]Expired: it was valid until {terms.horizon}[/]" if terms.expired else until
         )
     if terms.invalidation is not None:
-        lines.append(f"[quiet]Proved wrong by: {escape(terms.invalidation)}[/]")
+        lines.append(f"[quiet]Would be proved wrong by: {escape(terms.invalidation)}[/]")
     return lines
 
 
@@ -458,4 +462,4 @@ def show_conclusions(
         content = escape(cited(conclusion.content, conclusion.citations))
         console.print(Padding(f"[quiet]{content}[/]", (0, 0, 1, 2), expand=False))
     if len(conclusions) == limit:
-        console.print(f"[quiet]The newest {limit}; more with --limit.[/]")
+        console.print(f"[quiet]Only the newest {limit} are shown; raise --limit to see more.[/]")

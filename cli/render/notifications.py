@@ -23,9 +23,9 @@ from shared.schemas.notifications import (
 
 def show_inbox(console: Console, items: Sequence[InboxItemResponse], *, everything: bool) -> None:
     if not items:
-        text = "The inbox is empty." if everything else "Nothing new in the inbox."
-        more = "" if everything else " Include what you have read: vigil inbox --all."
-        console.print(f"{text} [quiet]Advice is rare, by design.{more}[/]", soft_wrap=True)
+        text = "The inbox is empty." if everything else "There is nothing new in the inbox."
+        more = "" if everything else " To include read items, use `vigil inbox --all`."
+        console.print(f"{text} [quiet]Advice is rare by design.{more}[/]", soft_wrap=True)
     ids = short_ids([item.id for item in items])
     for item in items:
         new = "" if item.read_at else "[warn]●[/] "
@@ -46,13 +46,14 @@ _STYLES: Final = {"delivered": "good", "failed": "bad", "pending": "warn"}
 
 def show_created(console: Console, created: CreatedDestination) -> None:
     console.print(
-        f"What is new in the inbox {_owner(created)} is also sent to [title]{escape(created.address)}[/].",
+        f"New inbox items {_owner(created)} are also sent to [title]{escape(created.address)}[/].",
         soft_wrap=True,
     )
     if created.secret is not None:
         _print_secret(console, created.secret)
     console.print(
-        f"[quiet]Try it:[/] [link]vigil destination test {short_id(created.id)}[/]", soft_wrap=True
+        f"[quiet]To test it:[/] [link]vigil destination test {short_id(created.id)}[/]",
+        soft_wrap=True,
     )
 
 
@@ -60,13 +61,13 @@ def show_secret(console: Console, new: NewSecret) -> None:
     _print_secret(console, new.secret)
     if new.previous_signs_until is not None:
         until = f"{new.previous_signs_until.astimezone():%Y-%m-%d %H:%M}"
-        console.print(f"[quiet]The previous one also signs until {until}.[/]", soft_wrap=True)
+        console.print(f"[quiet]The previous secret stays valid until {until}.[/]", soft_wrap=True)
 
 
 def show_destinations(console: Console, destinations: Sequence[DestinationResponse]) -> None:
     if not destinations:
         console.print(
-            "There are no destinations: vigil destination add https://… or you@example.org",
+            "There are no destinations. Add one with `vigil destination add ADDRESS`, a URL or an email address.",
             soft_wrap=True,
         )
         return
@@ -93,7 +94,7 @@ def show_destination(console: Console, destination: DestinationDetails) -> None:
         f"  {destination.kind}, {_owner(destination)}; {_activity(destination)}", soft_wrap=True
     )
     if not destination.deliveries:
-        console.print("  [quiet]No deliveries yet.[/]")
+        console.print("  [quiet]There are no deliveries yet.[/]")
         return
     table = Table(box=None, pad_edge=False, header_style="quiet", padding=(0, 2, 0, 0))
     for column in ("  Delivery", "When", "What", "Outcome"):
@@ -111,16 +112,18 @@ def show_destination(console: Console, destination: DestinationDetails) -> None:
 def show_outcome(console: Console, delivery: DeliveryResponse) -> None:
     if delivery.status == "pending":
         console.print(
-            "[warn]It has not been delivered yet[/]: is the notifier running? See vigil top.",
+            "[warn]The test has not been delivered yet.[/] Check with `vigil top` that the notifier is running.",
             soft_wrap=True,
         )
         return
-    console.print(f"The test is {_outcome(delivery)}.", soft_wrap=True)
+    console.print(f"Test: {_outcome(delivery)}.", soft_wrap=True)
 
 
 def _print_secret(console: Console, secret: str) -> None:
     console.print(f"\n  Secret: [title]{escape(secret)}[/]", soft_wrap=True)
-    console.print("  [quiet]It is shown only once; the receiver needs it.[/]\n")
+    console.print(
+        "  [quiet]It is shown only once. The receiver needs it to verify signatures.[/]\n"
+    )
 
 
 def _owner(destination: DestinationResponse) -> str:

@@ -48,7 +48,7 @@ def show_dead_letters(
         )
     console.print(table)
     if len(dead_letters) == limit:
-        console.print(f"[quiet]The newest {limit}; more with --limit.[/]")
+        console.print(f"[quiet]Only the newest {limit} are shown; raise --limit to see more.[/]")
 
 
 def show_dead_letter(console: Console, dead_letter: DeadLetterDetails) -> None:
@@ -94,7 +94,7 @@ def _hex(line: bytes) -> str:
 
 
 def _cut(text: str, is_cut: bool) -> str:
-    return f"{text}\n… cut here; the whole text with --json" if is_cut else text
+    return f"{text}\n… shortened; use --json to see the whole text" if is_cut else text
 
 
 def _about(dead_letter: DeadLetterResponse) -> str:
@@ -118,7 +118,7 @@ def _next_commands(dead_letter: DeadLetterResponse) -> str:
     short = short_id(dead_letter.id)
     discard = f"[link]vigil dead-letters discard {short}[/]"
     if dead_letter.retry_requested_at is not None:
-        return f"a retry was requested {ago(dead_letter.retry_requested_at)}, and waits for the scheduler and NATS"
+        return f"a retry was requested {ago(dead_letter.retry_requested_at)} and is waiting for the scheduler and NATS"
     if dead_letter.refusal is not None:
         return f"{escape(dead_letter.refusal)}; or {discard}"
     return f"[link]vigil dead-letters retry {short}[/], or {discard}"
@@ -147,7 +147,7 @@ def show_findings(console: Console, findings: "Sequence[Finding]") -> None:
     console.print(table)
     wrong = sum(finding.verdict == "bad" for finding in findings)
     verdict = (
-        f"[bad]{counted(wrong, 'problem')} found.[/]" if wrong else "[good]Nothing is wrong.[/]"
+        f"[bad]{counted(wrong, 'problem')} found.[/]" if wrong else "[good]No problems found.[/]"
     )
     console.print(f"\n{verdict}")
 
@@ -222,19 +222,19 @@ def show_ready(
 ) -> None:
     """`busy_ports` are the usual ports that were not free."""
     took = between(running.started_at, None)
-    console.print(f"[good]●[/] [title]Vigil is up[/] [quiet]after {took}[/]")
+    console.print(f"[good]●[/] [title]Vigil is running[/] [quiet]after {took}[/]")
     console.print(f"  {escape(sentence)}\n", soft_wrap=True)
     console.print(_addresses(running, data), soft_wrap=True)
     if busy := list(map(str, busy_ports)):
-        text = f"Port {busy[0]} is in use, so another one was chosen."
+        text = f"Port {busy[0]} is in use, so another port was chosen."
         if len(busy) > 1:
-            text = f"Ports {' and '.join(busy)} are in use, so others were chosen."
+            text = f"Ports {' and '.join(busy)} are in use, so other ports were chosen."
         console.print(f"\n  [warn]![/] {text}")
     console.print(
-        '\n  [quiet]Now, in another terminal:[/] vigil agent create "what to watch, and for what purpose"'
+        '\n  [quiet]Next, in another terminal:[/] vigil agent create "what to watch and why"'
         "[quiet],[/] vigil tail[quiet],[/] vigil doctor"
     )
-    console.print("  [quiet]Ctrl-C stops everything; the data is kept.[/]\n")
+    console.print("  [quiet]Press Ctrl-C to stop everything. The data is kept.[/]\n")
 
 
 def show_unreached(console: Console, findings: "Iterable[Finding]") -> None:
@@ -245,7 +245,7 @@ def show_unreached(console: Console, findings: "Iterable[Finding]") -> None:
             soft_wrap=True,
         )
         console.print(
-            "    [quiet]Steps that need it wait, without using up attempts, and continue when it answers.[/]",
+            "    [quiet]Steps that need it wait without using up attempts and continue when it answers.[/]",
             soft_wrap=True,
         )
 
@@ -259,15 +259,18 @@ def show_corpus(console: Console, corpus: "CheckedCorpus", *, sandbox_model: boo
     console.print(f"  [quiet]{documents}{escape(skipped)}[/]", soft_wrap=True)
     if corpus.foreign_documents and sandbox_model:
         console.print(
-            f"  [warn]![/] The sandbox's model reads English only; {corpus.foreign_documents} of {documents} are in another "
-            f"language and are not used: {escape(corpus.foreign)}. It goes on with {escape(corpus.english)}.",
+            f"  [warn]![/] The sandbox's model reads only English: {corpus.foreign_documents} of {documents} "
+            f"are in other languages and are not used ({escape(corpus.foreign)}). It uses "
+            f"{escape(corpus.english)}.",
             soft_wrap=True,
         )
 
 
 def show_sign_in(console: Console, link: SignInLinkResponse) -> None:
     console.print(f"  [quiet]In a browser:[/] [link]{escape(link.url)}[/]", soft_wrap=True)
-    console.print("  [quiet]Valid once, for 15 minutes; vigil sign-in-link prints another.[/]\n")
+    console.print(
+        "  [quiet]The link works once and expires after 15 minutes. For another, run `vigil sign-in-link`.[/]\n"
+    )
 
 
 def show_process_events(console: Console, lines: Iterable[str]) -> None:

@@ -36,7 +36,7 @@ MAX_CLAIM_CHARS = 80
 
 def show_sources(console: Console, sources: Sequence[SourceResponse], *, limit: int) -> None:
     if not sources:
-        console.print("There are no such pages.")
+        console.print("No pages match.")
         return
     table = Table.grid(padding=(0, 2))
     table.add_column(style="quiet", no_wrap=True)
@@ -50,7 +50,9 @@ def show_sources(console: Console, sources: Sequence[SourceResponse], *, limit: 
         )
     console.print(table)
     if len(sources) == limit:
-        console.print(f"[quiet]The {limit} most recently fetched; more with --limit.[/]")
+        console.print(
+            f"[quiet]Only the {limit} most recently fetched are shown; raise --limit to see more.[/]"
+        )
 
 
 def show_source(console: Console, source: SourceDetails) -> None:
@@ -78,7 +80,7 @@ def show_evidence(console: Console, evidence: Sequence[EvidenceResponse], *, is_
         if row.verdict is not None:
             console.print(f"    {_verdict_of_model(row.verdict)}", soft_wrap=True)
     if not is_all:
-        console.print("  [quiet]There is more: see --json.[/]")
+        console.print("  [quiet]There is more; use --json to see all.[/]")
 
 
 def show_retractions(console: Console, retractions: Sequence[RetractionResponse]) -> None:
@@ -122,14 +124,14 @@ def _fate(source: SourceResponse) -> str:
 
 def _doubted(retraction: RetractionResponse) -> str:
     if retraction.is_pending:
-        return "[quiet]What is based on it is being re-evaluated.[/]"
+        return "[quiet]Everything that rests on it is being re-evaluated.[/]"
     if not retraction.analyses and not retraction.advice:
-        return "[quiet]Nothing is in doubt because of it.[/]"
+        return "[quiet]It puts nothing in doubt.[/]"
     analyses, advice = (
         counted(retraction.analyses, "analysis"),
         counted(retraction.advice, "advice"),
     )
-    return f"[warn]In doubt because of it: {analyses} and {advice}.[/]"
+    return f"[warn]It puts in doubt: {analyses} and {advice}.[/]"
 
 
 if TYPE_CHECKING:
@@ -149,7 +151,7 @@ def show_doubts(console: Console, verification: VerificationResponse) -> None:
     if root is None or not root.doubts:
         return
     console.print(
-        f"[warn]! This {root.link} is in doubt.[/] What it cites has changed since; a doubt is not a break.",
+        f"[warn]! This {root.link} is in doubt.[/] What it cites has changed since; nothing is broken.",
         soft_wrap=True,
     )
     for doubt in root.doubts:
@@ -174,13 +176,14 @@ def show_summary(console: Console, verification: VerificationResponse) -> None:
     console.print(f"{_verdict(broken)} [quiet]{counts} checked[/]", soft_wrap=True)
     if len(verification.sites) == 1:
         console.print(
-            f"[warn]Everything rests on one site, {escape(verification.sites[0])}:[/]"
-            " no other confirms it.",
+            f"[warn]Everything rests on one site, {escape(verification.sites[0])}:[/] no other site confirms it.",
             soft_wrap=True,
         )
     if verification.barred_sites:
         sites = escape(", ".join(verification.barred_sites))
-        console.print(f"[warn]Barred since, and no support any more:[/] {sites}", soft_wrap=True)
+        console.print(
+            f"[warn]Since barred, and no longer counted as support:[/] {sites}", soft_wrap=True
+        )
 
 
 def show_breaks(console: Console, report: "AgentVerified") -> None:
@@ -199,7 +202,7 @@ def show_breaks(console: Console, report: "AgentVerified") -> None:
     doubted = f", [warn]{report.in_doubt:,} in doubt[/]" if report.in_doubt else ""
     if report.since is not None and not report.broken:
         console.print(
-            f"{GOOD} [agent]{_data(report.name)}[/]: its history has that root, and every row is as the history says."
+            f"{GOOD} [agent]{_data(report.name)}[/]: the history contains this root, and every row matches the history."
             " [quiet]Quotes were not read again.[/]",
             soft_wrap=True,
         )
@@ -227,14 +230,14 @@ def claims_in_words(checked: CheckedCounts) -> str:
     """How much is proved: by rules, or by nothing but the quote."""
     text = (
         f"Claims: {checked.claims_supported:,} supported by rules, "
-        f"{checked.claims_unverified:,} left to a reader"
+        f"{checked.claims_unverified:,} left for you to check"
     )
     if checked.claims_unchecked:
-        text += f", {checked.claims_unchecked:,} quoted and not checked by rules"
+        text += f", {checked.claims_unchecked:,} quoted but not checked by rules"
     if checked.values_supported or checked.values_unverified or checked.conclusions_unchecked:
         text += (
-            f". Numbers and names of conclusions: {checked.values_supported:,} follow by rules, "
-            f"{checked.values_unverified:,} left to a reader"
+            f". Numbers and names of conclusions: {checked.values_supported:,} supported by rules, "
+            f"{checked.values_unverified:,} left for you to check"
         )
     if checked.conclusions_unchecked:
         noun = "conclusion" if checked.conclusions_unchecked == 1 else "conclusions"
@@ -246,8 +249,8 @@ def claims_in_words(checked: CheckedCounts) -> str:
     )
     if any(found):
         text += (
-            f". Of {counted(checked.evidence, 'quote')}, a model read {sum(found):,}: {found[0]:,} support"
-            f" what they were taken for, {found[1]:,} contradict it, {found[2]:,} do not say it"
+            f". Of {counted(checked.evidence, 'quote')}, a model read {sum(found):,}: {found[0]:,} support their"
+            f" claims, {found[1]:,} contradict them, {found[2]:,} do not state them"
         )
     return f"{text}. Reasoning is not checked."
 
@@ -290,7 +293,7 @@ class _Chain:
         for below in self._below(link):
             self._branch(branch.add, below)
         if hidden := self._superseded(link):
-            branch.add(f"[quiet]{counted(hidden, 'quote')} of superseded values, checked too[/]")
+            branch.add(f"[quiet]{counted(hidden, 'quote')} of superseded values, also checked[/]")
         return branch
 
     def _below(self, link: AnyLink) -> Iterator[UUID]:
@@ -367,7 +370,11 @@ def _break(fault: LinkFault) -> str:
 
 
 def describe_doubt(doubt: DoubtResponse) -> str:
-    what = "contradicts what it supports" if doubt.cause == "contradicted" else "was retracted"
+    what = (
+        "contradicts the claims it was cited for"
+        if doubt.cause == "contradicted"
+        else "was retracted"
+    )
     page = f"[link]{_data(doubt.url)}[/] {what} ({_data(doubt.reason)})"
     return f"[warn]in doubt since {doubt.since:%Y-%m-%d}:[/] {page}"
 

@@ -22,7 +22,7 @@ _MAX_EXAMPLES: Final = 3
 _PRICES: Final = {
     "listed": "listed price",
     "given": "price given with --price",
-    "own_server": "counted as free: not listed, and the server is on this machine or in a private network",
+    "own_server": "counted as free: not listed, and the server is on this machine or a private network",
     "fallback": "FALLBACK price: the model is not in the price list",
 }
 
@@ -35,13 +35,13 @@ def show_announcement(console: Console, trial: Trial) -> None:
     console.print("[title]Model trial[/]")
     if trial.server is None:
         console.print(
-            "  No model server is configured (--url, OPENAI_BASE_URL or OPENAI_API_KEY): the sandbox's rule-based "
-            "model is tested, which is not a language model.",
+            "  No model server is configured (--url, OPENAI_BASE_URL or OPENAI_API_KEY), so this tests the "
+            "sandbox's model, which answers by rules and is not a language model.",
             soft_wrap=True,
         )
     console.print(
-        f"  Searches are answered by the sandbox, over the CIA World Factbook. At most {_usd(float(trial.budget_usd))} "
-        f"and {duration(trial.time_limit_seconds)}; Ctrl-C ends it with a report.",
+        f"  The sandbox answers searches from the CIA World Factbook. At most {_usd(float(trial.budget_usd))} "
+        f"and {duration(trial.time_limit_seconds)}; press Ctrl-C to stop early and get a report.",
         soft_wrap=True,
     )
 
@@ -120,7 +120,7 @@ def _compared(report: Report) -> Iterator[tuple[str, str]]:
     answers = report.structured
     yield (
         "Structured answers",
-        f"{answers.first_try} at the first attempt, {answers.after_repair} after repair, {answers.failed} failed",
+        f"{answers.first_try} on the first attempt, {answers.after_repair} after repair, {answers.failed} failed",
     )
     yield "Tools used", f"{report.tools.made} calls, {report.tools.refused} refused"
     yield "Repairs", _repairs(report)

@@ -123,14 +123,16 @@ def chosen_server(
     configured = "model" in settings.model_fields_set
     if url is not None:
         if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
-            raise BadInputError(f"--url {url!r} is no URL of a server: write http://… or https://…")
+            raise BadInputError(
+                f"--url {url!r} is not the URL of a server: enter http://… or https://…"
+            )
         return Server(url.rstrip("/"), model or (settings.model if configured else None), key)
     usual = settings.openai_api_key
     key = key or (usual.get_secret_value() if usual else None)
     if settings.openai_base_url is None and key is None:
         if model is not None:
             raise BadInputError(
-                f"no server is configured that could have the model {model!r}: name one with --url, "
+                f"no server is configured for the model {model!r}: name one with --url, "
                 "or set OPENAI_API_KEY"
             )
         return None
@@ -187,7 +189,7 @@ class _Connection:
         if listed is None or len(listed) != 1:
             names = f" it has {', '.join(listed[:_MODELS_NAMED])}" if listed else " it lists none"
             raise UnreachableError(
-                f"name the model that {self._server.shown_url} is to use, with --model:{names}"
+                f"name the model for {self._server.shown_url} with --model:{names}"
             )
         self.model = listed[0]
 
@@ -203,7 +205,7 @@ class _Connection:
         choices = _field(answer, "choices")
         if not isinstance(choices, list) or not choices:
             hint = (
-                "This is no answer of chat completions: check the URL, which mostly ends with /v1"
+                "This is not a chat completions response: check the URL, which usually ends in /v1"
             )
             raise self._error("/chat/completions", status, text, hint)
         self.tokens.add(answer)
@@ -223,7 +225,7 @@ class _Connection:
         for part in parts:
             self.tokens.add(part)
         if not pieces:
-            return Probe(works=False, detail=f"it answered in one piece: {_clipped(text)}")
+            return Probe(works=False, detail=f"it sent the answer in one piece: {_clipped(text)}")
         return Probe(works=True, detail=f"in {len(pieces)} pieces")
 
     async def tool_calls(self) -> Probe:
@@ -250,8 +252,10 @@ class _Connection:
         if _field(function, "name") != "tavilySearch" or not isinstance(
             _field(values, "query"), str
         ):
-            return Probe(works=False, detail=f"the call does not fit: {_clipped(str(calls[0]))}")
-        return Probe(works=True, detail="it called the tool with arguments that fit")
+            return Probe(
+                works=False, detail=f"the call does not match the schema: {_clipped(str(calls[0]))}"
+            )
+        return Probe(works=True, detail="it called the tool with valid arguments")
 
     async def structured_output(self) -> Probe:
         shape = {"name": "capital", "strict": True, "schema": _SCHEMA}
@@ -268,8 +272,11 @@ class _Connection:
         content = str((_message(answer) or {}).get("content") or "")
         parsed = _json(content)
         if not isinstance(parsed, dict) or set(parsed) != {"city", "country"}:
-            return Probe(works=False, detail=f"the answer does not fit: {_clipped(content)}")
-        return Probe(works=True, detail="the answer fits the JSON Schema")
+            return Probe(
+                works=False,
+                detail=f"the answer does not match the JSON Schema: {_clipped(content)}",
+            )
+        return Probe(works=True, detail="the answer matches the JSON Schema")
 
     def _chat(self, user: str, **more: Any) -> dict[str, Any]:
         return {"model": self.model, "messages": [{"role": "user", "content": user}], **more}
@@ -302,8 +309,8 @@ class _Connection:
         if status == HTTPStatus.NOT_FOUND and listed and self.model not in listed:
             return f"Name one of its models with --model: {', '.join(listed[:_MODELS_NAMED])}"
         if status == HTTPStatus.NOT_FOUND:
-            return f"Check the URL, which mostly ends with /v1, and the model name {self.model!r}"
-        return "Look at the server's own log"
+            return f"Check the URL, which usually ends in /v1, and the model name {self.model!r}"
+        return "See the server's log"
 
     def _error(self, path: str, status: int, text: str, hint: str) -> UnreachableError:
         where = f"{self._server.shown_url.rstrip('/')}{path}"
@@ -312,7 +319,7 @@ class _Connection:
         )
 
 
-_KEY_HINT: Final = "Check the key: --key-env names the variable that holds it"
+_KEY_HINT: Final = "Check the key. To use another, name its environment variable with --key-env"
 
 
 async def preflight(
@@ -332,8 +339,8 @@ async def preflight(
                 await connection.first_token(listed)
         except TimeoutError as error:
             raise UnreachableError(
-                f"the model server at {server.shown_url} gave no answer within {reach_seconds:.0f} s. "
-                "One that loads its model first needs longer: try again, or give it more with --wait"
+                f"the model server at {server.shown_url} did not answer within {reach_seconds:.0f} s. If it is "
+                "still loading its model, try again, or wait longer with --wait"
             ) from error
         probes = [
             await _within(probe_seconds, probe)

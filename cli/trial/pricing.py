@@ -24,21 +24,21 @@ class TrialPrice:
 
     def sentence(self) -> str:
         """Describes the price and where it comes from."""
-        usd = f"{self.price.input:f} USD in and {self.price.output:f} USD out for a million tokens"
+        usd = f"{self.price.input:f} USD in and {self.price.output:f} USD out per million tokens"
         match self.source:
             case "listed":
-                return f"{usd}, as listed"
+                return f"{usd}, from the price list"
             case "given":
                 return f"{usd}, as given with --price"
             case "own_server":
                 return (
-                    "nothing: the model is not in the list of prices, and its server is on this machine or in a "
-                    "private network. If its calls are billed, say what they cost with --price IN,OUT"
+                    "nothing, because the model is not in the price list and its server is on this machine or a "
+                    "private network. If its calls are billed, set their price with --price IN,OUT"
                 )
             case "fallback":
                 return (
-                    f"{usd}: the FALLBACK, because the model is not in the list of prices. "
-                    "Say what it costs with --price IN,OUT"
+                    f"{usd}: the FALLBACK price, because the model is not in the price list. Set its price with "
+                    "--price IN,OUT"
                 )
 
 
@@ -65,8 +65,8 @@ def output_limit(price: ModelPrice, budget_usd: Decimal, usual_tokens: int) -> i
     if affordable < LEAST_OUTPUT_TOKENS:
         minimum = LEAST_OUTPUT_TOKENS * price.output / TOKENS_PER_PRICE / _PART_OF_BUDGET
         raise BadInputError(
-            f"a budget of {budget_usd:f} USD is too small at {price.output:f} USD for a million output tokens: "
-            f"give at least --budget-usd {minimum:.2f}"
+            f"a budget of {budget_usd:f} USD is too small at {price.output:f} USD per million output tokens: "
+            f"use at least --budget-usd {minimum:.2f}"
         )
     return min(usual_tokens, affordable)
 
@@ -104,7 +104,7 @@ def _parse_price(text: str) -> ModelPrice:
         return ModelPrice(input=usd_in, output=usd_out)
     except (ValueError, ArithmeticError) as error:
         raise BadInputError(
-            f"--price {text!r} is no price: write two numbers, USD for a million tokens in and out, as in 0.15,0.60"
+            f"--price {text!r} is not a price: enter USD per million input and output tokens, such as 0.15,0.60"
         ) from error
 
 

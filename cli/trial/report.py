@@ -256,7 +256,7 @@ class Report(ResponseModel):
         try:
             file.write_text(self.model_dump_json(indent=2) + "\n")
         except OSError as error:
-            raise CommandError(f"the report cannot be saved in {file}: {error.strerror}") from error
+            raise CommandError(f"cannot save the report in {file}: {error.strerror}") from error
 
 
 def read_report(file: Path) -> Report:
@@ -265,14 +265,14 @@ def read_report(file: Path) -> Report:
         content = json.loads(file.read_bytes())
         if content.get("report_version") != REPORT_VERSION:
             raise BadInputError(
-                f"{file} is a report of version {content.get('report_version')}, and this Vigil reads "
-                f"{REPORT_VERSION}: try the model again"
+                f"{file} is a report of version {content.get('report_version')}, but this Vigil reads version "
+                f"{REPORT_VERSION}: test the model again"
             )
         return Report.model_validate(content)
     except OSError as error:
         raise BadInputError(f"{file} cannot be read: {error.strerror}") from error
     except (ValueError, AttributeError) as error:
-        raise BadInputError(f"{file} is no report of vigil try-model") from error
+        raise BadInputError(f"{file} is not a report of `vigil try-model`") from error
 
 
 @dataclass(frozen=True)
@@ -576,9 +576,9 @@ def verdict_of(
     if run.iterations_asked and not run.iterations_completed:
         return _verdict("not usable", "no iteration completed", reasons)
     if run.iterations_asked and not (graph.nodes and graph.evidence):
-        return _verdict("not usable", "it wrote nothing with evidence into the graph", reasons)
+        return _verdict("not usable", "it wrote nothing with evidence to the graph", reasons)
     if facts.wrong > facts.right and facts.wrong + facts.right >= _LEAST_CHECKED:
-        return _verdict("not usable", "most facts that could be checked are wrong", reasons)
+        return _verdict("not usable", "most checkable facts are wrong", reasons)
     if verification is not None and not verification.holds:
         return _verdict("not usable", "what it wrote cannot be verified", reasons)
     if bad := [phase.phase for phase in phases if phase.failed or phase.status == "unfinished"]:
@@ -621,13 +621,13 @@ def _reasons(
     if structured.after_repair or structured.failed:
         answers = structured.first_try + structured.after_repair + structured.failed
         yield (
-            f"of {answers} structured answers {structured.first_try} fitted at once, "
-            f"{structured.after_repair} after a repair, {structured.failed} not at all"
+            f"of {answers} structured answers {structured.first_try} were valid at once, "
+            f"{structured.after_repair} after a repair, {structured.failed} never"
         )
     if repairs.total:
         by_subject = ", ".join(f"{name} {count}" for name, count in repairs.by_subject.items())
         yield f"{repairs.total} repairs by code: {by_subject}"
     if checked := facts.right + facts.wrong:
-        yield f"{facts.right} of {checked} facts that could be checked are right"
+        yield f"{facts.right} of {checked} checkable facts are right"
     if unreached := [phase.phase for phase in phases if phase.status == "not reached"]:
         yield f"not reached: {', '.join(unreached)}"

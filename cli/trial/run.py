@@ -96,13 +96,13 @@ def run_trial(console: Console, trial: Trial) -> Report:
     capabilities: Preflight | None = None
     model = SANDBOX_MODEL
     if trial.server is not None:
-        console.print(f"  asking {escape(trial.server.shown_url)} what it can do", soft_wrap=True)
+        console.print(f"  testing the features of {escape(trial.server.shown_url)}", soft_wrap=True)
         capabilities, model = asyncio.run(preflight(trial.server, reach_seconds=trial.wait_seconds))
         _show_preflight(console, capabilities)
     url = trial.server.url if trial.server is not None else ""
     price = price_of(trial.prices, model, url, trial.price)
     limit = output_limit(price.price, trial.budget_usd, trial.output_tokens)
-    console.print(f"  Calls are counted at {escape(price.sentence())}.", soft_wrap=True)
+    console.print(f"  Price: {escape(price.sentence())}.", soft_wrap=True)
     with temporary_directory(trial.keep) as directory:
         directory.create()
         prices_file = directory.root / "trial-prices.toml"
@@ -182,13 +182,13 @@ def _run(console: Console, trial: Trial, stack: Stack, course: _Course) -> Recor
             course.ended = "budget"
         if course.ended != "finished":
             console.print(
-                f"\n[warn]{escape(_WHY[course.ended])}[/]: the report is of what was done so far."
+                f"\n[warn]{escape(_WHY[course.ended])}[/]: the report covers what was done so far."
             )
         return recorded
 
 
 _WHY: Final = {
-    "time_limit": "The time limit is reached",
+    "time_limit": "The time limit was reached",
     "interrupted": "Interrupted",
     "budget": "The budget is used up",
     "failed": "The installation failed",
@@ -264,7 +264,7 @@ def _read_records(client: Client, course: _Course, iterations_asked: int) -> Rec
         try:
             return read()
         except CommandError as error:
-            course.errors.append(f"{subject} could not be read: {error}")
+            course.errors.append(f"could not read {subject}: {error}")
             return default
 
     def iterations() -> list[IterationDetails]:

@@ -43,7 +43,7 @@ class Deadlines:
         )
         for iteration_id in stalled:
             log.warning(
-                "the iteration is ended because it makes no progress",
+                "ending an iteration that makes no progress",
                 iteration_id=str(iteration_id),
                 for_seconds=self.patience_seconds,
                 setting="VIGIL_ITERATION_DEADLINE_SECONDS",

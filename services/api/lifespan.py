@@ -129,11 +129,14 @@ class ApplicationState:
     async def _send_owner_link(self) -> None:
         await self.owner.wait()
         await log_and_continue(
-            self.invitations.send_owner_link, "the owner's sign-in link could not be made"
+            self.invitations.send_owner_link, "could not create the owner's sign-in link"
         )
 
     async def _reach_bus(self) -> None:
         try:
             await self.bus.connect()
         except PermanentError as error:
-            log.error("orders begin only when the reconciler looks", reason=str(error))
+            log.error(
+                "cannot connect to NATS; requested work starts at the next check of the reconciler",
+                reason=str(error),
+            )

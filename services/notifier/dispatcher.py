@@ -120,7 +120,10 @@ class DeliveryLoop:
     async def _release(self, lease: DeliveryLease) -> None:
         async with self._database.transaction() as session:
             if not await deliveries.release(session, lease):
-                log.info("recorded before it could be handed over", delivery=str(lease.delivery_id))
+                log.info(
+                    "the delivery was recorded before the notifier stopped",
+                    delivery=str(lease.delivery_id),
+                )
 
     def _finished(self, task: asyncio.Task[None]) -> None:
         """Its slot is free: another delivery may wait for it."""
@@ -136,5 +139,5 @@ class DeliveryLoop:
         for task in unfinished:
             task.cancel()
         if unfinished:
-            log.info("handed over unfinished work", deliveries=len(unfinished))
+            log.info("released unfinished work", deliveries=len(unfinished))
             await asyncio.wait(unfinished)

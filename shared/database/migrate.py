@@ -50,8 +50,8 @@ def upgrade(url: str, scripts: Path = SCRIPTS) -> str | None:
         while (lock_error := _try_upgrade(connection, scripts)) is not None:
             if time.monotonic() > deadline:
                 raise TransientError(
-                    f"PostgreSQL: a table to be migrated was in use for {MAX_WAIT_SECONDS:g} s;"
-                    f" {_longest_transaction(connection)}; wait until it ends or end it, then migrate again",
+                    f"PostgreSQL: a table to migrate was in use for {MAX_WAIT_SECONDS:g} s;"
+                    f" {_longest_transaction(connection)}; wait until it ends, or end it, then run `vigil migrate` again",
                     counts=False,
                 ) from lock_error
             time.sleep(RETRY_PAUSE_SECONDS)
@@ -85,8 +85,8 @@ def _refuse_newer(connection: Connection, scripts: Path) -> None:
         raise PermanentError(
             "newer_data",
             f"the database is at revision {', '.join(unknown_revisions)}, but Vigil {vigil_version()} knows revisions up to "
-            f"{history.get_current_head()}: a newer version has used it. Nothing was changed; run that version or a "
-            "later one, or restore a backup made by this version",
+            f"{history.get_current_head()}: a newer version has used it. Nothing was changed. Run that "
+            "version or a later one, or restore a backup made by this version",
         )
 
 

@@ -64,9 +64,7 @@ def _create_extension(connection: Connection) -> str | None:
     except DBAPIError as error:
         if error.connection_invalidated:
             raise
-        return (
-            f"semantic search is off, the extension vector cannot be created: {_first_line(error)}"
-        )
+        return f"embedding search is off because the extension vector cannot be created: {_first_line(error)}"
     if _check(connection, _IS_INSTALLED):
         return None
     return (
@@ -92,8 +90,8 @@ def _create_index(connection: Connection) -> str | None:
         if not isinstance(error.orig, LockNotAvailable | DeadlockDetected):
             raise
         return (
-            "semantic search has no index, and is slow in a large graph: a transaction was open for more than"
-            f" {LOCK_TIMEOUT_SECONDS:g} s; migrate again when it has ended"
+            "embedding search has no index and is slow in large graphs, because a transaction was open for more than"
+            f" {LOCK_TIMEOUT_SECONDS:g} s; run `vigil migrate` again when it has ended"
         )
     return None
 

@@ -33,7 +33,7 @@ class JournalSigner:
         if not isinstance(private_key, Ed25519PrivateKey):
             raise PermanentError(
                 "signing_key",
-                f"the signing key {path} is not an Ed25519 key: make one with"
+                f"the signing key {path} is not an Ed25519 key: create one with"
                 " `openssl genpkey -algorithm ed25519`",
             )
         return cls(private_key)

@@ -65,11 +65,11 @@ def _unknown(wire_type: str) -> str:
     if match and f"{match['noun']}.{match['verb']}" in _SUBJECTS:
         return (
             f"{does_not_know} version {match['version']} of {match['noun']}.{match['verb']}: "
-            "a newer version has sent it; upgrade, then retry"
+            "a newer version sent it; upgrade, then retry"
         )
     return (
-        f"{does_not_know} the event {wire_type[:MAX_NAME_CHARS]!r}: if a newer version has sent it, upgrade, then retry; "
-        "otherwise find out what publishes on this subject"
+        f"{does_not_know} the event {wire_type[:MAX_NAME_CHARS]!r}: if a newer version sent it, upgrade, then retry; "
+        "otherwise find the program that publishes on this subject"
     )
 
 

@@ -83,7 +83,7 @@ class StreamPosition:
         """Parses what `str` returns. Raises ValueError."""
         match = _POSITION.fullmatch(text)
         if match is None or int(match[1]) > MAX_SEQUENCE:
-            raise ValueError(f"{text[:40]!r} is no position in the stream")
+            raise ValueError(f"{text[:40]!r} is not a position in the stream")
         if match[2] is None:
             return cls(int(match[1]))
         return cls(int(match[1]), datetime.fromtimestamp(int(match[2]) / 1000, UTC))
@@ -301,7 +301,7 @@ def _connect_error(url: str, credentials: Credentials, errors: Sequence[Exceptio
     for error in errors:
         if isinstance(error, SSLError):
             return f"NATS at {url}: {error}"
-    return f"no NATS answers at {url}"
+    return f"NATS does not answer at {url}"
 
 
 ANSWER_SECONDS: Final = 5.0
@@ -408,7 +408,7 @@ def parse_subject_pattern(text: str) -> str:
     pattern = f"{text}.*" if text in nouns else text
     if pattern != EVERYTHING and not any(matches(pattern, event.subject) for event in EVENTS):
         subjects = ", ".join(event.subject for event in EVENTS)
-        raise ValueError(f"no event is named {text!r}; there are {subjects}")
+        raise ValueError(f"no event matches {text!r}; the events are {subjects}")
     return pattern
 
 

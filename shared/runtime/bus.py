@@ -171,10 +171,10 @@ class Bus:
     def _log_forbidden(self, verb: str, subject: str) -> None:
         self._forbidden_subjects.add(subject)
         log.error(
-            f"NATS denies this to {self._credentials.user}",
+            f"NATS denies an operation to {self._credentials.user}",
             verb=verb,
             subject=subject,
-            do="if this version needs more permissions than the last, recreate users.conf with `vigil keys` and reload NATS",
+            do="after an upgrade, recreate users.conf with `vigil keys` and reload NATS",
         )
 
     def _log_rejected(self, error: Exception) -> None:

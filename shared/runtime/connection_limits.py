@@ -79,7 +79,7 @@ def raise_file_limit() -> int:
     files = MAX_FILES if soft == resource.RLIM_INFINITY else soft
     if files < LOW_FILE_LIMIT:
         log.warning(
-            "the limit of open files is low: raise the hard limit (ulimit -Hn) for more connections",
+            "the limit on open files is low; to allow more connections, raise the hard limit (ulimit -Hn)",
             files=files,
             recommended=LOW_FILE_LIMIT,
         )
@@ -240,7 +240,7 @@ class ConnectionLimits:
             self._of_address, key=lambda address: len(self._of_address[address]), default=None
         )
         log.warning(
-            "connections were closed by the limits for clients",
+            "closed connections that exceeded the client limits",
             **self._closed,
             open=len(self._total),
             busiest_address=top_address,

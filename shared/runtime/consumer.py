@@ -92,7 +92,7 @@ class MessageHandler:
             task.cancel()
         if unfinished:
             log.info(
-                "handed over unfinished work",
+                "released unfinished work",
                 messages=len(unfinished),
                 after_seconds=seconds,
                 setting="VIGIL_DRAIN_SECONDS",
@@ -256,7 +256,7 @@ class MessageConsumer:
         if type(event) not in self._handlers:
             raise PermanentError(
                 "misplaced_event",
-                f"{event.type} was published on a wrong subject; find out what publishes it",
+                f"{event.type} was published on the wrong subject; find the program that publishes it",
             )
         return await self._handlers[type(event)](event)
 

@@ -181,5 +181,5 @@ def _exit(_: int, __: FrameType | None) -> None:
 def _end_process_if_broken(task: asyncio.Task[None]) -> None:
     if task.cancelled() or task.exception() is None:
         return
-    log.error("service failed; its process ends", error=repr(task.exception()))
+    log.error("the service failed; its process is stopping", error=repr(task.exception()))
     os.kill(os.getpid(), signal.SIGTERM)

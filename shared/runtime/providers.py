@@ -43,7 +43,7 @@ def log_sandbox_use(settings: Settings, provider: str) -> None:
     Called here and not where the settings are read, so that only services that use a provider log it.
     """
     if provider in settings.sandboxed_providers:
-        log.info("no key is set: the sandbox answers", instead_of=provider)
+        log.info("no API key is set; the sandbox is used", instead_of=provider)
 
 
 log = logger(__name__)
@@ -95,7 +95,7 @@ def embedding_search_settings(settings: Settings) -> EmbeddingSearch | None:
 
 
 def _log_embedding_error(error: VigilError) -> None:
-    log.warning("embeddings are unavailable: searching by words only", error=str(error))
+    log.warning("embeddings are unavailable; searching by words only", error=str(error))
 
 
 def _provider(settings: Settings, server: ModelServer) -> Provider:

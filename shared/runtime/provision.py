@@ -29,7 +29,9 @@ async def provision(settings: Settings) -> UUID:
     url = build_database_url(settings, MIGRATE)
     problem = await asyncio.to_thread(migrate.upgrade, url)
     if problem is not None:
-        log.warning("migrated, but something could not be created", problem=problem)
+        log.warning(
+            "the migration is complete, but an optional feature is unavailable", problem=problem
+        )
     if settings.keys_dir is not None:
         await asyncio.to_thread(_make_roles, url, settings.keys_dir)
     token = _owner_token(settings)
@@ -86,7 +88,7 @@ def _owner_token(settings: Settings) -> str | None:
     if not is_token(token):
         raise PermanentError(
             "no_key",
-            f"{where} contains no token of Vigil: delete it, and run `vigil keys` to create one",
+            f"{where} does not contain a Vigil token: delete it and run `vigil keys` to create one",
         )
     return token
 

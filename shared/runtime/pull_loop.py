@@ -180,7 +180,7 @@ class PullLoop:
         elif not self._is_refused:
             self._is_refused = True
             description = headers.get("Description", "no responders")
-            log.warning("NATS refuses to send messages", status=status, description=description)
+            log.warning("NATS does not deliver messages", status=status, description=description)
         if status == _HEARTBEAT:
             slot.last_sign = time.monotonic()
         else:
@@ -217,7 +217,7 @@ class PullLoop:
         for slot in lost:
             slot.request = None
         if lost and self._bus.is_connected:
-            log.info("NATS lost pull requests; they are opened again", requests=len(lost))
+            log.info("NATS lost pull requests; sending them again", requests=len(lost))
 
     async def _back_off(self) -> None:
         await asyncio.sleep(self._pause_seconds)

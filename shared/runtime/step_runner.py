@@ -117,7 +117,7 @@ class StepRunner:
                 raise PermanentError(
                     "wrong_service",
                     f"{event.subject} requests a step of kind {kind!r}, but the {self._service} only handles"
-                    f" {' and '.join(self._handlers)}; find out what publishes it",
+                    f" {' and '.join(self._handlers)}; find the program that publishes it",
                 )
             case leases.NotFound():
                 return []
@@ -177,7 +177,7 @@ class StepRunner:
             if claims > MAX_CLAIMS:
                 raise PermanentError(
                     "claimed_too_often",
-                    f"{MAX_CLAIMS} workers started this step and none ended it; look in their logs for the cause",
+                    f"{MAX_CLAIMS} workers started this step, but none finished it; see their logs for the cause",
                 )
             handler = self._handlers[StepKind(step.kind)]
             outcome = await leases.run_while_renewing(self._database, lease, handler(lease, step))
@@ -292,7 +292,7 @@ class StepRunner:
         self, event: Event, lease: Lease, step: StepRow, error: PermanentError
     ) -> Sequence[Event]:
         attempts = step.attempts + 1
-        log.error("step failed for good", code=error.code, error=str(error), attempts=attempts)
+        log.error("step failed permanently", code=error.code, error=str(error), attempts=attempts)
         async with self._final_transaction(lease) as session:
             # A used-up budget needs no operator: the agent is suspended, and its owner has a notice.
             if not isinstance(error, BudgetUsedUpError):

@@ -65,7 +65,7 @@ async def test_a_stopped_workers_steps_are_taken_over_at_once(
     installation.send(name, signal.SIGTERM)
     seconds_waited = await handover_seconds(runner.database, epochs)
     await runner.wait_for_exit(name, exit_code=0)
-    assert "handed over unfinished work" in installation.log(name)
+    assert "released unfinished work" in installation.log(name)
     assert_like_baseline(figures, baseline, Trial(await runner.end(agent, since), len(epochs)))
     installation.not_restarted.clear()
     await installation.wait_until_running(replicas)

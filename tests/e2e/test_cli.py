@@ -47,8 +47,8 @@ def test_up_prints_addresses_and_directories(vigil: Installation) -> None:
     running = vigil.running
     wait_for(lambda: "Ctrl-C" in vigil.output or None, "the start to be printed")
     for words in (
-        "Vigil is up",
-        f"from the corpus {CORPUS}",
+        "Vigil is running",
+        f"with the corpus {CORPUS}",
         running.api_url,
         running.nats_url,
         running.database_url,
@@ -95,7 +95,7 @@ def test_an_agent_from_creation_to_deletion(vigil: Installation) -> None:
     # The sandbox's Adviser may have advised already; in either case the command says what the inbox holds.
     inbox = vigil.vigil("inbox").stdout
     assert ("HOLD" in inbox) is bool(vigil.json("inbox"))
-    assert ("Nothing new in the inbox" in inbox) is not bool(vigil.json("inbox"))
+    assert ("nothing new in the inbox" in inbox) is not bool(vigil.json("inbox"))
 
     assert "is paused" in vigil.vigil("agent", "pause", "Batteries").stdout
     assert vigil.json("agent", "show", "Batteries")["active"] is False
@@ -157,7 +157,7 @@ def test_killed_processes_are_restarted(vigil: Installation) -> None:
         process.kill()
         wait_for(lambda: _restarted(vigil, pattern, process.pid), f"{pattern} to run again")  # noqa: B023
     wait_for(lambda: vigil.vigil("doctor").returncode == 0 or None, "all processes to be ready")
-    assert "the researcher died (killed by signal 9)" in vigil.output
+    assert "the researcher stopped unexpectedly (killed by signal 9)" in vigil.output
 
 
 @pytest.mark.slow
@@ -281,7 +281,7 @@ def test_demo_refuses_a_corpus_in_another_language(tmp_path: Path) -> None:
     with installed(tmp_path) as vigil:
         result = vigil.vigil("demo", "--corpus", str(folder))
     assert result.returncode == 2
-    assert "reads English only" in result.stderr
+    assert "reads only English" in result.stderr
     assert "OPENAI_API_KEY" in result.stderr
 
 

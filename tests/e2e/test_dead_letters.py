@@ -97,8 +97,8 @@ def test_dead_letters_are_listed_shown_retried_and_discarded(
     assert "There is no dead letter 'zzz'" in run_command(
         vigil, "retry", remaining["id"], "zzz", code=1
     )
-    assert "name the dead letters" in run_command(vigil, "discard", code=2)
-    assert "Discard the one dead letter?" in run_command(vigil, "discard", "--all", code=1)
+    assert "name the ids of the dead letters to discard" in run_command(vigil, "discard", code=2)
+    assert "Discard the only dead letter?" in run_command(vigil, "discard", "--all", code=1)
     assert len(wait_for_letters(vigil, 1)) == 1
     run_command(vigil, "discard", "--all", "--yes")
     assert "no dead letters" in run_command(vigil, "list").lower()

@@ -279,6 +279,6 @@ def test_data_of_a_newer_version_is_refused_in_one_line(tmp_path: Path) -> None:
         version.write_text("99\n")
         other = vigil.vigil("up", "--corpus", "tests/corpus")
         assert (other.returncode, len(other.stderr.splitlines())) == (1, 1)
-        assert "made by PostgreSQL 99" in other.stderr
+        assert "created by PostgreSQL 99" in other.stderr
         assert "newer version of Vigil" in other.stderr
         version.write_text(version_text)

@@ -451,7 +451,7 @@ class AuthenticationMiddleware:
         ):
             wait_seconds = max(wait_seconds, limiter.wait_seconds(key))
             if limiter.add(key) and limiter is self._bad:
-                log.warning("too many bad credentials from one address", address=address)
+                log.warning("too many invalid credentials from one address", address=address)
         if wait_seconds > 0:
             return TooManyError(
                 "This credential is unknown, and there were too many attempts with unknown credentials.",

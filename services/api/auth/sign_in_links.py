@@ -83,7 +83,7 @@ class SignInLinks:
                 new_link = await credentials.create_link(session, user.id)
             await self._deliver(user, *new_link)
         except TransientError as error:
-            log.warning("a sign-in link could not be made", error=str(error))
+            log.warning("could not create a sign-in link", error=str(error))
 
     def _is_allowed(self, user: User, address: str) -> bool:
         """Counts a request for a link.
@@ -100,7 +100,7 @@ class SignInLinks:
             limiter.add(key)
             if limiter.wait_seconds(key) > 0:
                 log.warning(
-                    "too many sign-in links were asked for", user=user.name, address=address
+                    "too many sign-in links were requested", user=user.name, address=address
                 )
         return True
 
@@ -126,7 +126,7 @@ class SignInLinks:
                 message_id=str(link.id),
             )
         except VigilError as error:
-            log.error("a sign-in link could not be mailed", user=user.name, error=str(error))
+            log.error("could not send a sign-in link by email", user=user.name, error=str(error))
             async with self._database.transaction() as session:
                 await credentials.delete_link(session, link.id)
 

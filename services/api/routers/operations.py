@@ -146,7 +146,7 @@ async def show_metrics(request: Request) -> Response:
         await of_api.look(database)
     except TransientError as error:
         # The API's own metrics matter most in this case; `vigil_database_up` reports the failure.
-        log.warning("metrics without Postgres", reason=str(error))
+        log.warning("PostgreSQL is unavailable; its metrics are missing", reason=str(error))
     return Response(of_api.text(), media_type=CONTENT_TYPE_LATEST)
 
 

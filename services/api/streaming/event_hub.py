@@ -208,7 +208,9 @@ class EventHub:
         except TransientError as error:
             if str(error) != self._logged_outage:
                 self._logged_outage = str(error)
-                log.warning("no events for the time being", reason=self._logged_outage)
+                log.warning(
+                    "events are unavailable; the API keeps trying", reason=self._logged_outage
+                )
 
     async def _follow(self) -> None:
         """Runs until NATS or PostgreSQL is unavailable or the stream was recreated; each raises TransientError."""

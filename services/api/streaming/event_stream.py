@@ -244,4 +244,6 @@ class EventStream(StreamingResponse):
         try:
             await super().stream_response(send_in_time)
         except TimeoutError:
-            log.warning("a listener takes nothing, and is cut off", seconds=STALLED_CHUNK_SECONDS)
+            log.warning(
+                "disconnecting an event listener that does not read", seconds=STALLED_CHUNK_SECONDS
+            )

@@ -403,8 +403,8 @@ def _refuse_merge(kept: Row, merged: Row) -> None:
         raise MergeRefusedError("analyses and advice are conclusions and cannot be merged")
     if kept["type"] != merged["type"]:
         raise MergeRefusedError(
-            f"{kept['name']!r} is a {kept['type']} and {merged['name']!r} a {merged['type']}: "
-            "only nodes of one type are merged"
+            f"{kept['name']!r} is a {kept['type']} and {merged['name']!r} a {merged['type']}: only nodes of "
+            "the same type can be merged"
         )
 
 

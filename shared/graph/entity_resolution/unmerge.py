@@ -69,8 +69,7 @@ async def _refuse_later_merges(
     )
     if later is not None:
         raise MergeRefusedError(
-            f"merge {later.id} of {later.merged_node['name']!r} was made later and builds on this one: "
-            "undo it first"
+            f"merge {later.id} of {later.merged_node['name']!r} was made later and depends on this one: undo it first"
         )
 
 

@@ -89,7 +89,8 @@ class ExportedGraph:
             return Head.model_validate_json(text)
         except ValidationError as error:
             raise BadFileError(
-                f"this file was not written by `vigil export` as JSON Lines: its first line should be of format {FORMAT!r}, "
+                "this file was not written by `vigil export --format jsonl`: its first line must have the "
+                f"format {FORMAT!r}, "
                 f"version {VERSION} ({describe_first_error(error)})"
             ) from error
 
@@ -115,9 +116,9 @@ class ExportedGraph:
             raise BadFileError(f"line {self._number} is longer than {MAX_LINE_BYTES:,} bytes")
         if not text.endswith(b"\n"):
             raise BadFileError(
-                f"the file ends within line {self._number}: it was cut short, export it again"
+                f"the file ends within line {self._number} and is incomplete: export it again"
                 if text
-                else f"the file ends after line {self._number - 1}, without its last line: it was cut short, export it again"
+                else f"the file ends after line {self._number - 1} and lacks its last line: export it again"
             )
         return text
 
@@ -156,7 +157,7 @@ class ExportedGraph:
 
     def _check_end(self, end: End) -> None:
         if end.counts != self.counts:
-            raise BadFileError("the counts in the last line do not match the file: export it again")
+            raise BadFileError("the counts in the last line do not match the file; export it again")
         if end.sha256 != self._digest.hexdigest():
             raise BadFileError(
                 "the file was changed after the export: its SHA-256 does not match the one in its last line"

@@ -372,10 +372,12 @@ async def _create_agent(
     try:
         checked_name = agents.validate_name(name or head.agent.name)
     except ValueError as error:
-        raise BadFileError(f"line 1: agent.name: {error}: give it another by --name") from error
+        raise BadFileError(f"line 1: agent.name: {error}: set another name with --name") from error
     free_name = await agents.find_free_name(session, owner_id, checked_name)
     if name is not None and free_name != checked_name:
-        raise BadFileError(f"an agent named {checked_name!r} exists already: choose another name")
+        raise BadFileError(
+            f"an agent named {checked_name!r} already exists: choose another name with --name"
+        )
     agent = await agents.create_agent(
         session,
         owner_id,

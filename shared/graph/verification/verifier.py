@@ -242,7 +242,7 @@ def _parse_cursor(cursor: str | None) -> tuple[int, str | None]:
     stage, after = pagination.decode_cursor(_CURSOR, (int, str), cursor)
     if not isinstance(stage, int) or not 0 <= stage < len(_STAGES):
         raise InvalidCursorError(
-            f"{cursor[:40]!r} is no cursor of this list: leave it out to begin"
+            f"{cursor[:40]!r} is not a cursor of this list: omit it to start from the beginning"
         )
     return stage, str(after) or None
 

@@ -68,21 +68,21 @@ def test_the_graph_is_shown_in_every_view(vigil: Vigil) -> None:
     neighbours = vigil("graph", AGENT, "near", "Lithium", "--depth", "2")
     assert "Halden grows —about→ Halden Cells" in neighbours
     assert len(vigil.json("graph", AGENT, "near", str(vigil.full.node_id))["nodes"]) >= 2
-    assert "no such nodes" in vigil("graph", AGENT, "--search", "nothing")
+    assert "No nodes match" in vigil("graph", AGENT, "--search", "nothing")
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
         (["graph", AGENT, "near"], BadInputError, "name the node"),
-        (["graph", AGENT, "types", "Lithium"], BadInputError, "not for `types`"),
+        (["graph", AGENT, "types", "Lithium"], BadInputError, "`types` takes no node"),
         (["graph", AGENT, "edges", "--search", "x"], BadInputError, "finds nodes"),
         (["graph", AGENT, "near", "Cobalt"], CommandError, "There is no node 'Cobalt'"),
         (["graph", AGENT, "near", "Hald"], CommandError, "several"),
-        (["graph", AGENT, "--type", "None"], CommandError, "there are: AgentAdvice"),
+        (["graph", AGENT, "--type", "None"], CommandError, "the node types are: AgentAdvice"),
         (["iteration", AGENT, "soon"], BadInputError, "neither the number nor the id"),
         (["iteration", AGENT, "9"], CommandError, "no iteration '9'"),
-        (["agent", "edit", AGENT], BadInputError, "say what to change"),
+        (["agent", "edit", AGENT], BadInputError, "name at least one change"),
         (["inbox", "mark"], BadInputError, "name an item"),
     ],
 )
@@ -155,7 +155,7 @@ def test_the_inbox_is_read_and_marked(vigil: Vigil) -> None:
     assert item not in vigil("inbox")
     assert vigil.json("inbox", "reopen", item)["snoozed_until"] is None
     assert "2 items marked as read" in vigil("inbox", "mark", "--all")
-    assert "Nothing new" in vigil("inbox")
+    assert "There is nothing new" in vigil("inbox")
     assert len(vigil.json("inbox", "--all")) == 2
     assert len(vigil.json("inbox", "--all", "--limit", "1")) == 1
 
@@ -171,7 +171,7 @@ def test_an_agent_is_changed(vigil: Vigil) -> None:
     assert "2h to 1d" in vigil("agent", "show", "other")
     edited = vigil.json("agent", "edit", "other", "--feedback-rounds", "2")
     assert edited["feedback_rounds"] == 2
-    assert "2 rounds an iteration" in vigil("agent", "show", "other")
+    assert "2 rounds per iteration" in vigil("agent", "show", "other")
     edited = vigil.json("agent", "edit", "other", "--advice-from-one-analysis")
     assert edited["advice_from_one_analysis"] is True
     assert "may cite a single analysis" in vigil("agent", "show", "other")

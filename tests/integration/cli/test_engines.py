@@ -230,7 +230,7 @@ def test_data_of_another_version_is_rejected_with_instructions(
     database = postgres()
     database.data.mkdir()
     (database.data / "PG_VERSION").write_text("17\n")
-    with pytest.raises(EngineError, match=r"made by PostgreSQL 17, but \d+.*`pg_dumpall`"):
+    with pytest.raises(EngineError, match=r"created by PostgreSQL 17, but \d+.*`pg_dumpall`"):
         database.start()
 
 
@@ -240,7 +240,7 @@ def test_root_without_a_user_namespace_gets_instructions(
 ) -> None:
     database = postgres()
     database.appear_as_uid = -1  # the kernel rejects it, as on a machine without user namespaces
-    with pytest.raises(UserNamespaceError, match=r"ordinary user.*docker compose up"):
+    with pytest.raises(UserNamespaceError, match=r"normal user.*docker compose up"):
         database.start()
     assert not database.data.exists()
 

@@ -118,7 +118,7 @@ async def test_a_recreated_stream_is_reported_and_the_tail_continues(
         await bus.jetstream.delete_stream(STREAM)
         await publish_in_new_stream(settings, bus, agent_id)
         assert json.loads((await read_output(process, 1))[0])["nodes"] == 2
-        assert "created again" in await read_error(process)
+        assert "the stream was recreated" in await read_error(process)
 
 
 async def publish_in_new_stream(settings: Settings, bus: Bus, agent_id: UUID) -> None:
@@ -134,4 +134,4 @@ async def test_errors_are_reported(settings: Settings, nats_url: str) -> None:
         assert await process.wait() == 1
     async with tail(api) as process:
         await read_error(process)  # the line that names the API
-        assert "no Vigil answers" in await read_error(process)
+        assert "Vigil does not answer" in await read_error(process)

@@ -122,4 +122,6 @@ async def test_memories_are_added_listed_and_forgotten_by_command(
     assert (memory["kind"], memory["content"]) == (kind, "Cobalt matters")
     assert "Cobalt matters" in (await run_cli(talk, "memory", "list", talk.agent))[0]
     await run_cli(talk, "memory", "forget", talk.agent, memory["id"])
-    assert "Nothing is remembered" in (await run_cli(talk, "memory", "list", talk.agent))[0]
+    assert (
+        "The agent remembers nothing yet" in (await run_cli(talk, "memory", "list", talk.agent))[0]
+    )

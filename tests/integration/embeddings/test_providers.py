@@ -21,7 +21,7 @@ def test_a_server_whose_pgvector_cannot_be_loaded_is_migrated_without_it(
         connection.execute(WITHOUT_LIBRARY)
     warning = migrate.upgrade(database_url)
     assert warning is not None
-    assert "semantic search is off" in warning
+    assert "embedding search is off" in warning
     assert "$libdir/vector" in warning
 
 

@@ -70,8 +70,8 @@ async def test_verify_prints_the_chain_as_a_tree_down_to_the_page(
     )
     assert lines[-1].startswith(verdict)
     assert lines[-2] == (
-        "Claims: 0 supported by rules, 0 left to a reader, 9 quoted and not checked by rules."
-        " Numbers and names of conclusions: 4 follow by rules, 0 left to a reader."
+        "Claims: 0 supported by rules, 0 left for you to check, 9 quoted but not checked by rules."
+        " Numbers and names of conclusions: 4 supported by rules, 0 left for you to check."
         " Reasoning is not checked."
     )
     full_check = await vigil(api, "verify", "--all", "--json")
@@ -106,7 +106,7 @@ async def test_a_history_must_have_the_root_that_is_known(
     result = await vigil(api, *of_watcher, "--since", report["root"].upper())
     assert result.exit_code == 0, result.output
     assert "History: 23 entries, not signed; 32 rows compared with it; root " in result.stdout
-    assert "its history has that root, and every row is as the history says." in result.stdout
+    assert "the history contains this root, and every row matches the history." in result.stdout
     unknown = await vigil(api, *of_watcher, "--since", "0" * 64)
     assert unknown.exit_code == 1
     assert f"no entry has the root {'0' * 64}" in unknown.stdout
@@ -119,7 +119,7 @@ async def test_a_history_must_have_the_root_that_is_known(
 async def test_a_conclusion_that_rests_on_one_site_says_so(
     api: dict[str, str], evidence_graph: EvidenceGraph
 ) -> None:
-    said = "Everything rests on one site, a.example: no other confirms it."
+    said = "Everything rests on one site, a.example: no other site confirms it."
     for name, is_said in (("Growth", False), ("One site", True)):
         if is_said:
             await evidence_graph.analysis(name, "It is so [node:{Togo}].")
@@ -134,7 +134,7 @@ async def test_a_site_that_was_barred_since_is_named_and_does_not_count(
         await session.execute(update(Agent).values(barred_domains=["b.example"]))
     result = await vigil(api, "verify", evidence_graph.nodes["Growth"])
     assert result.exit_code == 0, result.output
-    assert "Barred since, and no support any more: b.example" in result.stdout
+    assert "Since barred, and no longer counted as support: b.example" in result.stdout
 
 
 async def test_faults_are_printed_and_control_sequences_are_escaped(
@@ -243,7 +243,7 @@ async def test_failed_exports_and_imports_leave_no_file_and_no_agent(
     cut_file.write_bytes(file.read_bytes()[:-50])
     environment = {"VIGIL_DATABASE_URL": database_url, "VIGIL_OWNER": OWNER}
     result = await vigil(environment, "import", cut_file)
-    assert "cut short, export it again. Nothing was imported." in str(result.exception)
+    assert "export it again. Nothing was imported." in str(result.exception)
     nobody = await vigil(environment, "import", file, "--user", "nobody")
     assert getattr(nobody.exception, "exit_code", None) == 2
     agents = await vigil(api, "agent", "list", "--json")

@@ -109,7 +109,7 @@ async def test_an_imported_graph_can_be_exported_again(evidence_graph: EvidenceG
     )
     second = await exported(copy)
     assert rows_without_ids(first) == rows_without_ids(second)
-    with pytest.raises(BadFileError, match="'second' exists already"):
+    with pytest.raises(BadFileError, match="'second' already exists"):
         await imported(evidence_graph, first, "second")
 
 
@@ -131,9 +131,9 @@ def _plain(value: Any) -> Any:
 @pytest.mark.parametrize(
     ("corrupt", "message"),
     [
-        (lambda lines: b"".join(lines[:-1]), "cut short"),
-        (lambda lines: b"".join(lines)[:-40], "cut short"),
-        (lambda lines: b"", "cut short"),
+        (lambda lines: b"".join(lines[:-1]), "lacks its last line: export it again"),
+        (lambda lines: b"".join(lines)[:-40], "and is incomplete: export it again"),
+        (lambda lines: b"", "lacks its last line: export it again"),
         (lambda lines: b"{}\n", "was not written by"),
         (lambda lines: b"".join(lines).replace(b"Accra", b"Accrb"), "changed outside Vigil"),
         (lambda lines: b"".join(lines).replace(b"A Country of", b"A country of"), "SHA-256"),

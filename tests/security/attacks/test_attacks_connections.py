@@ -55,11 +55,14 @@ def test_half_open_connections_do_not_block_other_clients(
                     answer = api.send(get(path), source)
                     assert answer.startswith(b"HTTP/1.1 200"), (path, source, answer)
             assert api.open_files < 1024
-            lines = wait_for(lambda: _lines(api, "closed by the limits") or None, "a line")
+            lines = wait_for(
+                lambda: _lines(api, "closed connections that exceeded the client limits") or None,
+                "a line",
+            )
             assert lines[0]["displaced"] >= 1
             assert lines[0]["busiest_address"] == "127.0.0.1"
             assert len(lines) < 5
-            (low,) = _lines(api, "limit of open files is low")
+            (low,) = _lines(api, "limit on open files is low")
             assert low["files"] == 1024
         finally:
             for connection in connections:
@@ -73,7 +76,7 @@ def test_the_limit_of_open_files_is_raised(database_url: str, tmp_path: Path) ->
         limits = Path(f"/proc/{api.process.pid}/limits").read_text()
         (line,) = [line for line in limits.splitlines() if line.startswith("Max open files")]
         assert line.split()[3:5] == ["4096", "4096"]
-        assert not _lines(api, "limit of open files is low")
+        assert not _lines(api, "limit on open files is low")
 
 
 def _half_open(api: AttackedProcess) -> socket.socket:

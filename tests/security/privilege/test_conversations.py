@@ -46,7 +46,7 @@ async def test_a_conversation_runs_under_each_services_user_and_role(
     # A new installation waits for its engines, and logs a sign-in link for its owner.
     usual = ("waiting for", "open this link")
     events = [line["event"] for line in problems if not line["event"].startswith(usual)]
-    assert events == ["step failed for good"]
+    assert events == ["step failed permanently"]
     async with owner_database.transaction() as session:
         summarized = select(Conversation.summarized_turns).where(Conversation.agent_id == agent.id)
         assert (await session.scalar(summarized) or 0) >= 1

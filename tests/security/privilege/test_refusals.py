@@ -39,7 +39,7 @@ async def test_a_forbidden_publication_is_logged(
         await bus.publish(event)
     await bus.close()
     refusals = [
-        line for line in lines if line["event"].startswith("NATS denies this to researcher")
+        line for line in lines if line["event"].startswith("NATS denies an operation to researcher")
     ]
     assert [(line["verb"], line["subject"]) for line in refusals] == [
         ("publish", "analysis.produced")

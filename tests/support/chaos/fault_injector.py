@@ -108,9 +108,7 @@ class FaultInjector:
     def _released_steps(self) -> int:
         """The number of steps that workers logged as handed over or lost."""
         lines = self._installation.log_lines()
-        handed_over = [
-            json.loads(line) for line in lines if '"handed over unfinished work"' in line
-        ]
+        handed_over = [json.loads(line) for line in lines if '"released unfinished work"' in line]
         lost = [line for line in lines if "is no longer its own" in line]
         return sum(int(record["messages"]) for record in handed_over) + len(lost)
 

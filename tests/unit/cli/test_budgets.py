@@ -60,9 +60,9 @@ def test_caps_that_are_not_named_are_unchanged() -> None:
 @pytest.mark.parametrize(
     ("agent", "options", "message"),
     [
-        (None, {}, "name an agent, or give --installation"),
-        ("Lithium", {"of_installation": True}, "one of the two"),
-        ("Lithium", {"none": True, "usd": 1.0}, "leave out --usd and --calls"),
+        (None, {}, "name either an agent or --installation"),
+        ("Lithium", {"of_installation": True}, "name either an agent or --installation"),
+        ("Lithium", {"none": True, "usd": 1.0}, "cannot be combined with --usd or --calls"),
     ],
 )
 def test_ambiguous_options_are_rejected(
@@ -78,7 +78,7 @@ def test_days_are_parsed_from_dates_and_ages() -> None:
     assert parse_day("7d", now) == date(2026, 1, 24)
     assert parse_day("2h", now) == date(2026, 1, 30)
     for text in ("yesterday", "2026-02-30", f"{10**12}d"):
-        with pytest.raises(BadInputError, match="is not a day: write"):
+        with pytest.raises(BadInputError, match="is not a day: enter a date"):
             parse_day(text, now)
 
 
@@ -118,7 +118,7 @@ def test_costs_are_shown_with_assumed_amounts_and_the_remaining_budget() -> None
         in output
     )
     assert "; 1.18 USD of 1.50 USD left" in output
-    assert "No calls were made from 2026-01-01 to 2026-01-31." in render(costs())
+    assert "There were no calls from 2026-01-01 to 2026-01-31." in render(costs())
 
 
 def test_what_is_not_billed_is_shown_without_dollars() -> None:
@@ -179,12 +179,12 @@ def test_the_parts_of_the_input_never_exceed_it() -> None:
         ),
         (
             {"is_priced": False, "model": None},
-            "Forecast: about 1.90 USD a day at 5m with your model (1.50 for the model, 0.40 for searches,"
-            " by the fallback price, since the model has none of its own).",
+            "Forecast: about 1.90 USD a day at 5m with your model (1.50 for the model, 0.40 for searches, "
+            "at the fallback price because the model is not in the price list).",
         ),
         (
             {"usd_per_day": 0.0},
-            "Forecast: nothing is billed, because the sandbox answers.",
+            "Forecast: nothing is billed because the sandbox answers.",
         ),
     ],
 )

@@ -180,7 +180,7 @@ def test_without_an_installation_a_command_explains_how_to_start(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("url", "words"), [("http://127.0.0.1:1", "no Vigil answers"), ("nonsense", "not the URL")]
+    ("url", "words"), [("http://127.0.0.1:1", "Vigil does not answer"), ("nonsense", "not the URL")]
 )
 def test_an_unreachable_api_is_reported(url: str, words: str) -> None:
     result = vigil("agent", "list", "--url", url)
@@ -192,16 +192,16 @@ def test_an_unreachable_api_is_reported(url: str, words: str) -> None:
     [
         (["agent", "create", "Watch something", "--interval", "soon"], "soon"),
         (["agent", "create", "Watch something", "--model", "observer"], "PHASE=NAME"),
-        (["agent", "prompts", "x", "--phase", "dreaming"], "there are: observer, "),
+        (["agent", "prompts", "x", "--phase", "dreaming"], "choose from observer, "),
         (["agent", "prompts", "x", "--edit"], "--phase observer"),
-        (["agent", "configure", "x", "--keep", "dreaming"], "there are: observer, "),
-        (["dead-letters", "retry"], "or say --all"),
-        (["dead-letters", "discard", "a1b2", "--all"], "or say --all"),
+        (["agent", "configure", "x", "--keep", "dreaming"], "choose from observer, "),
+        (["dead-letters", "retry"], "or use --all"),
+        (["dead-letters", "discard", "a1b2", "--all"], "or use --all"),
         (["token", "create", "x", "--expires", "soon"], "90d, or never"),
         (["token", "create", "x", "--scope", "all"], "read, write, operator"),
         (["agent", "list", "--token", "vgl_x"], "is not a token"),
         (["agent", "list", "--profile", "x"], "no profile 'x'"),
-        (["tail", "nonsense"], "no event is named"),
+        (["tail", "nonsense"], "no event matches"),
         (["tail", "--since", "x"], "not a duration"),
         (["demo", "--corpus", "/nonexistent/folder", "--mission", "Watch it"], "no corpus at"),
         (["demo", "--iterations", "0"], "--iterations"),

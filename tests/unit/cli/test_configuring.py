@@ -160,7 +160,7 @@ def output_of(console: Console) -> str:
         (configuration("pending"), "is waiting to be configured"),
         (configuration(answers=0), "its name and prompts"),
         (configuration(answers=1), "its types"),
-        (configuration("pending", error="no answer"), "in trouble: no answer"),
+        (configuration("pending", error="no answer"), "cannot be configured yet: no answer"),
     ],
 )
 def test_the_current_state_is_described_in_one_line(
@@ -171,7 +171,7 @@ def test_the_current_state_is_described_in_one_line(
 
 def test_the_time_of_the_next_attempt_is_shown() -> None:
     soon = datetime.now(UTC) + timedelta(minutes=5)
-    assert "next try in 5 min" in describe_configuration(
+    assert "next attempt in 5 min" in describe_configuration(
         "Lithium", configuration("pending", error="no answer", retry_at=soon)
     )
 
@@ -242,7 +242,7 @@ def test_without_waiting_the_command_shows_where_to_look(
 
 
 @pytest.mark.parametrize(
-    ("status", "word"), [("configuring", "configuring"), ("failed", "not configured")]
+    ("status", "word"), [("configuring", "configuring"), ("failed", "configuration failed")]
 )
 def test_an_agent_that_is_not_ready_is_shown_as_such(
     console: Console, status: str, word: str
@@ -296,7 +296,7 @@ def test_prompts_are_shown_with_their_version(
 
 def test_an_empty_history_is_reported(console: Console) -> None:
     show_history(console, [])
-    assert "never been changed" in output_of(console)
+    assert "have not been changed yet" in output_of(console)
 
 
 def test_a_paused_agent_is_shown_as_paused(console: Console) -> None:

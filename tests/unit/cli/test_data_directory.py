@@ -33,7 +33,8 @@ def test_a_file_in_place_of_the_directory_is_reported(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_reported_with_free_and_required_space(tmp_path: Path) -> None:
     with pytest.raises(
-        DataDirectoryError, match=r"\d+ MB are free on its disk, 1099511627776 are needed"
+        DataDirectoryError,
+        match=r"only \d+ MB are free on its disk, but 1099511627776 MB are required",
     ):
         DataDirectory(tmp_path / "vigil", minimum_free_bytes=2**60).create()
 
@@ -60,7 +61,7 @@ def test_missing_permissions_are_reported(tmp_path: Path) -> None:
 
 
 def test_any_other_failure_is_reported_with_the_system_error(tmp_path: Path) -> None:
-    with pytest.raises(DataDirectoryError, match="name too long; give another"):
+    with pytest.raises(DataDirectoryError, match="name too long; set VIGIL_DATA to another"):
         DataDirectory(tmp_path / ("x" * 300)).create()
 
 

@@ -73,7 +73,7 @@ def test_a_payload_is_shown_as_readable_text(payload: bytes, expected: str) -> N
 def test_a_long_payload_is_cut_and_marked(payload: bytes) -> None:
     text = readable(dead_letter(payload))
     assert len(text) < 5000
-    assert text.endswith("the whole text with --json")
+    assert text.endswith("use --json to see the whole text")
 
 
 def test_a_dead_letter_is_shown_with_its_details_and_commands() -> None:
@@ -96,7 +96,7 @@ def test_a_refused_and_a_pending_retry_are_explained() -> None:
     assert "iteration 7 still runs" in refusal_output
     assert "dead-letters retry" not in refusal_output
     pending_output = render(dead_letter(retry_requested_at=STORED_AT))
-    assert "waits for the scheduler and NATS" in pending_output
+    assert "is waiting for the scheduler and NATS" in pending_output
 
 
 def test_the_list_has_one_line_per_dead_letter() -> None:

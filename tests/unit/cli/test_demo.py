@@ -153,7 +153,7 @@ def test_a_verification_says_what_was_checked_and_what_was_not() -> None:
 def test_a_verification_says_what_is_left_to_a_reader() -> None:
     checked = CheckedCounts(claims_unverified=2, values_unverified=1)
     text = printed(show_verification, verification(checked=checked, sites=["a.example"]))
-    assert "not checked: the reasoning, and 3 values that rules leave to a reader" in text
+    assert "not checked: the reasoning, and 3 values left for you to check" in text
     assert "everything rests on one site, a.example" in text
 
 
@@ -213,7 +213,7 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_corpus_that_no_rule_can_read_is_refused(corpus: Path) -> None:
     checked = check_corpus(str(corpus))
-    with pytest.raises(BadInputError, match=r"reads English only.* in German .*Set OPENAI_API_KEY"):
+    with pytest.raises(BadInputError, match=r"reads only English.* in German .*Set OPENAI_API_KEY"):
         refuse_unreadable(str(corpus), checked)
 
 
@@ -223,9 +223,9 @@ def test_the_documents_in_english_are_used_and_the_others_named(corpus: Path) ->
     refuse_unreadable(str(corpus), checked)
     text = printed(show_corpus, checked, sandbox_model=True).replace("\n", " ")
     assert "2 documents; skipped: broken.json (invalid JSON, line 2)" in text
-    assert "1 of 2 documents are in another language and are not used: 1 in German (werk)" in text
-    assert "It goes on with plant." in text
-    assert "English only" not in printed(show_corpus, checked, sandbox_model=False)
+    assert "1 of 2 documents are in other languages and are not used (1 in German (werk))" in text
+    assert "It uses plant." in text
+    assert "only English" not in printed(show_corpus, checked, sandbox_model=False)
 
 
 def test_nothing_is_said_of_the_default_corpus() -> None:

@@ -70,7 +70,7 @@ def test_a_secret_is_shown_at_creation() -> None:
     mail = CreatedDestination(**destination(kind="mail"), secret=None)
     assert "Secret" not in render(show.show_created, mail)
     new_secret = NewSecret(secret="whsec_def", previous_signs_until=CREATED_AT)
-    assert "also signs until" in render(show.show_secret, new_secret)
+    assert "The previous secret stays valid until" in render(show.show_secret, new_secret)
 
 
 def test_the_list_shows_the_state_of_each_destination() -> None:
@@ -108,7 +108,7 @@ def test_a_destination_is_shown_with_its_deliveries() -> None:
         "HOLD: Wait [/]",
     ):
         assert words in output
-    assert "No deliveries" in render(
+    assert "There are no deliveries" in render(
         show.show_destination, DestinationDetails(**destination(), deliveries=[])
     )
 

@@ -62,7 +62,10 @@ def test_a_command_ends_with_the_documented_exit_code(
         ("agent lst", "did you mean list"),
         ("agent list --jso", "vigil: --jso: did you mean --json?"),
         ("agent show", "vigil: AGENT is missing: name or id of the agent"),
-        ("agent list extra words", "extra words: not expected here; a name of several words"),
+        (
+            "agent list extra words",
+            "extra words: unexpected argument; put quotes around a name of several words",
+        ),
         ("run x --timeout soon", "vigil: --timeout 'soon': write a number"),
         ("iterations x --limit 0", "vigil: --limit '0': it must be 1 or more"),
         ("iterations x --status odd", "choose from running, completed, failed, quiet"),

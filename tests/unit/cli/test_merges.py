@@ -79,7 +79,7 @@ def test_distinct_nodes_are_shown_with_the_command_to_undo_it() -> None:
     assert "Nvidia [bold] and NVIDIA Corp are distinct" in output
     assert f'vigil node distinct "Chips" {ID} {OTHER} --undo' in output
     assert f"Nvidia [bold] {ID}  and  NVIDIA Corp {OTHER}" in render(show_distinct_pairs, [pair])
-    assert "No pair" in render(show_distinct_pairs, [])
+    assert "No nodes have been declared distinct" in render(show_distinct_pairs, [])
 
 
 def test_merges_are_listed_with_reason_and_state() -> None:
@@ -87,9 +87,9 @@ def test_merges_are_listed_with_reason_and_state() -> None:
     first, second = output.splitlines()
     assert "NVIDIA Corp → Nvidia [bold]  One [/] company." in first
     assert "undone" not in first
-    assert "a node that was merged itself since" in second
+    assert "a node that has since been merged" in second
     assert "undone" in second
-    assert render(show_merges, []) == "No nodes have been merged yet.\n"
+    assert render(show_merges, []) == "No nodes have been merged.\n"
 
 
 def test_duplicates_are_listed_with_their_ids() -> None:
@@ -126,7 +126,7 @@ def make_edge(
 
 
 def test_an_edge_between_merged_nodes_is_shown_as_such() -> None:
-    assert "It was between nodes that were merged" in render(show_edge, make_edge(ID, ID))
+    assert "This edge connected nodes that were merged" in render(show_edge, make_edge(ID, ID))
     assert "merged" not in render(show_edge, make_edge(ID, OTHER))
 
 
@@ -141,4 +141,4 @@ def test_each_property_says_how_many_sites_support_it_and_what_others_say() -> N
     output = render(show_edge, make_edge(ID, OTHER, agreement))
     assert "share: 40  (only a.example)\n" in output
     assert f"c.example, d.example: 35 as of {WHEN:%Y-%m-%d}\n" in output
-    assert "since: 2020  (2 sites; barred since: b.example)\n" in output
+    assert "since: 2020  (2 sites; since barred: b.example)\n" in output

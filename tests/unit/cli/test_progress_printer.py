@@ -143,7 +143,7 @@ def test_a_whole_iteration_is_printed_step_by_step_and_only_once() -> None:
         "query 1: 12 nodes, 1 edge",
         "insight 1: 1 analysis",
         "pattern  Prices followed output for three years.",
-        "advises nothing, as usual",
+        "gives no advice, as usual",
         "It is too early.",
         "completed in 9.0 s: 12 nodes and 9 edges (+12 nodes, +9 edges)",
     ):
@@ -161,7 +161,7 @@ def test_a_retry_and_a_failure_are_each_printed_once() -> None:
     final = iteration(failure, status="failed", errors=[f"observe: {failure.error}", deadline])
     recorder.printer.update(final, list_conclusions)
     recorder.printer.end(final, NOTHING, NOTHING)
-    assert recorder.text.count("is retried") == 1
+    assert recorder.text.count("will be retried") == 1
     assert recorder.text.count("gave up after 5 attempts") == 1
     assert deadline in recorder.text
 
@@ -225,9 +225,9 @@ def test_a_step_waiting_for_a_provider_shows_the_next_attempt(
         clock[0] = seconds
         recorder.printer.update(iteration(query), list_conclusions)
     assert recorder.text.count("query 1: waiting for 12 min: no answer from the model server") == 2
-    assert "connection refused; next try in 40 s" in recorder.text
+    assert "connection refused; next attempt in 40 s" in recorder.text
     assert "retried" not in recorder.text
-    assert doing(iteration(query), query).startswith("waiting, next try in")
+    assert doing(iteration(query), query).startswith("waiting, next attempt in")
 
 
 def fake_clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:

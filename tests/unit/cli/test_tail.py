@@ -42,6 +42,6 @@ def test_old_and_unreadable_events_have_a_line() -> None:
     now = datetime.now(UTC)
     unreadable = StoredEvent(1, "query.dreamt", now - timedelta(minutes=10), b"{}")
     line = line_of(unreadable, "Lithium [watch]")
-    assert all(word in line for word in ("10 min ago", "query.dreamt", "cannot be read"))
+    assert all(word in line for word in ("10 min ago", "query.dreamt", "cannot read this event"))
     assert r"Lithium \[watch]" in line  # a name is no markup
     assert "ago" not in line_of(StoredEvent(2, "query.dreamt", now, b"{}"), "Lithium")

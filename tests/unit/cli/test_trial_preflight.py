@@ -94,7 +94,7 @@ def test_a_server_that_only_answers_with_text_is_not_an_error() -> None:
     assert not result.streaming.works
     assert "stream is not supported" in result.streaming.detail
     assert "text instead of calling the tool: banana" in result.tool_calls.detail
-    assert "does not fit: banana" in result.structured_output.detail
+    assert "does not match the JSON Schema: banana" in result.structured_output.detail
 
 
 def test_tool_call_arguments_may_be_an_object() -> None:
@@ -108,17 +108,17 @@ def test_tool_call_arguments_may_be_an_object() -> None:
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (Reply(200, PAGE, "text/html"), ["web page titled 'It works!'", "ends with /v1"]),
+        (Reply(200, PAGE, "text/html"), ["web page titled 'It works!'", "usually ends in /v1"]),
         (Reply(200, b"[]"), ["answered 200: []"]),
-        (Reply(200, b"null"), ["no answer of chat completions"]),
+        (Reply(200, b"null"), ["not a chat completions response"]),
         (Reply(200, b""), ["answered 200: nothing"]),
-        (json_reply({"choices": []}), ["no answer of chat completions"]),
+        (json_reply({"choices": []}), ["not a chat completions response"]),
         (json_reply({"error": "model exploded"}), ["model exploded"]),
         (json_reply({"error": {"message": f"wrong key {KEY}"}}, 401), ["401", "***", "--key-env"]),
         (json_reply({"detail": "no"}, 403), ["403", "--key-env"]),
         (json_reply({"error": {"message": "no model x"}}, 404), ["no model x", "--model: m"]),
-        (json_reply({"error": {"message": "busy"}}, 503), ["503: busy", "server's own log"]),
-        (Reply(200, b"[" * 100_000), ["no answer of chat completions"]),
+        (json_reply({"error": {"message": "busy"}}, 503), ["503: busy", "See the server's log"]),
+        (Reply(200, b"[" * 100_000), ["not a chat completions response"]),
     ],
 )
 def test_the_error_contains_the_server_reply_and_its_address(
@@ -176,7 +176,7 @@ def test_the_wait_for_a_silent_server_respects_the_timeout(after: bytes) -> None
         asyncio.run(preflight(Server(url, "m"), reach_seconds=0.3))
     assert time.monotonic() - started < 5
     assert url in str(raised.value)
-    assert "no answer within" in str(raised.value)
+    assert "did not answer within" in str(raised.value)
 
 
 def test_an_unanswered_probe_is_reported() -> None:
@@ -230,7 +230,7 @@ def test_server_and_key_come_from_the_settings_or_the_options(
     )
     with pytest.raises(BadInputError, match="NO_SUCH_KEY, which is not set"):
         chosen_server(settings, None, None, "NO_SUCH_KEY")
-    with pytest.raises(BadInputError, match="is no URL"):
+    with pytest.raises(BadInputError, match="is not the URL of a server"):
         chosen_server(settings, "host:80", None, None)
 
 

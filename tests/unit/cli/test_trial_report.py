@@ -376,7 +376,7 @@ OUT_OF_TIME = {"ended": "time_limit", "iterations_completed": 0}
         ({"configuration": "failed"}, "not usable: configuration failed"),
         ({"run": {"iterations_completed": 0, "iterations_failed": 1}}, "not usable: no iteration"),
         ({"evidence": 0}, "not usable: it wrote nothing with evidence"),
-        ({"right": 2, "wrong": 9}, "not usable: most facts"),
+        ({"right": 2, "wrong": 9}, "not usable: most checkable facts"),
         ({"right": 0, "wrong": 1}, "usable: "),
         ({"verification": BROKEN}, "not usable: what it wrote cannot be verified"),
         ({"query": "failed", "error": "no"}, "usable in part: failures in graph_construction"),
@@ -472,9 +472,9 @@ def test_a_report_can_be_saved_loaded_and_compared(tmp_path: Path) -> None:
 def test_a_file_that_is_not_a_report_is_rejected(tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     for content, words in (
-        ("[]", "is no report"),
-        ("{", "is no report"),
-        ('{"report_version": 1}', "is no report"),
+        ("[]", "is not a report"),
+        ("{", "is not a report"),
+        ('{"report_version": 1}', "is not a report"),
         ('{"report_version": 99}', "of version 99"),
     ):
         file.write_text(content)
@@ -524,7 +524,7 @@ def test_the_price_depends_on_the_model_the_server_and_the_option(
 
 @pytest.mark.parametrize("option", ["", "1", "a,b", "1,2,3", "-1,2", "NaN,1", "1e99,1"])
 def test_an_invalid_price_is_rejected(option: str) -> None:
-    with pytest.raises(BadInputError, match="is no price"):
+    with pytest.raises(BadInputError, match="is not a price"):
         price_of(PRICES, "m", "", option)
 
 

@@ -44,7 +44,7 @@ def test_an_unreachable_model_server_is_named_with_its_setting(
     monkeypatch.setenv("OPENAI_BASE_URL", url)
     message = unreachable_message(Settings())
     assert f"The model server at {url} does not answer: " in message
-    assert "Connection refused" in message
+    assert "connection refused" in message
     assert "OPENAI_BASE_URL" in message
     assert "wait" in message
 
