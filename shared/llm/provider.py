@@ -259,7 +259,7 @@ def _parse_embeddings(server: str, answer: dict[str, Any], request: EmbeddingReq
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
         raise unusable(f"sent vectors that cannot be read: {error!r}") from None
     if len(vectors) != len(request.texts):
-        raise unusable(f"gave {len(vectors)} vectors for {len(request.texts)} texts")
+        raise unusable(f"returned {len(vectors)} vectors for {len(request.texts)} texts")
     for vector in vectors:
         if len(vector) != DIMENSIONS:
             raise PermanentError(
