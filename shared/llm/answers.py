@@ -255,7 +255,9 @@ class AnswerParts:
             )
         repeated = _repeated_text(arguments[-1] if arguments else self.text)
         if repeated is not None:
-            return f"the model repeated itself until its token limit: {_excerpt(repeated)}"
+            return (
+                f"the model repeated itself until it reached its token limit: {_excerpt(repeated)}"
+            )
         return None
 
 

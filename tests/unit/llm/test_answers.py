@@ -324,7 +324,7 @@ REJECTED = [
         fails="null, not an object|without choices",
         tokens=(None, None),
     ),
-    Case("a text", b'"Hi"', events('data: "Hi"'), fails="is a text and no", tokens=(None, None)),
+    Case("a text", b'"Hi"', events('data: "Hi"'), fails="is a text, not an", tokens=(None, None)),
     json_case("a number", 42, "is a int, not an object"),
     json_case("no choices", {"usage": USAGE}, "no choices|without choices", tokens=(11, 7)),
     json_case(
