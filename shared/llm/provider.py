@@ -241,7 +241,7 @@ class Embedder:
                 timeout=seconds,
                 extra_headers={IDEMPOTENCY_KEY: in_flight.key},
             )
-            limit = f"{seconds:g} s, the time that vectors are waited for"
+            limit = f"{seconds:g} s, the time limit for embeddings"
             answer = await self.server.json_object(pending_response, request.model, limit=limit)
             return _parse_embeddings(self.server.name, answer, request)
 

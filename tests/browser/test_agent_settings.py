@@ -178,7 +178,7 @@ def test_a_taken_name_is_reported_next_to_its_field(window: BrowserWindow, agent
     page = window.open(f"/agents/{agent_id}/settings")
     page.get_by_label("Name", exact=True).fill("lead desk")
     save(page)
-    expect(page.locator("#general .field-error")).to_contain_text("exists already")
+    expect(page.locator("#general .field-error")).to_contain_text("already exists")
     expect(page.get_by_label("Name", exact=True)).to_have_value("lead desk")
 
 
