@@ -258,7 +258,7 @@ def test_an_agent_is_reconfigured_for_a_new_mission(window: BrowserWindow, agent
     answer_dialog(page, "Configure")
     page.wait_for_url(f"**/agents/{agent_id}")
     window.open(f"/agents/{agent_id}/settings")
-    expect(page.locator("#prompts")).to_contain_text("by the configuration")
+    expect(page.locator("#prompts")).to_contain_text("during configuration")
 
 
 def test_an_agent_is_deleted_after_its_name_is_typed(window: BrowserWindow, agent_id: str) -> None:
