@@ -145,9 +145,9 @@ def _mail_text(name: str, url: str) -> str:
     return f"""\
 Hello {name},
 
-open this link to sign in to Vigil. It works once, within {LIFETIME_MINUTES} minutes:
+open this link to sign in to Vigil. It works once and expires in {LIFETIME_MINUTES} minutes:
 
 {url}
 
-If you did not request it, do nothing: signing in needs this mail.
+If you did not request it, ignore this email: nobody can sign in without the link.
 """

@@ -50,14 +50,14 @@ async def test_renewed_support_resolves_doubts_and_notifies_the_owner_once(
         await retraction_graph.resolve_doubts()
     assert await retraction_graph.doubted() == set()
     assert await _notice_titles(retraction_graph) == [
-        "1 analysis and 1 advice of watcher in doubt",
-        "1 analysis and 1 advice of watcher no longer in doubt",
+        "In doubt: 1 analysis and 1 piece of advice of watcher",
+        "No longer in doubt: 1 analysis and 1 piece of advice of watcher",
     ]
     resolved = next(
-        notice for notice in await retraction_graph.notices() if "no longer" in notice.title
+        notice for notice in await retraction_graph.notices() if "No longer" in notice.title
     )
     outdated = next(
-        notice for notice in await retraction_graph.notices() if "no longer" not in notice.title
+        notice for notice in await retraction_graph.notices() if "No longer" not in notice.title
     )
     # What the earlier notice says is no longer so.
     assert outdated.resolved_at is not None
@@ -187,8 +187,8 @@ async def test_retracting_the_supporting_page_reopens_the_doubt(
     await retraction_graph.restore(retraction_id)
     assert await retraction_graph.doubted() == set()
     assert await _notice_titles(retraction_graph) == [
-        *["1 analysis of watcher in doubt"] * 2,
-        "1 analysis of watcher no longer in doubt",
+        *["In doubt: 1 analysis of watcher"] * 2,
+        "No longer in doubt: 1 analysis of watcher",
     ]
 
 
