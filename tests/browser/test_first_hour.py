@@ -21,6 +21,7 @@ MAX_ITERATIONS = 4
 """By then, the sandbox gives advice on the mission."""
 ANSWER_TIMEOUT_MS = 30_000
 RETRACTION_TIMEOUT_MS = 30_000
+SETTLE_TIMEOUT_MS = 30_000
 
 
 @pytest.fixture
@@ -145,9 +146,9 @@ def ask_question(user: Newcomer, subject: str) -> None:
 def find_node(user: Newcomer, name: str) -> None:
     page = user.page
     user.click(tab(user, "Graph"))
-    page.locator('#stage-status[data-kind="busy"]').wait_for(state="detached")
+    page.locator('#stage[data-state="settled"]').wait_for(timeout=SETTLE_TIMEOUT_MS)
     user.type_into(page.get_by_label("Find in the graph"), name)
-    expect(page.locator("#find-count")).to_contain_text("match")
+    expect(page.locator("#find-count")).to_have_text(re.compile(r"\d+ match"))
     page.keyboard.press("Enter")
     expect(page.locator("#side").get_by_role("heading", name=name, exact=True)).to_be_visible()
     user.check_page()
