@@ -31,7 +31,10 @@ class Newcomer:
         session.send("Network.setCacheDisabled", {"cacheDisabled": True})
 
     def click(self, target: Locator) -> None:
+        """Click as soon as the page's scripts run, which is before a person could."""
         self.clicks += 1
+        target.wait_for()
+        self.window.wait_until_live()
         target.click()
 
     def type_into(self, field: Locator, text: str) -> None:
