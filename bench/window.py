@@ -49,17 +49,15 @@ EVENT_INTERVAL_SECONDS: Final = (0.1, 1.0)
 """Random interval between events, as in an iteration."""
 RUNNING_QUERIES: Final = 8
 TIMEOUT_MS: Final = 10_000
-_WATCH: Final = """(wanted) => {
-  window.received = new Promise((resolve) => {
-    const look = () => {
-      if (!document.body.textContent.includes(wanted)) return;
-      watching.disconnect();
-      resolve(performance.timeOrigin + performance.now());
-    };
-    const watching = new MutationObserver(look);
-    watching.observe(document.body, {subtree: true, childList: true, characterData: true});
-  });
-}"""
+_WATCH: Final = """
+new MutationObserver(() => {
+  const wanted = sessionStorage.getItem("wanted");
+  if (wanted && document.body?.textContent.includes(wanted)) {
+    sessionStorage.removeItem("wanted");
+    reportSeen(performance.timeOrigin + performance.now());
+  }
+}).observe(document, {subtree: true, childList: true, characterData: true});
+"""
 
 
 @dataclass(frozen=True)
@@ -136,6 +134,31 @@ LIVE_PAGES: Final[dict[str, tuple[str, ApplyChange]]] = {
 """The live pages: path, and the change that each shows."""
 
 
+class _Watch:
+    """Waits until a browser page shows a text. Works too where the page's body is replaced, or the page is loaded again."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._seen_ms: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+
+    async def install(self) -> None:
+        await self._page.expose_function("reportSeen", self._report)
+        await self._page.add_init_script(_WATCH)
+
+    async def begin(self, text: str) -> None:
+        self._seen_ms = asyncio.get_running_loop().create_future()
+        await self._page.evaluate("(text) => sessionStorage.setItem('wanted', text)", text)
+
+    async def seen_seconds(self) -> float:
+        """Returns when the page showed the text, in seconds since the epoch."""
+        async with asyncio.timeout(TIMEOUT_MS / 1000):
+            return await self._seen_ms / 1000
+
+    def _report(self, at_ms: float) -> None:
+        if not self._seen_ms.done():
+            self._seen_ms.set_result(at_ms)
+
+
 async def live_pages(
     url: str, settings: Settings, token: str, events: int
 ) -> AsyncIterator[tuple[str, list[float]]]:
@@ -147,13 +170,15 @@ async def live_pages(
             _agent(settings.database_url) as (agent, number),
             _open_browser_page(url, token) as page,
         ):
+            watch = _Watch(page)
+            await watch.install()
             for name, (path, happens) in LIVE_PAGES.items():
                 await page.goto(path.format(agent=agent.id, number=number))
                 await page.locator('#live-state[data-state="live"]').wait_for(state="attached")
                 yield (
                     name,
                     [
-                        await _event_latency_seconds(page, bus, agent, happens)
+                        await _event_latency_seconds(watch, bus, agent, happens)
                         for _ in range(events)
                     ],
                 )
@@ -161,17 +186,17 @@ async def live_pages(
         await bus.close()
 
 
-async def _event_latency_seconds(page: Page, bus: Bus, agent: Agent, happens: ApplyChange) -> float:
+async def _event_latency_seconds(
+    watch: _Watch, bus: Bus, agent: Agent, happens: ApplyChange
+) -> float:
     """Seconds from before the publication of an event until the page shows it."""
     await asyncio.sleep(random.uniform(*EVENT_INTERVAL_SECONDS))
     marker = f"seen {uuid4()}"
-    await page.evaluate(_WATCH, marker)
+    await watch.begin(marker)
     event = await happens(agent, marker)
     began = time.time()
     await bus.publish(event)
-    async with asyncio.timeout(TIMEOUT_MS / 1000):
-        seen_ms: float = await page.evaluate("window.received")
-    return seen_ms / 1000 - began
+    return await watch.seen_seconds() - began
 
 
 @asynccontextmanager

@@ -466,6 +466,57 @@ def test_duplicates_are_compared_merged_and_the_merge_is_undone(
     expect(pair).to_have_count(1)
 
 
+def test_a_merge_that_is_refused_is_explained_beside_the_pair(
+    window: BrowserWindow, installation: SharedInstallation
+) -> None:
+    new_graph = graphs.create_graph(installation, "Refusal watch")
+    page = window.open(f"/agents/{new_graph.agent_id}/duplicates?node={new_graph.duplicate}")
+    pair = page.locator(".pair")
+    window.expected += ["422", "404", "409"]
+    chosen = pair.get_by_label("Halden Cell", exact=True)
+    chosen.check()
+    pair.get_by_label("Reason").fill("  ")
+    pair.get_by_role("button", name="Merge").click()
+    expect(pair.get_by_role("alert")).to_have_text("One field needs a change. Nothing was saved.")
+    expect(pair.get_by_label("Reason")).to_have_accessible_description(
+        "Enter 1 to 500 characters; this text has 0 characters."
+    )
+    expect(chosen).to_be_checked()
+    window.screenshot("duplicates-refused")
+    # Merged in another window meanwhile: the pair is not listed any more.
+    other = page.context.new_page()
+    other.goto(page.url.replace("/merges", "/duplicates"))
+    other.get_by_role("button", name="Merge").click()
+    expect(other.get_by_role("button", name="Undo")).to_be_visible()
+    pair.get_by_label("Reason").fill("Another spelling")
+    pair.get_by_role("button", name="Merge").click()
+    expect(page.get_by_role("alert").filter(visible=True)).to_contain_text("There is no node")
+    expect(page.get_by_role("heading", name="Duplicates", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Undo").click()
+    confirm_dialog(page)
+    # Nodes that may not be merged.
+    for name, node_id in (("one", new_graph.maker), ("other", new_graph.analysis)):
+        field = pair.locator(f".merging [name={name}]")
+        field.evaluate("(field, id) => { field.value = id; }", str(node_id))
+    pair.get_by_label("Halden Cells", exact=True).check()
+    pair.get_by_role("button", name="Merge").click()
+    expect(page.get_by_role("alert").filter(visible=True)).to_contain_text(
+        "Not merged: analyses and advice are conclusions and cannot be merged."
+    )
+    expect(pair).to_have_count(1)
+
+
+@pytest.mark.parametrize(
+    "path", ["graph", "nodes/{node}", "edges/{edge}", "duplicates", "distinct-pairs", "merges"]
+)
+def test_the_tab_of_the_graph_is_current_on_its_pages(
+    window: BrowserWindow, graph: GraphIds, path: str
+) -> None:
+    page = window.open(f"/agents/{graph.agent_id}/{path.format(node=graph.maker, edge=graph.edge)}")
+    tabs = page.get_by_role("navigation", name="Of this agent")
+    expect(tabs.locator("[aria-current=page]")).to_have_text(["Graph"])
+
+
 def test_nodes_that_are_not_the_same_do_not_come_back_until_that_is_undone(
     window: BrowserWindow, installation: SharedInstallation
 ) -> None:

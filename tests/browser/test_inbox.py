@@ -128,6 +128,28 @@ def test_items_are_triaged_by_keyboard(
     expect(page.locator(".conclusion-title")).to_have_text(names[1])
 
 
+def test_a_decision_on_the_last_item_can_be_undone(
+    window: BrowserWindow, installation: SharedInstallation
+) -> None:
+    new_agent = create_agent(installation, "Last desk")
+    page = window.open(f"/inbox?agent={new_agent.agent_id}")
+    page.evaluate("window.stayed = true")
+    expect(rows(page)).to_have_count(2)
+    rows(page).first.click()
+    for left in (1, 0):
+        dismissed = page.locator("#item-title").inner_text()
+        page.get_by_role("button", name="Dismiss").click()
+        expect(rows(page)).to_have_count(left)
+        expect(page.locator("#item-title", has_text=dismissed)).to_have_count(0)
+    expect(page.get_by_role("heading", name="Choose an item")).to_be_visible()
+    assert "item=" not in page.url
+    expect(page.locator("#inbox-said")).to_contain_text(f"Dismissed: {dismissed}")
+    page.get_by_role("button", name="Undo").click()
+    expect(rows(page)).to_have_count(1)
+    expect(rows(page)).to_contain_text(dismissed)
+    assert page.evaluate("window.stayed"), "the page was loaded again"
+
+
 def test_a_snoozed_item_returns_as_unread(
     window: BrowserWindow, installation: SharedInstallation
 ) -> None:

@@ -47,9 +47,13 @@ class BrowserWindow:
     def open(self, path: str) -> Page:
         """Load a page, and wait for its live stream if it has one."""
         self.page.goto(f"{self._base}{path}")
+        self.wait_until_live()
+        return self.page
+
+    def wait_until_live(self) -> None:
+        """Wait for the page's live stream, if it has one. It starts when all scripts have run."""
         if self.page.locator("#live-state").count():
             self.page.locator('#live-state[data-state="live"]').wait_for(state="attached")
-        return self.page
 
     def check(self) -> None:
         """Fail if the page logged an unexpected error or warning, or sent a request to another host."""

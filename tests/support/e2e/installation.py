@@ -64,9 +64,10 @@ class Installation:
         assert result.returncode == 0, result.stderr
         return json.loads(result.stdout)
 
-    def up(self, *arguments: str) -> None:
-        """Start `vigil up`; return when it is ready."""
-        process = self.begin("up", "--port", str(free_port()), "--corpus", str(CORPUS), *arguments)
+    def up(self, *arguments: str, corpus: Path | None = CORPUS) -> None:
+        """Start `vigil up`; return when it is ready. Without a corpus it uses the default one."""
+        of_corpus = ["--corpus", str(corpus)] if corpus else []
+        process = self.begin("up", "--port", str(free_port()), *of_corpus, *arguments)
 
         def ready() -> Running | None:
             assert process.poll() is None, self.output

@@ -110,6 +110,9 @@ class ScriptedClient(Client):
     def types(self, reference: str) -> TypesResponse:
         return TYPES
 
+    def is_sandbox(self) -> bool:
+        return False
+
 
 TYPES = TypesResponse(
     node_types=[

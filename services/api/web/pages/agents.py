@@ -93,11 +93,12 @@ async def _agent_rows(access: Access, agents: Sequence[AgentResponse]) -> list[A
 
 DEFAULT_INTERVAL_SECONDS: Final = 300
 EXAMPLES: Final = (
+    "Watch energy supply and exports of West African economies, and find what investors should know",
     "Find short-term opportunities among semiconductor suppliers",
     "Watch regulation of stablecoins in the EU and the US, and say what it means for issuers",
     "Follow lithium producers in South America, and warn of what limits their output",
 )
-"""Missions that the form offers."""
+"""Missions that the form offers. The first one gives advice on the sandbox too, from the documents that come with it."""
 BUDGET_OF_FORECAST: Final = 2
 """Without a default budget, the form suggests this multiple of the forecast, so that an agent is limited from the start."""
 BUDGET_STEP_USD: Final = Decimal("0.5")

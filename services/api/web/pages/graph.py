@@ -17,10 +17,11 @@ from services.api.commands import merges as merge_commands
 from services.api.commands.distinct_pairs import NewDistinctPair
 from services.api.commands.merges import NewMerge, Reason
 from services.api.http.dependencies import Page, PageQuery
-from services.api.http.problem_details import NotFoundError
+from services.api.http.problem_details import NotFoundError, ProblemError
 from services.api.queries import entity_resolution, provenance
 from services.api.queries import graph as graph_queries
 from services.api.queries.graph import DrawingFilter, EdgeFilter
+from services.api.web.forms import FormState, Submitted, submitted
 from services.api.web.presenters.graph import (
     MISSING,
     compare_nodes,
@@ -291,6 +292,17 @@ async def list_duplicate_candidates(
     access: OwnedAgent, page: PageResponse, page_request: PageQuery, node: UUID | None = None
 ) -> HTMLResponse:
     """Compares nodes that may be the same; with `node`, those that may be the same as this one."""
+    return await _duplicates_page(access, page, page_request, node, FormState())
+
+
+async def _duplicates_page(
+    access: AgentAccess,
+    page: PageResponse,
+    page_request: PageRequest,
+    node: UUID | None,
+    form: FormState,
+) -> HTMLResponse:
+    """`form` is a merge that was refused: its error is shown beside the pair, or above all if the pair is not listed."""
     session, scope = access.session, access.scope
     if node is None:
         candidates = await entity_resolution.list_duplicate_candidates(session, scope, page_request)
@@ -306,10 +318,17 @@ async def list_duplicate_candidates(
     distinct_page = await entity_resolution.list_distinct_pairs(
         session, scope, PageRequest(SHOWN_DECISIONS)
     )
+    of_form = {form.text("one"), form.text("other")}
+    refused = [
+        pair for pair in candidates.items if {str(pair.node.id), str(pair.other.id)} == of_form
+    ]
     return await page.answer(
         "graph/duplicates.html",
+        status=form.status,
         agent=access.agent,
         comparisons=compare_nodes(candidates.items, compared),
+        form=form,
+        refused=next(iter(refused), None),
         missing=MISSING,
         next=candidates.next,
         of_node=node,
@@ -368,11 +387,26 @@ class MergeForm(BaseModel):
 
 
 @router.post("/merges")
-async def merge_nodes(access: OwnedAgent, pair: Annotated[MergeForm, Form()]) -> Response:
+async def merge_nodes(
+    access: OwnedAgent,
+    page: PageResponse,
+    page_request: PageQuery,
+    form: Annotated[Submitted[MergeForm], submitted(MergeForm)],
+    node: UUID | None = None,
+) -> Response:
+    """The query string is that of the page of duplicates, which is shown again where the two cannot be merged."""
+    pair = form.model
+    if pair is None:
+        return await _duplicates_page(access, page, page_request, node, form)
     merged_id = pair.other if pair.kept == pair.one else pair.one
-    await merge_commands.merge_nodes(
-        access, NewMerge(kept=pair.kept, merged=merged_id, reason=pair.reason)
-    )
+    try:
+        async with access.session.begin_nested():
+            await merge_commands.merge_nodes(
+                access, NewMerge(kept=pair.kept, merged=merged_id, reason=pair.reason)
+            )
+    except ProblemError as error:
+        refused = form.refused(error, {})
+        return await _duplicates_page(access, page, page_request, node, refused)
     return _to_duplicates(access)
 
 

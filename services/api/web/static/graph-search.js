@@ -1,4 +1,4 @@
-// Search in the picture: matches stand out, Enter moves between them. Those that are not drawn are offered.
+// Search in the picture: matches stand out, Enter moves between them, beginning with the one of exactly that name. Those that are not drawn are offered.
 import { made, plural } from "./graph-list.js";
 
 const WAIT_MS = 300;
@@ -80,7 +80,8 @@ export class Search {
   mark(matches, hasGrown = false) {
     const { graph } = this.drawing;
     this.view.matches = matches;
-    this.ordered = matches ? [...matches].filter((id) => this.view.isSeen(id)).sort((a, b) => graph.degree(b) - graph.degree(a)) : [];
+    const isNamed = (id) => Number(graph.getNodeAttribute(id, "name").toLowerCase() === this.view.words.toLowerCase());
+    this.ordered = matches ? [...matches].filter((id) => this.view.isSeen(id)).sort((a, b) => isNamed(b) - isNamed(a) || graph.degree(b) - graph.degree(a)) : [];
     this.tell();
     this.onChange(hasGrown);
   }

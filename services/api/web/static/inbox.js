@@ -104,7 +104,14 @@ function afterSwap(event) {
   const next = rows().find((row) => row.dataset.item === following.item);
   following = null;
   if (next) open(next);
-  else location.assign(document.querySelector("[data-back]")?.href ?? "/inbox");
+  else showNothing();
+}
+
+// In place: loading the page again would lose the button that undoes the decision.
+function showNothing() {
+  const place = document.querySelector("[data-back]").href;
+  history.replaceState(null, "", place);
+  htmx.ajax("GET", `${place}&part=item`, "#item");
 }
 
 document.addEventListener("keydown", onKey);
