@@ -39,7 +39,7 @@ def test_a_new_agent_is_configured_and_runs_without_a_reload(window: BrowserWind
         timeout=ITERATION_TIMEOUT_MS
     )
     assert page.evaluate("window.stayed"), "the page was loaded again"
-    expect(page.locator("#state")).to_contain_text("watching")
+    expect(page.locator("#agent-state")).to_have_text("watching")
     expect(page.locator("#agent-name")).not_to_be_empty()
 
 
@@ -87,7 +87,7 @@ def test_an_agent_is_paused_run_once_and_resumed(window: BrowserWindow) -> None:
     expect(outcome).to_have_text("completed", timeout=ITERATION_TIMEOUT_MS)
     page.get_by_role("button", name="Pause").click()
     expect(page.get_by_role("heading", name="Paused")).to_be_visible()
-    expect(page.locator("#state")).to_contain_text("paused")
+    expect(page.locator("#agent-state")).to_have_text("paused")
     window.screenshot("now-paused")
     page.get_by_role("button", name="Run now").click()
     expect(page.get_by_role("heading", name="Iteration 2")).to_be_visible(
@@ -95,7 +95,7 @@ def test_an_agent_is_paused_run_once_and_resumed(window: BrowserWindow) -> None:
     )
     expect(outcome).to_have_text("completed", timeout=ITERATION_TIMEOUT_MS)
     page.get_by_role("button", name="Resume").click()
-    expect(page.locator("#state")).to_contain_text("watching")
+    expect(page.locator("#agent-state")).to_have_text("watching")
     expect(page.get_by_role("heading", name="Next iteration")).to_be_visible()
 
 
