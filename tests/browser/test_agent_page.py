@@ -152,6 +152,15 @@ def test_an_agent_is_paused_run_once_and_resumed(window: BrowserWindow) -> None:
     page.get_by_role("button", name="Resume").click()
     expect(page.locator("#agent-state")).to_have_text("watching")
     expect(page.get_by_role("heading", name="Next iteration")).to_be_visible()
+    # Every page of the agent says what it does, without a reload.
+    page = window.open(f"/agents/{agent_id}/costs")
+    state = page.locator("#agent-state")
+    expect(state).to_have_text("watching")
+    page.evaluate("() => { window.stayed = true; }")
+    send_command(page, agent_id, "run")
+    expect(state).not_to_have_text("watching", timeout=ITERATION_TIMEOUT_MS)
+    expect(state).to_have_text("watching", timeout=ITERATION_TIMEOUT_MS)
+    assert page.evaluate("window.stayed"), "the page was loaded again"
 
 
 def test_results_are_linked(window: BrowserWindow, installation: SharedInstallation) -> None:

@@ -42,7 +42,7 @@ def test_advice_expands_down_to_the_sentence_in_its_page(
         page,
         "In doubt: 2 conclusions of this chain",
         "1 of 3 pages retracted",
-        "5 quotes found word for word, 1 of them in a retracted page",
+        "5 quotes found word for word, 1 of them on a retracted page",
         "12 claims and figures checked against the quotes",
         "6 claims for you to check",
         "Reasoning not checked",
@@ -146,7 +146,7 @@ def test_a_conclusion_from_a_retracted_page_is_shown_in_doubt(
     lines = page.locator("#seal .seal-counts li")
     expect(lines.nth(0)).to_have_text("In doubt: 1 conclusion of this chain")
     expect(lines.nth(1)).to_have_text("1 of 1 page retracted")
-    expect(lines.nth(2)).to_have_text("1 quote found word for word, it is in a retracted page")
+    expect(lines.nth(2)).to_have_text("1 quote found word for word, on a retracted page")
     # Nothing that rests on the page looks proved.
     expect(page.locator("#seal h2 .icon")).to_have_attribute("data-tone", "warn")
     expect(lines.nth(2).locator(".icon")).to_have_attribute("data-tone", "warn")
