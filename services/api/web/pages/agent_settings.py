@@ -147,7 +147,7 @@ async def delete_agent(
     # The page shows the name without directions.
     names = (access.agent.name, without_directions(access.agent.name))
     if form.model.typed_name.strip() not in names:
-        sentence = f"This is not the agent's name. Type {access.agent.name} to delete it."
+        sentence = f"This is not the agent's name. To delete the agent, type {access.agent.name}."
         deleting = form.with_error("typed_name", sentence)
         return await _settings_page(request, access, page, deleting=deleting)
     await agent_store.delete_agent(access.session, access.agent.id)
