@@ -222,7 +222,7 @@ class Page:
             "path": self._request.url.path,
             "query": self._request.query_params,
             "unread": unread,
-            "standing": await self._standing(),
+            "standing": context.get("standing") or await self._standing(),
         }
         return self._pages.answer(template, common | context, part=self.part, status=status)
 

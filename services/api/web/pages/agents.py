@@ -191,7 +191,11 @@ _LATEST_PAGE: Final = PageRequest(LATEST)
 @router.get("/agents/{agent}")
 async def show_agent(access: OwnedAgent, page: PageResponse) -> HTMLResponse:
     agent = await agent_commands.get_details(access.session, access.owner_id, access.agent.id)
-    context: dict[str, Any] = {"agent": agent, "is_part": page.part is not None}
+    context: dict[str, Any] = {
+        "agent": agent,
+        "standing": agent,
+        "is_part": page.part is not None,
+    }
     if page.part in (None, "now"):
         context |= await _progress_context(access, agent)
     if page.part in (None, SIDEBAR):
