@@ -1,5 +1,6 @@
 """The page of an agent during provider failures: it shows the error and the next step."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import LiteralString
@@ -113,6 +114,11 @@ def test_a_query_with_an_unavailable_provider_shows_its_next_retry(
     trouble = page.get_by_role("region", name="Problems")
     expect(trouble).to_contain_text("503")
     expect(trouble).to_contain_text("next attempt")
+    # The same error of several steps is shown once, and opens each of them.
+    expect(page.get_by_text("answered 503")).to_have_count(1)
+    expect(trouble.get_by_role("link", name="Query 1")).to_have_attribute(
+        "href", re.compile(rf"^/agents/{agent_id}/iterations/2\?open=step-")
+    )
     faulty.window.screenshot("now-troubled")
     faulty.sandbox.reset()
     expect(page.locator("#flow h2")).to_have_text("Iteration 2")

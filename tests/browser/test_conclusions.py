@@ -9,7 +9,7 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import SharedInstallation
 from tests.support.browser import agent_data
 from tests.support.browser.agent_data import AgentWithAdvice
-from tests.support.browser.browser_window import BrowserWindow
+from tests.support.browser.browser_window import NARROW, BrowserWindow
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -35,12 +35,14 @@ def test_advice_expands_down_to_the_sentence_in_its_page(
     row = page.locator(".conclusion-row", has_text=agent_data.ADVICE)
     expect(row.get_by_text("HOLD", exact=True)).to_be_visible()
     expect(row.get_by_role("img", name="Confidence 72%")).to_be_visible()
-    expect(row).to_contain_text("2 pages, 2 sites")
+    expect(row).to_contain_text("2 pages, 2 sites 1 retracted")
     window.screenshot("advice-all")
     page.get_by_role("link", name=agent_data.ADVICE).click()
     check_seal(
         page,
-        "5 quotes found word for word",
+        "In doubt: 2 conclusions of this chain",
+        "1 of 3 pages retracted",
+        "5 quotes found word for word, 1 of them on a retracted page",
         "12 claims and figures checked against the quotes",
         "6 claims for you to check",
         "Reasoning not checked",
@@ -76,10 +78,10 @@ def test_conclusions_are_filtered(window: BrowserWindow, agent: AgentWithAdvice)
     page.get_by_label("Doubt").select_option("In doubt")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text(agent_data.DOUBTED)
-    page.get_by_label("Verdict").select_option("pattern")
+    page.get_by_label("Type").select_option("pattern")
     expect(page.get_by_role("heading", name="No match")).to_be_visible()
     page.get_by_role("link", name="Show all").click()
-    page.get_by_label("Verdict").select_option("pattern")
+    page.get_by_label("Type").select_option("pattern")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text(agent_data.ANALYSIS)
     page.get_by_label("Horizon").select_option("Expired")
@@ -123,6 +125,13 @@ def test_a_conclusion_from_a_retracted_page_is_shown_in_doubt(
     page = window.open(f"/agents/{agent.agent_id}/conclusions?kind=analyses")
     row = page.locator(".conclusion-row", has_text=agent_data.DOUBTED)
     expect(row.get_by_text("in doubt")).to_be_visible()
+    expect(row).to_contain_text("0 pages 1 retracted")
+    expect(page.get_by_role("columnheader")).to_have_text(
+        ["Conclusion", "Type", "Confidence", "Based on", "Age"]
+    )
+    width = "(box) => [box.scrollWidth, box.clientWidth]"
+    needed, given = page.locator(".conclusion-list .grid").evaluate(width)
+    assert needed <= given, "the table is wider than its box"
     window.screenshot("analyses")
     row.get_by_role("link").click()
     doubts = page.locator("#doubts")
@@ -133,11 +142,34 @@ def test_a_conclusion_from_a_retracted_page_is_shown_in_doubt(
     article = page.locator("article")
     assert doubts.bounding_box()["y"] < article.bounding_box()["y"]  # type: ignore[index]  # both are visible
     # A doubt is no break.
-    expect(page.locator("#seal h2")).to_have_text("What was checked")
-    expect(page.locator("#seal")).to_contain_text("In doubt: 1 conclusion of this chain")
+    expect(page.locator("#seal h2")).to_have_text("Checked, but in doubt")
+    lines = page.locator("#seal .seal-counts li")
+    expect(lines.nth(0)).to_have_text("In doubt: 1 conclusion of this chain")
+    expect(lines.nth(1)).to_have_text("1 of 1 page retracted")
+    expect(lines.nth(2)).to_have_text("1 quote found word for word, on a retracted page")
+    # Nothing that rests on the page looks proved.
+    expect(page.locator("#seal h2 .icon")).to_have_attribute("data-tone", "warn")
+    expect(lines.nth(2).locator(".icon")).to_have_attribute("data-tone", "warn")
+    expect(page.locator(".conclusion-facts .meter")).to_have_attribute("data-tone", "warn")
+    expect(page.locator("#chain .sign")).to_have_text(["in doubt", "in doubt"])
     expect(page.locator("#chain .fault")).to_have_count(0)
     expect(page.locator("#chain li[data-kind=evidence] .quoted .pill")).to_have_text("retracted")
     window.screenshot("analysis-doubted")
+
+
+def test_on_a_phone_one_switches_between_advice_and_analyses(
+    window: BrowserWindow, agent: AgentWithAdvice
+) -> None:
+    window.page.set_viewport_size(NARROW)  # type: ignore[arg-type]  # a TypedDict of these two
+    page = window.open(f"/agents/{agent.agent_id}/conclusions?kind=analyses")
+    switch = page.get_by_role("navigation", name="Kind of conclusion")
+    for name in ("Advice", "Analyses"):
+        link = switch.get_by_role("link", name=name)
+        expect(link).to_be_in_viewport(ratio=1)
+        link.click()
+        expect(link).to_have_attribute("aria-current", "true")
+    overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert overflow <= 0
 
 
 def test_hostile_text_in_a_conclusion_has_no_effect(

@@ -1,5 +1,6 @@
 """The knowledge graph in the web UI: the explorer, and the page of each node, edge and type."""
 
+import json
 import re
 from uuid import UUID
 
@@ -9,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.conftest import SharedInstallation
 from tests.support.browser import graphs
 from tests.support.browser.browser_window import BrowserWindow, confirm_dialog
-from tests.support.browser.graphs import HOSTILE, GraphIds
+from tests.support.browser.graphs import HOSTILE_SHOWN, GraphIds
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -190,7 +191,7 @@ def test_the_shortest_path_between_two_nodes_is_shown(
     page = open_explorer(window, graph.agent_id)
     choose(page, "Lithium")
     page.get_by_role("button", name="Path to…").click()
-    page.locator("#listed-rows").get_by_role("button", name=HOSTILE, exact=True).click()
+    page.locator("#listed-rows").get_by_role("button", name=HOSTILE_SHOWN, exact=True).click()
     expect(side_heading(page, "1 shortest path")).to_be_visible()
     steps = page.locator("#side .path li")
     expect(steps.nth(1)).to_contain_text("← buys")
@@ -401,11 +402,16 @@ def test_an_edge_shows_its_evidence(window: BrowserWindow, graph: GraphIds) -> N
     window.screenshot("edge")
 
 
-def test_hostile_names_and_quotes_have_no_effect(window: BrowserWindow, graph: GraphIds) -> None:
+DIRECTIONS = re.compile("[\u202a-\u202e\u2066-\u2069]")
+
+
+def test_hostile_names_and_quotes_have_no_effect(
+    window: BrowserWindow, installation: SharedInstallation, graph: GraphIds
+) -> None:
     page = open_explorer(window, graph.agent_id, f"?node={graph.hostile}")
     heading = page.locator("#side").get_by_role("heading", level=2)
     expect(heading).to_contain_text("<img src=x onerror=")
-    assert any(HOSTILE in row for row in list_rows(page))
+    assert any(HOSTILE_SHOWN in row for row in list_rows(page))
     for path in (
         f"nodes/{graph.hostile}",
         f"sources/{graph.hostile_source}",
@@ -418,6 +424,9 @@ def test_hostile_names_and_quotes_have_no_effect(window: BrowserWindow, graph: G
         )
         assert page.locator('a[href^="javascript"]').count() == 0
         assert page.title() != "1"
+        assert not DIRECTIONS.search(page.content())
+    data = page.request.get(f"{installation.base}/agents/{graph.agent_id}/graph/data").text()
+    assert json.dumps(HOSTILE_SHOWN)[1:-1] in data
     page = window.open(f"/agents/{graph.agent_id}/sources/{graph.hostile_source}")
     expect(page.locator(".page-text mark")).to_have_text("</mark><script>document.title=1</script>")
 

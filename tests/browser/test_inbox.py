@@ -37,6 +37,14 @@ def test_the_inbox_is_read_beside_the_list_and_marked(
 ) -> None:
     page = window.open(f"/inbox?agent={agent.agent_id}")
     badge = page.locator(".rail .badge")
+    # The counts are those of the list below them.
+    open_count, unread_count = (
+        page.locator("[data-count=open]"),
+        page.locator("[data-count=unread]"),
+    )
+    expect(rows(page)).to_have_count(2)
+    expect(open_count).to_have_text("2")
+    expect(unread_count).to_have_text("2")
     unread = int(badge.inner_text().split()[0])
     advice = rows(page).filter(has_text="HOLD")
     notice = rows(page).filter(has_text="notice")
@@ -52,7 +60,14 @@ def test_the_inbox_is_read_beside_the_list_and_marked(
     expect(item.locator("#proof a.to-page").first).to_have_attribute(
         "href", re.compile(r"/sources/[0-9a-f-]+\?quote=")
     )
+    # What speaks against it stands before what one decides, and accepting it is not suggested.
+    doubts, accept = item.locator("#doubts"), item.get_by_role("button", name="Accept")
+    assert doubts.bounding_box()["y"] < accept.bounding_box()["y"]  # type: ignore[index]  # both are visible
+    assert "main" not in (accept.get_attribute("class") or "")
+    expect(item.locator("#proof .seal-counts li").first).to_contain_text("In doubt")
     expect(advice).not_to_have_attribute("data-unread", "")
+    expect(unread_count).to_have_text("1")
+    expect(badge).to_have_text(f"{unread - 1} unread")
     expect(advice).to_have_attribute("aria-current", "true")
     expect(page).to_have_url(re.compile("item="))
     window.screenshot("inbox")
@@ -163,6 +178,7 @@ def test_a_snoozed_item_returns_as_unread(
     expect(advice).to_have_count(0)
     page = window.open(f"/inbox?view=snoozed&agent={new_agent.agent_id}")
     expect(advice).to_have_count(1)
+    expect(page.locator("[data-count=snoozed]")).to_have_text("1")
     expect(advice).not_to_have_attribute("data-unread", "")
     advice.click()
     expect(page.locator("#item-state")).to_contain_text("It returns to the inbox")

@@ -50,6 +50,7 @@ def test_a_page_of_an_agent_opens(
 ) -> None:
     page = window.open(f"/agents/{installation.agent_id}{path}")
     expect(page.get_by_role("heading", level=1)).to_be_visible()
+    expect(page.locator("#agent-state .pill")).to_be_visible()
     if path == "/graph":
         # Without a graphics card the browser logs each slow read of the canvas.
         window.expected.append("GPU stall")

@@ -212,6 +212,11 @@ def test_the_theme_is_chosen(window: BrowserWindow) -> None:
     page.get_by_role("button", name="System", exact=True).click()
     page.reload()
     assert root.get_attribute("data-theme") is None
+    # The switch names the theme that it leads to, also when the system's changes.
+    switch = page.locator("[data-theme-switch]")
+    for scheme, other in (("dark", "Light theme"), ("light", "Dark theme")):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of its literals
+        expect(switch).to_have_text(other)
 
 
 def test_signing_in_begins_with_one_field_and_works_without_scripts(

@@ -26,6 +26,7 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.api.queries import costs, transcripts
+from services.api.queries.notifications import IS_UNREAD
 from shared.agents import agents, configuration
 from shared.agents.configuration import ConfigurationInput as WantedConfiguration
 from shared.agents.configuration import newest_step_id
@@ -78,7 +79,7 @@ async def dashboard_counters(
 
 _UNREAD: Final = (
     select(InboxItem.agent_id, func.count())
-    .where(InboxItem.agent_id.in_(bindparam("agents", expanding=True)), InboxItem.read_at.is_(None))
+    .where(InboxItem.agent_id.in_(bindparam("agents", expanding=True)), IS_UNREAD)
     .group_by(InboxItem.agent_id)
 )
 _TODAY: Final = cast(func.timezone("UTC", func.statement_timestamp()), Date)
@@ -344,24 +345,31 @@ def _id_in(reference: str) -> UUID | None:
         return None
 
 
+_REFERRED: Final = (
+    Agent.owner_id == bindparam("owner_id"),
+    or_(Agent.id == bindparam("id"), func.lower(Agent.name) == bindparam("name")),
+)
 _FIND_REF: Final = (
-    select(Agent.id, Agent.name)
-    .where(
-        Agent.owner_id == bindparam("owner_id"),
-        or_(Agent.id == bindparam("id"), func.lower(Agent.name) == bindparam("name")),
-    )
-    .order_by(func.lower(Agent.name))
-    .limit(1)
+    select(Agent.id, Agent.name).where(*_REFERRED).order_by(func.lower(Agent.name)).limit(1)
 )
 """Nearly every request runs this statement; building it takes longer than running it."""
 
 
+_NEWEST: Final = and_(Iteration.agent_id == Agent.id, Iteration.number == Agent.iterations_started)
+_FIND_STANDING: Final = (
+    select(Agent.status, Agent.active, Agent.suspended_until, Iteration.status, Iteration.stage)
+    .outerjoin(Iteration, _NEWEST)
+    .where(*_REFERRED)
+    .order_by(func.lower(Agent.name))
+    .limit(1)
+)
+
+
 def _select_agents(owner_id: UUID) -> Select[Agent, Iteration]:
     """Selects agents, each with its newest iteration or None."""
-    newest = and_(Iteration.agent_id == Agent.id, Iteration.number == Agent.iterations_started)
     return (
         select(Agent, Iteration)
-        .outerjoin(Iteration, newest)
+        .outerjoin(Iteration, _NEWEST)
         .where(Agent.owner_id == owner_id)
         .execution_options(populate_existing=True)
     )
@@ -442,6 +450,35 @@ def _number(amount: Decimal | None) -> float | None:
 
 MAX_NAMES: Final = 500
 """A list to choose from needs no more."""
+
+
+@dataclass(frozen=True)
+class NewestIteration:
+    status: str
+    stage: str
+
+
+@dataclass(frozen=True)
+class AgentStanding:
+    """What an agent does at the moment, as the list of agents says it of each."""
+
+    status: str
+    active: bool
+    suspended_until: datetime | None
+    last_iteration: NewestIteration | None
+
+
+async def find_standing(
+    session: AsyncSession, owner_id: UUID, reference: str
+) -> AgentStanding | None:
+    """Returns what the owner's agent with that id or name does, or None."""
+    parameters = {"owner_id": owner_id, "name": reference.strip().lower(), "id": _id_in(reference)}
+    row = (await session.execute(_FIND_STANDING, parameters)).first()
+    if row is None:
+        return None
+    status, active, suspended_until, iteration_status, stage = row
+    newest = None if iteration_status is None else NewestIteration(iteration_status, stage)
+    return AgentStanding(status, active, suspended_until, newest)
 
 
 async def list_agent_names(session: AsyncSession, owner_id: UUID) -> list[AgentRef]:

@@ -1,6 +1,6 @@
 """The newest conclusions and the investigation requests of an agent."""
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
@@ -96,10 +96,13 @@ async def find_conclusions(
 
 @dataclass(frozen=True)
 class Basis:
-    """The pages that a conclusion rests on, without retracted ones."""
+    """The pages that a conclusion rests on."""
 
     pages: int = 0
+    """Without retracted ones."""
     sites: int = 0
+    retracted: int = 0
+    """Pages of which each version that it rests on is retracted."""
 
 
 _PAGES: Final = text(f"""
@@ -115,8 +118,8 @@ with recursive reached (root, id) as (
   union
   select root, source_id from reached join evidence on evidence.edge_id = reached.id
 )
-select root, url from quoted join sources on sources.id = source_id
-where sources.agent_id = {OWNED_AGENT_ID_SQL} and retracted_at is null
+select root, url, bool_and(retracted_at is not null) from quoted join sources on sources.id = source_id
+where sources.agent_id = {OWNED_AGENT_ID_SQL}
 group by root, url
 """)
 
@@ -127,10 +130,18 @@ async def count_basis(
     """Counts the pages and sites that each conclusion rests on, as far as citations are indexed."""
     if not ids:
         return {}
-    urls: defaultdict[UUID, list[str]] = defaultdict(list)
-    for root, url in await session.execute(_PAGES, {**scope.sql_params, "ids": list(ids)}):
-        urls[root].append(url)
-    return {root: Basis(len(each), len({*map(site_of, each)})) for root, each in urls.items()}
+    urls: dict[UUID, list[str]] = {each: [] for each in ids}
+    retracted: Counter[UUID] = Counter()
+    rows = await session.execute(_PAGES, {**scope.sql_params, "ids": list(ids)})
+    for root, url, is_retracted in rows:
+        if is_retracted:
+            retracted[root] += 1
+        else:
+            urls[root].append(url)
+    return {
+        root: Basis(len(each), len({*map(site_of, each)}), retracted[root])
+        for root, each in urls.items()
+    }
 
 
 _NEWEST = Keyset(

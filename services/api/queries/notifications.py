@@ -23,10 +23,10 @@ _IS_AWAKE: Final = or_(
     InboxItem.snoozed_until.is_(None), InboxItem.snoozed_until <= func.statement_timestamp()
 )
 _IS_UNDECIDED: Final = and_(InboxItem.outcome.is_(None), InboxItem.resolved_at.is_(None))
-_IS_UNREAD: Final = and_(InboxItem.read_at.is_(None), _IS_UNDECIDED, _IS_AWAKE)
+IS_UNREAD: Final = and_(InboxItem.read_at.is_(None), _IS_UNDECIDED, _IS_AWAKE)
 _IN_VIEW: Final[Mapping[InboxView, ColumnElement[bool]]] = {
     InboxView.OPEN: and_(_IS_UNDECIDED, _IS_AWAKE),
-    InboxView.UNREAD: _IS_UNREAD,
+    InboxView.UNREAD: IS_UNREAD,
     InboxView.SNOOZED: and_(_IS_UNDECIDED, InboxItem.snoozed_until > func.statement_timestamp()),
     InboxView.DONE: or_(InboxItem.outcome.is_not(None), InboxItem.resolved_at.is_not(None)),
     InboxView.ALL: true(),
@@ -34,7 +34,7 @@ _IN_VIEW: Final[Mapping[InboxView, ColumnElement[bool]]] = {
 _UNREAD = (
     select(func.count())
     .select_from(InboxItem)
-    .where(InboxItem.owner_id == bindparam("of_owner"), _IS_UNREAD)
+    .where(InboxItem.owner_id == bindparam("of_owner"), IS_UNREAD)
 )
 
 
@@ -151,16 +151,19 @@ async def count_unread(session: AsyncSession, owner_id: UUID) -> int:
     return count or 0
 
 
-async def count_by_view(session: AsyncSession, owner_id: UUID) -> dict[InboxView, int]:
-    """How many items are open, unread and snoozed."""
+async def count_by_view(
+    session: AsyncSession, owner_id: UUID, *, agent_id: UUID | None = None
+) -> dict[InboxView, int]:
+    """How many items are open, unread and snoozed; with `agent_id`, those of one agent."""
     views = (InboxView.OPEN, InboxView.UNREAD, InboxView.SNOOZED)
-    counts = (
-        await session.execute(
-            select(*(func.count().filter(_IN_VIEW[view]) for view in views))
-            .select_from(InboxItem)
-            .where(InboxItem.owner_id == owner_id, _IS_UNDECIDED)
-        )
-    ).one()
+    statement = (
+        select(*(func.count().filter(_IN_VIEW[view]) for view in views))
+        .select_from(InboxItem)
+        .where(InboxItem.owner_id == owner_id, _IS_UNDECIDED)
+    )
+    if agent_id is not None:
+        statement = statement.where(InboxItem.agent_id == agent_id)
+    counts = (await session.execute(statement)).one()
     return dict(zip(views, counts, strict=True))
 
 

@@ -1,6 +1,7 @@
 """Template filters: numbers with units, dates, texts."""
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -15,6 +16,28 @@ NONE: Final = "–"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _CENT: Final = 0.01
 _LINKED: Final = frozenset({"http", "https"})
+
+
+_DIRECTIONS: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
+
+
+def without_directions(text: str) -> str:
+    """Removes the characters that set the direction of the text after them.
+
+    With them, a name can read backwards in one place and forwards in another. Hebrew and Arabic do not need them.
+    """
+    return text if text.isascii() else _DIRECTIONS.sub("", text)
+
+
+class Verbatim(str):
+    """A text that a page shows as it is, because a form sends it back."""
+
+    __slots__ = ()
+
+
+def as_shown(value: Any) -> Any:
+    """Applied to the value of each expression in a template. Markup is made of such values, or of sanitized text."""
+    return without_directions(value) if type(value) is str else value
 
 
 def time_element(moment: datetime | None) -> Markup | str:
@@ -165,6 +188,7 @@ FORMAT_FILTERS: Final = {
     "pretty_text": pretty_text,
     "host": host,
     "safe_link": safe_link,
+    "verbatim": Verbatim,
     "site": site_of,
 }
 

@@ -25,6 +25,7 @@ from services.api.commands.agents import (
 from services.api.http.problem_details import ProblemError
 from services.api.routers.accounts import NewToken
 from services.api.routers.costs import CallsPerDay, UsdPerDay
+from services.api.web.filters import Verbatim
 from services.api.web.form_errors import FORM, as_sentence, errors_by_field
 from shared.agents import configuration
 from shared.agents.fields import INTERVAL_SECONDS, EntailmentShare, EntailmentUsd
@@ -53,7 +54,7 @@ class FormState:
 
     def text(self, name: str) -> str:
         """What a field shows; several values are lines."""
-        return "\n".join(self.values.get(name, ()))
+        return Verbatim("\n".join(self.values.get(name, ())))
 
     def has(self, name: str, value: str = "true") -> bool:
         """Whether a box or an option is chosen."""

@@ -19,6 +19,7 @@ from services.api.auth.dependencies import Access, OwnedAccess
 from services.api.http.problem_details import NotFoundError
 from services.api.paths import ASSETS
 from services.api.queries import notifications
+from services.api.queries.agents import AgentStanding, find_standing
 from services.api.web import filters, text
 from services.api.web.text import render_markdown
 from shared.runtime.settings import Settings
@@ -156,6 +157,7 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
             auto_reload=False,
+            finalize=filters.as_shown,
         )
         for group in (filters.FORMAT_FILTERS, filters.TEXT_FILTERS, text.FILTERS):
             self._environment.filters.update(group)
@@ -208,7 +210,7 @@ class Page:
         self, template: str, *, status: HTTPStatus = HTTPStatus.OK, **context: Any
     ) -> HTMLResponse:
         """Renders `template` with `context` and what all pages need: the user, the address, the unread count, and
-        which providers the sandbox replaces.
+        which providers the sandbox replaces; for pages about an agent, also what it does at the moment.
         """
         unread = 0
         if self.part is None:
@@ -220,8 +222,15 @@ class Page:
             "path": self._request.url.path,
             "query": self._request.query_params,
             "unread": unread,
+            "standing": context.get("standing") or await self._standing(),
         }
         return self._pages.answer(template, common | context, part=self.part, status=status)
+
+    async def _standing(self) -> AgentStanding | None:
+        agent = self._request.path_params.get("agent")
+        if self.part is not None or agent is None:
+            return None
+        return await find_standing(self._access.session, self._access.owner_id, agent)
 
 
 PageResponse = Annotated[Page, Depends()]

@@ -14,6 +14,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from services.api.web.filters import without_directions
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
 from shared.graph.conclusions.citations import Citation, Kind, parse_citations, replace_citations
@@ -59,7 +60,7 @@ _PARSER: Final = MarkdownIt("commonmark", {"html": False}).enable(["table", "str
 
 def render_markdown(text: str) -> Markup:
     """Renders Markdown, with headings below those of the page."""
-    tokens = _PARSER.parse(text)
+    tokens = _PARSER.parse(without_directions(text))
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(6, int(token.tag[1]) + 2)}"
@@ -101,7 +102,7 @@ def render_cited_markdown(
 def render_cited_line(text: str, citations: Iterable[CitationResponse], agent_id: UUID) -> Markup:
     """Like `cited`, for plain text."""
     links = _links(citations, agent_id)
-    return Markup(replace_citations(str(escape(text)), links.get))
+    return Markup(replace_citations(str(escape(without_directions(text))), links.get))
 
 
 def _links(citations: Iterable[CitationResponse], agent_id: UUID) -> dict[Citation, str]:
@@ -118,7 +119,9 @@ def _link(view: CitationResponse, agent_id: UUID) -> Markup:
             f"The model cites {view.id}, which does not exist", view.kind, _UNKNOWN
         )
     return Markup('<a class="cite" href="{}" title="{}">{}</a>').format(
-        element_address(agent_id, view.kind, view.id, view.type), view.type, view.name
+        element_address(agent_id, view.kind, view.id, view.type),
+        view.type,
+        without_directions(view.name),
     )
 
 

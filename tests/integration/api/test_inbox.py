@@ -8,10 +8,12 @@ import httpx
 import pytest
 from sqlalchemy import func, update
 
+from services.api.queries import notifications
+from services.api.queries.agents import dashboard_counters
 from shared.agents import feedback
 from shared.database.engine import Database
 from shared.database.tables import Agent, InboxItem
-from shared.enums import InboxKind
+from shared.enums import InboxKind, InboxView
 from tests.support.api.clients import assert_problem, create_agent
 from tests.support.api.rows import add_advice, get_agent
 
@@ -112,6 +114,35 @@ async def test_a_snoozed_item_is_out_of_the_way_and_returns_as_unread(
     assert [row["id"] for row in await listed(api, "unread")] == [item["id"], str(newer.id)]
     for until in (soon(hours=-1), soon(days=400), {"until": "2026-01-01T00:00:00"}, {}):
         assert_problem(await api.post(f"{place}/snooze", json=until), 422)
+
+
+@pytest.mark.parametrize(
+    ("commands", "unread"),
+    [([], 1), (["read"], 0), (["accept"], 0), (["accept", "unread"], 0), (["snooze"], 0)],
+)
+async def test_an_agent_has_as_many_unread_items_as_its_inbox(
+    api: httpx.AsyncClient,
+    database: Database,
+    agent: Agent,
+    commands: list[str],
+    unread: int,
+) -> None:
+    await create_agent(api, name="Another")
+    other = await get_agent(database, "Another")
+    await add_advice(database, other)
+    [item] = [row for row in await listed(api, "open") if row["agent_id"] == str(agent.id)]
+    for command in commands:
+        body = soon(hours=1) if command == "snooze" else None
+        assert (await api.post(f"/inbox/{item['id']}/{command}", json=body)).is_success
+    async with database.transaction() as session:
+        counters = await dashboard_counters(session, [agent.id, other.id])
+        owner_id = agent.owner_id
+        of_agent = await notifications.count_by_view(session, owner_id, agent_id=agent.id)
+        of_all = await notifications.count_by_view(session, owner_id)
+        badge = await notifications.count_unread(session, owner_id)
+    assert (counters[agent.id].unread, of_agent[InboxView.UNREAD]) == (unread, unread)
+    assert of_agent[InboxView.SNOOZED] == commands.count("snooze")
+    assert of_all[InboxView.UNREAD] == badge == unread + 1
 
 
 async def test_a_notice_is_dismissed_but_not_accepted(

@@ -27,6 +27,8 @@ T = TypeVar("T")
 
 HOSTILE: Final = '<img src=x onerror="document.title=1"> \u202eAG'
 """A name with an event handler and a right-to-left override."""
+HOSTILE_SHOWN: Final = HOSTILE.replace("\u202e", "")
+"""As every page shows it: it reads in one direction."""
 OLD_URL, NEW_URL, HOSTILE_URL = (
     "https://press.example/2024",
     "https://press.example/2025",

@@ -18,6 +18,7 @@ from services.api.web.presenters.provenance import (
 from shared.schemas.provenance import (
     CheckedCounts,
     ConclusionLink,
+    ElementDoubt,
     ElementLink,
     EvidenceLink,
     LinkFault,
@@ -200,6 +201,36 @@ def test_the_key_quotes_are_broken_ones_then_those_with_stated_figures() -> None
     assert shown[:2] == [broken.id, stated.id]
     assert len(shown) == MAX_KEY_QUOTES
     assert {name for _, name in chain.key_quotes} == {"a thing"}
+
+
+def test_what_rests_on_a_retracted_page_is_in_doubt_and_counted() -> None:
+    trusted, retracted = page(), page(retracted_at=DAY)
+    quotes = [quote(trusted), quote(retracted)]
+    nodes = [element(each) for each in quotes]
+    root = conclusion("analysis", [node_link.id for node_link in nodes])
+    doubt = ElementDoubt(
+        link="analysis",
+        id=root.id,
+        name=root.name,
+        since=DAY,
+        source_id=retracted.id,
+        url=retracted.url,
+        reason="nobody confirms it",
+        elements=[nodes[1].id],
+    )
+    other_page = trusted.model_copy(update={"url": "https://b.example"})
+    result = verification([root], nodes, quotes, retracted).model_copy(
+        update={"sources": [other_page, retracted], "doubts": [doubt]}
+    )
+    chain = build_chain(result, {})
+    assert chain.is_doubted
+    assert (chain.pages, chain.pages_retracted, chain.quotes_retracted) == (2, 1, 1)
+    assert chain.root.is_doubted
+    assert [branch.is_doubted for branch in descendants(chain.root, "node")] == [False, True]
+    assert [branch.is_doubted for branch in descendants(chain.root, "evidence")] == [False, True]
+    # Of a page with a version that is trusted, nothing is lost.
+    both = build_chain(result.model_copy(update={"sources": [trusted, retracted]}), {})
+    assert (both.pages, both.pages_retracted) == (1, 0)
 
 
 @pytest.mark.parametrize(("broken", "found"), [("seal", 2), ("quote", 1), ("span", 1)])

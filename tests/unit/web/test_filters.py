@@ -1,10 +1,15 @@
 """Formats of numbers, durations and times on pages."""
 
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import pytest
+from jinja2 import Environment
 
 from services.api.web import filters
+from services.api.web.forms import FormState
+from services.api.web.text import render_cited_line, render_cited_markdown
+from shared.schemas.base import CitationResponse
 
 
 @pytest.mark.parametrize(
@@ -108,3 +113,41 @@ def test_a_time_of_day_is_converted_by_the_page() -> None:
         '<time datetime="2026-01-02T03:04:05.000Z" data-clock>2026-01-02 03:04 UTC</time>'
     )
     assert filters.clock(None) == filters.NONE
+
+
+REVERSED = "Halden \u202eAG\u2066!\u2069"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        (REVERSED, "Halden AG!"),
+        ("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069", ""),
+        ("שלום é", "שלום é"),
+    ],
+)
+def test_a_text_reads_in_one_direction(text: str, shown: str) -> None:
+    assert filters.without_directions(text) == shown
+
+
+def test_pages_show_texts_without_directions_but_forms_send_them_back() -> None:
+    environment = Environment(autoescape=True, finalize=filters.as_shown)
+    environment.filters["verbatim"] = filters.Verbatim
+    template = environment.from_string(
+        "{% macro name(of) %}{{ of }}{% endmacro %}<p title='{{ of }}'>{{ name(of) }}|{{ of|verbatim }}|{{ field }}</p>"
+    )
+    field = FormState.filled(name=REVERSED).text("name")
+    assert template.render(of=REVERSED, field=field) == (
+        f"<p title='Halden AG!'>Halden AG!|{REVERSED}|{REVERSED}</p>"
+    )
+
+
+def test_rendered_markdown_and_citations_read_in_one_direction() -> None:
+    agent_id = UUID(int=1)
+    cited = CitationResponse(kind="node", id=UUID(int=2), type="Maker", name=REVERSED)
+    content = f"{REVERSED} [node:{cited.id}]"
+    for render in (render_cited_markdown, render_cited_line):
+        html = render(content, [cited], agent_id)
+        assert html.count("Halden AG!") == 2
+        assert filters.without_directions(html) == html

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-from services.api.web.presenters.iterations import Flow, build_flow
-from shared.schemas.base import CallTotals, IterationSummary, StepResponse
+from services.api.web.presenters.iterations import Flow, build_flow, group_troubles
+from shared.schemas.base import CallTotals, IterationSummary, StepResponse, Trouble
 from shared.schemas.iterations import IterationProgress, PhaseRunResponse
 
 STARTED_AT = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -40,14 +40,10 @@ def run(
     )
 
 
-def flow(
-    *steps: StepResponse,
-    runs: tuple[PhaseRunResponse, ...] = (),
-    status: str = "running",
-    ended_after: float | None = None,
-    errors: tuple[str, ...] = (),
-) -> Flow:
-    iteration = IterationSummary(
+def flow_iteration(
+    status: str = "running", ended_after: float | None = None, errors: tuple[str, ...] = ()
+) -> IterationSummary:
+    return IterationSummary(
         id=uuid4(),
         agent_id=uuid4(),
         number=1,
@@ -58,6 +54,16 @@ def flow(
         started_at=STARTED_AT,
         ended_at=None if ended_after is None else at(ended_after),
     )
+
+
+def flow(
+    *steps: StepResponse,
+    runs: tuple[PhaseRunResponse, ...] = (),
+    status: str = "running",
+    ended_after: float | None = None,
+    errors: tuple[str, ...] = (),
+) -> Flow:
+    iteration = flow_iteration(status, ended_after, errors)
     return build_flow(
         IterationProgress(
             iteration=iteration, now=at(10), steps=list(steps), runs=list(runs), calls=CallTotals()
@@ -170,3 +176,42 @@ def test_an_iteration_without_a_plan_shows_its_error_once() -> None:
 def test_an_adviser_without_a_step_is_distinguished_from_a_waiting_one() -> None:
     iteration_flow = flow(OBSERVED, status="completed", ended_after=3)
     assert iteration_flow.stages[-1].why_empty.startswith("Not run")
+
+
+def trouble(kind: str, index: int, error: str, **more: Any) -> Trouble:
+    return Trouble(
+        **{"iteration_number": 1, "attempts": 1, "retry_at": None}
+        | {"step": kind, "index": index, "error": error}
+        | more
+    )
+
+
+def test_steps_with_the_same_error_are_one_group() -> None:
+    steps = [step("query", "running", index) for index in range(3)]
+    progress = IterationProgress(
+        iteration=flow_iteration(), now=at(10), steps=steps, runs=[], calls=CallTotals()
+    )
+    groups = group_troubles(
+        [
+            trouble("query", 0, "503", waiting_since=at(4), retry_at=at(30)),
+            trouble("query", 1, "503", waiting_since=at(2), retry_at=at(20)),
+            trouble("query", 2, "no answer", attempts=2),
+            trouble("insight", 0, "503"),
+        ],
+        progress,
+    )
+    assert [[each.name for each in group.steps] for group in groups] == [
+        ["Query 1", "Query 2"],
+        ["Query 3"],
+        ["Insight 1"],
+    ]
+    assert [each.id for each in groups[0].steps] == [steps[0].id, steps[1].id]
+    assert groups[2].steps[0].id is None
+    assert (groups[0].waiting_since, groups[0].retry_at) == (at(2), at(20))
+    assert (groups[1].waiting_since, groups[1].attempts) == (None, 2)
+    assert group_troubles([], None) == []
+
+
+def test_the_plan_is_the_completed_step_that_wrote_it() -> None:
+    assert flow(step("observe", "running", started_at=at(0))).plan_id is None
+    assert flow(OBSERVED, step("query", "running")).plan_id == OBSERVED.id

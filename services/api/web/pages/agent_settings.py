@@ -16,6 +16,7 @@ from services.api.http.dependencies import EventAfterCommit
 from services.api.http.problem_details import ProblemError
 from services.api.queries import agents as agent_queries
 from services.api.queries import costs, forecast
+from services.api.web.filters import without_directions
 from services.api.web.form_errors import FORM, label
 from services.api.web.forms import (
     INTERVALS,
@@ -143,7 +144,9 @@ async def delete_agent(
     """Deletes the agent if its name was typed correctly: this cannot be undone."""
     if form.model is None:
         return await _settings_page(request, access, page, deleting=form)
-    if form.model.typed_name.strip() != access.agent.name:
+    # The page shows the name without directions.
+    names = (access.agent.name, without_directions(access.agent.name))
+    if form.model.typed_name.strip() not in names:
         sentence = f"This is not the agent's name. To delete the agent, type {access.agent.name}."
         deleting = form.with_error("typed_name", sentence)
         return await _settings_page(request, access, page, deleting=deleting)

@@ -32,7 +32,7 @@ from services.api.web.forms import (
     validated,
 )
 from services.api.web.presenters.agents import TREND_ITERATIONS, AgentRow, Learned, learned, trend
-from services.api.web.presenters.iterations import Flow, build_flow
+from services.api.web.presenters.iterations import Flow, build_flow, group_troubles
 from services.api.web.rendering import Page, PageResponse
 from shared.billing.budgets import Caps
 from shared.durations import format_duration
@@ -192,7 +192,11 @@ _LATEST_PAGE: Final = PageRequest(LATEST)
 @router.get("/agents/{agent}")
 async def show_agent(access: OwnedAgent, page: PageResponse) -> HTMLResponse:
     agent = await agent_commands.get_details(access.session, access.owner_id, access.agent.id)
-    context: dict[str, Any] = {"agent": agent, "is_part": page.part is not None}
+    context: dict[str, Any] = {
+        "agent": agent,
+        "standing": agent,
+        "is_part": page.part is not None,
+    }
     if page.part in (None, "now"):
         context |= await _progress_context(access, agent)
     if page.part in (None, SIDEBAR):
@@ -233,6 +237,7 @@ async def _progress_context(access: AgentAccess, agent: AgentDetails) -> dict[st
     return {
         "progress": progress,
         "flow": flow,
+        "trouble": group_troubles(agent.trouble, progress),
         "learned": await _learned(access, agent),
         "named": {} if flow is None else await _conclusion_labels(access, flow),
         "usage": await costs.agent_usage(access.session, agent.id)

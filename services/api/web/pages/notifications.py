@@ -76,12 +76,13 @@ async def list_inbox_items(
         items = await notifications.list_inbox_items(
             access.session, access.owner_id, page_request, view=view, agent_id=agent
         )
-        counts = await notifications.count_by_view(access.session, access.owner_id)
         context |= {
             "items": items.items,
             "next": items.next,
-            "left": counts[InboxView.UNREAD],
-            "counts": counts,
+            "left": await notifications.count_unread(access.session, access.owner_id),
+            "counts": await notifications.count_by_view(
+                access.session, access.owner_id, agent_id=agent
+            ),
         }
     names = [] if page.part else await list_agent_names(access.session, access.owner_id)
     return await page.answer(

@@ -25,6 +25,7 @@ from services.api.queries.iterations import numbers_by_id
 from services.api.routers import operations as operation_routes
 from services.api.routers.operations import DeadLetterFromPath, show_providers
 from services.api.streaming.event_hub import EventHub
+from services.api.web.filters import without_directions
 from services.api.web.forms import Form
 from services.api.web.presenters.dead_letters import explain
 from services.api.web.rendering import PAGE_HEADERS, Assets, PageResponse
@@ -243,7 +244,7 @@ async def show_names(access: OwnedAccess, of: _Ids = (), iteration: _Ids = ()) -
     names = await names_by_id(session, owner_id, list(of)) if of else {}
     numbers = await numbers_by_id(session, owner_id, iteration) if iteration else {}
     content = {
-        "agents": {str(agent_id): name for agent_id, name in names.items()},
+        "agents": {str(agent_id): without_directions(name) for agent_id, name in names.items()},
         "iterations": {str(iteration_id): number for iteration_id, number in numbers.items()},
     }
     return JSONResponse(content, headers=PAGE_HEADERS)

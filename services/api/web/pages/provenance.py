@@ -20,7 +20,6 @@ from services.api.commands.retractions import (
 from services.api.http.dependencies import Page, PageQuery
 from services.api.http.problem_details import NotFoundError
 from services.api.queries import conclusions, provenance
-from services.api.queries.conclusions import Basis
 from services.api.web.forms import UNLESS_BLANK
 from services.api.web.presenters.provenance import (
     NamedElement,
@@ -249,7 +248,7 @@ async def show_conclusion(
         is_advice=type_name == ADVICE_TYPE,
         doubts=reasons,
         doubted_elements=names,
-        basis=basis.get(conclusion_id, Basis()),
+        basis=basis[conclusion_id],
     )
 
 

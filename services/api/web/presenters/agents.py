@@ -22,8 +22,9 @@ _TONES: Final = {
 
 @dataclass(frozen=True)
 class SparkBar:
-    """`share` is the height from 0 to 1, of the highest bar."""
+    """`share` is the height from 0 to 1, of the highest bar. `number` is that of the iteration."""
 
+    number: int
     share: float
     tone: str
     title: str
@@ -42,6 +43,7 @@ def trend(iterations: Sequence[RecentIteration]) -> list[SparkBar]:
     longest = max((iteration.seconds for iteration in iterations), default=0)
     return [
         SparkBar(
+            number=iteration.number,
             share=iteration.seconds / longest if longest else 0,
             tone=_TONES.get(IterationStatus(iteration.status), "warn"),
             title=f"Iteration {iteration.number}: {iteration.status}, {duration(iteration.seconds)}",

@@ -14,7 +14,7 @@ from shared.enums import (
     StepKind,
     StepStatus,
 )
-from shared.schemas.base import Json, RunningCall, StepResponse
+from shared.schemas.base import Json, RunningCall, StepResponse, Trouble
 from shared.schemas.iterations import (
     IterationProgress,
     PhaseRunResponse,
@@ -88,7 +88,7 @@ def build_step_card(step: StepResponse, progress: IterationProgress, end: dateti
     result = step.result or {}
     return StepCard(
         step=step,
-        name=_name(step, kind),
+        name=_step_name(kind, step.index),
         text=_text(step, kind),
         word=word,
         tone=tone,
@@ -106,10 +106,10 @@ def build_step_card(step: StepResponse, progress: IterationProgress, end: dateti
     )
 
 
-def _name(step: StepResponse, kind: StepKind) -> str:
+def _step_name(kind: StepKind, index: int) -> str:
     match kind:
         case StepKind.QUERY | StepKind.INSIGHT:
-            return f"{kind.value.capitalize()} {step.index + 1}"
+            return f"{kind.value.capitalize()} {index + 1}"
         case StepKind.OBSERVE:
             return "Plan"
         case _:
@@ -273,12 +273,63 @@ class Gain:
 
 
 @dataclass(frozen=True)
+class TroubledStep:
+    name: str
+    id: UUID | None
+    """None where the step is no longer among those of the newest iteration."""
+
+
+@dataclass(frozen=True)
+class TroubleGroup:
+    """Steps that the same error stops. Times are those of the step that came first."""
+
+    iteration_number: int
+    steps: tuple[TroubledStep, ...]
+    error: str
+    attempts: int
+    retry_at: datetime | None
+    waiting_since: datetime | None
+
+
+def group_troubles(
+    troubles: Sequence[Trouble], progress: IterationProgress | None
+) -> list[TroubleGroup]:
+    """Groups the steps that have the same error, so that it is shown once."""
+    steps = () if progress is None else progress.steps
+    ids = {(step.kind, step.index): step.id for step in steps}
+    groups: dict[tuple[int, str, bool], list[Trouble]] = {}
+    for each in troubles:
+        key = each.iteration_number, each.error, each.waiting_since is not None
+        groups.setdefault(key, []).append(each)
+    return [
+        TroubleGroup(
+            iteration_number=number,
+            steps=tuple(
+                TroubledStep(
+                    _step_name(StepKind(each.step), each.index), ids.get((each.step, each.index))
+                )
+                for each in group
+            ),
+            error=error,
+            attempts=max(each.attempts for each in group),
+            retry_at=min((each.retry_at for each in group if each.retry_at), default=None),
+            waiting_since=min(
+                (each.waiting_since for each in group if each.waiting_since), default=None
+            ),
+        )
+        for (number, error, _), group in groups.items()
+    ]
+
+
+@dataclass(frozen=True)
 class Flow:
     """`seconds` is the duration so far."""
 
     stages: tuple[Stage, ...]
     planned: tuple[int, int] | None
     """Numbers of queries and insights in the plan; None before there is one."""
+    plan_id: UUID | None
+    """The step that wrote the plan."""
     rounds: int
     gain: Gain
     seconds: float
@@ -299,12 +350,13 @@ def build_flow(progress: IterationProgress) -> Flow:
     steps = progress.steps
     rounds = max((_round(step) for step in steps), default=0)
     step_errors = {text for step in steps for text in (f"{step.kind}: {step.error}", step.error)}
-    is_planned = _has_plan_step(progress, StepStatus.COMPLETED)
+    plan_id = _plan_id(progress)
     return Flow(
         stages=tuple(_stages(progress, rounds, end)),
         planned=(_planned(steps, StepKind.QUERY), _planned(steps, StepKind.INSIGHT))
-        if is_planned
+        if plan_id is not None
         else None,
+        plan_id=plan_id,
         rounds=rounds,
         gain=_gain(steps),
         seconds=max((end - iteration.started_at).total_seconds(), MIN_SECONDS),
@@ -336,7 +388,7 @@ def _stage(progress: IterationProgress, kind: StepKind, number: int, end: dateti
 
 
 def _why_empty(progress: IterationProgress, kind: StepKind) -> str:
-    is_planned = _has_plan_step(progress, StepStatus.COMPLETED)
+    is_planned = _plan_id(progress) is not None
     if progress.iteration.status == IterationStatus.RUNNING:
         if not is_planned:
             return "Waiting for the plan."
@@ -349,8 +401,10 @@ def _why_empty(progress: IterationProgress, kind: StepKind) -> str:
     return "None planned."
 
 
-def _has_plan_step(progress: IterationProgress, status: StepStatus) -> bool:
-    return any(step.kind == StepKind.OBSERVE and step.status == status for step in progress.steps)
+def _plan_id(progress: IterationProgress) -> UUID | None:
+    """Returns the step that wrote the plan; None before it is written."""
+    is_plan = (StepKind.OBSERVE, StepStatus.COMPLETED)
+    return next((step.id for step in progress.steps if (step.kind, step.status) == is_plan), None)
 
 
 def _round(step: StepResponse) -> int:

@@ -56,6 +56,8 @@ class Branch:
     """`advice`, `analysis`, `node`, `edge` or `evidence`."""
     link: ConclusionLink | ElementLink | EvidenceLink
     hashes: HashesResponse | None
+    is_doubted: bool = False
+    """It holds, but a page that it rests on is retracted, or a quote contradicts it."""
     source: SourceLink | None = None
     source_hashes: HashesResponse | None = None
     before: str = ""
@@ -82,6 +84,11 @@ class Chain:
     """Quotes that stand in their pages word for word."""
     key_quotes: Sequence[tuple[Branch, str]]
     """Some quotes that it rests on, each of another page where there are enough, with the name of what each supports."""
+    quotes_retracted: int
+    """Those in pages that are retracted."""
+    pages: int
+    """Pages that it rests on, of which several versions may be checked."""
+    pages_retracted: int
     doubts: Sequence[ElementDoubt]
     elements: Mapping[UUID, "NamedElement"]
     """The nodes and edges of the chain."""
@@ -92,6 +99,10 @@ class Chain:
     is_small: bool
     citations: Sequence[CitationResponse]
     """The elements of the chain, for texts that cite them by id."""
+
+    @property
+    def is_doubted(self) -> bool:
+        return bool(self.doubts or self.pages_retracted)
 
 
 @dataclass(frozen=True)
@@ -112,9 +123,15 @@ def build_chain(
 ) -> Chain:
     links = list_links(verification)
     tree = _Tree(verification, hashes, surroundings, is_large=len(links) > LARGE_LINKS)
+    retracted = {source.id for source in verification.sources if source.retracted_at is not None}
+    pages = {source.url for source in verification.sources}
+    trusted_pages = {source.url for source in verification.sources if source.id not in retracted}
     return Chain(
         root=tree.root(),
         quotes_found=_count_found(verification),
+        quotes_retracted=sum(quote.source_id in retracted for quote in verification.evidence),
+        pages=len(pages),
+        pages_retracted=len(pages - trusted_pages),
         key_quotes=tree.key_quotes(),
         doubts=verification.doubts,
         elements={
@@ -203,17 +220,20 @@ class _Tree:
         self._evidence = {evidence_row.id: evidence_row for evidence_row in verification.evidence}
         self._sources = {source.id: source for source in verification.sources}
         self._met: set[UUID] = set()
+        self._doubted = {
+            element for doubt in verification.doubts for element in (doubt.id, *doubt.elements)
+        }
 
     def root(self) -> Branch:
         return self._branch(self._uppers[self._verification.id])
 
     def _branch(self, link: ConclusionLink | ElementLink) -> Branch:
-        hashes, kind = self._hashes.get(link.id), link.link
+        hashes, kind, is_doubted = self._hashes.get(link.id), link.link, link.id in self._doubted
         if link.id in self._met:
-            return Branch(kind, link, hashes, is_known=True)
+            return Branch(kind, link, hashes, is_doubted, is_known=True)
         self._met.add(link.id)
         if self._is_large and kind == "analysis" and link.id != self._verification.id:
-            return Branch(kind, link, hashes, is_left=True)
+            return Branch(kind, link, hashes, is_doubted, is_left=True)
         quotes = [self._evidence[item] for item in link.rests_on if item in self._evidence]
         current_quotes = sorted(
             (quote for quote in quotes if not self._is_superseded(quote)), key=_weight
@@ -224,6 +244,7 @@ class _Tree:
             kind,
             link,
             hashes,
+            is_doubted,
             below=[*(self._quote(row) for row in visible_quotes), *self._uppers_below(link)],
             superseded=len(quotes) - len(current_quotes),
             left_out=len(current_quotes) - len(visible_quotes),
@@ -255,6 +276,7 @@ class _Tree:
             "evidence",
             link,
             self._hashes.get(link.id),
+            is_doubted=_is_doubted(link, source),
             source=source,
             source_hashes=self._hashes.get(link.source_id),
             before=sentence_before(before),
@@ -281,6 +303,12 @@ class _Tree:
             for _, quote in ranked[:MAX_KEY_QUOTES]
             if quote.element_id in self._uppers
         ]
+
+
+def _is_doubted(quote: EvidenceLink, source: SourceLink | None) -> bool:
+    is_retracted = source is not None and source.retracted_at is not None
+    is_contradicted = quote.verdict is not None and quote.verdict.verdict == "contradicted"
+    return is_retracted or is_contradicted
 
 
 def _figures(text: str) -> frozenset[str]:

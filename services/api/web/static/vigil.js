@@ -14,6 +14,7 @@ function whenReady() {
   listenToPalette();
   nameTheme();
   document.addEventListener("vigil:theme", nameTheme);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", nameTheme);
   document.body.addEventListener("change", (event) => {
     if (event.target.matches("[data-submits]")) event.target.form.requestSubmit();
   });
