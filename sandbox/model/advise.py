@@ -20,7 +20,7 @@ MAX_ANALYSES = 4
 CITATION = re.compile(rf"\[(?:node:|edge:)?({ID})\]")
 ANCHOR = re.compile(rf"\s*\[(?:node:|edge:)?{ID}\]")
 EXTREME = re.compile(
-    r"(?P<names>[^;]+?) ha(?:s|ve) the (?P<rank>highest|lowest)(?: reported (?P<what>.+?))?: "
+    r"(?P<names>[^;]+?) ha(?:s|ve) the (?P<rank>highe(?:r|st)|lowe(?:r|st))(?: reported (?P<what>.+?))?: "
     r"(?P<value>[^;]+?)(?=;|\.\s|\.$)"
 )
 REMARK = re.compile(r" \(([^()]*)\)$")
@@ -125,7 +125,7 @@ def _agreement(
         key=lambda each: (
             len(each.analyses),
             len(each.extremes),
-            any("the highest" in clause for clause in each.extremes),
+            any("the highe" in clause for clause in each.extremes),
             len(topic & topic_stems(each.subject)),
             len(topic & topic_stems(" ".join(each.quotes))),
             each.subject[:1].isupper(),
@@ -162,7 +162,7 @@ def _common_name(node_id: str, analyses: Sequence[ViewNode]) -> str:
 
 def _extremes(subject: str, analysis: ViewNode) -> Iterator[str]:
     """`the highest reported exports of those compared ($12 billion)`, for each such statement on the subject."""
-    text = re.sub(r"^Of .+?, (?=[^,]+? ha(?:s|ve) the highest)", "", _summary(analysis))
+    text = re.sub(r"^Of .+?, (?=[^,]+? ha(?:s|ve) the highe(?:r|st))", "", _summary(analysis))
     what = ""
     for match in EXTREME.finditer(text):
         what = match["what"] or what

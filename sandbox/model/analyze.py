@@ -187,9 +187,12 @@ def _figures_summary(comparison: Comparison) -> str:
         return f"{names} have the same reported {_label_in_sentence(label)}: {highest.value}.{note}"
     top = [each for each in figures if each.amount.number == highest.amount.number]
     bottom = [each for each in figures if each.amount.number == lowest.amount.number]
+    most, least = ("higher", "lower") if len(figures) == 2 else ("highest", "lowest")
+    ratio = _ratio(highest, lowest)
+    times = f" The {most} figure is {ratio} times the {least}." if ratio else ""
     return (
-        f"Of {names}, {_having(top)} the highest reported {_label_in_sentence(label)}: {highest.value}; "
-        f"{_having(bottom)} the lowest: {lowest.value}.{_ratio_sentence(highest, lowest)}{note}"
+        f"Of {names}, {_having(top)} the {most} reported {_label_in_sentence(label)}: {highest.value}; "
+        f"{_having(bottom)} the {least}: {lowest.value}.{times}{note}"
     )
 
 
@@ -234,11 +237,11 @@ def _trend_line(figure: NodeFigure) -> str:
     return f"{figure.node.name}: {change} {cite_node(figure.node)}."
 
 
-def _ratio_sentence(highest: NodeFigure, lowest: NodeFigure) -> str:
+def _ratio(highest: NodeFigure, lowest: NodeFigure) -> str:
+    """How many times the lowest the highest is, to three digits; empty if they hardly differ or cannot be divided."""
     if lowest.amount.number <= 0 or highest.amount.number / lowest.amount.number < 1.05:
         return ""
-    ratio = _three_digits(highest.amount.number / lowest.amount.number)
-    return f" The highest is {ratio} times the lowest."
+    return _three_digits(highest.amount.number / lowest.amount.number)
 
 
 def _three_digits(ratio: float) -> str:

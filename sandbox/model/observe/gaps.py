@@ -179,6 +179,7 @@ def incomplete_subjects(subject: Subject, view: GraphView) -> Iterator[Gap]:
     """Nodes in the mission's scope without information on one of its topics."""
     if not subject.scopes:
         return
+    preposition = "in" if subject.scopes[0].preposition.startswith("in") else "of"
     for node in _scope_nodes(subject, view)[:MAX_SUBJECTS]:
         stems = topic_stems(node.text)
         missing = [
@@ -188,7 +189,7 @@ def incomplete_subjects(subject: Subject, view: GraphView) -> Iterator[Gap]:
         ]
         for topic in missing:
             why = f"The graph has {node.name}, but nothing about its {topic}"
-            objective = f"Find out about {subject.within(topic, Scope(node.name))}"
+            objective = f"Find out about {subject.within(topic, Scope(node.name, preposition))}"
             yield Gap(objective, why, (f"{node.name} {topic}",))
 
 

@@ -129,17 +129,18 @@ def _comparison_patterns(view: GraphView) -> Iterator[Pattern]:
         nodes = tuple(comparison.nodes[:MAX_NODES])
         yield Pattern(
             comparison.key,
-            f"{join_with_and([node.name for node in nodes])} each have a figure for “{comparison.key}”."
-            f" {_format_figures(comparison)}.",
+            f"{join_with_and([node.name for node in nodes])} each have a figure for “{comparison.key}”"
+            f"{_format_figures(comparison)}.",
             f"Compare “{comparison.key}” across these nodes: {ASPECTS}.",
             nodes,
         )
 
 
 def _format_figures(comparison: Comparison) -> str:
-    figures = [f"{each.node.name}: {each.value}" for each in comparison.figures[:MAX_FIGURES]]
-    lead = "The highest: " if len(comparison.figures) > MAX_FIGURES else ""
-    return lead + "; ".join(figures)
+    """The figures, or the highest ones: `: $12 billion for Ghana and $2 billion for Togo`."""
+    figures = [f"{each.value} for {each.node.name}" for each in comparison.figures[:MAX_FIGURES]]
+    lead = ". The highest are " if len(comparison.figures) > MAX_FIGURES else ": "
+    return lead + join_with_and(figures)
 
 
 def _hub_patterns(subject: Subject, view: GraphView) -> Iterator[Pattern]:

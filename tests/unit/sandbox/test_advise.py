@@ -8,7 +8,7 @@ from tests.support.sandbox.requests import ADVICE, Body, answer, arguments, next
 
 GHANA = "00000000-0000-4000-8000-00000000000a"
 CONTEXT = f'## Newest nodes\n- [node:{GHANA}] Country "Ghana" {{"summary": "x"}}'
-COMPARED = "Of Ghana and Togo, Ghana has the highest reported exports: $25 billion; Togo has the lowest: $2 billion."
+COMPARED = "Of Ghana, Mali and Togo, Ghana has the highest reported exports: $25 billion; Togo has the lowest: $2 billion."
 
 
 def analysis_id(number: int) -> str:
@@ -78,13 +78,13 @@ def test_the_action_is_always_hold(verb: str) -> None:
 
 def test_what_is_highest_is_said_of_those_compared_only() -> None:
     lowest = (
-        "Of Ghana and Mali, Mali has the highest reported growth: 5% (2024 est.); "
-        "Ghana has the lowest: 2% (2024 est.)."
+        "Of Ghana and Mali, Mali has the higher reported growth: 5% (2024 est.); "
+        "Ghana has the lower: 2% (2024 est.)."
     )
     (advice,) = arguments(answer(body(analyses(COMPARED, lowest))), "addAgentAdviceNode")
     assert advice["summary"] == (
         "Review Ghana first and make no changes yet: it has the highest reported exports of those compared ($25 billion) "
-        "and the lowest reported growth of those compared (2%, 2024 est.)."
+        "and the lower reported growth of those compared (2%, 2024 est.)."
     )
 
 

@@ -96,4 +96,4 @@ def test_equal_figures_are_called_equal() -> None:
         agent.iterate()
     texts = " ".join(analysis["content"] for analysis in agent.analyses.values())
     assert "have the same reported fleet size: 15 ships" in texts
-    assert "highest" not in texts
+    assert "highe" not in texts
