@@ -152,10 +152,10 @@ def _size_bytes(file: Path) -> int:
 def _why_empty(path: Path, report: LoadReport) -> str:
     skipped = report.describe_skipped()
     if not skipped:
-        return f"The corpus folder {path} is empty. Put documents in it, or name another."
+        return f"The corpus folder {path} is empty. Add documents to it, or specify another folder."
     return (
-        f"The corpus {path} has no document that can be read ({skipped}). "
-        f"Give a folder with documents of the types {KNOWN_TYPES}."
+        f"The corpus {path} has no readable documents ({skipped}). "
+        f"Specify a folder with documents of these types: {KNOWN_TYPES}."
     )
 
 
@@ -170,7 +170,7 @@ def list_files(path: Path) -> FileList:
         exists = False
     if not exists:
         raise CorpusError(
-            f"There is no corpus at {path}. Give a folder of documents ({KNOWN_TYPES})."
+            f"There is no corpus at {path}. Specify a folder of documents ({KNOWN_TYPES})."
         )
     return _walk(path) if path.is_dir() else FileList((path,))
 

@@ -23,21 +23,20 @@ USUAL = word_set(
     """
 )
 """Plurals that many documents have, whatever they are about."""
-GENERAL = "Watch what these documents report, and find what their readers should know"
+GENERAL = "Watch what these documents report, and find out what is important"
+PURPOSE = "and find out what is important"
 
 
 def suggest_mission(documents: Iterable[Document]) -> str:
-    """A mission such as `Watch indexes and tables of PostgreSQL, and find what readers should know`."""
+    """A mission such as `Watch indexes and tables of PostgreSQL, and find out what is important`."""
     texts = [list(_prose(document)) for document in documents]
     texts = [text for text in texts if text]
     nouns, names = _nouns(texts), _names(texts)
     if nouns and names:
-        return f"Watch {join_with_and(nouns)} of {names[0]}, and find what readers should know"
+        return f"Watch {join_with_and(nouns)} of {names[0]}, {PURPOSE}"
     if nouns or len(names) > 1:
-        return (
-            f"Watch {join_with_and(nouns or names[:MAX_NOUNS])}, and find what readers should know"
-        )
-    return f"Watch {names[0]}, and find what readers should know" if names else GENERAL
+        return f"Watch {join_with_and(nouns or names[:MAX_NOUNS])}, {PURPOSE}"
+    return f"Watch {names[0]}, {PURPOSE}" if names else GENERAL
 
 
 def _prose(document: Document) -> Iterator[str]:

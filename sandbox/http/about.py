@@ -16,8 +16,8 @@ from sandbox.settings import SandboxSettings
 
 HEADER = "x-vigil-sandbox"
 DESCRIPTION = (
-    "This is the Vigil sandbox, a local stand-in for OpenAI and Tavily. Its model is no language model: it reads what "
-    "it is sent and answers from that by fixed rules. Its search knows the documents of one corpus and nothing else."
+    "This is the Vigil sandbox, a local stand-in for OpenAI and Tavily. Its model is not a language model: it answers each "
+    "request from the text of the request, by fixed rules. Its search finds only documents of its corpora."
 )
 
 
@@ -74,7 +74,7 @@ class SandboxHeader:
 
 
 PUBLIC_PATH: Final = "/health"
-REJECTION: Final = "This sandbox belongs to an installation of Vigil and answers to no other key."
+REJECTION: Final = "This sandbox accepts only the key of the Vigil installation that it belongs to."
 
 
 class KeyRequired:

@@ -63,7 +63,7 @@ class Fault(BaseModel):
     @model_validator(mode="after")
     def _one_frequency(self) -> Self:
         if sum([self.nth is not None, self.count is not None, self.always]) > 1:
-            raise ValueError("give at most one of nth, count and always")
+            raise ValueError("specify at most one of nth, count and always")
         return self
 
     def applies_to(self, match_number: int) -> bool:
@@ -233,7 +233,7 @@ class IdempotencyKeys:
             return await self._answer_first(key, call, make)
         request_hash, task = self._answers[key]
         if request_hash != call.request_hash:
-            message = f"The key {key!r} came with another request before."
+            message = f"The key {key!r} was already used with a different request."
             raise RefusedError(422, {"error": {"message": message}})
         answer = (await asyncio.shield(task)).replay()
         self.replayed += 1

@@ -38,7 +38,8 @@ async def _parse_call(request: Request) -> Call:
         or not all(map(_is_text, texts))
     ):
         raise _bad_request(
-            f"`input` must be a text or 1 to {MAX_TEXTS} of them, none empty.", "input"
+            f"`input` must be a text or a list of 1 to {MAX_TEXTS} texts, none of them empty.",
+            "input",
         )
     dimensions = body.get("dimensions", DIMENSIONS)
     if not isinstance(dimensions, int) or not 0 < dimensions <= DIMENSIONS:

@@ -95,13 +95,13 @@ async def apply_error_faults(
             raise _status_error(fault, error_shape)
         if fault.kind is FaultKind.HANG:
             await _wait_for_disconnect(request, fault.hang_seconds)
-            raise RefusedError(504, error_shape("The sandbox was told to hang."))
+            raise RefusedError(504, error_shape("The sandbox was configured to hang."))
 
 
 def _status_error(fault: Fault, error_shape: ErrorShape) -> RefusedError:
     wait = fault.retry_after_seconds
     headers = {} if wait is None else {"retry-after": f"{wait:g}"}
-    body = error_shape(f"The sandbox was told to answer {fault.status}.")
+    body = error_shape(f"The sandbox was configured to answer with status {fault.status}.")
     return RefusedError(fault.status, body, headers)
 
 

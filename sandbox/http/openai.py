@@ -89,7 +89,7 @@ async def _parse_call(request: Request) -> Call:
     body = await checked_body(request)
     if body.get("n") not in (None, 1):
         raise RefusedError(
-            400, error_body("The sandbox gives one choice: `n` must be 1.", INVALID, None, "n")
+            400, error_body("The sandbox returns one choice: `n` must be 1.", INVALID, None, "n")
         )
     return chat_call(request, body, "messages")
 
@@ -118,7 +118,7 @@ def check_key(request: Request) -> None:
     key = bearer_key(request)
     if is_rejected_key(key):
         masked_key = f"{key[:4]}***" if key else "none"
-        message = f"Incorrect API key provided: {masked_key}. The sandbox takes any key but `wrong` and `invalid…`."
+        message = f"Incorrect API key provided: {masked_key}. The sandbox accepts any key except `wrong` and `invalid…`."
         raise RefusedError(401, error_body(message, INVALID, "invalid_api_key"))
 
 
@@ -130,7 +130,7 @@ def check_model(model: object) -> None:
         )
     if not model.startswith(MODEL_PREFIX):
         message = (
-            f"The model `{model}` does not exist here: this is a sandbox. Its model is `{MODEL}`."
+            f"The model `{model}` does not exist. This is the sandbox, and its model is `{MODEL}`."
         )
         raise RefusedError(404, error_body(message, INVALID, "model_not_found", "model"))
 

@@ -231,7 +231,7 @@ async def _parse_call(request: Request) -> Call:
     body = await checked_body(request)
     if body.get("background") is not True or body.get("store") is False:
         message = (
-            "The sandbox answers in the background only: `background` and `store` must be true."
+            "The sandbox answers only in the background: `background` and `store` must be true."
         )
         raise RefusedError(400, error_body(message, INVALID, None, "background"))
     return chat_call(request, to_chat_body(body), "input")

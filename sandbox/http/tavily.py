@@ -36,11 +36,11 @@ def parse_search_query(body: Mapping[str, Any], today: date) -> SearchQuery:
     """Parse a search. Raises RefusedError (400) for an invalid field; fields that only tune the ranking are ignored."""
     text = body.get("query")
     if not isinstance(text, str) or not text.strip():
-        raise _bad_request("`query` must be a text of at least one character.")
+        raise _bad_request("`query` must be a text that is not empty.")
     max_results = body.get("max_results", 5)
     if not isinstance(max_results, int) or not 0 <= max_results <= MAX_RESULTS:
         raise _bad_request(
-            f"`max_results` is {max_results!r}; it must be a number from 0 to {MAX_RESULTS}."
+            f"`max_results` is {max_results!r}; it must be an integer from 0 to {MAX_RESULTS}."
         )
     return SearchQuery(
         text=text,
@@ -143,7 +143,7 @@ class _Tavily:
         body = {
             "results": [_extract_result(page) for _, page in pages if page],
             "failed_results": [
-                {"url": url, "error": "The sandbox's corpus has no document at this address."}
+                {"url": url, "error": "The corpus of the sandbox has no document at this address."}
                 for url, page in pages
                 if not page
             ],
@@ -156,10 +156,11 @@ class _Tavily:
         """Do the research at once, but answer `pending` as Tavily does; the result is requested afterwards."""
         question = call.body.get("input")
         if not isinstance(question, str) or not question.strip():
-            raise RefusedError(400, _error("`input` must be a text of at least one character."))
+            raise RefusedError(400, _error("`input` must be a text that is not empty."))
         if call.body.get("stream"):
             raise RefusedError(
-                400, _error("The sandbox does not stream research; ask without `stream`.")
+                400,
+                _error("The sandbox does not stream research; send the request without `stream`."),
             )
         hits = (await self._corpora.index(_corpus_of(call))).search(
             SearchQuery(question, RESEARCH_SOURCES)
@@ -177,7 +178,7 @@ class _Tavily:
             return JSONResponse(_unauthorized(), 401)
         result = self._research.get(request.path_params["request_id"])
         if not result:
-            return JSONResponse(_error("No research of this id was asked of this sandbox."), 404)
+            return JSONResponse(_error("The sandbox has no research task with this id."), 404)
         return JSONResponse(result)
 
 
@@ -228,7 +229,7 @@ def _research_result(question: str, hits: list[Hit]) -> dict[str, Any]:
         f"## {hit.document.title} [{place}]\n\n{hit.passage}"
         for place, hit in enumerate(hits, start=1)
     ]
-    no_results = "The sandbox's corpus has nothing on this."
+    no_results = "The corpus of the sandbox has nothing on this question."
     return {
         "status": "completed",
         "content": "\n\n".join([f"# {question}", *(sections or [no_results])]),

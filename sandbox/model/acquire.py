@@ -149,7 +149,7 @@ MIN_SHARE_OF_BEST = 0.35
 def write_findings(query: Query, pages: list[Page], troubles: list[str]) -> str:
     """Write a Markdown document with a part for each relevant source, or a note that there is none."""
     parts = _source_parts(query, pages, MIN_SHARED_WORDS) or _source_parts(query, pages, 1)
-    no_results = f"Nothing was found for this; searched for: {', '.join(query.hints)}."
+    no_results = f"Nothing relevant was found for these searches: {', '.join(query.hints)}."
     notes = [f"Note: {trouble}" for trouble in troubles]
     heading = f"# {query.objective.rstrip('.')}"
     return "\n\n".join([heading, *(parts[:MAX_SOURCES] or [no_results]), *notes])

@@ -1,6 +1,6 @@
-"""The advice generation phase: HOLD, with what to look at first, where two analyses rest on the same thing.
+"""The advice generation phase: HOLD, with what to review first, if two analyses cite the same node.
 
-Rules that compare figures and sentences can tell what stands out, and not whether to buy or to sell. So the action is always
+Rules that compare figures and sentences show what stands out, but not whether to buy or to sell. So the action is always
 HOLD, and the text repeats what the analyses say.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sandbox.model.graph_view import ID, GraphView, ViewNode, cite
 from sandbox.model.request import Answer, ChatRequest, ToolCall, finish_call
-from sandbox.text.english import count_in_words, join_with_and
+from sandbox.text.english import count_in_words, is_several, join_with_and
 from sandbox.text.names import find_whole_name
 from sandbox.text.tokens import fold, topic_stems
 
@@ -20,16 +20,18 @@ MAX_ANALYSES = 4
 CITATION = re.compile(rf"\[(?:node:|edge:)?({ID})\]")
 ANCHOR = re.compile(rf"\s*\[(?:node:|edge:)?{ID}\]")
 EXTREME = re.compile(
-    r"(?P<names>[^;]+?) states? the (?P<rank>highest|lowest)(?: (?P<what>.+?))?: (?P<value>[^;]+?)(?=;|\.\s|\.$)"
+    r"(?P<names>[^;]+?) ha(?:s|ve) the (?P<rank>highe(?:r|st)|lowe(?:r|st))(?: reported (?P<what>.+?))?: "
+    r"(?P<value>[^;]+?)(?=;|\.\s|\.$)"
 )
+REMARK = re.compile(r" \(([^()]*)\)$")
 QUOTE_LINE = re.compile(r"^- (?P<names>.+?): (?P<quote>“.+”)", re.MULTILINE)
 CONFIDENCE = 0.5
 HORIZON = "3 months"
 ACTION = "HOLD"
 ONE_IS_ENOUGH = "at least one analysis"
 """Where the instructions say so, advice may rest on a single analysis."""
-COMPARED_ONLY = "The analyses compare only what they name, as sources state it; none tells why a figure is high or low."
-QUOTED_ONLY = "The analyses repeat what sources say; none weighs whether it is right or complete."
+COMPARED_ONLY = "The analyses compare only figures from the sources. They do not explain why a figure is high or low."
+QUOTED_ONLY = "The analyses quote the sources. They do not assess whether the sources are correct or complete."
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class Agreement:
 
     @property
     def extremes(self) -> list[str]:
-        """What the subject states the highest or lowest figure for, as clauses."""
+        """What the subject has the highest or lowest figure for, as clauses."""
         return [clause for node in self.analyses for clause in _extremes(self.subject, node)]
 
     @property
@@ -66,7 +68,7 @@ def advise(request: ChatRequest) -> Answer:
     context = GraphView(request.section("graph_context"))
     analyses = list(view.analyses or _untyped(view))
     if not analyses:
-        return Answer("no advice: no analyses are shown.")
+        return Answer("no advice: there are no analyses.")
     known = {node.id for node in analyses} | {fold(node.name) for node in analyses}
     analyses += [
         node for node in context.analyses if node.id not in known and fold(node.name) not in known
@@ -74,7 +76,7 @@ def advise(request: ChatRequest) -> Answer:
     least = 1 if ONE_IS_ENOUGH in request.rules else MIN_ANALYSES
     agreement, why_not = _agreement(analyses, context, request.mission, least)
     if "addAgentAdviceNode" not in request.callable_tools:
-        return Answer("no advice: the tool for it was not offered.")
+        return Answer("no advice: the request does not offer the tool for it.")
     if agreement is None:
         return Answer(f"no advice: {why_not}")
     return Answer(calls=(_advice_call(agreement), *finish_call(request)))
@@ -98,8 +100,12 @@ def _agreement(
 ) -> tuple[Agreement | None, str]:
     """The agreement of most analyses, then of most extremes, then closest to the mission."""
     if len(analyses) < least:
-        return None, f"one analysis is shown, and at least {count_in_words(least)} must agree."
-    why_not = f"no node is cited by {count_in_words(least)} of the {len(analyses)} analyses."
+        return None, f"there is only one analysis, and at least {count_in_words(least)} must agree."
+    why_not = (
+        "the analyses cite no nodes."
+        if least == 1
+        else f"no {count_in_words(least)} analyses cite the same node."
+    )
     names = {node.id: node.name for node in context.nodes}
     advised = fold(" ".join(node.text for node in context.advice))
     options = []
@@ -108,7 +114,7 @@ def _agreement(
         if len(agreeing) < least or (node_id not in names and _is_edge(node_id, analyses)):
             continue
         subject = names.get(node_id) or _common_name(node_id, agreeing)
-        why_not = "the subject of these analyses has been advised on already."
+        why_not = "there is already advice on the subject of these analyses."
         if subject and fold(subject) not in advised:
             options.append(Agreement(subject, node_id, tuple(agreeing[:MAX_ANALYSES])))
     if not options:
@@ -119,7 +125,7 @@ def _agreement(
         key=lambda each: (
             len(each.analyses),
             len(each.extremes),
-            any("the highest" in clause for clause in each.extremes),
+            any("the highe" in clause for clause in each.extremes),
             len(topic & topic_stems(each.subject)),
             len(topic & topic_stems(" ".join(each.quotes))),
             each.subject[:1].isupper(),
@@ -148,56 +154,54 @@ def _common_name(node_id: str, analyses: Sequence[ViewNode]) -> str:
         for line in _content(node).splitlines():
             start, colon, rest = line.removeprefix("- ").partition(": ")
             if colon and cite("node", node_id) in rest and len(CITATION.findall(rest)) == 1:
-                return start
+                return start.partition(" — ")[0]
     runs = [set(re.findall(r"[A-Z][\w'’-]+(?: [A-Z][\w'’-]+)*", node.name)) for node in analyses]
     common = set.intersection(*runs)
     return max(sorted(common), key=len) if common else ""
 
 
 def _extremes(subject: str, analysis: ViewNode) -> Iterator[str]:
-    """`the highest exports: $12 billion`, for each such statement of the summary on the subject."""
-    text = re.sub(r"^Of .+?, (?=[^,]+? states? the highest)", "", _summary(analysis))
+    """`the highest reported exports of those compared ($12 billion)`, for each such statement on the subject."""
+    text = re.sub(r"^Of .+?, (?=[^,]+? ha(?:s|ve) the highe(?:r|st))", "", _summary(analysis))
     what = ""
     for match in EXTREME.finditer(text):
         what = match["what"] or what
         if what and find_whole_name(subject, match["names"]) >= 0:
-            yield f"the {match['rank']} {what} among those compared ({match['value'].strip()})"
+            value = REMARK.sub(r", \1", match["value"].strip())
+            yield f"the {match['rank']} reported {what} of those compared ({value})"
 
 
 def _advice_call(agreement: Agreement) -> ToolCall:
     subject, extremes, analyses = agreement.subject, agreement.extremes, agreement.analyses
-    rest = (
-        "one analysis rests"
+    citing = (
+        "one analysis cites"
         if len(analyses) == 1
-        else f"{count_in_words(len(analyses))} analyses rest"
+        else f"{count_in_words(len(analyses))} analyses cite"
     )
+    several = is_several(subject)
     if extremes:
-        name, reason = f"Look at {subject} first", f"it states {join_with_and(extremes)}"
-        risk = COMPARED_ONLY
-        wrong = (
-            f"A source newer than those cited here whose figure puts {subject} in another place."
-        )
+        name = f"Review {subject} first"
+        reason = f"{'they have' if several else 'it has'} {join_with_and(extremes)}"
+        risk, wrong = COMPARED_ONLY, f"A newer source whose figure changes the rank of {subject}."
     else:
-        name, reason = f"Read what is said of {subject} first", f"{rest} on it"
-        risk = QUOTED_ONLY
-        wrong = (
-            f"A source newer than those cited here that contradicts what is quoted on {subject}."
-        )
+        name = f"Review the statements about {subject} first"
+        reason = f"{citing} {'them' if several else 'it'}"
+        risk, wrong = QUOTED_ONLY, f"A newer source that contradicts a statement about {subject}."
     content = [
-        f"Hold: {name[:1].lower()}{name[1:]}, and change nothing yet, because {reason}.",
+        f"Hold: {name[:1].lower()}{name[1:]} and make no changes yet, because {reason}.",
         "",
-        "What supports it:",
+        "Supporting analyses:" if len(analyses) > 1 else "Supporting analysis:",
         *(f"- {_grounds(node, subject)} {cite('node', node.id)}" for node in analyses),
         "",
-        f"Risk: {risk} Compare the sources themselves before a decision.",
+        f"Risk: {risk} Check the sources before you decide.",
         "",
-        f"Why now: {rest} on it, and no advice does so far.",
+        f"Why now: {citing} {subject}, and no advice covers {'them' if several else 'it'} yet.",
     ]
     return ToolCall.of(
         "addAgentAdviceNode",
         name=name,
         action=ACTION,
-        summary=f"{name}, and decide nothing yet: {reason}.",
+        summary=f"{name} and make no changes yet: {reason}.",
         content="\n".join(content),
         confidence=CONFIDENCE,
         horizon=HORIZON,
@@ -218,5 +222,9 @@ def _report(request: ChatRequest) -> str:
     additions = request.results("addAgentAdviceNode")
     errors = [exchange.error for exchange in request.exchanges if exchange.error]
     names = [str(exchange.arguments.get("name", "")) for exchange in additions]
-    text = f"Advised: {join_with_and(names)}." if names else "no advice: it was refused."
+    text = (
+        f"Advice given: {join_with_and(names)}."
+        if names
+        else "no advice: the tool call was refused."
+    )
     return " ".join([text, *errors])

@@ -8,7 +8,7 @@ from typing import Literal
 
 from sandbox.model.facts import Comparison, NodeFigure, comparisons, figures_of, series
 from sandbox.model.graph_view import ID, GraphView, ViewEdge, ViewNode, cite
-from sandbox.model.observe.patterns import states_on
+from sandbox.model.observe.patterns import other_names, statements_on, states_on
 from sandbox.model.request import Answer, ChatRequest, ToolCall, finish_call
 from sandbox.text.english import join_with_and, shorten
 from sandbox.text.tokens import fold, is_significant, topic_stems, words
@@ -179,25 +179,27 @@ def _figures_summary(comparison: Comparison) -> str:
     highest, lowest = figures[0], figures[-1]
     names, label = join_with_and([figure.node.name for figure in figures]), comparison.key
     note = (
-        " The figures are not all of the same year."
+        " The figures are not all from the same year."
         if len({each.year for each in figures}) > 1
         else ""
     )
     if highest.amount.number == lowest.amount.number:
-        every = "both" if len(figures) == 2 else "all"
-        return f"{names} {every} state the same {_label_in_sentence(label)}: {highest.value}.{note}"
+        return f"{names} have the same reported {_label_in_sentence(label)}: {highest.value}.{note}"
     top = [each for each in figures if each.amount.number == highest.amount.number]
     bottom = [each for each in figures if each.amount.number == lowest.amount.number]
+    most, least = ("higher", "lower") if len(figures) == 2 else ("highest", "lowest")
+    ratio = _ratio(highest, lowest)
+    times = f" The {most} figure is {ratio} times the {least}." if ratio else ""
     return (
-        f"Of {names}, {_stating(top)} the highest {_label_in_sentence(label)}: {highest.value}; "
-        f"{_stating(bottom)} the lowest: {lowest.value}.{_ratio_sentence(highest, lowest)}{note}"
+        f"Of {names}, {_having(top)} the {most} reported {_label_in_sentence(label)}: {highest.value}; "
+        f"{_having(bottom)} the {least}: {lowest.value}.{times}{note}"
     )
 
 
-def _stating(figures: Sequence[NodeFigure]) -> str:
-    """`Ghana states`, or `Ghana and Togo state`."""
+def _having(figures: Sequence[NodeFigure]) -> str:
+    """`Ghana has`, or `Ghana and Togo have`."""
     names = join_with_and([figure.node.name for figure in figures])
-    return f"{names} {'states' if len(figures) == 1 else 'state'}"
+    return f"{names} {'has' if len(figures) == 1 else 'have'}"
 
 
 def _comparison_name(comparison: Comparison) -> str:
@@ -216,7 +218,7 @@ def _nearness(comparison: Comparison, insight: Insight) -> float:
 
 def _figure_lines(comparison: Comparison) -> list[str]:
     return [
-        f"- {figure.node.name}: {figure.label} is {figure.value} {cite_node(figure.node)}"
+        f"- {figure.node.name} — {figure.label}: {figure.value} {cite_node(figure.node)}"
         for figure in comparison.figures
     ]
 
@@ -228,17 +230,18 @@ def _trend_line(figure: NodeFigure) -> str:
         return ""
     first, last = stated[0], stated[-1]
     if last.amount.number == first.amount.number:
-        verb = "stayed level at"
+        change = f"the first and last figures for “{figure.key}” are equal: {last.value}"
     else:
-        verb = "rose from" if last.amount.number > first.amount.number else "fell from"
-    start = f"{first.value} to " if verb != "stayed level at" else ""
-    return f"{figure.node.name}: {_label_in_sentence(figure.key)} {verb} {start}{last.value} {cite_node(figure.node)}."
+        verb = "rose" if last.amount.number > first.amount.number else "fell"
+        change = f"{_label_in_sentence(figure.key)} {verb} from {first.value} to {last.value}"
+    return f"{figure.node.name}: {change} {cite_node(figure.node)}."
 
 
-def _ratio_sentence(highest: NodeFigure, lowest: NodeFigure) -> str:
+def _ratio(highest: NodeFigure, lowest: NodeFigure) -> str:
+    """How many times the lowest the highest is, to three digits; empty if they hardly differ or cannot be divided."""
     if lowest.amount.number <= 0 or highest.amount.number / lowest.amount.number < 1.05:
         return ""
-    return f" That is {_three_digits(highest.amount.number / lowest.amount.number)} times as much."
+    return _three_digits(highest.amount.number / lowest.amount.number)
 
 
 def _three_digits(ratio: float) -> str:
@@ -300,7 +303,7 @@ def _edges_conclusion(nodes: Mapping[str, ViewNode], edges: list[ViewEdge]) -> C
     relation = edges[0].type.replace("_", " ")
     names = join_with_and([node.name for node in sources])
     every = "both" if len(sources) == 2 else "all"
-    summary = f"{names} are {every} connected to {target.name} by “{relation}”."
+    summary = f"{names} {every} have “{relation}” edges to {target.name}."
     lines = [
         f"- {source.name} — {relation} → {target.name} {cite_node(source)} {cite_edge(edge)}"
         for source, edge in zip(sources, edges, strict=True)
@@ -315,8 +318,8 @@ def _edges_conclusion(nodes: Mapping[str, ViewNode], edges: list[ViewEdge]) -> C
     )
 
 
-NAMED_TOGETHER = re.compile(r"^The sources name (?P<hub>.+?) together with ")
-STATED_ON = re.compile(r"^The sources speak of “(?P<topic>[^”]+)” where they describe ")
+MENTIONED_TOGETHER = re.compile(r"^The sources mention (?P<hub>.+?) together with ")
+STATED_ON = re.compile(r"^The sources mention “(?P<topic>[^”]+)”(?: in statements about |\.$)")
 
 
 def collect_statements(insight: Insight) -> Conclusion | None:
@@ -329,16 +332,16 @@ def collect_statements(insight: Insight) -> Conclusion | None:
     for node in nodes[:MAX_NODES]:
         by_statement[str(node.properties["summary"])].append(node)
     cited = [node for group in by_statement.values() for node in group]
-    names = join_with_and([node.name for node in cited])
-    topic = match["topic"]
-    summary = f"The sources speak of “{topic}” where they describe {names}."
+    names, topic = [node.name for node in cited], match["topic"]
+    others = join_with_and(other_names(topic, names))
+    summary = statements_on(topic, names)
     lines = [
         f"- {join_with_and([node.name for node in group])}: “{statement.strip('“”')}” "
         f"{' '.join(map(cite_node, group))}"
         for statement, group in by_statement.items()
     ]
     return Conclusion(
-        name=f"{topic[:1].upper()}{topic[1:]}: what is stated of {names}",
+        name=f"{topic[:1].upper()}{topic[1:]}: what the sources say{f' about {others}' if others else ''}",
         type="observation",
         summary=summary,
         content="\n".join([summary, "", *lines]),
@@ -348,8 +351,8 @@ def collect_statements(insight: Insight) -> Conclusion | None:
 
 
 def collect_mentions(insight: Insight) -> Conclusion | None:
-    """What a node is named together with; None if the insight asks for something else, or no edge shows it."""
-    match = NAMED_TOGETHER.match(insight.observation)
+    """What a node is mentioned together with; None if the insight asks for something else, or no edge shows it."""
+    match = MENTIONED_TOGETHER.match(insight.observation)
     nodes = {fold(node.name): node for node in insight.shown_nodes}
     hub = nodes.get(fold(match["hub"])) if match else None
     if hub is None:
@@ -364,7 +367,7 @@ def collect_mentions(insight: Insight) -> Conclusion | None:
     if not shown:
         return None
     names = join_with_and([nodes[other].name for other in shown])
-    summary = f"The sources name {hub.name} together with {names}."
+    summary = f"The sources mention {hub.name} together with {names}."
     lines = [
         f"- {edge.source} — {edge.type.replace('_', ' ')} → {edge.target} {cite_node(nodes[other])} {cite_edge(edge)}"
         for other, edge in shown.items()
@@ -372,7 +375,7 @@ def collect_mentions(insight: Insight) -> Conclusion | None:
     statement = str(hub.properties.get("summary", "")).strip("“”")
     described = [f"- {hub.name}: “{statement}” {cite_node(hub)}"] if statement else []
     return Conclusion(
-        name=f"{hub.name}: named together with {names}",
+        name=f"{hub.name}: mentioned together with {names}",
         type="pattern" if len(shown) >= 3 else "observation",
         summary=summary,
         content="\n".join([f"{summary} {cite_node(hub)}", "", *lines, *described]),
@@ -394,14 +397,14 @@ def ask_for_missing(request: ChatRequest, insight: Insight) -> Answer:
         return Answer("\n".join(f"MISSING: {text}" for text in _missing(insight)))
     was_requested = any(exchange.name == "requestInvestigation" for exchange in request.exchanges)
     if was_requested or "requestInvestigation" not in request.callable_tools:
-        return Answer("No conclusion can be drawn yet; what it needs has been asked for.")
+        return Answer("No conclusion yet: the missing data has been requested.")
     calls = tuple(_investigation_call(text, insight) for text in _missing(insight))
     return Answer(calls=(*calls, *finish_call(request)))
 
 
 def _investigation_call(missing: str, insight: Insight) -> ToolCall:
     hint = " ".join([word for word in words(missing) if is_significant(word)][:MAX_HINT_WORDS])
-    why = f"Nothing can be concluded on this without it: {insight.observation}"
+    why = f"The analysis of this observation needs it: {insight.observation}"
     return ToolCall.of(
         "requestInvestigation",
         objective=shorten(missing, MAX_OBJECTIVE_CHARS),
@@ -413,14 +416,14 @@ def _investigation_call(missing: str, insight: Insight) -> ToolCall:
 def _missing(insight: Insight) -> list[str]:
     """The missing figures and nodes; at most three."""
     if not insight.nodes:
-        return [f"any node on this: {insight.observation}"]
+        return [f"data on this observation: {insight.observation}"]
     theme = _theme(insight)
     bare = [node.name for node in insight.nodes if not figures_of(node)]
     if bare:
-        return [f"a figure for {theme} of {name}" for name in bare[:MAX_LINES]]
+        return [f"the {theme} figure for {name}" for name in bare[:MAX_LINES]]
     names = [node.name for node in insight.nodes[:MAX_LINES]]
     kind = "a newer" if _has_comparison(insight) else "a comparable"
-    return [f"{kind} figure for {theme} of {name}" for name in names]
+    return [f"{kind} {theme} figure for {name}" for name in names]
 
 
 def _has_comparison(insight: Insight) -> bool:

@@ -14,22 +14,24 @@ PERIOD = re.compile(r" \((?:from|until) [^)]*\)$")
 
 
 def check(request: ChatRequest) -> Answer:
-    """Compare the claim with the quote; of a value that is a number, another one in its place contradicts it."""
+    """Compare the claim with the quote; of a value that is a number, a different one in its place contradicts it."""
     claim = CLAIM.match(PERIOD.sub("", request.section("claim")))
     quote = request.section("quote")
     text = fold(f"{request.section('page_title')}\n{quote}")
     names = [json.loads(name) for name in NAME.findall(claim["subject"])] if claim else []
     values = _values(claim["values"] or "") if claim else []
     if missing := [name for name in names if fold(name) not in text]:
-        return _answer("not_stated", f"Neither the quote nor the title names {missing[0]}.")
+        return _answer("not_stated", f"Neither the quote nor the page title mentions {missing[0]}.")
     for name, value in values:
         if fold(value) in text or _has_amount(quote, value):
             continue
         if _amount(value) is not None and len(AMOUNT.findall(quote)) == 1:
-            return _answer("contradicted", f"The quote gives another number than {name} = {value}.")
-        return _answer("not_stated", f"The quote does not give {name} = {value}.")
+            return _answer(
+                "contradicted", f"The quote states a number other than {name} = {value}."
+            )
+        return _answer("not_stated", f"The quote does not state {name} = {value}.")
     said = ", ".join(f"{name} = {value}" for name, value in values) or " and ".join(names)
-    return _answer("supported", f"The quote says so: {said}.")
+    return _answer("supported", f"The quote and the page title contain: {said}.")
 
 
 def _values(text: str) -> list[tuple[str, str]]:

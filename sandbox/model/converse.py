@@ -22,8 +22,8 @@ _MEMORIES = re.compile(
     re.IGNORECASE,
 )
 _CITATION = re.compile(r"\[(?:node:|n\d)")
-NO_ADVICE = "I have advised nothing so far: the analyses carry none yet."
-NO_MEMORIES = "I remember nothing that you told me so far."
+NO_ADVICE = "I have not given any advice yet."
+NO_MEMORIES = "You have not given me any preferences or facts to remember yet."
 
 
 def answer_about_agent(request: ChatRequest, question: str) -> list[str]:
@@ -80,7 +80,7 @@ def graph_sentences(request: ChatRequest) -> list[CitedSentence]:
     ]
     edges = [
         CitedSentence(
-            f"{edge.source} {edge.type.replace('_', ' ')} {edge.target}.", cite("edge", edge.id)
+            f"{edge.source} — {edge.type.replace('_', ' ')} → {edge.target}", cite("edge", edge.id)
         )
         for edge in view.edges
     ]
@@ -228,8 +228,10 @@ def _parse_wish(sentence: str) -> Wish | None:
     return Wish("wish" if wishes_for else "fact", content, sentence)
 
 
-INTRODUCTION = "I am the sandbox reader: I find sentences, I do not think. The nearest I was sent:"
-NO_ANSWER = "I am the sandbox reader, and nothing I was sent answers that."
+ORIGIN = "This answer is from the sandbox, not from a language model."
+INTRODUCTION = f"{ORIGIN} The closest sentences I found:"
+NO_ANSWER = f"{ORIGIN} I found no sentence that matches your question."
+MEMORY_KINDS = {"wish": "preference", "fact": "fact"}
 MAX_SENTENCES = 5
 MAX_LOOKUPS = 3
 RESULTS = 5
@@ -301,7 +303,8 @@ def _calls_since_question(request: ChatRequest) -> set[str]:
 def _closest_sentences(candidates: list[CitedSentence], question: str) -> list[str]:
     """The best sentences, each with its source."""
     by_text = {text.text: text for text in reversed(candidates)}
-    texts = [text for text in by_text if text != INTRODUCTION.partition(": ")[0]]
+    own = {*sentences(INTRODUCTION), *sentences(NO_ANSWER)}
+    texts = [text for text in by_text if text not in own]
     weights = dict(zip(texts, sentence_weights(texts, topic_stems(question)), strict=True))
     best = sorted((text for text in texts if weights[text] > 0), key=lambda text: -weights[text])
     return [by_text[text].cited for text in best[:MAX_SENTENCES]]
@@ -309,10 +312,10 @@ def _closest_sentences(candidates: list[CitedSentence], question: str) -> list[s
 
 def _compose_answer(new_wishes: list[Wish], closest: list[str], remaining: str) -> str:
     acknowledgements = [
-        f"I will keep this {wish.kind} in mind: {wish.content}" for wish in new_wishes
+        f"I will remember this {MEMORY_KINDS[wish.kind]}: {wish.content}" for wish in new_wishes
     ]
     if closest:
         return "\n".join([*acknowledgements, INTRODUCTION, *(f"- {line}" for line in closest)])
     if acknowledgements and not topic_stems(remaining):
-        return "\n".join([*acknowledgements, "My next plan is made with it."])
+        return "\n".join([*acknowledgements, "My next plan will take this into account."])
     return "\n".join([*acknowledgements, NO_ANSWER])

@@ -212,7 +212,7 @@ def open_index(
         _drop_oldest(cache_directory)
     except (OSError, sqlite3.Error) as error:
         raise CorpusError(
-            f"Cannot keep the index of {corpus} in {cache_directory}: {error}. Name another directory, or none."
+            f"Cannot store the index of {corpus} in {cache_directory}: {error}. Specify another directory, or none."
         ) from error
     return SearchIndex(_connect(path))
 

@@ -79,6 +79,11 @@ def is_plural(phrase: str) -> bool:
     return len(last) > 3 and last.endswith("s") and not last.endswith(("ss", "us", "is", "ics"))
 
 
+def is_several(name: str) -> bool:
+    """Whether a name is a common noun in the plural, and so takes a plural verb."""
+    return name[:1].islower() and is_plural(name)
+
+
 def is_group_of_actors(phrase: str) -> bool:
     """Whether the phrase names several that act, such as `chip makers` or `banks`, and not things."""
     last = phrase.lower().split()[-1]

@@ -195,14 +195,21 @@ class Subject:
         return [*self.topics, *(scope.with_article for scope in self.scopes)]
 
     def within(self, topic: str, scope: Scope) -> str:
-        """Combine both, as in `exports of Ghana`; a topic that is a name, or contains the scope, stays alone."""
+        """Combine both, as in `the energy supply of Ghana`; a topic that is a name, or contains the scope, stays alone."""
         if is_proper_name(topic) and len(self.topics) > 1:
             return topic
         if is_proper_name(topic) and scope.preposition == "of":
             return f"{topic} on {scope.text}"  # not `Debian Policy of shared libraries`
         has_lead = not SCOPE_WORDS.isdisjoint(topic.split())
         lead = scope.preposition.replace("of", "in", 1) if has_lead else scope.preposition
-        return f"{topic} {lead} {scope.text}"
+        phrase = with_definite_article(topic) if lead.split()[0] == "of" else topic
+        return f"{phrase} {lead} {scope.text}"
+
+
+def with_definite_article(topic: str) -> str:
+    """A topic in front of `of`: `the energy supply`, but `exports`."""
+    has_article = topic.startswith("the ")
+    return topic if has_article or is_plural(topic) or is_proper_name(topic) else f"the {topic}"
 
 
 def is_proper_name(term: str) -> bool:

@@ -45,7 +45,7 @@ GENERIC_WORDS = word_set(
     interesting issue issues keep key know knowledge latest learn list long-term look main major map
     matter matters medium-term mission monitor name names near-term need needs new news notable
     observe opportunities opportunity overview people picture please potential recent recently
-    relevant report reported reports research role roles see seek short short-term situation stand
+    relate relates relevant report reported reports research role roles see seek short short-term situation stand
     stands state status study summarise summarize tell term things think top topic topics track
     require requires required recommend recommends recommended describe describes described explain
     explains say says mention mentions mentioned document documents reader readers

@@ -95,7 +95,7 @@ def test_a_question_is_answered_on_the_page(window: BrowserWindow, agent: AgentW
     question = page.locator(".said[data-kind=question]").last
     expect(question).to_contain_text("and of lithium hydroxide?")
     answer = page.locator(".said[data-kind=answer]").last
-    expect(answer.locator(".words.rich")).to_contain_text("sandbox reader", timeout=30_000)
+    expect(answer.locator(".words.rich")).to_contain_text("from the sandbox", timeout=30_000)
     expect(answer).to_have_attribute("data-status", "complete")
     looks = answer.locator(".looks")
     expect(looks.locator("summary")).to_contain_text("lookup")

@@ -29,7 +29,7 @@ from sandbox.model.graph_view import OWN_TYPES
 from sandbox.model.observe import observe
 from sandbox.model.request import Answer, ChatRequest
 from sandbox.search import Hit, SearchIndex, SearchQuery
-from sandbox.text.english import is_plural, shorten, singular
+from sandbox.text.english import is_plural, shorten, singular, with_article
 from sandbox.text.missions import parse_mission
 from sandbox.text.tokens import WORD
 
@@ -164,7 +164,7 @@ def _node_types(mission: str, foreseen: ExpectedTypes) -> Iterator[tuple[str, st
         yield kind, foreseen.descriptions[kind]
     yield from DESCRIPTIONS.items()
     yield from list(_mission_types(mission))[:MAX_MISSION_TYPES]
-    yield "Event", "Something that happened, or is to happen, at a time that sources give."
+    yield "Event", "Something that happened or is planned, at a time that the sources state."
 
 
 def _mission_types(mission: str) -> Iterator[tuple[str, str]]:
@@ -175,7 +175,7 @@ def _mission_types(mission: str) -> Iterator[tuple[str, str]]:
             last = singular(words[-1]) if is_plural(words[-1]) else words[-1].capitalize()
             name = "".join([*(word.capitalize() for word in words[:-1]), last])
             if name.isalnum() and name[:1].isalpha() and len(name) <= MAX_TYPE_CHARS:
-                yield name, f"What the mission calls “{term}”: one that sources tell apart."
+                yield name, f"Something that the mission calls “{term}”."
 
 
 def _node_type(name: str, description: str, foreseen: ExpectedTypes) -> Json:
@@ -186,14 +186,15 @@ def _node_type(name: str, description: str, foreseen: ExpectedTypes) -> Json:
     return {
         "name": name,
         "description": shorten(description, MAX_TEXT_CHARS),
-        "exampleSummary": shorten(summary, MAX_TEXT_CHARS) or f"A {name} that a source names.",
+        "exampleSummary": shorten(summary, MAX_TEXT_CHARS)
+        or f"{with_article(name)[:1].upper()}{with_article(name)[1:]} that a source mentions.",
         "properties": [_figure_property(label, foreseen.figure_samples[label]) for label in usable],
     }
 
 
 def _figure_property(label: str, example: str) -> Json:
     return _text_property(
-        label, f"As sources state it under “{label}”, with unit and period.", example
+        label, f"“{label}” as the sources state it, with unit and period.", example
     )
 
 
@@ -204,7 +205,7 @@ def _edge_type(name: str, foreseen: ExpectedTypes, node_types: Sequence[str]) ->
     described = foreseen.descriptions.get(name) or describe_edge_type(name)
     is_general = name in GENERAL_EDGES or name not in foreseen.ends
     beside = _text_property(
-        "figure", "What the source states beside the target, with its unit.", "27% (2023)"
+        "figure", "The figure that the page gives for the target, with its unit.", "27% (2023)"
     )
     return {
         "name": name,

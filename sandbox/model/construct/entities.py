@@ -86,7 +86,7 @@ def _source(title: str, body: str) -> Source:
 def _is_empty_sentence(sentence: str) -> bool:
     return (
         len(sentence) < 12
-        or sentence.startswith(("Nothing was found", "Note: "))
+        or sentence.startswith(("Nothing relevant was found", "Note: "))
         or bool(ADDRESS.fullmatch(sentence))
     )
 

@@ -143,11 +143,11 @@ class Kind:
 
 
 DESCRIPTIONS = {
-    COUNTRY: "A country or territory that sources speak of.",
+    COUNTRY: "A country or territory that the sources mention.",
     ORGANIZATION: "A company, institution, agency, party or other body of people.",
-    PERSON: "A person that sources name.",
-    PLACE: "A place on the map that is no country: a city, region, sea, river, mountain or site.",
-    TOPIC: "A subject that sources write about and that is none of the more specific types.",
+    PERSON: "A person whom the sources mention.",
+    PLACE: "A place that is not a country: a city, region, sea, river, mountain or site.",
+    TOPIC: "A subject of the sources that fits none of the more specific types.",
 }
 
 
@@ -178,7 +178,7 @@ def classify(candidates: dict[str, Candidate], known_kinds: Mapping[str, str]) -
 
 
 def _kind(name: str, label: str = "") -> Kind:
-    return Kind(name, DESCRIPTIONS.get(name) or f"What sources list under “{label}”.")
+    return Kind(name, DESCRIPTIONS.get(name) or f"An item that the sources list under “{label}”.")
 
 
 def _by_peers(

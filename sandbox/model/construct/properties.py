@@ -28,8 +28,8 @@ DEFINING = (" is a ", " is an ", " is the ", " was a ", " are a ", " is one of "
 NODE_SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "properties": {
-        "summary": {"type": "string", "description": "One sentence on what this is."},
-        "quote": {"type": "string", "description": "A sentence of the source, letter by letter."},
+        "summary": {"type": "string", "description": "One sentence that describes the node."},
+        "quote": {"type": "string", "description": "A sentence of the source, word for word."},
     },
     "required": ["summary"],
     "additionalProperties": {
@@ -123,7 +123,7 @@ def _summary(best: Mention) -> str:
     line = best.line
     if line and line.subject and best.is_listed:
         beside = f" ({best.figure})" if best.figure else ""
-        return f"Listed under “{line.label}” of {line.subject}{beside}."
+        return f"Listed under “{line.label}” for {line.subject}{beside}."
     return best.sentence
 
 

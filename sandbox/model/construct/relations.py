@@ -31,9 +31,9 @@ PREPOSITIONS = {
 }
 
 DESCRIPTIONS = {
-    MENTIONED_WITH: "Both are named in the same sentence or source, which does not say how they are related.",
+    MENTIONED_WITH: "The same sentence or page mentions both, without saying how they are related.",
     LOCATED_IN: "A sentence places the source in the target.",
-    PART_OF: "A sentence names the source as a part of the target, or belonging to it.",
+    PART_OF: "A sentence describes the source as part of the target, or as belonging to it.",
 }
 
 VERBS = {
@@ -123,7 +123,7 @@ def _by_preposition(words: list[str]) -> str:
 def describe_edge_type(edge_type: str, label: str = "") -> str:
     """The description of an edge type."""
     if label:
-        return f"The source of the edge is the subject of “{label}”, which lists its target."
+        return f"The target is listed under “{label}” for the source."
     verb = edge_type.replace("_", " ")
     return DESCRIPTIONS.get(edge_type) or f"A sentence says that the source {verb} the target."
 

@@ -53,7 +53,7 @@ def node_type_calls(plan: GraphPlan, existing: ExistingGraph) -> list[ToolCall]:
             description=node.kind.description,
             propertiesSchema=NODE_SCHEMA,
             exampleProperties=example_properties(node.properties),
-            justification=f"No type that there is says what {node.name} is.",
+            justification=f"No existing node type fits {node.name}.",
         )
         for name, node in missing.items()
     ]
@@ -69,7 +69,7 @@ def edge_type_calls(plan: GraphPlan, existing: ExistingGraph) -> list[ToolCall]:
             "createEdgeType",
             name=name,
             description=missing[name].description,
-            justification="No type that there is says how the sentence relates the two.",
+            justification="No existing edge type describes how the sentence relates the two.",
         )
         for name in sorted(missing)
     ]
@@ -165,7 +165,7 @@ def construct(request: ChatRequest) -> Answer:
     """Answer with the calls of the first unfinished stage, or with a short report."""
     sources = parse_sources(request.section("document"))
     if not sources:
-        return Answer("The document states nothing that could become a node.")
+        return Answer("The document contains nothing that could become a node.")
     existing = ExistingGraph(request)
     objective = request.section("query") or request.mission
     plan = make_plan(sources, objective, existing, request.mission)
@@ -283,6 +283,6 @@ def _report(request: ChatRequest) -> str:
     summary = (
         f"Wrote {join_with_and(names)} from the document."
         if names
-        else "Nothing of the document was new to the graph."
+        else "The document added nothing to the graph."
     )
     return "\n".join([summary, *errors])

@@ -9,8 +9,14 @@ from typing import Any
 
 from sandbox.model.facts import comparisons, figures_of
 from sandbox.model.graph_view import ID, GraphView, ViewNode
-from sandbox.text.english import count_noun, is_group_of_actors, is_plural, join_with_and, shorten
-from sandbox.text.missions import Scope, Subject, is_proper_name
+from sandbox.text.english import (
+    count_noun,
+    is_group_of_actors,
+    is_several,
+    join_with_and,
+    shorten,
+)
+from sandbox.text.missions import Scope, Subject, is_proper_name, with_definite_article
 from sandbox.text.names import NameFinder
 from sandbox.text.sentences import parse_label
 from sandbox.text.tokens import fold, is_significant, topic_stems, words
@@ -33,7 +39,7 @@ class Gap:
         quoted_mission = shorten(" ".join(mission.split()), MISSION_CHARS).rstrip(".")
         return {
             "objective": f"{self.objective}.",
-            "reasoning": f"{self.reason}. The mission asks: “{quoted_mission}”.",
+            "reasoning": f"{self.reason}. The mission is: “{quoted_mission}”.",
             "searchHints": list(dict.fromkeys(self.hints)),
             "answers": list(self.answers),
         }
@@ -54,10 +60,9 @@ def objective_about(name: str, topic: str) -> str:
     """An objective that connects a name with the mission."""
     if not topic:
         return f"Find out about {name}"
-    several = name[:1].islower() and is_plural(name)
     if is_proper_name(topic):
-        return f"Find out how {name} {'are' if several else 'is'} connected with {topic}"
-    return f"Find out how {name} {'bear' if several else 'bears'} on {topic}"
+        return f"Find out how {name} {'are' if is_several(name) else 'is'} connected to {topic}"
+    return f"Find out how {name} {'relate' if is_several(name) else 'relates'} to {topic}"
 
 
 def without_article(term: str) -> str:
@@ -78,11 +83,11 @@ FEW_NODES = 10
 def unknown_terms(mission: str, subject: Subject, view: GraphView) -> Iterator[Gap]:
     """Topics and scopes of the mission that no node mentions; in an empty graph, all of them."""
     known_stems = topic_stems(" ".join(node.text for node in view.nodes))
-    why_missing = "No node that is shown speaks of it" if view.nodes else EMPTY
+    why_missing = "None of the nodes shown mentions it" if view.nodes else EMPTY
     for scope in subject.scopes:
         if scope.is_kind and not topic_stems(scope.text) <= known_stems:
-            why = f"{why_missing}, so it is not known whom the mission is about"
-            yield Gap(f"Find out which {scope.text} stand out, and for what", why, (scope.text,))
+            why = f"{why_missing}, so it is unknown which {scope.text} matter to the mission"
+            yield Gap(f"Find out which {scope.text} stand out, and why", why, (scope.text,))
     for topic in subject.topics:
         yield from _unknown_topic(topic, subject, known_stems, why_missing)
     if not view.nodes:
@@ -123,7 +128,7 @@ def _mission_gaps(mission: str, subject: Subject) -> Iterator[Gap]:
         yield from _facets(subject.topics[0], subject)
     if not subject.topics and mission.strip():
         question = mission.strip().rstrip(".?!")
-        yield Gap(f"Find out what is reported on “{question}”", EMPTY, (question,))
+        yield Gap(f"Find out what is reported about “{question}”", EMPTY, (question,))
 
 
 def single_word_gaps(subject: Subject, view: GraphView) -> Iterator[Gap]:
@@ -134,8 +139,8 @@ def single_word_gaps(subject: Subject, view: GraphView) -> Iterator[Gap]:
     for term in map(without_article, subject.terms()):
         for word in words(term):
             if is_significant(word) and not topic_stems(word) <= known_stems:
-                why = f"Too little was found on “{term}” as a whole, and no node speaks of “{word}”"
-                yield Gap(f"Find out what there is on “{word}” alone", why, (word,))
+                why = f"The graph has few nodes yet, and none mentions “{word}”"
+                yield Gap(f"Search for “{word}” alone", why, (word,))
 
 
 def _facets(topic: str, subject: Subject) -> Iterator[Gap]:
@@ -153,7 +158,7 @@ def _facets(topic: str, subject: Subject) -> Iterator[Gap]:
         yield Gap(objective, EMPTY, (f"leading {hint}", f"{hint} companies countries"))
     yield Gap(
         f"Find figures on {scoped_topic}: size, growth and prices",
-        f"{EMPTY}, and without figures nothing can be compared",
+        f"{EMPTY}, and comparisons need figures",
         (f"{hint} growth", f"{hint} prices production"),
     )
 
@@ -174,6 +179,7 @@ def incomplete_subjects(subject: Subject, view: GraphView) -> Iterator[Gap]:
     """Nodes in the mission's scope without information on one of its topics."""
     if not subject.scopes:
         return
+    preposition = "in" if subject.scopes[0].preposition.startswith("in") else "of"
     for node in _scope_nodes(subject, view)[:MAX_SUBJECTS]:
         stems = topic_stems(node.text)
         missing = [
@@ -182,8 +188,8 @@ def incomplete_subjects(subject: Subject, view: GraphView) -> Iterator[Gap]:
             if not topic_stems(topic) & stems and not is_proper_name(topic)
         ]
         for topic in missing:
-            why = f"{node.name} is in the graph, but nothing is known of its {topic}"
-            objective = f"Find out about {subject.within(topic, Scope(node.name))}"
+            why = f"The graph has {node.name}, but nothing about its {topic}"
+            objective = f"Find out about {subject.within(topic, Scope(node.name, preposition))}"
             yield Gap(objective, why, (f"{node.name} {topic}",))
 
 
@@ -194,8 +200,9 @@ def undescribed_hubs(subject: Subject, view: GraphView) -> Iterator[Gap]:
     hubs = [node for node in view.nodes if not node.properties and node.type not in VAGUE_TYPES]
     for node in sorted(hubs, key=lambda node: -view.degrees.get(node.id, 0))[:MAX_SUBJECTS]:
         for topic in subject.topics:
-            why = f"{node.name} is among the best connected nodes, and nothing on its {topic} is shown"
-            yield Gap(f"Find out about {topic} of {node.name}", why, (f"{node.name} {topic}",))
+            why = f"{node.name} is one of the best-connected nodes, but nothing about its {topic} is shown"
+            objective = f"Find out about {with_definite_article(topic)} of {node.name}"
+            yield Gap(objective, why, (f"{node.name} {topic}",))
 
 
 def undescribed_nodes(
@@ -230,10 +237,10 @@ def undescribed_nodes(
     )
     for node in by_rank[:MAX_SUBJECTS]:
         edges = count_noun(degrees[node.id], "edge")
-        why = f"{node.name} has {edges} in the graph, but nothing is told of it itself"
+        why = f"{node.name} has {edges} in the graph, but no description or figures of its own"
         topic = nearest_topic(subject, str(node.properties.get("quote", "")))
         if topic_stems(topic) and topic_stems(topic) <= topic_stems(node.name):
-            continue  # A topic that is the node itself gives no question. on itself is no question.
+            continue  # A topic that is the node itself gives no question.
         yield Gap(objective_about(node.name, topic), why, search_hints(node.name, topic))
 
 
@@ -257,7 +264,7 @@ def _named_scopes(subject: Subject, view: GraphView) -> list[ViewNode]:
 
 
 def _is_described(node: ViewNode) -> bool:
-    """Whether the graph has information on the node itself."""
+    """Whether the graph has information about the node itself."""
     return str(node.properties.get("summary", "")).startswith(node.name) or bool(figures_of(node))
 
 
@@ -327,8 +334,8 @@ def single_figures(view: GraphView, topic_words: frozenset[str]) -> Iterator[Gap
     }
     by_relevance = sorted(stated, key=lambda key: -len(topic_words & topic_stems(key)))
     for key in by_relevance[:MAX_KEYS]:
-        why = f"Of all nodes only {stated[key]} states it, so that it compares with nothing"
-        yield Gap(f"Find out who else states a figure for “{key}”", why, (key,))
+        why = f"Only {stated[key]} has this figure, so there is nothing to compare it with"
+        yield Gap(f"Find comparable figures for “{key}” in other sources", why, (key,))
 
 
 MAX_HINT_WORDS = 8
@@ -373,7 +380,7 @@ def _requested_data(view: GraphView) -> Iterator[Gap]:
         request = shorten(match["wanted"].rstrip("."), REQUEST_CHARS)
         hint = " ".join([word for word in words(request) if is_significant(word)][:MAX_HINT_WORDS])
         if hint:
-            why = "An analysis could not be drawn without it"
+            why = "An analysis needs it"
             yield Gap(f"Find {request}", why, (hint,), (match["id"],))
 
 
@@ -381,16 +388,16 @@ def _unknown_name_gaps(
     subject: Subject, view: GraphView, topic_words: frozenset[str]
 ) -> Iterator[Gap]:
     for name, mentions in unknown_neighbours(view, topic_words):
-        why = f"{join_with_and(mentions)} mention{'s' if len(mentions) == 1 else ''} it, but it has no node of its own"
+        why = f"It is mentioned in quotes about {join_with_and(mentions)}, but it has no node of its own"
         topic = nearest_topic(subject, name)
         yield Gap(objective_about(name, topic), why, search_hints(name, topic))
 
 
 def _stale_nodes(subject: Subject, view: GraphView) -> Iterator[Gap]:
     for node in view.stale_nodes():
-        why = f"What the graph knows of {node.name} and its like has not been looked at for long"
+        why = f"The data on {node.name} in the graph has not been updated recently"
         yield Gap(
-            f"Find what is new about {node.name}",
+            f"Find out what is new about {node.name}",
             why,
             search_hints(node.name, nearest_topic(subject, node.text)),
         )

@@ -1,7 +1,7 @@
 """Patterns in the graph that no analysis covers yet, as insights."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +16,13 @@ MAX_FIGURES = 3
 MAX_COMPARED = 4
 MIN_DEGREE = 3
 MIN_COMPARISONS = 2
-"""With fewer comparisons, what sources state and name together is analyzed too."""
+"""With fewer comparisons, what sources state and mention together is analyzed too."""
 SHARED_EDGE = "have an edge"
+ASPECTS = "which is highest, which is lowest, and how each has changed"
 MIN_NEIGHBOURS = 2
 MAX_HUBS = 2
 MIN_STATING = 3
-"""How many nodes speak of a topic, at least, unless they have an edge."""
+"""How many nodes mention a topic, at least, unless they have an edge."""
 UNSPECIFIC_EDGE = "mentioned_with"
 """An edge type that supports no conclusion."""
 
@@ -128,17 +129,18 @@ def _comparison_patterns(view: GraphView) -> Iterator[Pattern]:
         nodes = tuple(comparison.nodes[:MAX_NODES])
         yield Pattern(
             comparison.key,
-            f"{join_with_and([node.name for node in nodes])} each state a figure for “{comparison.key}”:"
-            f" {_format_figures(comparison)}.",
-            f"Compare “{comparison.key}” across them: who is highest and lowest, by how much, and which way each moves.",
+            f"{join_with_and([node.name for node in nodes])} each have a figure for “{comparison.key}”"
+            f"{_format_figures(comparison)}.",
+            f"Compare “{comparison.key}” across these nodes: {ASPECTS}.",
             nodes,
         )
 
 
 def _format_figures(comparison: Comparison) -> str:
-    return "; ".join(
-        f"{figure.node.name} {figure.value}" for figure in comparison.figures[:MAX_FIGURES]
-    )
+    """The figures, or the highest ones: `: $12 billion for Ghana and $2 billion for Togo`."""
+    figures = [f"{each.value} for {each.node.name}" for each in comparison.figures[:MAX_FIGURES]]
+    lead = ". The highest are " if len(comparison.figures) > MAX_FIGURES else ": "
+    return lead + join_with_and(figures)
 
 
 def _hub_patterns(subject: Subject, view: GraphView) -> Iterator[Pattern]:
@@ -160,18 +162,18 @@ def _hub_patterns(subject: Subject, view: GraphView) -> Iterator[Pattern]:
     if len(nodes) < 2:
         return
     names = join_with_and([node.name for node in nodes])
-    description = f"the best connected nodes of the type {node_type}"
+    description = f"the best-connected nodes of type {node_type}"
     topics = [topic for topic in subject.topics if not is_proper_name(topic)]
     for topic in topics if subject.scopes else ():
         yield Pattern(
             topic,
             f"No analysis compares {names}, {description}, on {topic}.",
-            f"Compare what they state on “{topic}”: who is highest and lowest, and which way each moves.",
+            f"Compare their figures for “{topic}”: {ASPECTS}.",
             tuple(nodes),
             is_shown=False,
         )
     if not subject.scopes and view.is_partial:
-        direction = "Compare the figures that they state: who is highest and lowest, and which way each moves."
+        direction = f"Compare their figures: {ASPECTS}."
         observation = f"No analysis compares {names}, {description}."
         yield Pattern(names, observation, direction, tuple(nodes), is_shown=False)
 
@@ -179,12 +181,12 @@ def _hub_patterns(subject: Subject, view: GraphView) -> Iterator[Pattern]:
 def _statement_patterns(
     subject: Subject, view: GraphView, least: int = MIN_STATING
 ) -> Iterator[Pattern]:
-    """Nodes whose descriptions speak of a topic of the mission: at least `least`, or two with an edge."""
+    """Nodes whose descriptions mention a topic of the mission: at least `least`, or two with an edge."""
     linked = {frozenset((fold(edge.source), fold(edge.target))) for edge in view.edges}
     found = 0
     for topic in _stated_topics(subject):
         if found >= MIN_COMPARISONS and topic not in subject.terms():
-            break  # single words only where few terms as a whole are spoken of
+            break  # single words only if the sources mention few terms as a whole
         nodes = [node for node in view.nodes if states_on(node, topic)]
         nodes = sorted(nodes, key=lambda node: -view.degrees.get(node.id, 0))[:MAX_NODES]
         names = [node.name for node in nodes]
@@ -193,11 +195,22 @@ def _statement_patterns(
             found += 1
             yield Pattern(
                 topic,
-                f"The sources speak of “{topic}” where they describe {join_with_and(names)}.",
-                f"Say what they state on “{topic}”, in their own words.",
+                statements_on(topic, names),
+                f"Quote what the sources say about “{topic}”.",
                 tuple(nodes),
-                mark=f"The sources speak of “{topic}”",
+                mark=f"The sources mention “{topic}”",
             )
+
+
+def statements_on(topic: str, names: Sequence[str]) -> str:
+    """The sentence that says of which nodes the statements are that mention the topic."""
+    others = join_with_and(other_names(topic, names))
+    return f"The sources mention “{topic}”{f' in statements about {others}' if others else ''}."
+
+
+def other_names(topic: str, names: Sequence[str]) -> list[str]:
+    """The names that are not the topic itself."""
+    return [name for name in names if topic_stems(name) != topic_stems(topic)]
 
 
 def _stated_topics(subject: Subject) -> list[str]:
@@ -240,11 +253,11 @@ def _mention_patterns(
         names = join_with_and([other.name for other in others])
         yield Pattern(
             node.text,
-            f"The sources name {node.name} together with {names}.",
-            f"Say with what {node.name} is named together, and in which relation.",
+            f"The sources mention {node.name} together with {names}.",
+            f"List what the sources mention together with {node.name}, and how it is related.",
             (node, *others),
             is_shown=False,
-            mark=f"name {node.name} together with",
+            mark=f"mention {node.name} together with",
         )
 
 
@@ -263,7 +276,7 @@ def _shared_edge_patterns(view: GraphView) -> Iterator[Pattern]:
             every = "both" if len(nodes) == 2 else "all"
             yield Pattern(
                 f"{relation} {target.name}",
-                f"{names} {every} {SHARED_EDGE} “{relation}” to {target.name}.",
-                f"Say what it means for them that they share {target.name} ({relation}), and what rests on it.",
+                f"{names} {every} {SHARED_EDGE} of type “{relation}” to {target.name}.",
+                f"Explain what they have in common through {target.name} ({relation}).",
                 (target, *nodes[:MAX_NODES]),
             )

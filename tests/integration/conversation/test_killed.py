@@ -86,7 +86,7 @@ async def test_an_answer_survives_a_kill_of_the_assistant(
             stream = await talk.follow(answer_id)
             await wait_until(partial(all_steps_ended, database), what="the step to end")
     assert stream.names[-1] == "complete"
-    assert "I will keep this wish in mind: Watch cobalt." in stream.text
+    assert "I will remember this preference: Watch cobalt." in stream.text
     assert stream.data_of("tool")[0]["tool"] == "remember"
     assert sandbox_control.repeated() == repeated, (
         "only a call between its response and its record is repeated"

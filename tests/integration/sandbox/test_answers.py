@@ -16,7 +16,7 @@ from tests.support.sandbox.server import MESSAGES, MODEL, SCHEMA, SEARCH, runnin
 async def test_the_root_describes_the_sandbox(url: str) -> None:
     async with httpx.AsyncClient() as client:
         response = await client.get(url)
-    assert "no language model" in response.json()["what"]
+    assert "not a language model" in response.json()["what"]
     assert response.json()["corpus"]["documents"] == 2
     assert response.headers["x-vigil-sandbox"] == "1"
 

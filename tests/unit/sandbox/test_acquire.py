@@ -75,7 +75,7 @@ def test_copies_sentences_verbatim_with_their_source() -> None:
 def test_reports_that_nothing_was_found() -> None:
     request_body = request_after_search()
     assert answer(request_body).text.endswith(
-        "Nothing was found for this; searched for: Ghana electricity."
+        "Nothing relevant was found for these searches: Ghana electricity."
     )
 
 

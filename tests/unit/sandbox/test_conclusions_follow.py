@@ -95,5 +95,5 @@ def test_equal_figures_are_called_equal() -> None:
     for _ in range(3):
         agent.iterate()
     texts = " ".join(analysis["content"] for analysis in agent.analyses.values())
-    assert "both state the same fleet size: 15 ships" in texts
-    assert "highest" not in texts
+    assert "have the same reported fleet size: 15 ships" in texts
+    assert "highe" not in texts

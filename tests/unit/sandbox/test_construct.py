@@ -143,7 +143,7 @@ def test_rejected_calls_are_reported_and_not_repeated() -> None:
 
 
 def test_a_document_without_facts_ends_at_once() -> None:
-    reply = answer(body("# Objective\n\nNothing was found for this; searched for: x."))
+    reply = answer(body("# Objective\n\nNothing relevant was found for these searches: x."))
     assert reply.calls == ()
     assert reply.text
 

@@ -27,15 +27,14 @@ def test_answers_with_the_most_similar_sentence_and_identifies_itself() -> None:
         {"role": "user", "content": [{"type": "text", "text": "What does wheat cost?"}]},
     ]
     text = answer({"messages": messages}).text
-    assert "I am the sandbox reader" in text
+    assert "This answer is from the sandbox, not from a language model." in text
     assert "- Wheat costs 210 dollars." in text
     assert "Rain" not in text
 
 
 def test_says_that_it_has_no_answer() -> None:
-    assert (
-        "nothing I was sent" in answer({"messages": [{"role": "user", "content": "Who won?"}]}).text
-    )
+    text = answer({"messages": [{"role": "user", "content": "Who won?"}]}).text
+    assert "I found no sentence that matches your question." in text
 
 
 def test_queries_the_graph_and_answers_from_it() -> None:
@@ -195,7 +194,8 @@ def test_reports_its_current_state_and_its_memories() -> None:
     assert "Iteration 4 runs." in state_reply.text
     memory_reply = answer(turn_request("What do you remember?", memories="- wish: Watch cobalt."))
     assert "wish: Watch cobalt." in memory_reply.text
-    assert "nothing" in answer(turn_request("What do you remember?")).text
+    no_memories = answer(turn_request("What do you remember?")).text
+    assert "You have not given me any preferences or facts to remember yet." in no_memories
 
 
 def test_older_turns_are_summarized() -> None:

@@ -235,8 +235,12 @@ def test_the_first_skipped_files_are_named_and_the_others_counted(
 @pytest.mark.parametrize(
     ("name", "content", "error"),
     [
-        ("a.json", "{", r"no document that can be read \(a\.json \(invalid JSON, line 1\)\)"),
-        ("a.docx", "x", r"1 file of other types \(\.docx\)\)\. Give a folder with documents"),
+        ("a.json", "{", r"no readable documents \(a\.json \(invalid JSON, line 1\)\)"),
+        (
+            "a.docx",
+            "x",
+            r"1 file of other types \(\.docx\)\)\. Specify a folder with documents of these types: \.md, ",
+        ),
         ("a.md", " ", r"a\.md \(no text\)"),
     ],
 )

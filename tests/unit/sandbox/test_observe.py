@@ -21,7 +21,7 @@ def test_an_empty_graph_gives_queries_and_no_insights() -> None:
     assert result["insights"] == []
     text = " ".join(query["objective"] for query in result["queries"])
     assert "exports of West African economies" in text
-    assert "energy security of West African economies" in text
+    assert "the energy security of West African economies" in text
     for query in result["queries"]:
         assert MISSION in query["reasoning"]
         assert query["searchHints"]
@@ -53,9 +53,7 @@ def test_nothing_is_planned_if_nothing_is_missing() -> None:
     context = TWO_COUNTRIES.replace(
         '"Exports 2023": "$2 billion"', '"Imports": "none", "quote": "exports"'
     )
-    context += (
-        "## Recently asked\n- iteration 1: Find out who else states a figure for “Exports”.\n"
-    )
+    context += "## Recently asked\n- iteration 1: Find comparable figures for “Exports” in other sources.\n"
     context += (
         f'## Analyses\n- [node:{INDIA}] observation "Ghana and Togo": What sources state of them.'
     )
@@ -67,7 +65,7 @@ def test_a_node_without_data_on_a_topic_gives_a_query() -> None:
         "Togo: a West African economy with energy security", "Togo: a West African economy"
     )
     (query,) = plan(MISSION, context)["queries"]
-    assert query["objective"] == "Find out about energy security of Togo."
+    assert query["objective"] == "Find out about the energy security of Togo."
     assert query["searchHints"] == ["Togo energy security"]
 
 
@@ -83,10 +81,10 @@ def test_no_query_is_repeated() -> None:
 def test_missing_data_comes_first() -> None:
     context = (
         f"{TWO_COUNTRIES}## Open investigation requests\n"
-        f"- [request:{GHANA}] a figure for “Coal, exports” of Togo (lacking since iteration 3)\n"
+        f"- [request:{GHANA}] the “Coal, exports” figure for Togo (lacking since iteration 3)\n"
     )
     query = plan(MISSION, context)["queries"][0]
-    assert query["objective"] == "Find a figure for “Coal, exports” of Togo."
+    assert query["objective"] == "Find the “Coal, exports” figure for Togo."
     assert query["searchHints"] == ["Coal exports Togo"]
     assert query["answers"] == [GHANA]
 
@@ -97,7 +95,7 @@ def test_a_name_in_a_quote_gives_a_query() -> None:
         '"quote": "Exports of West African economies pass through Tema.", "summary": "Togo',
     )
     objectives = [query["objective"] for query in plan(MISSION, context)["queries"]]
-    assert any("how Tema bears on" in objective for objective in objectives)
+    assert any("how Tema relates to" in objective for objective in objectives)
 
 
 def test_stale_regions_give_queries() -> None:
@@ -106,7 +104,7 @@ def test_stale_regions_give_queries() -> None:
         f'- 12 Country nodes, last touched 3 weeks ago, for instance [node:{GHANA}] "Ghana"\n'
     )
     objectives = [query["objective"] for query in plan(MISSION, context)["queries"]]
-    assert "Find what is new about Ghana." in objectives
+    assert "Find out what is new about Ghana." in objectives
 
 
 def test_edges_to_the_same_target_give_an_insight() -> None:
@@ -176,7 +174,7 @@ def context_after_queries(mission: str) -> str:
                 "Find figures on the World Bank in Bangladesh: size, growth and prices.",
             ],
         ),
-        ("find opportunities", ["Find out what is reported on “find opportunities”."]),
+        ("find opportunities", ["Find out what is reported about “find opportunities”."]),
     ],
 )
 def test_each_objective_is_an_english_sentence_on_one_subject(
@@ -195,8 +193,8 @@ def test_a_mission_without_results_is_queried_once_word_by_word() -> None:
     context = context_after_queries(mission)
     word_objectives = list_objectives(mission, context)
     assert word_objectives == [
-        "Find out what there is on “quantum” alone.",
-        "Find out what there is on “computing” alone.",
+        "Search for “quantum” alone.",
+        "Search for “computing” alone.",
     ]
     lines = "\n".join(f"- iteration 2: {line}" for line in word_objectives)
     assert list_objectives(mission, f"{context}\n{lines}") == []
@@ -205,7 +203,7 @@ def test_a_mission_without_results_is_queried_once_word_by_word() -> None:
 def test_a_figure_of_only_one_node_gives_a_query_for_others() -> None:
     context = TWO_COUNTRIES.replace(', "Exports 2023": "$2 billion"', "")
     query = plan(MISSION, context)["queries"][-1]
-    assert query["objective"] == "Find out who else states a figure for “Exports”."
+    assert query["objective"] == "Find comparable figures for “Exports” in other sources."
     assert query["searchHints"] == ["Exports"]
 
 
@@ -216,7 +214,7 @@ def test_common_nouns_give_queries_only_if_the_mission_names_them() -> None:
     )
     assert list_objectives(MISSION, context) == []
     assert list_objectives(MISSION, context.replace('"foodstuffs"', '"Tema Foods"')) == [
-        "Find out how Tema Foods bears on exports."
+        "Find out how Tema Foods relates to exports."
     ]
 
 
@@ -227,7 +225,7 @@ def test_insights_from_the_context_come_before_those_that_need_lookups() -> None
     first, *others = plan(MISSION, context)["insights"]
     assert "“Exports”" in first["observation"]
     assert [insight["observation"] for insight in others] == [
-        "No analysis compares Ghana and Togo, the best connected nodes of the type Country, on energy security."
+        "No analysis compares Ghana and Togo, the best-connected nodes of type Country, on energy security."
     ]
 
 
@@ -248,14 +246,21 @@ def observations(mission: str, context: str) -> list[str]:
 def test_statements_are_compared_where_there_are_no_figures() -> None:
     graph = texts("A keeps packages.", "B sends packages.", "C drops packages.")
     assert observations("Watch packages of Harborlight", graph) == [
-        "The sources speak of “packages” where they describe A, B and C."
+        "The sources mention “packages” in statements about A, B and C."
     ]
 
 
 def test_a_single_statement_counts_where_there_is_nothing_else() -> None:
     graph = texts("A keeps packages.", "B is blue.")
     assert observations("Watch packages of Harborlight", graph) == [
-        "The sources speak of “packages” where they describe A."
+        "The sources mention “packages” in statements about A."
+    ]
+
+
+def test_a_statement_about_the_topic_itself_is_no_statement_about_another_node() -> None:
+    graph = texts("A keeps packages.", "B is blue.").replace('Topic "A"', 'Topic "Packages"')
+    assert observations("Watch packages of Harborlight", graph) == [
+        "The sources mention “packages”."
     ]
 
 
@@ -269,14 +274,14 @@ def test_two_insights_share_a_node_where_they_can() -> None:
     edges = f'- [edge:{GHANA}] "A" -mentioned_with-> "B"\n- [edge:{TOGO}] "A" -mentioned_with-> "C"'
     graph = texts("A keeps packages.", "B sends packages.", "C drops packages.", edges=edges)
     first, second = plan("Watch packages of Harborlight", graph)["insights"]
-    assert second["observation"] == "The sources name A together with B and C."
+    assert second["observation"] == "The sources mention A together with B and C."
     assert set(first["relevantNodeIds"]) & set(second["relevantNodeIds"])
 
 
 def test_an_analyzed_statement_is_not_analyzed_again() -> None:
     graph = texts("A keeps packages.", "B sends packages.", "C drops packages.")
     graph += (
-        f'\n## Analyses\n- [node:{INDIA}] observation "Packages": The sources speak of “packages” where'
-        " they describe A and B."
+        f'\n## Analyses\n- [node:{INDIA}] observation "Packages": The sources mention “packages” in'
+        " statements about A and B."
     )
     assert observations("Watch packages of Harborlight", graph) == []

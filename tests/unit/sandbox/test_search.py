@@ -115,5 +115,5 @@ def test_a_damaged_index_is_rebuilt(tmp_path: Path) -> None:
 def test_an_unwritable_cache_is_reported(tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text("Gold is mined here.")
     (tmp_path / "file").write_text("x")
-    with pytest.raises(CorpusError, match=r"Cannot keep the index of .*page\.md in .*file: "):
+    with pytest.raises(CorpusError, match=r"Cannot store the index of .*page\.md in .*file: "):
         open_index(tmp_path / "page.md", tmp_path / "file")

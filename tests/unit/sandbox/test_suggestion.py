@@ -23,7 +23,7 @@ def documents(*texts: str) -> list[Document]:
 
 def test_the_mission_has_the_words_of_the_documents() -> None:
     mission = suggest_mission(documents(*PAGES))
-    assert mission == "Watch packages and servers of Harborlight, and find what readers should know"
+    assert mission == "Watch packages and servers of Harborlight, and find out what is important"
     assert parse_mission(mission).topics == ("packages", "servers")
 
 
@@ -37,7 +37,7 @@ def test_names_of_single_documents_make_the_mission_of_a_small_corpus() -> None:
     mission = suggest_mission(
         documents("Harbour Line of Rotterdam grows.", "Clyde Tankers owns tankers in Leith.")
     )
-    assert mission == "Watch Clyde Tankers and Harbour Line, and find what readers should know"
+    assert mission == "Watch Clyde Tankers and Harbour Line, and find out what is important"
 
 
 @pytest.mark.parametrize(
