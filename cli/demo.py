@@ -341,9 +341,12 @@ def show_verification(console: Console, verification: VerificationResponse) -> N
         f"{counted(checked.nodes, 'node')} and {counted(checked.edges, 'edge')} between them and the advice "
         "are unchanged"
     )
-    claims = f"{counted(checked.claims_supported, 'claim')} follow from their quotes by rules"
-    values = f"{counted(checked.values_supported, 'figure')}, dates and names of the conclusions follow from what they cite"
-    for line in (found, links, claims, values) if verification.holds else (found, claims, values):
+    claims = f"{counted(checked.claims_supported, 'claim')} supported by their quotes, as fixed rules check it"
+    values = f"{counted(checked.values_supported, 'value')} in the conclusions (figures, dates, names) match what they cite"
+    lines = [found, *([links] if verification.holds else [])]
+    lines += [claims] if checked.claims_supported else []
+    lines += [values] if checked.values_supported else []
+    for line in lines:
         console.print(f"  {mark} {line}", soft_wrap=True)
     for fault in broken:
         console.print(

@@ -145,7 +145,8 @@ def test_a_verification_says_what_was_checked_and_what_was_not() -> None:
     text = printed(show_verification, verification())
     assert f"vigil verify {ID}" in text
     assert "✓ 8 quotes found word for word in 3 pages" in text
-    assert "✓ 26 figures, dates and names of the conclusions follow from what they cite" in text
+    assert "✓ 7 claims supported by their quotes, as fixed rules check it" in text
+    assert "✓ 26 values in the conclusions (figures, dates, names) match what they cite" in text
     assert "– not checked: the reasoning\n" in text
     assert "one site" not in text
 
@@ -155,6 +156,8 @@ def test_a_verification_says_what_is_left_to_a_reader() -> None:
     text = printed(show_verification, verification(checked=checked, sites=["a.example"]))
     assert "not checked: the reasoning, and 3 values left for you to check" in text
     assert "everything rests on one site, a.example" in text
+    assert "claims supported" not in text, "no tick for what there is none of"
+    assert "values in the conclusions" not in text
 
 
 def test_a_verification_that_fails_is_not_praised() -> None:
