@@ -12,6 +12,7 @@ function whenReady() {
   watchStream();
   listenToKeys();
   listenToPalette();
+  showTabs();
   nameTheme();
   document.addEventListener("vigil:theme", nameTheme);
   document.body.addEventListener("change", (event) => {
@@ -48,6 +49,21 @@ function fill(field, text) {
 function fold(button, element) {
   const isOpen = element.toggleAttribute("data-open");
   button.setAttribute("aria-expanded", String(isOpen));
+}
+
+// Rows of tabs that are wider than the window start at the current tab; an edge that hides tabs fades.
+function showTabs() {
+  const rows = document.querySelectorAll(".tabs");
+  const fade = (row) => {
+    row.toggleAttribute("data-more-before", row.scrollLeft > 1);
+    row.toggleAttribute("data-more-after", row.scrollLeft + row.clientWidth < row.scrollWidth - 1);
+  };
+  for (const row of rows) {
+    const current = row.querySelector("[aria-current]")?.parentElement;
+    if (current) row.scrollLeft = current.offsetLeft - row.offsetLeft - (row.clientWidth - current.offsetWidth) / 2;
+    row.addEventListener("scroll", () => fade(row), { passive: true });
+    new ResizeObserver(() => fade(row)).observe(row);
+  }
 }
 
 function watchStream() {
