@@ -76,7 +76,7 @@ def test_wrong_values_are_named_beside_their_fields(window: BrowserWindow, agent
     save(page)
     expect(page.get_by_role("alert").filter(has_text="3 fields need changes")).to_be_visible()
     for label, typed, sentence in (
-        ("Interval", "5", "Enter a time from 10 s to 366 d, not 5."),
+        ("Interval", "5", "Enter a time from 10 s to 366 d, not “5”."),
         ("Share of new evidence", "most", "Enter a number from 0 to 1, not “most”."),
         ("Calls a day", "-1", "Enter a whole number of at least 0, not “-1”."),
     ):
@@ -154,7 +154,7 @@ def test_domains_are_saved_and_bad_ones_reported(window: BrowserWindow, agent_id
     barred.fill("press.example, co.uk")
     window.expected += ["422", "422"]
     save(page)
-    expect(errors).to_contain_text("'co.uk' is a public suffix")
+    expect(errors).to_contain_text("“co.uk” is a public suffix")
     expect(preferred).to_have_value("Reuters.com\nft.com")
     expect(barred).to_have_value("press.example, co.uk")
     barred.fill("press.example ft.com")

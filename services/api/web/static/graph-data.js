@@ -67,9 +67,12 @@ export class Drawing {
     const [source, target] = [ids[answer.from[place]], ids[answer.to[place]]];
     const typeName = answer.types[answer.via[place]];
     const key = edgeKey(source, typeName, target);
+    const sites = answer.sites[place];
+    // An earlier answer may not have counted them.
+    if (sites && graph.hasEdge(key)) graph.setEdgeAttribute(key, "sites", sites);
     if (source === target || graph.hasEdge(key) || !graph.hasNode(source) || !graph.hasNode(target)) return 0;
     const ends = Math.max(graph.getNodeAttribute(source, "created"), graph.getNodeAttribute(target, "created"));
-    graph.addDirectedEdgeWithKey(key, source, target, { typeName, label: label(typeName), created: ends + answer.later[place] * MS });
+    graph.addDirectedEdgeWithKey(key, source, target, { typeName, label: label(typeName), created: ends + answer.later[place] * MS, sites });
     return 1;
   }
 

@@ -28,6 +28,7 @@ function whenReady() {
 function onClick(event) {
   const button = event.target.closest("button, summary, [data-opens-palette]");
   closeMenus(event.target);
+  focusWrongField(event.target.closest('a[href^="#"][href$="-error"]'));
   if (!button) return;
   if (button.matches("[data-theme-switch]")) switchTheme();
   else if (button.matches("[data-opens-palette]")) openPalette();
@@ -39,6 +40,14 @@ function onClick(event) {
 // A menu closes when something else is clicked.
 function closeMenus(target) {
   for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(target)) menu.open = false;
+}
+
+// A link to an error leads on to the field that it is about, or to the first of a group.
+function focusWrongField(link) {
+  const field = link && document.querySelector(`[aria-describedby~="${link.hash.slice(1)}"]`);
+  const input = field?.matches("fieldset") ? field.querySelector("input") : field;
+  // After the browser has followed the link.
+  if (input) setTimeout(() => input.focus());
 }
 
 function fill(field, text) {
