@@ -74,7 +74,9 @@ def test_wrong_values_are_named_beside_their_fields(window: BrowserWindow, agent
     page.get_by_label("Calls a day").fill("-1")
     window.expected.append("422")
     save(page)
-    expect(page.get_by_role("alert").filter(has_text="3 fields need changes")).to_be_visible()
+    expect(
+        page.get_by_role("alert").filter(has_text="3 fields need to be corrected")
+    ).to_be_visible()
     for label, typed, sentence in (
         ("Interval", "5", "Enter a time from 10 s to 366 d, not “5”."),
         ("Share of new evidence", "most", "Enter a number from 0 to 1, not “most”."),
@@ -87,6 +89,15 @@ def test_wrong_values_are_named_beside_their_fields(window: BrowserWindow, agent
     expect(page.get_by_label("Interval", exact=True)).to_be_focused()
     expect(page.locator(".field-error")).to_have_count(3)
     window.screenshot("agent-settings-wrong")
+    sections = page.get_by_role("navigation", name="Settings of this agent")
+    wrong = sections.locator(".sections-list a", has_text="(has errors)")
+    expect(wrong).to_have_text(
+        ["Schedule (has errors)", "Evidence checks (has errors)", "Budget (has errors)"]
+    )
+    summary = page.get_by_role("alert")
+    for label in ("Interval", "Share of new evidence", "Calls a day"):
+        summary.get_by_role("link", name=label, exact=True).click()
+        expect(page.get_by_label(label, exact=True)).to_be_focused()
 
 
 def test_unsaved_changes_are_not_lost_without_a_question(

@@ -540,9 +540,7 @@ async def draw_neighbourhood(
             for item in near.nodes
         ],
         edges=[
-            DrawnEdge(
-                row.type, row.source_id, row.target_id, row.created_at, sites.get(row.id, 0)
-            )
+            DrawnEdge(row.type, row.source_id, row.target_id, row.created_at, sites.get(row.id, 0))
             for row in near.edges
         ],
         cut=near.cut,
@@ -622,7 +620,7 @@ async def _drawn_edges_between(
     }
     rows = await _AMONG.rows(session, values)
     sites = await _count_sites(session, scope, [row[0] for row in rows])
-    return [DrawnEdge(*row[1:], sites.get(row[0], 0)) for row in rows]
+    return [DrawnEdge._make((*row[1:], sites.get(row[0], 0))) for row in rows]
 
 
 async def _count_sites(

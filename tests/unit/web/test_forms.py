@@ -202,9 +202,7 @@ def test_a_refused_command_is_an_error_of_its_field_or_of_the_form() -> None:
 
 def test_values_in_messages_get_the_quotation_marks_of_forms_and_apostrophes_stay() -> None:
     form = FormState().with_error("name", "the agent's name 'x' is another agent's, not 'x y'")
-    assert form.errors == {
-        "name": "The agent's name “x” is another agent's, not “x y”."
-    }
+    assert form.errors == {"name": "The agent's name “x” is another agent's, not “x y”."}
 
 
 def test_a_field_is_titled_as_in_its_sentences() -> None:

@@ -20,7 +20,8 @@ def encode_drawing(picture: GraphLayout, paths: Sequence[Sequence[UUID]] = ()) -
     Of nodes: `ids` (32 hexadecimal digits each, in one string), `kinds` (indices of `types`), `names`, `created` (seconds
     after `since`, which is in ms), `touched` (seconds after their creation), and `unsupported`, the indices of those
     without support. Of edges: `from` and `to` (indices of nodes), `via` (indices of `types`), `later` (seconds after the
-    creation of the newer end), and `sites` (how many support it; 0 where they were not counted). `paths` are indices of nodes. `cut`: nodes were left out.
+    creation of the newer end), and `sites` (how many support it; 0 where they were not counted). `paths` are indices of
+    nodes. `cut`: nodes were left out.
     """
     types: dict[str, int] = {}
     since = min((node.created_at for node in picture.nodes), default=None)

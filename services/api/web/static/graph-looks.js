@@ -111,15 +111,15 @@ export class Labels {
 }
 
 // The labels that have room, each at the first of its spots that is free: right of its node, left, below, above; of an
-// edge near its middle. Those with the highest rank come first; those that stand out may lie on nodes if they must. A label of a node is
-// within `stage` as a whole.
+// edge near its middle. Those with the highest rank come first; those of hubs, and those that stand out, may lie on nodes
+// if they must. A label of a node is within `stage` as a whole.
 export function place(labels, reserved = [], stage = null) {
   const taken = [...reserved];
   const placed = [];
   for (const label of [...labels].sort((a, b) => b.rank - a.rank)) {
     const isFree = (spot, mayLieOnNodes) => !taken.some((other) => overlaps(spot, other) && !(other.isNode && mayLieOnNodes));
     const within = spots(label).filter((spot) => !stage || label.isEdge || isWithin(spot, stage));
-    const box = within.find((spot) => isFree(spot, false)) ?? (label.rank >= STANDS_OUT ? within.find((spot) => isFree(spot, true)) : null);
+    const box = within.find((spot) => isFree(spot, false)) ?? (label.isHub || label.rank >= STANDS_OUT ? within.find((spot) => isFree(spot, true)) : null);
     if (!box) continue;
     taken.push(box);
     placed.push({ label, box });

@@ -81,7 +81,7 @@ export class Picture {
     if (isDimmed) return { ...style, label: null, zIndex: 0 };
     const degree = this.graph.degree(id);
     if (view.standsOut(id)) return { ...style, forceLabel: true, isStrong: Boolean(view.matches?.has(id) || view.path?.nodes.has(id)), rank: STANDS_OUT + degree, zIndex: 2 };
-    return { ...style, forceLabel: this.graph.order <= FEW_NODES, rank: degree, zIndex: 1 };
+    return { ...style, forceLabel: node.isHub || this.graph.order <= FEW_NODES, rank: degree, zIndex: 1 };
   }
 
   edge(id, edge) {
@@ -105,7 +105,7 @@ export class Picture {
 
   wantLabel(data) {
     if (!data.label || data.highlighted) return;
-    this.labels.want({ text: data.label, x: data.x, y: data.y, size: data.size, rank: data.rank ?? 0, isStrong: data.isStrong });
+    this.labels.want({ text: data.label, x: data.x, y: data.y, size: data.size, rank: data.rank ?? 0, isStrong: data.isStrong, isHub: data.isHub });
   }
 
   refresh() {
