@@ -258,7 +258,7 @@ def test_matches_outside_of_the_picture_are_added(
     page = open_explorer(window, large_graph_agent_id, "?limit=300")
     page.get_by_label("Find in the graph").fill("Number 1999")
     more = page.locator("#find-more")
-    expect(more).to_contain_text("1 match outside of the picture")
+    expect(more).to_contain_text("1 match not in view")
     more.get_by_role("button", name="Number 1999").click()
     expect(side_heading(page, "Number 1999")).to_be_visible()
     expect(page.locator("#listed-count")).to_contain_text("301 nodes")
@@ -465,7 +465,7 @@ def test_a_graph_without_webgl_is_a_table(window: BrowserWindow, graph: GraphIds
         " return kind.startsWith('webgl') ? null : get.call(this, kind, ...rest); }"
     )
     page = window.open(f"/agents/{graph.agent_id}/graph")
-    expect(page.locator("#stage-status")).to_contain_text("no WebGL")
+    expect(page.locator("#stage-status")).to_contain_text("does not support WebGL")
     choose(page, "Lithium")
     page.get_by_role("button", name="Focus on 1 step").click()
     expect(page.locator("#listed-rows button")).to_have_count(2)
@@ -484,7 +484,7 @@ def test_a_node_shows_its_evidence(window: BrowserWindow, graph: GraphIds) -> No
     expect(article.locator(f'a[href$="/conclusions/{graph.analysis}"]')).to_be_visible()
     window.screenshot("node")
     article.get_by_role("link", name="in What was bought in 2024").first.click()
-    expect(page.get_by_role("heading", name="As it was read")).to_be_visible()
+    expect(page.get_by_role("heading", name="Stored text")).to_be_visible()
 
 
 def test_an_edge_shows_its_evidence(window: BrowserWindow, graph: GraphIds) -> None:

@@ -10,7 +10,8 @@ const MAX_EDGE_LABELS = 40;
 const MAX_HOVERED_EDGES = 200;
 const EDGE_REACH_PX = 6;
 const EDGE_WIDTH = 1.4;
-const WIDER = 1.2;
+const WIDER = 1.6;
+const CHOSEN_WIDER = 0.8;
 const MAX_EDGE_WIDTH = 5;
 const TITLE_GAP_PX = 16;
 const SLOW_FRAME_MS = 40;
@@ -89,7 +90,7 @@ export class Picture {
     if (!view.isEdgeSeen(edge)) return { ...edge, hidden: true };
     const isMany = graph.size > MANY_EDGES;
     const isCrowd = graph.size > CROWD_OF_EDGES;
-    if (this.isStrong(id)) return { ...edge, label: null, type: "arrow", color: looks.accent, size: Math.max(2.2, edgeWidth(edge.sites)), zIndex: 2 };
+    if (this.isStrong(id)) return { ...edge, label: null, type: "arrow", color: looks.accent, size: edgeWidth(edge.sites) + CHOSEN_WIDER, zIndex: 2 };
     const [from, to] = graph.extremities(id);
     const isDimmed = view.isDimmed(from) || view.isDimmed(to) || (view.chosen && !view.inFocus && !view.matches);
     const color = isDimmed ? looks.dimmedLine : isCrowd ? looks.crowdedLine : isMany ? looks.fineLine : looks.line;
