@@ -459,10 +459,10 @@ _MAX_EDGES_PER_END: Final = 60
 An edge is left out only where it is old at both of its ends.
 """
 _MAX_DRAWN_EDGES: Final = 3 * MAX_DRAWN_NODES
-MAX_EDGES_WITH_SITES: Final = 1_000
-"""Drawings with more edges draw them all alike, and counting would take as long as the rest."""
-_MAX_PAGES_PER_EDGE: Final = 20
-"""Of which the sites are counted."""
+MAX_EDGES_WITH_SITES: Final = 600
+"""Pages draw more edges than these all alike, and counting would take as long as the rest."""
+_MAX_HOSTS_PER_EDGE: Final = 8
+"""Of which the sites are counted: pages draw edges with more sites all alike."""
 _NODES_PER_HUB: Final = 4
 """The share of best-connected nodes in the drawing, so that there is room for their neighbours."""
 
@@ -629,16 +629,20 @@ async def _count_sites(
     """Counts the sites that support each edge. Counts nothing where there are more than MAX_EDGES_WITH_SITES edges."""
     if not edge_ids or len(edge_ids) > MAX_EDGES_WITH_SITES:
         return {}
-    values = {**scope.sql_params, "ids": uuid_array(edge_ids), "most": _MAX_PAGES_PER_EDGE}
+    values = {**scope.sql_params, "ids": uuid_array(edge_ids), "most": _MAX_HOSTS_PER_EDGE}
+    rows = await _HOSTS_OF_EDGES.rows(session, values)
+    # Many edges share few hosts, and the site of a host takes longer to find than to look up.
+    site_of_host = {host: site_of(f"https://{host}") for host in {host for _, host in rows}}
     sites: defaultdict[UUID, set[str]] = defaultdict(set)
-    for edge_id, url in await _PAGES_OF_EDGES.rows(session, values):
-        sites[edge_id].add(site_of(url))
+    for edge_id, host in rows:
+        sites[edge_id].add(site_of_host[host])
     return {edge_id: len(each) for edge_id, each in sites.items()}
 
 
-_PAGES_OF_EDGES: Final = CompiledStatement(
-    "select given.id, page.url from (select unnest(cast(:ids as uuid[])) as id) given cross join lateral"
-    " (select distinct url from evidence join sources on sources.id = evidence.source_id"
+_HOSTS_OF_EDGES: Final = CompiledStatement(
+    "select given.id, page.host from (select unnest(cast(:ids as uuid[])) as id) given cross join lateral"
+    " (select distinct coalesce(substring(url from '^[A-Za-z]+[:]//([^/?#]+)'), '') as host"
+    " from evidence join sources on sources.id = evidence.source_id"
     f" where evidence.edge_id = given.id and evidence.agent_id = {OWNED_AGENT_ID_SQL}"
     " and sources.retracted_at is null limit :most) page"
 )

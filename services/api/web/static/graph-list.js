@@ -2,6 +2,7 @@
 import { formatTimes } from "./times.js";
 
 const ROWS = 100;
+const MAX_COUNTED_SITES = 8;
 
 export class List {
   constructor(graph, view, { onChoose, onChooseEdge }) {
@@ -64,7 +65,7 @@ export class List {
     if (id === this.view.edge) edge.setAttribute("aria-current", "true");
     const row = made("tr");
     const { sites } = this.graph.getEdgeAttributes(id);
-    row.append(cell(this.button(from)), cell(edge), cell(this.button(to)), cell(sites ? sites.toLocaleString() : "–", "number", "Sites"));
+    row.append(cell(this.button(from)), cell(edge), cell(this.button(to)), cell(sites < MAX_COUNTED_SITES ? String(sites || "–") : `${MAX_COUNTED_SITES}+`, "number", "Sites"));
     return row;
   }
 
