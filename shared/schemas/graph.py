@@ -83,6 +83,8 @@ class DrawnEdge(NamedTuple):
     source_id: UUID
     target_id: UUID
     created_at: datetime
+    sites: int = 0
+    """How many sites support it; 0 also where they were not counted."""
 
 
 @dataclass(frozen=True)

@@ -74,9 +74,11 @@ def test_wrong_values_are_named_beside_their_fields(window: BrowserWindow, agent
     page.get_by_label("Calls a day").fill("-1")
     window.expected.append("422")
     save(page)
-    expect(page.get_by_role("alert").filter(has_text="3 fields need changes")).to_be_visible()
+    expect(
+        page.get_by_role("alert").filter(has_text="3 fields need to be corrected")
+    ).to_be_visible()
     for label, typed, sentence in (
-        ("Interval", "5", "Enter a time from 10 s to 366 d, not 5."),
+        ("Interval", "5", "Enter a time from 10 s to 366 d, not “5”."),
         ("Share of new evidence", "most", "Enter a number from 0 to 1, not “most”."),
         ("Calls a day", "-1", "Enter a whole number of at least 0, not “-1”."),
     ):
@@ -87,6 +89,15 @@ def test_wrong_values_are_named_beside_their_fields(window: BrowserWindow, agent
     expect(page.get_by_label("Interval", exact=True)).to_be_focused()
     expect(page.locator(".field-error")).to_have_count(3)
     window.screenshot("agent-settings-wrong")
+    sections = page.get_by_role("navigation", name="Settings of this agent")
+    wrong = sections.locator(".sections-list a", has_text="(has errors)")
+    expect(wrong).to_have_text(
+        ["Schedule (has errors)", "Evidence checks (has errors)", "Budget (has errors)"]
+    )
+    summary = page.get_by_role("alert")
+    for label in ("Interval", "Share of new evidence", "Calls a day"):
+        summary.get_by_role("link", name=label, exact=True).click()
+        expect(page.get_by_label(label, exact=True)).to_be_focused()
 
 
 def test_unsaved_changes_are_not_lost_without_a_question(
@@ -154,7 +165,7 @@ def test_domains_are_saved_and_bad_ones_reported(window: BrowserWindow, agent_id
     barred.fill("press.example, co.uk")
     window.expected += ["422", "422"]
     save(page)
-    expect(errors).to_contain_text("'co.uk' is a public suffix")
+    expect(errors).to_contain_text("“co.uk” is a public suffix")
     expect(preferred).to_have_value("Reuters.com\nft.com")
     expect(barred).to_have_value("press.example, co.uk")
     barred.fill("press.example ft.com")

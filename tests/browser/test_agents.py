@@ -89,6 +89,7 @@ def test_a_wrong_form_shows_its_errors_beside_the_fields(window: BrowserWindow) 
     page.get_by_label("Mission").fill("too short")
     page.get_by_label("Run every").fill("5 parsecs")
     page.get_by_label("Daily budget").fill("lots")
+    columns = [page.get_by_label(label).bounding_box() for label in ("Run every", "Daily budget")]
     page.get_by_role("button", name="Create agent").click()
     for label, words in (("Mission", "10"), ("Run every", "5 parsecs"), ("Daily budget", "lots")):
         field = page.get_by_label(label)
@@ -96,6 +97,12 @@ def test_a_wrong_form_shows_its_errors_beside_the_fields(window: BrowserWindow) 
         described = [f"#{name}" for name in str(field.get_attribute("aria-describedby")).split()]
         expect(page.locator(f"{described[0]}.field-error")).to_contain_text(words)
     expect(page.get_by_label("Run every")).to_have_value("5 parsecs")
+    expect(page.locator("#interval_seconds-error")).to_contain_text("“5 parsecs”")
+    for label, before in zip(("Run every", "Daily budget"), columns, strict=True):
+        box = page.get_by_label(label).bounding_box()
+        assert before is not None
+        assert box is not None
+        assert (box["x"], box["width"]) == (before["x"], before["width"])
     window.screenshot("agents-new-wrong")
 
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import SharedInstallation
 from tests.support.browser import graphs
-from tests.support.browser.browser_window import BrowserWindow, confirm_dialog
+from tests.support.browser.browser_window import NARROW, BrowserWindow, confirm_dialog
 from tests.support.browser.graphs import HOSTILE_SHOWN, GraphIds
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -20,7 +20,7 @@ SETTLE_TIMEOUT_MS = 60_000
 
 @pytest.fixture(scope="module")
 def graph(installation: SharedInstallation) -> GraphIds:
-    return graphs.create_graph(installation, "Graph watch")
+    return graphs.create_graph(installation, "Graph watch", has_second_site=True)
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +102,7 @@ def test_an_edge_is_selected_in_the_table_and_kept_in_the_url(
     page.locator(".listed-kind").get_by_text("Edges").click()
     row = page.locator("#listed-edges tr").filter(has_text="Lithium")
     expect(row).to_contain_text("Halden Cells")
+    expect(row.locator("td").last).to_have_text("2")
     row.get_by_role("button", name="buys").click()
     side = page.locator("#side")
     expect(side.get_by_text(graphs.OLD_QUOTE)).to_be_visible()
@@ -170,6 +171,9 @@ def test_focus_shows_a_neighbourhood_only(window: BrowserWindow, graph: GraphIds
     page.keyboard.press("f")
     expect(page.locator("#listed-rows button")).to_have_count(2)
     expect(page).to_have_url(re.compile("focus=1"))
+    wait_until_settled(page)
+    wait_until_still(page)
+    window.screenshot("graph-focus")
     page.get_by_role("button", name="Focus on 2 steps").click()
     expect(page.locator("#listed-rows button")).to_have_count(3)
     page.reload()
@@ -222,6 +226,7 @@ def test_search_marks_matches_and_enter_moves_between_them(
     # Two by their names, and the analysis by its text.
     expect(count).to_have_text("3 matches")
     expect(page).to_have_url(re.compile("search=halden"))
+    window.screenshot("graph-search")
     page.keyboard.press("Enter")
     expect(count).to_have_text("1 of 3")
     expect(side_heading(page, "Halden Cells")).to_be_visible()
@@ -254,7 +259,7 @@ def test_matches_outside_of_the_picture_are_added(
     page = open_explorer(window, large_graph_agent_id, "?limit=300")
     page.get_by_label("Find in the graph").fill("Number 1999")
     more = page.locator("#find-more")
-    expect(more).to_contain_text("1 match outside of the picture")
+    expect(more).to_contain_text("1 match not in view")
     more.get_by_role("button", name="Number 1999").click()
     expect(side_heading(page, "Number 1999")).to_be_visible()
     expect(page.locator("#listed-count")).to_contain_text("301 nodes")
@@ -270,6 +275,14 @@ def test_the_time_slider_shows_the_graph_as_of_a_moment(
     move_slider(page, 250)
     expect(count).to_contain_text("150 nodes")
     expect(page).to_have_url(re.compile("until="))
+    # The ends are the newest 300 nodes, one an hour: 12 days apart.
+    first, last = (page.locator(f"#timeline-{end}").inner_text() for end in ("first", "last"))
+    days = page.evaluate(
+        "texts => (new Date(texts[1]) - new Date(texts[0])) / 864e5", [first, last]
+    )
+    assert days in (12, 13)
+    wait_until_still(page)
+    window.screenshot("graph-time")
     page.reload()
     wait_until_settled(page)
     expect(count).to_contain_text("150 nodes")
@@ -354,12 +367,92 @@ def test_labels_never_overlap(window: BrowserWindow, graph: GraphIds) -> None:
     assert overlaps["best"] == 399
 
 
+def test_the_tag_of_a_chosen_node_is_on_the_stage_and_below_no_tools(
+    window: BrowserWindow, graph: GraphIds
+) -> None:
+    page = open_explorer(window, graph.agent_id)
+    faults = page.evaluate(
+        """async () => {
+          const script = document.querySelector('script[src$="/graph.js"]').src;
+          const { colours, drawTag, overlaps } = await import(script.replace("graph.js", "graph-looks.js"));
+          const context = document.createElement("canvas").getContext("2d");
+          const stage = { x: 0, y: 0, width: 356, height: 380 };
+          const tools = [{ x: 8, y: 8, width: 232, height: 34 }, { x: 314, y: 8, width: 34, height: 130 }];
+          const faults = [];
+          for (const label of ["Lithium", "Halden Cells", "A name that is as long as labels can be, to 48 lett…"])
+            for (let x = 20; x <= 340; x += 20)
+              for (let y = 70; y <= 370; y += 20) {
+                if (tools.some((tool) => overlaps(tool, { x: x - 6, y: y - 6, width: 12, height: 12 }))) continue;
+                const node = { x, y, size: 6, label };
+                const [disc, tag] = drawTag(context, node, colours(), { isChosen: true, stage, taken: tools });
+                const isInside = tag.x >= 0 && tag.y >= 0 && tag.x + tag.width <= 356 && tag.y + tag.height <= 380;
+                const isOnNode = overlaps(tag, disc) && label.length < 20;
+                if (!isInside || isOnNode || tools.some((tool) => overlaps(tag, tool))) faults.push([label, x, y]);
+              }
+          return faults;
+        }"""
+    )
+    assert faults == []
+
+
+def test_an_edge_is_wider_the_more_sites_support_it(window: BrowserWindow, graph: GraphIds) -> None:
+    page = open_explorer(window, graph.agent_id)
+    widths = page.evaluate(
+        """async () => {
+          const script = document.querySelector('script[src$="/graph.js"]').src;
+          const { edgeWidth } = await import(script.replace("graph.js", "graph-picture.js"));
+          return [0, 1, 2, 3, 4, 1000].map(edgeWidth);
+        }"""
+    )
+    assert widths[0] == widths[1] < widths[2] < widths[3] < widths[4] < widths[5] <= 5
+    expect(page.locator("#types")).to_contain_text("Wider edge: more sites")
+
+
+def test_a_phone_has_room_for_names_and_the_bottom_of_the_screen(
+    window: BrowserWindow, graph: GraphIds
+) -> None:
+    window.page.set_viewport_size(NARROW)  # type: ignore[arg-type]  # a TypedDict of these two
+    page = open_explorer(window, graph.agent_id)
+    open_table(page)
+    name = page.locator("#listed-rows").get_by_role("button", name=HOSTILE_SHOWN, exact=True)
+    box = name.bounding_box()
+    assert box is not None
+    # Two lines at most.
+    assert box["width"] > 200
+    assert box["height"] < 60
+    expect(page.get_by_role("link", name="Duplicates")).to_be_visible()
+    positions = page.locator("main *").evaluate_all(
+        "elements => elements.map((each) => getComputedStyle(each).position)"
+    )
+    assert "fixed" not in positions
+    page = window.open(f"/agents/{graph.agent_id}/types")
+    cell = page.locator("#type-Maker tbody th", has_text="tonnes").bounding_box()
+    assert cell is not None
+    assert cell["width"] > 200
+
+
+def test_long_details_do_not_lengthen_the_page(window: BrowserWindow, graph: GraphIds) -> None:
+    page = open_explorer(window, graph.agent_id, f"?node={graph.maker}")
+    expect(side_heading(page, "Halden Cells")).to_be_visible()
+    height = "document.documentElement.scrollHeight"
+    before = page.evaluate(height)
+    # As many neighbours as a country has; each link has words for screen readers.
+    page.locator("#side .edge-group li").first.evaluate(
+        "row => { for (let place = 0; place < 200; place += 1) row.after(row.cloneNode(true)); }"
+    )
+    assert page.evaluate(height) == before
+
+
 def test_the_picture_fills_the_screen_and_leaves_it(window: BrowserWindow, graph: GraphIds) -> None:
     page = open_explorer(window, graph.agent_id)
     button = page.get_by_role("button", name="Full screen")
     button.click()
     expect(button).to_have_attribute("aria-pressed", "true")
     assert page.evaluate("document.fullscreenElement?.id") == "explorer"
+    page.locator("#start-nodes button").first.click()
+    expect(page.locator("#node-tools")).to_be_visible()
+    wait_until_still(page)
+    window.screenshot("graph-full-screen")
     button.click()
     expect(button).to_have_attribute("aria-pressed", "false")
 
@@ -373,7 +466,7 @@ def test_a_graph_without_webgl_is_a_table(window: BrowserWindow, graph: GraphIds
         " return kind.startsWith('webgl') ? null : get.call(this, kind, ...rest); }"
     )
     page = window.open(f"/agents/{graph.agent_id}/graph")
-    expect(page.locator("#stage-status")).to_contain_text("no WebGL")
+    expect(page.locator("#stage-status")).to_contain_text("does not support WebGL")
     choose(page, "Lithium")
     page.get_by_role("button", name="Focus on 1 step").click()
     expect(page.locator("#listed-rows button")).to_have_count(2)
@@ -392,7 +485,7 @@ def test_a_node_shows_its_evidence(window: BrowserWindow, graph: GraphIds) -> No
     expect(article.locator(f'a[href$="/conclusions/{graph.analysis}"]')).to_be_visible()
     window.screenshot("node")
     article.get_by_role("link", name="in What was bought in 2024").first.click()
-    expect(page.get_by_role("heading", name="As it was read")).to_be_visible()
+    expect(page.get_by_role("heading", name="Stored text")).to_be_visible()
 
 
 def test_an_edge_shows_its_evidence(window: BrowserWindow, graph: GraphIds) -> None:

@@ -1,10 +1,13 @@
 """Every page opens without errors or accessibility violations."""
 
+from uuid import UUID
+
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import SharedInstallation
-from tests.support.browser.browser_window import NARROW, BrowserWindow
+from tests.support.browser import graphs
+from tests.support.browser.browser_window import NARROW, WIDE, BrowserWindow
 
 pytestmark = pytest.mark.browser
 
@@ -35,6 +38,13 @@ AGENT_PAGES = (
     "/settings",
     "/settings/prompts/observer",
 )
+LONG_NAME = ("Lithium supply of battery makers in Europe and their mines " * 4)[:200]
+SCROLLED_WIDTH = "document.documentElement.scrollWidth"
+
+
+@pytest.fixture(scope="module")
+def long_named_agent_id(installation: SharedInstallation) -> UUID:
+    return graphs.create_large_graph(installation, LONG_NAME, node_count=2, edge_count=0)
 
 
 @pytest.mark.parametrize("path", GLOBAL_PAGES)
@@ -81,3 +91,37 @@ def test_the_content_of_an_agents_page_begins_high_on_a_phone(
     )
     top = page.evaluate(_CONTENT_TOP)
     assert 0 < top <= MAX_CONTENT_TOP, f"the content begins at {top} px"
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_no_page_scrolls_sideways_because_of_a_long_name(
+    window: BrowserWindow, long_named_agent_id: UUID, size: dict[str, int]
+) -> None:
+    window.expected.append("GPU stall")
+    window.page.set_viewport_size(size)  # type: ignore[arg-type]  # a TypedDict of these two
+    of_agent = (f"/agents/{long_named_agent_id}{path}" for path in ("", "/graph", "/settings"))
+    for path in (*GLOBAL_PAGES, *of_agent):
+        page = window.open(path)
+        assert page.evaluate(SCROLLED_WIDTH) <= size["width"], path
+
+
+@pytest.mark.parametrize(
+    ("path", "tab"), [("/conversation", "Conversation"), ("/settings", "Settings"), ("", "Now")]
+)
+def test_a_phone_shows_the_current_tab_and_fades_the_edge_that_hides_others(
+    window: BrowserWindow, installation: SharedInstallation, path: str, tab: str
+) -> None:
+    window.page.set_viewport_size(NARROW)  # type: ignore[arg-type]
+    page = window.open(f"/agents/{installation.agent_id}{path}")
+    current = page.get_by_role("navigation", name="Agent").get_by_role("link", name=tab, exact=True)
+    expect(current).to_have_attribute("aria-current", "page")
+    expect(current).to_be_in_viewport(ratio=0.95)
+    row = page.locator(".tabs")
+    is_first, is_last = tab == "Now", tab == "Settings"
+    assert (row.get_attribute("data-more-before") is None) == is_first
+    assert (row.get_attribute("data-more-after") is None) == is_last
+    assert "linear-gradient" in row.evaluate("row => getComputedStyle(row).maskImage")
+    # At full width all tabs fit.
+    page.set_viewport_size(WIDE)  # type: ignore[arg-type]
+    expect(row).not_to_have_attribute("data-more-before", "")
+    expect(row).not_to_have_attribute("data-more-after", "")

@@ -4,14 +4,26 @@ import re
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Locator, expect
 
 from tests.browser.conftest import SharedInstallation, WindowFactory
-from tests.support.browser.browser_window import BrowserWindow, answer_dialog
+from tests.support.browser.browser_window import NARROW, WIDE, BrowserWindow, answer_dialog
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 HOOK = "https://hooks.example.org/of-a-test"
+
+
+def is_within_its_box(element: Locator) -> bool:
+    """Whether an element in a table is not cut off at the side of the box around the table."""
+    return bool(
+        element.evaluate(
+            """element => {
+              const [inner, outer] = [element, element.closest(".grid")].map((each) => each.getBoundingClientRect());
+              return inner.left >= outer.left && inner.right <= outer.right;
+            }"""
+        )
+    )
 
 
 def request_status(installation: SharedInstallation, token: str) -> int:
@@ -60,8 +72,13 @@ def test_an_invalid_token_request_is_rejected_with_a_message(window: BrowserWind
     page.get_by_role("button", name="Create token").click()
     expect(page.get_by_label("Name", exact=True)).to_have_value("Nothing")
     expect(page.get_by_text("Choose at least one of the scopes.")).to_be_visible()
-    expect(page.get_by_text("Enter a whole number of at least 1, not “0”.")).to_be_visible()
+    expect(page.get_by_text("Choose a period.")).to_be_visible()
     window.screenshot("settings-token-wrong")
+    summary = page.get_by_role("alert")
+    summary.get_by_role("link", name="Expires after").click()
+    expect(page.get_by_label("Expires after")).to_be_focused()
+    summary.get_by_role("link", name="Scopes").click()
+    expect(page.get_by_role("checkbox").first).to_be_focused()
 
 
 def test_other_browsers_are_signed_out(
@@ -161,6 +178,11 @@ def test_a_user_is_added_signs_in_and_is_disabled_and_deleted(
     link = page.locator("#shown-once").inner_text()
     assert re.search(r"secret=\S+$", link)
     window.screenshot("settings-users")
+    for size in (WIDE, {"width": 1000, "height": 800}, NARROW):
+        page.set_viewport_size(size)  # type: ignore[arg-type]  # a TypedDict of these two
+        for action in ("Create a sign-in link for", "Disable", "Delete"):
+            assert is_within_its_box(page.get_by_role("button", name=f"{action} newcomer"))
+    page.set_viewport_size(WIDE)  # type: ignore[arg-type]
     guest = open_window()
     guest.page.goto(link)
     guest.page.get_by_role("button", name="Sign in").click()

@@ -1,5 +1,6 @@
 """The graph page by page: nodes, edges, types, neighbourhoods, counts."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,6 +28,7 @@ from shared.database.pagination import Keyset, paginate
 from shared.database.statements import CompiledStatement, uuid_array
 from shared.database.tables import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
 from shared.database.tables.graph import NAME_WORDS
+from shared.domains import site_of
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import types as graph_types
 from shared.graph.conclusions import citation_index
@@ -457,6 +459,10 @@ _MAX_EDGES_PER_END: Final = 60
 An edge is left out only where it is old at both of its ends.
 """
 _MAX_DRAWN_EDGES: Final = 3 * MAX_DRAWN_NODES
+MAX_EDGES_WITH_SITES: Final = 600
+"""Pages draw more edges than these all alike, and counting would take as long as the rest."""
+_MAX_HOSTS_PER_EDGE: Final = 8
+"""Of which the sites are counted: pages draw edges with more sites all alike."""
 _NODES_PER_HUB: Final = 4
 """The share of best-connected nodes in the drawing, so that there is room for their neighbours."""
 
@@ -520,6 +526,7 @@ async def draw_neighbourhood(
     near = await neighbourhood(session, scope, node_id, depth=depth, limit=limit)
     if near is None:
         return None
+    sites = await _count_sites(session, scope, [row.id for row in near.edges])
     return GraphLayout(
         nodes=[
             DrawnNode(
@@ -533,7 +540,8 @@ async def draw_neighbourhood(
             for item in near.nodes
         ],
         edges=[
-            DrawnEdge(row.type, row.source_id, row.target_id, row.created_at) for row in near.edges
+            DrawnEdge(row.type, row.source_id, row.target_id, row.created_at, sites.get(row.id, 0))
+            for row in near.edges
         ],
         cut=near.cut,
     )
@@ -610,7 +618,34 @@ async def _drawn_edges_between(
         "share": _MAX_EDGES_PER_END,
         "most": _MAX_DRAWN_EDGES,
     }
-    return [DrawnEdge(*row) for row in await _AMONG.rows(session, values)]
+    rows = await _AMONG.rows(session, values)
+    sites = await _count_sites(session, scope, [row[0] for row in rows])
+    return [DrawnEdge._make((*row[1:], sites.get(row[0], 0))) for row in rows]
+
+
+async def _count_sites(
+    session: AsyncSession, scope: GraphScope, edge_ids: Sequence[UUID]
+) -> dict[UUID, int]:
+    """Counts the sites that support each edge. Counts nothing where there are more than MAX_EDGES_WITH_SITES edges."""
+    if not edge_ids or len(edge_ids) > MAX_EDGES_WITH_SITES:
+        return {}
+    values = {**scope.sql_params, "ids": uuid_array(edge_ids), "most": _MAX_HOSTS_PER_EDGE}
+    rows = await _HOSTS_OF_EDGES.rows(session, values)
+    # Many edges share few hosts, and the site of a host takes longer to find than to look up.
+    site_of_host = {host: site_of(f"https://{host}") for host in {host for _, host in rows}}
+    sites: defaultdict[UUID, set[str]] = defaultdict(set)
+    for edge_id, host in rows:
+        sites[edge_id].add(site_of_host[host])
+    return {edge_id: len(each) for edge_id, each in sites.items()}
+
+
+_HOSTS_OF_EDGES: Final = CompiledStatement(
+    "select given.id, page.host from (select unnest(cast(:ids as uuid[])) as id) given cross join lateral"
+    " (select distinct coalesce(substring(url from '^[A-Za-z]+[:]//([^/?#]+)'), '') as host"
+    " from evidence join sources on sources.id = evidence.source_id"
+    f" where evidence.edge_id = given.id and evidence.agent_id = {OWNED_AGENT_ID_SQL}"
+    " and sources.retracted_at is null limit :most) page"
+)
 
 
 def _newest_at(end: str, other_end: str) -> str:
@@ -631,7 +666,7 @@ def _newest_at(end: str, other_end: str) -> str:
 # all ids for each edge, which is quadratic.
 _AMONG: Final = CompiledStatement(
     "with given as materialized (select unnest(cast(:ids as uuid[])) as id)"
-    " select type, source_id, target_id, created_at"
+    " select id, type, source_id, target_id, created_at"
     f" from ({_newest_at('source', 'target')} union {_newest_at('target', 'source')}) among_them"
     " order by updated_at desc, id limit :most"
 )

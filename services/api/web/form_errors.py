@@ -1,5 +1,6 @@
 """Sentences for what is wrong in a form's field, in place of pydantic's messages. Pure."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin
@@ -11,25 +12,41 @@ from pydantic_core import ErrorDetails
 
 LABELS: Final[Mapping[str, str]] = {
     "address": "address",
+    "advice_generation": "model for advice",
     "agent": "agent",
+    "analysis_generation": "model for analyses",
     "barred_domains": "barred domains",
+    "budget_usd_per_day": "daily budget",
     "calls_per_day": "number of calls a day",
+    "configuration": "model for configuration",
     "content": "text",
+    "conversation": "model for conversation",
     "email": "email address",
+    "entailment_check": "model for evidence checks",
     "entailment_share": "share of new evidence",
     "entailment_usd_per_day": "budget for evidence checks",
-    "expires_in_days": "expiry",
-    "feedback_rounds": "number of feedback rounds",
+    "expires_in_days": "period",
+    "feedback_rounds": "feedback rounds",
+    "graph_construction": "model for graph construction",
     "interval_seconds": "interval",
+    "knowledge_acquisition": "model for knowledge acquisition",
     "max_interval_seconds": "longest interval",
+    "observer": "model for the Observer",
     "preferred_domains": "preferred domains",
     "usd_per_day": "amount a day",
     "user": "name or email address",
 }
 """What a field is called within a sentence. Of other fields the name is used."""
+_CHOSEN: Final[Mapping[str, str]] = {
+    "expires_in_days": "Choose a period.",
+    "feedback_rounds": "Choose how many feedback rounds.",
+}
+"""Numbers that pages offer as a list: nobody can enter another."""
 FORM: Final = "form"
 """The place of an error that belongs to no field."""
 _SHOWN_CHARS: Final = 40
+_QUOTED: Final = re.compile(r"(?<!\w)'([^']*)'(?!\w)")
+"""A value as Python writes it, but no apostrophe."""
 
 
 def errors_by_field(model: type[BaseModel], error: ValidationError) -> dict[str, str]:
@@ -46,8 +63,11 @@ def errors_by_field(model: type[BaseModel], error: ValidationError) -> dict[str,
 
 
 def as_sentence(message: str) -> str:
-    """Begins with a capital letter, unless it begins with a value such as a domain, and ends with a full stop."""
-    text = message.strip()
+    """Begins with a capital letter, unless it begins with a value such as a domain, and ends with a full stop.
+
+    Values within it get the quotation marks that all sentences of forms have.
+    """
+    text = _QUOTED.sub(r"“\1”", message.strip())
     if "." not in text.partition(" ")[0]:
         text = f"{text[:1].upper()}{text[1:]}"
     return f"{text.rstrip('.')}."
@@ -62,6 +82,8 @@ def _unknown_field(name: str) -> str:
 
 
 def _sentence(name: str, field: FieldInfo, details: ErrorDetails) -> str:
+    if name in _CHOSEN:
+        return _CHOSEN[name]
     write = _SENTENCES.get(details["type"], _other)
     return write(name, field, details)
 

@@ -26,7 +26,7 @@ from services.api.http.problem_details import ProblemError
 from services.api.routers.accounts import NewToken
 from services.api.routers.costs import CallsPerDay, UsdPerDay
 from services.api.web.filters import Verbatim
-from services.api.web.form_errors import FORM, as_sentence, errors_by_field
+from services.api.web.form_errors import FORM, as_sentence, errors_by_field, label
 from shared.agents import configuration
 from shared.agents.fields import INTERVAL_SECONDS, EntailmentShare, EntailmentUsd
 from shared.billing.budgets import Caps
@@ -59,6 +59,11 @@ class FormState:
     def has(self, name: str, value: str = "true") -> bool:
         """Whether a box or an option is chosen."""
         return value in self.values.get(name, ())
+
+    def title(self, name: str) -> str:
+        """What a field is called at the beginning of a line."""
+        words = label(name)
+        return f"{words[:1].upper()}{words[1:]}"
 
     def with_error(
         self, name: str, sentence: str, status: HTTPStatus = HTTPStatus.UNPROCESSABLE_ENTITY
@@ -160,7 +165,7 @@ def _interval_seconds(value: object) -> object:
     shortest, longest = INTERVAL_SECONDS
     if not shortest <= seconds <= longest:
         raise ValueError(
-            f"enter a time from {format_duration(shortest)} to {format_duration(longest)}, not {value.strip()}"
+            f"enter a time from {format_duration(shortest)} to {format_duration(longest)}, not “{value.strip()}”"
         )
     return seconds
 

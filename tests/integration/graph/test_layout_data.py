@@ -4,11 +4,16 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from uuid import UUID, uuid4
 
+import pytest
+from sqlalchemy import update
+
 from services.api.queries import graph
 from services.api.queries.graph import DrawingFilter
 from shared.database.engine import Database
+from shared.database.tables import Source
 from shared.schemas.graph import GraphLayout
 from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
+from tests.support.graph.page_evidence import said
 
 
 def names(layout: GraphLayout) -> list[str]:
@@ -128,3 +133,48 @@ async def test_an_edge_is_found_by_its_type_and_ends(database: Database) -> None
     assert edge is not None
     assert (edge.source_id, edge.target_id) == (aland, borland)
     assert (backwards, foreign) == (None, None)
+
+
+async def _borders_with_sites(agent_graph: AgentGraph) -> tuple[UUID, UUID]:
+    """An edge that pages of three sites support besides the site of every edge, and its source node."""
+    aland, borland, _ = await chain(agent_graph, "Aland", "Borland", "Corland")
+    async with agent_graph.database.transaction() as session:
+        edge_id = await graph.find_edge_id(session, agent_graph.scope, "borders", aland, borland)
+    assert edge_id is not None
+    for url in ("https://a.example/1", "https://a.example/2", "https://b.example", "https://c.io"):
+        await said(agent_graph, url, f"Aland borders on Borland, says {url}", edge=edge_id)
+    return edge_id, aland
+
+
+async def test_the_sites_that_support_each_edge_are_counted(database: Database) -> None:
+    agent_graph = await make_agent_graph(database)
+    _, aland = await _borders_with_sites(agent_graph)
+    async with database.transaction() as session:
+        every = await graph.draw_newest(session, agent_graph.scope, DrawingFilter(), 10)
+        near = await graph.draw_neighbourhood(session, agent_graph.scope, aland, depth=1, limit=10)
+    assert near is not None
+    assert {edge.source_id == aland: edge.sites for edge in every.edges} == {True: 4, False: 1}
+    assert [edge.sites for edge in near.edges] == [4]
+
+
+async def test_retracted_pages_do_not_count_as_sites(database: Database) -> None:
+    agent_graph = await make_agent_graph(database)
+    _, aland = await _borders_with_sites(agent_graph)
+    async with database.transaction() as session:
+        retracted = update(Source).values(retracted_at=datetime(2026, 2, 1, tzinfo=UTC))
+        await session.execute(retracted.where(Source.url == "https://b.example"))
+        every = await graph.draw_newest(session, agent_graph.scope, DrawingFilter(), 10)
+    assert [edge.sites for edge in every.edges if edge.source_id == aland] == [3]
+
+
+async def test_sites_are_not_counted_for_many_edges(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graph, "MAX_EDGES_WITH_SITES", 1)
+    agent_graph = await make_agent_graph(database)
+    await _borders_with_sites(agent_graph)
+    async with database.transaction() as session:
+        every = await graph.draw_newest(session, agent_graph.scope, DrawingFilter(), 10)
+        two = await graph.draw_newest(session, agent_graph.scope, DrawingFilter(), 2)
+    assert [edge.sites for edge in every.edges] == [0, 0]
+    assert [edge.sites for edge in two.edges] == [1]

@@ -57,6 +57,12 @@ PAGES: Final[list[Json]] = [
         f'He said: "<svg onload=document.title=1>" and {HOSTILE_QUOTE} too.',
     },
 ]
+SECOND_SITE_PAGE: Final[Json] = {
+    "url": "https://mines.example/halden",
+    "title": "What mines sell",
+    "content": "Lithium of the mines goes to Halden Cells alone.",
+    "published_date": "2024-06-01",
+}
 SCHEMA: Final[Json] = {
     "type": "object",
     "properties": {
@@ -80,8 +86,13 @@ class GraphIds:
     hostile_source: UUID
 
 
-def create_graph(installation: SharedInstallation, name: str) -> GraphIds:
-    return _run_in_thread(installation, lambda database: _create_graph(database, name))
+def create_graph(
+    installation: SharedInstallation, name: str, *, has_second_site: bool = False
+) -> GraphIds:
+    """`has_second_site`: a page of another site supports `edge` too."""
+    return _run_in_thread(
+        installation, lambda database: _create_graph(database, name, has_second_site)
+    )
 
 
 def create_large_graph(
@@ -107,12 +118,13 @@ def _run_in_thread(installation: SharedInstallation, work: Callable[[Database], 
         return executor.submit(lambda: asyncio.run(run())).result()
 
 
-async def _create_graph(database: Database, name: str) -> GraphIds:
+async def _create_graph(database: Database, name: str, has_second_site: bool) -> GraphIds:
     agent = await make_agent(database, name=name, active=False)
     scope = GraphScope(agent.owner_id, agent.id)
     async with database.transaction() as session:
         await system_types.ensure_system_types(session, agent.id)
-        await store_pages(session, scope, {"results": PAGES})
+        pages = [*PAGES, SECOND_SITE_PAGE] if has_second_site else PAGES
+        await store_pages(session, scope, {"results": pages})
         await _create_types(session, scope)
     async with database.transaction() as session:
         source_ids = dict(await _list_sources(session, scope))
@@ -124,6 +136,9 @@ async def _create_graph(database: Database, name: str) -> GraphIds:
         lithium = await graph.node("Lithium", OLD_URL, "tonnes – ½ of all lithium. Nothing")
         hostile = await graph.node(HOSTILE, HOSTILE_URL, HOSTILE_QUOTE, motto=HOSTILE)
         edge = await graph.edge(maker, lithium, OLD_URL, OLD_QUOTE)
+        if has_second_site:
+            quote = SECOND_SITE_PAGE["content"]
+            await graph.edge(maker, lithium, SECOND_SITE_PAGE["url"], quote)
         await graph.edge(maker, hostile, OLD_URL, OLD_QUOTE)
     async with database.transaction() as session:
         analysis = await conclusions.add_analysis(

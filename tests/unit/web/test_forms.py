@@ -43,25 +43,25 @@ USER = {"name": "anna"}
             SettingsForm,
             {**SETTINGS, "interval_seconds": "soon"},
             "interval_seconds",
-            "'soon' is not a duration: write 30 s, 5 min, 2 h or 1 d.",
+            "“soon” is not a duration: write 30 s, 5 min, 2 h or 1 d.",
         ),
         (
             SettingsForm,
             {**SETTINGS, "interval_seconds": "5"},
             "interval_seconds",
-            "Enter a time from 10 s to 366 d, not 5.",
+            "Enter a time from 10 s to 366 d, not “5”.",
         ),
         (
             SettingsForm,
             {**SETTINGS, "feedback_rounds": "many"},
             "feedback_rounds",
-            "Enter a whole number from 0 to 2, not “many”.",
+            "Choose how many feedback rounds.",
         ),
         (
             SettingsForm,
             {**SETTINGS, "feedback_rounds": "3"},
             "feedback_rounds",
-            "Enter a whole number of at most 2, not “3”.",
+            "Choose how many feedback rounds.",
         ),
         (
             SettingsForm,
@@ -116,13 +116,13 @@ USER = {"name": "anna"}
             NewTokenForm,
             {**TOKEN, "expires_in_days": "0"},
             "expires_in_days",
-            "Enter a whole number of at least 1, not “0”.",
+            "Choose a period.",
         ),
         (
             NewUser,
             {**USER, "email": "anna"},
             "email",
-            "'anna' is not an email address: write name@host.",
+            "“anna” is not an email address: write name@host.",
         ),
         (
             NewUser,
@@ -159,7 +159,7 @@ def test_what_was_typed_is_kept_also_where_it_is_wrong() -> None:
     )
     assert form.text("barred_domains") == "press.example, co.uk"
     assert (form.text("name"), form.text("observer")) == ("", "")
-    assert "'co.uk' is a public suffix" in form.errors["barred_domains"]
+    assert "“co.uk” is a public suffix" in form.errors["barred_domains"]
 
 
 def test_a_valid_form_has_its_model() -> None:
@@ -198,3 +198,15 @@ def test_a_refused_command_is_an_error_of_its_field_or_of_the_form() -> None:
     assert (taken.errors, taken.status) == ({"name": "It is taken."}, HTTPStatus.CONFLICT)
     other = form.refused(ConflictError("other", "Not now."), {"taken": "name"})
     assert other.errors == {FORM: "Not now."}
+
+
+def test_values_in_messages_get_the_quotation_marks_of_forms_and_apostrophes_stay() -> None:
+    form = FormState().with_error("name", "the agent's name 'x' is another agent's, not 'x y'")
+    assert form.errors == {"name": "The agent's name “x” is another agent's, not “x y”."}
+
+
+def test_a_field_is_titled_as_in_its_sentences() -> None:
+    form = FormState()
+    assert form.title("max_interval_seconds") == "Longest interval"
+    assert form.title("entailment_usd_per_day") == "Budget for evidence checks"
+    assert form.title("name") == "Name"

@@ -19,7 +19,7 @@ def make_layout(maker: UUID, metal: UUID) -> GraphLayout:
             DrawnNode(metal, "Metal", "Lithium", CREATED_AT, CREATED_AT, CREATED_AT),
         ],
         edges=[
-            DrawnEdge("buys", maker, metal, MUCH_LATER),
+            DrawnEdge("buys", maker, metal, MUCH_LATER, 3),
             DrawnEdge("Metal", metal, maker, LATER),
         ],
         cut=True,
@@ -41,6 +41,7 @@ def test_edges_refer_to_nodes_and_types_by_index_and_times_to_earlier_ones() -> 
         "to": [1, 0],
         "via": [2, 1],
         "later": [7, 0],
+        "sites": [3, 0],
         "paths": [],
         "cut": True,
     }

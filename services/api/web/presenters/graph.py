@@ -20,8 +20,9 @@ def encode_drawing(picture: GraphLayout, paths: Sequence[Sequence[UUID]] = ()) -
 
     Of nodes: `ids` (32 hexadecimal digits each, in one string), `kinds` (indices of `types`), `names`, `created` (seconds
     after `since`, which is in ms), `touched` (seconds after their creation), and `unsupported`, the indices of those
-    without support. Of edges: `from` and `to` (indices of nodes), `via` (indices of `types`), and `later` (seconds after
-    the creation of the newer end). `paths` are indices of nodes. `cut`: nodes were left out.
+    without support. Of edges: `from` and `to` (indices of nodes), `via` (indices of `types`), `later` (seconds after the
+    creation of the newer end), and `sites` (how many support it; 0 where they were not counted). `paths` are indices of
+    nodes. `cut`: nodes were left out.
     """
     types: dict[str, int] = {}
     since = min((node.created_at for node in picture.nodes), default=None)
@@ -48,6 +49,7 @@ def encode_drawing(picture: GraphLayout, paths: Sequence[Sequence[UUID]] = ()) -
             )
             for edge in picture.edges
         ],
+        "sites": [edge.sites for edge in picture.edges],
         "types": list(types),
         "paths": [[places[node_id] for node_id in path] for path in paths],
         "cut": picture.cut,

@@ -43,6 +43,18 @@ function watchSections(list) {
   mark();
 }
 
+// Links to sections with wrong fields get a mark.
+function markWrongSections(list) {
+  for (const link of list.querySelectorAll('a[href^="#"]')) {
+    if (!document.querySelector(link.hash)?.querySelector('[aria-invalid="true"]')) continue;
+    link.dataset.wrong = "";
+    const words = document.createElement("span");
+    words.className = "unseen";
+    words.textContent = " (has errors)";
+    link.append(words);
+  }
+}
+
 // A folded list of sections closes once one is chosen.
 function closeFold(event) {
   const fold = event.target.closest(".sections-fold");
@@ -51,6 +63,7 @@ function closeFold(event) {
 
 document.querySelectorAll("form[data-guards]").forEach(guard);
 document.querySelectorAll("[data-sections]").forEach(watchSections);
+document.querySelectorAll(".sections").forEach(markWrongSections);
 document.addEventListener("click", closeFold);
 document.querySelector('[aria-invalid="true"]')?.focus();
 

@@ -3,6 +3,8 @@ export const MAX_DRAWN = 6_000;
 const SPREAD = 100;
 const NEIGHBOUR_SPREAD = 0.02;
 const MAX_LABEL_CHARS = 48;
+const MAX_HUBS = 12;
+const MIN_HUB_EDGES = 5;
 const MS = 1000;
 
 export class Drawing {
@@ -67,9 +69,12 @@ export class Drawing {
     const [source, target] = [ids[answer.from[place]], ids[answer.to[place]]];
     const typeName = answer.types[answer.via[place]];
     const key = edgeKey(source, typeName, target);
+    const sites = answer.sites[place];
+    // An earlier answer may not have counted them.
+    if (sites && graph.hasEdge(key)) graph.setEdgeAttribute(key, "sites", sites);
     if (source === target || graph.hasEdge(key) || !graph.hasNode(source) || !graph.hasNode(target)) return 0;
     const ends = Math.max(graph.getNodeAttribute(source, "created"), graph.getNodeAttribute(target, "created"));
-    graph.addDirectedEdgeWithKey(key, source, target, { typeName, label: label(typeName), created: ends + answer.later[place] * MS });
+    graph.addDirectedEdgeWithKey(key, source, target, { typeName, label: label(typeName), created: ends + answer.later[place] * MS, sites });
     return 1;
   }
 
@@ -80,11 +85,12 @@ export class Drawing {
     return { x, y, spread: Math.max(width * NEIGHBOUR_SPREAD, 1) };
   }
 
-  // A node's size grows with its number of edges, and shrinks with the number of nodes.
+  // A node's size grows with its number of edges, and shrinks with the number of nodes. Hubs are those with most edges.
   size() {
     const { graph } = this;
+    const hubs = new Set(graph.nodes().filter((id) => graph.degree(id) >= MIN_HUB_EDGES).sort((a, b) => graph.degree(b) - graph.degree(a)).slice(0, MAX_HUBS));
     const scale = Math.max(0.3, Math.min(1, 12 / Math.sqrt(graph.order || 1)));
-    graph.updateEachNodeAttributes((id, node) => ({ ...node, size: Math.max(2.2, scale * Math.min(18, 5 + 1.8 * Math.sqrt(graph.degree(id)))) }));
+    graph.updateEachNodeAttributes((id, node) => ({ ...node, isHub: hubs.has(id), size: Math.max(2.2, scale * Math.min(18, 5 + 1.8 * Math.sqrt(graph.degree(id)))) }));
   }
 }
 

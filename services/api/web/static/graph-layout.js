@@ -17,8 +17,8 @@ export class Layout {
     this.worker.addEventListener("error", () => this.onSettled());
   }
 
-  // Arranges these nodes, anew or from where they are.
-  settle(ids, aspect, isFresh = true) {
+  // Arranges these nodes for a stage of that size, anew or from where they are.
+  settle(ids, stage, isFresh = true) {
     const { graph } = this;
     this.run += 1;
     this.ids = ids;
@@ -38,7 +38,7 @@ export class Layout {
     const ends = [];
     graph.forEachEdge((_, __, from, to) => { if (index.has(from) && index.has(to)) ends.push(index.get(from), index.get(to)); });
     const many = ids.length > 2_000 ? 150 : ids.length > 300 ? 300 : 600;
-    const message = { run: this.run, places, sizes, kinds, fixed, edges: Uint32Array.from(ends), rounds: isFresh ? many : Math.round(many / 4), aspect, isFresh };
+    const message = { run: this.run, places, sizes, kinds, fixed, edges: Uint32Array.from(ends), rounds: isFresh ? many : Math.round(many / 4), stage, isFresh };
     this.shownAt = performance.now();
     this.worker.postMessage(message);
   }

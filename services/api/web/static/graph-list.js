@@ -2,6 +2,7 @@
 import { formatTimes } from "./times.js";
 
 const ROWS = 100;
+const MAX_COUNTED_SITES = 8;
 
 export class List {
   constructor(graph, view, { onChoose, onChooseEdge }) {
@@ -53,7 +54,7 @@ export class List {
     swatch.dataset.kind = this.view.kind(node.typeName);
     const type = made("span", { className: "typed" });
     type.append(swatch, this.view.typeText(node.typeName));
-    row.append(cell(this.button(id)), cell(type), cell(this.graph.degree(id).toLocaleString(), "number"), cell(time(node.created)), cell(time(node.touched)));
+    row.append(cell(this.button(id)), cell(type), cell(this.graph.degree(id).toLocaleString(), "number", "Edges here"), cell(time(node.created), "", "Known since"), cell(time(node.touched), "", "Updated"));
     return row;
   }
 
@@ -63,7 +64,8 @@ export class List {
     edge.dataset.choosesEdge = id;
     if (id === this.view.edge) edge.setAttribute("aria-current", "true");
     const row = made("tr");
-    row.append(cell(this.button(from)), cell(edge), cell(this.button(to)));
+    const { sites } = this.graph.getEdgeAttributes(id);
+    row.append(cell(this.button(from)), cell(edge), cell(this.button(to)), cell(sites < MAX_COUNTED_SITES ? String(sites || "–") : `${MAX_COUNTED_SITES}+`, "number", "Sites"));
     return row;
   }
 
@@ -80,8 +82,10 @@ export function time(at) {
   return made("time", { dateTime: iso, textContent: iso });
 }
 
-function cell(content, className = "") {
+// On a phone, `label` stands in place of the heading of the column.
+function cell(content, className = "", label = "") {
   const td = made("td", { className });
+  if (label) td.dataset.label = label;
   td.append(content);
   return td;
 }

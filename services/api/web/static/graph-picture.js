@@ -9,6 +9,11 @@ const FEW_OBSTACLES = 400;
 const MAX_EDGE_LABELS = 40;
 const MAX_HOVERED_EDGES = 200;
 const EDGE_REACH_PX = 6;
+const EDGE_WIDTH = 1.4;
+const WIDER = 1.6;
+const CHOSEN_WIDER = 0.8;
+const MAX_EDGE_WIDTH = 5;
+const TITLE_GAP_PX = 16;
 const SLOW_FRAME_MS = 40;
 const SLOW_FRAMES = 6;
 const PAUSE_MS = 3_000;
@@ -37,7 +42,7 @@ export class Picture {
     this.graph = graph;
     this.view = view;
     this.stage = stage;
-    this.tools = stage.parentElement.querySelectorAll(".legend, .stage-tools, .node-tools");
+    this.tools = stage.parentElement.querySelectorAll(".legend, .stage-tools, .node-tools, .stage-foot");
     this.looks = colours();
     this.labels = new Labels(this.looks);
     this.onChoose = this.onChooseEdge = this.onOpen = this.onPathTo = () => {};
@@ -49,7 +54,7 @@ export class Picture {
       nodeProgramClasses: { circle: circles() },
       edgeProgramClasses: { arrow: arrows(), line: Sigma.rendering.EdgeLineProgram },
       defaultDrawNodeLabel: (_, data) => this.wantLabel(data),
-      defaultDrawNodeHover: (context, data) => drawTag(context, data, this.looks, data.key === view.chosen).forEach((box) => this.labels.reserve(box)),
+      defaultDrawNodeHover: (context, data) => this.drawTag(context, data),
       labelFont: this.looks.letters,
       labelSize: 12,
       labelDensity: 1.2,
@@ -77,7 +82,7 @@ export class Picture {
     if (isDimmed) return { ...style, label: null, zIndex: 0 };
     const degree = this.graph.degree(id);
     if (view.standsOut(id)) return { ...style, forceLabel: true, isStrong: Boolean(view.matches?.has(id) || view.path?.nodes.has(id)), rank: STANDS_OUT + degree, zIndex: 2 };
-    return { ...style, forceLabel: this.graph.order <= FEW_NODES, rank: degree, zIndex: 1 };
+    return { ...style, forceLabel: node.isHub || this.graph.order <= FEW_NODES, rank: degree, zIndex: 1 };
   }
 
   edge(id, edge) {
@@ -85,12 +90,12 @@ export class Picture {
     if (!view.isEdgeSeen(edge)) return { ...edge, hidden: true };
     const isMany = graph.size > MANY_EDGES;
     const isCrowd = graph.size > CROWD_OF_EDGES;
-    if (this.isStrong(id)) return { ...edge, label: null, type: "arrow", color: looks.accent, size: 2.2, zIndex: 2 };
+    if (this.isStrong(id)) return { ...edge, label: null, type: "arrow", color: looks.accent, size: edgeWidth(edge.sites) + CHOSEN_WIDER, zIndex: 2 };
     const [from, to] = graph.extremities(id);
     const isDimmed = view.isDimmed(from) || view.isDimmed(to) || (view.chosen && !view.inFocus && !view.matches);
     const color = isDimmed ? looks.dimmedLine : isCrowd ? looks.crowdedLine : isMany ? looks.fineLine : looks.line;
     // Thousands of arrow heads would cover each other, and take most of the time of a frame.
-    return { ...edge, label: null, type: isCrowd ? "line" : "arrow", color, size: isMany ? 0.8 : 1.5, zIndex: isDimmed ? 0 : 1 };
+    return { ...edge, label: null, type: isCrowd ? "line" : "arrow", color, size: isMany ? 0.8 : edgeWidth(edge.sites), zIndex: isDimmed ? 0 : 1 };
   }
 
   isStrong(id) {
@@ -101,7 +106,7 @@ export class Picture {
 
   wantLabel(data) {
     if (!data.label || data.highlighted) return;
-    this.labels.want({ text: data.label, x: data.x, y: data.y, size: data.size, rank: data.rank ?? 0, isStrong: data.isStrong });
+    this.labels.want({ text: data.label, x: data.x, y: data.y, size: data.size, rank: data.rank ?? 0, isStrong: data.isStrong, isHub: data.isHub });
   }
 
   refresh() {
@@ -119,10 +124,10 @@ export class Picture {
     const context = sigma.getCanvases().labels.getContext("2d");
     if (!this.isMoving() || !sigma.getSetting("hideLabelsOnMove")) {
       this.drawHoveredEdges(context);
-      this.reserveRoom();
+      this.obstacles().forEach((box) => labels.reserve(box));
       this.wantEdgeLabels();
       this.drawBlockTitle(context);
-      labels.draw(context, { x: 0, y: 0, ...sigma.getDimensions() });
+      labels.draw(context, this.frame());
     }
     labels.begin();
   }
@@ -163,21 +168,33 @@ export class Picture {
     named.forEach((label) => this.labels.want(label));
   }
 
-  // Labels lie neither below the tools nor, where there is room, on nodes.
-  reserveRoom() {
+  // Tags are drawn before the other labels, which leave them room.
+  drawTag(context, data) {
+    // The library draws once before it is constructed.
+    if (!this.sigma) return;
+    const taken = [...this.labels.reserved, ...this.obstacles(data.key)];
+    drawTag(context, data, this.looks, { isChosen: data.key === this.view.chosen, stage: this.frame(), taken }).forEach((box) => this.labels.reserve(box));
+  }
+
+  // The box of the stage.
+  frame() {
+    return { x: 0, y: 0, ...this.sigma.getDimensions() };
+  }
+
+  // What labels lie on only if they must: tools, and nodes unless there are many.
+  obstacles(except = null) {
     const stage = this.stage.getBoundingClientRect();
-    for (const element of this.tools) {
-      const { left, top, width, height } = element.getBoundingClientRect();
-      if (width) this.labels.reserve({ x: left - stage.left, y: top - stage.top, width, height });
-    }
-    if (this.graph.order > FEW_OBSTACLES) return;
+    const boxes = [...this.tools].map((element) => element.getBoundingClientRect()).filter(({ width }) => width)
+      .map(({ left, top, width, height }) => ({ x: left - stage.left, y: top - stage.top, width, height }));
+    if (this.graph.order > FEW_OBSTACLES) return boxes;
     for (const id of this.graph.nodes()) {
       const node = this.sigma.getNodeDisplayData(id);
-      if (!node || node.hidden || this.view.isDimmed(id)) continue;
+      if (!node || node.hidden || id === except || this.view.isDimmed(id)) continue;
       const { x, y } = this.sigma.framedGraphToViewport(node);
       const size = this.sigma.scaleSize(node.size) * 0.8;
-      this.labels.reserve({ x: x - size, y: y - size, width: 2 * size, height: 2 * size, isNode: true });
+      boxes.push({ x: x - size, y: y - size, width: 2 * size, height: 2 * size, isNode: true });
     }
+    return boxes;
   }
 
   // Both ends of an edge on the stage; null if it is not seen.
@@ -190,8 +207,9 @@ export class Picture {
 
   drawBlockTitle(context) {
     if (!this.block || this.view.path || this.view.until) return;
-    const { x, y, down, count } = this.block;
-    const at = this.sigma.graphToViewport({ x, y: y + down * 0.7 });
+    const { x, y, count } = this.block;
+    const at = this.sigma.graphToViewport({ x, y });
+    at.y -= TITLE_GAP_PX;
     const text = `${count.toLocaleString()} without edges`;
     context.font = `500 11px ${this.looks.letters}`;
     context.fillStyle = this.looks.soft;
@@ -232,7 +250,7 @@ export class Picture {
     const legend = document.getElementById("types").offsetWidth;
     const isBeside = legend < width / 3;
     const left = isBeside ? legend + 24 : 24;
-    if (!isBeside) return { x: left, y: 48, width: width - 2 * left, height: Math.max(height - 96, 80) };
+    if (!isBeside) return { x: left, y: 56, width: Math.max(width - left - 64, 80), height: Math.max(height - 96, 80) };
     const top = this.view.chosen ? 72 : 32;
     return { x: left, y: top, width: Math.max(width - left - 88, 80), height: Math.max(height - top - 32, 80) };
   }
@@ -356,6 +374,11 @@ export class Picture {
     event.preventSigmaDefault();
     event.original.preventDefault();
   }
+}
+
+// The more sites support an edge, the wider it is; without a count it is as wide as with one.
+export function edgeWidth(sites) {
+  return Math.min(MAX_EDGE_WIDTH, EDGE_WIDTH + WIDER * Math.log2(Math.max(1, sites ?? 1)));
 }
 
 function toSegment(at, a, b) {

@@ -4,6 +4,9 @@ const STEPS = 500;
 const PLAY_MS = 8_000;
 const FRAME_MS = 120;
 const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const DATE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
+const DATE_AND_CLOCK = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const MS_A_DAY = 86_400_000;
 const SVG = "http://www.w3.org/2000/svg";
 
 export class Timeline {
@@ -15,6 +18,7 @@ export class Timeline {
     this.bars = document.getElementById("timeline-bars");
     this.slider = document.getElementById("timeline-slider");
     this.words = document.getElementById("timeline-words");
+    this.ends = [document.getElementById("timeline-first"), document.getElementById("timeline-last")];
     this.playing = null;
     this.slider.addEventListener("input", () => { this.pause(); this.set(Number(this.slider.value)); });
   }
@@ -30,6 +34,9 @@ export class Timeline {
     for (const at of times) counts[Math.min(BINS - 1, Math.floor(((at - this.least) / (this.most - this.least)) * BINS))] += 1;
     const highest = Math.max(...counts);
     this.bars.replaceChildren(...counts.map((count, bin) => bar(bin, count / highest)));
+    // Within two days, the date alone would say little.
+    const format = this.most - this.least > 2 * MS_A_DAY ? DATE : DATE_AND_CLOCK;
+    [this.least, this.most].forEach((at, place) => { this.ends[place].textContent = format.format(at); });
     this.show();
   }
 

@@ -10,6 +10,7 @@ const MANY_NODES = 400;
 const NOVERLAP_NODES = 1_500;
 const STAGE_PX = 900;
 const BLOCK_GAP = 0.06;
+const BLOCK_GAP_PX = 64;
 let current = 0;
 
 onmessage = ({ data }) => {
@@ -26,8 +27,8 @@ onmessage = ({ data }) => {
 };
 
 class Work {
-  constructor({ places, sizes, kinds, fixed, edges, rounds, aspect, isFresh }) {
-    Object.assign(this, { places, sizes, kinds, aspect, left: rounds, perBatch: 4 });
+  constructor({ places, sizes, kinds, fixed, edges, rounds, stage, isFresh }) {
+    Object.assign(this, { places, sizes, kinds, stage, left: rounds, perBatch: 4 });
     this.graph = new graphology.UndirectedGraph();
     this.orphans = [];
     const degrees = new Uint32Array(sizes.length);
@@ -126,9 +127,11 @@ class Work {
     const orphans = [...this.orphans].sort((a, b) => this.kinds[a] - this.kinds[b] || a - b);
     const box = this.box();
     const isAlone = !Number.isFinite(box.left);
-    const width = isAlone ? 100 * this.aspect : Math.max(box.right - box.left, 1);
+    const width = isAlone ? (100 * this.stage.width) / this.stage.height : Math.max(box.right - box.left, 1);
     const height = isAlone ? 100 : Math.max(box.top - box.bottom, 1);
-    const [left, top] = isAlone ? [0, 0] : [box.left, box.bottom - Math.max(width, height) * BLOCK_GAP];
+    // Room for the labels of the nodes above, and for the title of the block.
+    const gap = Math.max(Math.max(width, height) * BLOCK_GAP, Math.max(width / this.stage.width, height / this.stage.height) * BLOCK_GAP_PX);
+    const [left, top] = isAlone ? [0, 0] : [box.left, box.bottom - gap];
     // Few nodes have room for their names beside them.
     const stretch = orphans.length <= 60 ? 3.2 : 1;
     const columns = this.columns(orphans.length, width, height, stretch, isAlone);
@@ -137,7 +140,7 @@ class Work {
       places[2 * node] = left + across * ((place % columns) + 0.5 * (isAlone ? 1 : 0));
       places[2 * node + 1] = top - down * Math.floor(place / columns);
     });
-    return { x: left, y: top, down, count: orphans.length };
+    return { x: left, y: top, count: orphans.length };
   }
 
   columns(count, width, height, stretch, isAlone) {

@@ -80,7 +80,7 @@ class Explorer {
     this.stage.dataset.state = "moving";
     this.isFresh = isFresh;
     const { clientWidth, clientHeight } = this.stage;
-    this.layout.settle(this.view.seen(), clientWidth / Math.max(clientHeight, 1), isFresh);
+    this.layout.settle(this.view.seen(), { width: Math.max(clientWidth, 1), height: Math.max(clientHeight, 1) }, isFresh);
   }
 
   moved() {

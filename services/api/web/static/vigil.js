@@ -12,6 +12,7 @@ function whenReady() {
   watchStream();
   listenToKeys();
   listenToPalette();
+  showTabs();
   nameTheme();
   document.addEventListener("vigil:theme", nameTheme);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", nameTheme);
@@ -28,6 +29,7 @@ function whenReady() {
 function onClick(event) {
   const button = event.target.closest("button, summary, [data-opens-palette]");
   closeMenus(event.target);
+  focusWrongField(event.target.closest('a[href^="#"][href$="-error"]'));
   if (!button) return;
   if (button.matches("[data-theme-switch]")) switchTheme();
   else if (button.matches("[data-opens-palette]")) openPalette();
@@ -41,6 +43,14 @@ function closeMenus(target) {
   for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(target)) menu.open = false;
 }
 
+// A link to an error leads on to the field that it is about, or to the first of a group.
+function focusWrongField(link) {
+  const field = link && document.querySelector(`[aria-describedby~="${link.hash.slice(1)}"]`);
+  const input = field?.matches("fieldset") ? field.querySelector("input") : field;
+  // After the browser has followed the link.
+  if (input) setTimeout(() => input.focus());
+}
+
 function fill(field, text) {
   field.value = text;
   field.focus();
@@ -49,6 +59,21 @@ function fill(field, text) {
 function fold(button, element) {
   const isOpen = element.toggleAttribute("data-open");
   button.setAttribute("aria-expanded", String(isOpen));
+}
+
+// Rows of tabs that are wider than the window start at the current tab; an edge that hides tabs fades.
+function showTabs() {
+  const rows = document.querySelectorAll(".tabs");
+  const fade = (row) => {
+    row.toggleAttribute("data-more-before", row.scrollLeft > 1);
+    row.toggleAttribute("data-more-after", row.scrollLeft + row.clientWidth < row.scrollWidth - 1);
+  };
+  for (const row of rows) {
+    const current = row.querySelector("[aria-current]")?.parentElement;
+    if (current) row.scrollLeft = current.offsetLeft - row.offsetLeft - (row.clientWidth - current.offsetWidth) / 2;
+    row.addEventListener("scroll", () => fade(row), { passive: true });
+    new ResizeObserver(() => fade(row)).observe(row);
+  }
 }
 
 function watchStream() {
