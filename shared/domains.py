@@ -32,13 +32,13 @@ def normalize_domain(text: str) -> str:
     written = text.strip()
     if not written or _NO_DOMAIN_CHARS.search(written):
         raise ValueError(
-            f"{written!r} is no domain: write its name alone, as in reuters.com, without https://, path, port or *. It"
+            f"{written!r} is not a domain: write its name alone, as in reuters.com, without https://, path, port or *. It"
             " covers its subdomains"
         )
     try:
         domain = idna.encode(written, uts46=True).decode().removesuffix(".")
     except idna.IDNAError as error:
-        raise ValueError(f"{written!r} is no domain: {error}") from error
+        raise ValueError(f"{written!r} is not a domain: {error}") from error
     if domain.rpartition(".")[2].isdigit():
         raise ValueError(
             f"{written!r} is an IP address: write the name of a domain, as in reuters.com"
@@ -117,9 +117,9 @@ class DomainPreferences:
         for domain in self.preferred:
             if (barred := covering_domain(domain, self.barred)) is not None:
                 return (
-                    f"{domain} is preferred, and {barred} is barred, which covers it: take one of the two out of its list."
+                    f"{domain} is preferred, and {barred} is barred, which covers it: remove one of them from its list."
                     if barred != domain
-                    else f"{domain} is both preferred and barred: take it out of one of the two lists."
+                    else f"{domain} is both preferred and barred: remove it from one of the lists."
                 )
         return None
 

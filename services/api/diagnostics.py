@@ -109,12 +109,12 @@ SERVICE_TASKS: Final = {
     "scheduler": "Starts iterations when they are due",
     "observer": "Plans queries and insights",
     "researcher": "Searches and extends the graph",
-    "aggregator": "Leads iterations from stage to stage",
+    "aggregator": "Moves iterations from stage to stage",
     "analyzer": "Draws conclusions from the graph",
     "adviser": "Turns analyses into advice",
     "assistant": "Configures agents and answers messages",
-    "notifier": "Sends advice to destinations",
-    "api": "Serves these pages and programs",
+    "notifier": "Sends inbox items to destinations",
+    "api": "Serves these pages and the API",
 }
 LONG_QUEUE_MESSAGES: Final = 50
 """Waiting messages of a service from which on more replicas would help."""
@@ -173,8 +173,8 @@ def _bus_faults(measurements: Measurements) -> Iterator[Fault]:
     if measurements.bus_fault is not None:
         yield Fault(
             "bad",
-            f"NATS does not answer, so that no message is passed on: {measurements.bus_fault}.",
-            "Nothing is lost, and work continues when NATS is back. Check that NATS runs, and VIGIL_NATS_URL.",
+            f"NATS does not answer, so no messages are delivered: {measurements.bus_fault}.",
+            "Nothing is lost, and work continues when NATS is back. Check that NATS is running, and check VIGIL_NATS_URL.",
         )
 
 
@@ -184,7 +184,7 @@ def _service_faults(measurements: Measurements) -> Iterator[Fault]:
             yield Fault(
                 "bad",
                 f"The {load.service} is not running: {_WITHOUT[load.service]}.",
-                "Start it. If it does not keep running, its log says why.",
+                "Start it. If it stops again, check its log.",
             )
         if load.queue is not None:
             yield from _queue_faults(load, load.queue.lag)
@@ -201,32 +201,33 @@ def _queue_faults(load: ServiceLoad, lag: int | None) -> Iterator[Fault]:
     elif lag >= LONG_QUEUE_MESSAGES:
         yield Fault(
             "warn",
-            f"{lag:,} messages wait for the {load.service}.",
-            "Start another one, or raise its VIGIL_CONCURRENCY. It may also be waiting for a slow model.",
+            f"{lag:,} messages are waiting for the {load.service}.",
+            "Start another replica, or raise its VIGIL_CONCURRENCY. It may also be waiting for a slow model.",
         )
 
 
 def _step_faults(load: ServiceLoad) -> Iterator[Fault]:
     if load.leases.lapsed:
+        whose = "its" if load.leases.lapsed == 1 else "their"
         yield Fault(
             "warn",
-            f"{plural(load.leases.lapsed, 'step')} of the {load.service} lost the worker.",
-            f"Another worker takes over within a minute. If this stays, read the log of the {load.service}.",
+            f"{plural(load.leases.lapsed, 'step')} of the {load.service} lost {whose} worker.",
+            f"Another worker takes over within a minute. If this continues, check the log of the {load.service}.",
         )
     if load.waiting.for_provider:
         steps = plural(load.waiting.for_provider, "step")
-        waits = "waits" if load.waiting.for_provider == 1 else "wait"
+        verb = "is" if load.waiting.for_provider == 1 else "are"
         yield Fault(
             "warn",
-            f"{steps} of the {load.service} {waits} for a provider: {load.waiting.provider_error or 'no answer'}.",
-            "They continue when the provider answers. If this stays, check its key, quota and status page.",
+            f"{steps} of the {load.service} {verb} waiting for a provider: {load.waiting.provider_error or 'no answer'}.",
+            "They continue when the provider answers. If this continues, check its key, quota and status page.",
         )
     oldest_seconds = load.waiting.oldest_seconds
     if oldest_seconds is not None and oldest_seconds >= LONG_WAIT_SECONDS:
         yield Fault(
             "warn",
             f"A step has waited {duration(round(oldest_seconds))} for the {load.service}.",
-            "All of its slots may be busy: start another one, or raise its VIGIL_CONCURRENCY.",
+            "All of its slots may be busy: start another replica, or raise its VIGIL_CONCURRENCY.",
         )
 
 
@@ -234,19 +235,19 @@ def _other_faults(measurements: Measurements) -> Iterator[Fault]:
     if measurements.state.dead_letters:
         yield Fault(
             "warn",
-            f"{plural(measurements.state.dead_letters, 'message')} failed for good.",
-            "Each says why it failed. Retry or discard them.",
+            f"{plural(measurements.state.dead_letters, 'message')} failed permanently.",
+            "The dead letters say why. Retry or discard them.",
             ("/dead-letters", "Open dead letters"),
         )
     if measurements.listeners >= MANY_LISTENERS_SHARE * measurements.max_listeners:
         yield Fault(
             "warn",
             f"{measurements.listeners:,} of {measurements.max_listeners:,} live connections are open; more are refused.",
-            "Close pages that are not needed, start another API, or raise VIGIL_EVENT_LISTENERS.",
+            "Close pages that are not needed, start another API replica, or raise VIGIL_EVENT_LISTENERS.",
         )
     if not measurements.scripts_are_there:
         yield Fault(
             "warn",
-            "The libraries of these pages are missing, so that pages do not update.",
+            "The JavaScript libraries of these pages are missing, so the pages do not update.",
             "Run `make setup`.",
         )

@@ -52,7 +52,9 @@ class Exports:
         Clients that read too slowly are disconnected: PostgreSQL ends a transaction that idles.
         """
         if self._running >= MAX_RUNNING:
-            raise TransientError(f"{self._running} exports go on already, which is as many as may")
+            raise TransientError(
+                f"{self._running} exports are already running, which is the maximum"
+            )
         headers = {
             "Content-Disposition": f'attachment; filename="vigil-{scope.agent_id}.{export_format}"',
             "Cache-Control": "no-store",

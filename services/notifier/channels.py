@@ -21,7 +21,10 @@ from shared.version import vigil_version
 PERMANENT_MAIL_CODES: Final = ("mail_refused", "mail_address")
 """Codes of permanent errors of a mail itself; the others are problems of the installation, and may be fixed."""
 MAIL_OFF: Final = "mail_off"
-UNSENT: Final = "this installation's mail server did not take the mail; the operator finds the reason in the notifier's log"
+UNSENT: Final = (
+    "this installation's mail server did not accept the email;"
+    " the operator can find the reason in the notifier's log"
+)
 
 
 class MailSender:
@@ -78,8 +81,8 @@ CONNECT_SECONDS: Final = 3.0
 MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
 """The longest delay that a receiver may ask for."""
 UNREACHED: Final = (
-    "the receiver was not reached, or did not answer in HTTP; the operator of this installation finds the reason"
-    " in the notifier's log"
+    "the receiver could not be reached or did not answer with HTTP; the operator of this installation can find the"
+    " reason in the notifier's log"
 )
 """One text for every attempt without a response: different texts would let users scan the hosts and ports of this
 network.
@@ -126,9 +129,9 @@ def classify_response(status_code: int, headers: httpx.Headers) -> Verdict:
         return Accepted(status_code)
     reason = f"the receiver answered {status_code}{_phrase(status_code)}"
     if status_code == HTTPStatus.GONE:
-        return PermanentFailure(f"{reason}: it wants no more", status_code, stops=True)
+        return PermanentFailure(f"{reason}: it refuses further deliveries", status_code, stops=True)
     if HTTPStatus.MULTIPLE_CHOICES <= status_code < HTTPStatus.BAD_REQUEST:
-        reason = f"{reason}; redirects are not followed: make a destination of the final address"
+        reason = f"{reason}; redirects are not followed: add the final address as a destination"
     retry_after = retry_after_seconds(headers.get("retry-after"), at_most=MAX_RETRY_AFTER_SECONDS)
     return TemporaryFailure(reason, status_code, retry_after)
 

@@ -57,7 +57,7 @@ RECORD_SECONDS: Final = 20.0
 RECORD_RETRY_SECONDS: Final = 0.5
 SHUTDOWN_RECORD_SECONDS: Final = 3.0
 UNEXPECTED: Final = (
-    "an unexpected error, which the notifier's log shows to the operator of this installation"
+    "an unexpected error; the operator of this installation can find it in the notifier's log"
 )
 
 log = logger(__name__)

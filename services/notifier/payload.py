@@ -39,8 +39,8 @@ class ItemData(BaseModel):
 
 class TrialData(BaseModel):
     destination_id: UUID
-    title: str = "Test of a destination"
-    summary: str = "Vigil delivers here what its agents advise."
+    title: str = "Test delivery"
+    summary: str = "Vigil sends the advice and notices of its agents here."
 
 
 class Message(BaseModel):

@@ -179,10 +179,12 @@ def validate_name(text: str) -> str:
     min_length, max_length = NAME_CHARACTERS
     if not min_length <= len(name) <= max_length:
         raise ValueError(
-            f"a name has {min_length} to {max_length} characters, this one {len(name)}"
+            f"a name has {min_length} to {max_length} characters; this one has {len(name)}"
         )
     if "/" in name or not any(character.isalnum() for character in name):
-        raise ValueError("a name needs a letter or digit, and no slash, because it is part of URLs")
+        raise ValueError(
+            "a name must contain a letter or digit, and no slash, because it is part of URLs"
+        )
     return refuse_nul(name)
 
 

@@ -78,10 +78,10 @@ async def record_failure(session: AsyncSession, step: StepRow, error: str) -> No
     if step.id != newest_step_id(agent):
         return
     if agent.status == AgentStatus.READY:
-        message = f"New prompts could not be made, so the agent goes on with those it has: {error}."
+        message = f"New prompts could not be written, so the agent keeps its current ones: {error}."
     else:
         agent.status = AgentStatus.FAILED
-        message = f"The agent could not be made of its mission: {error}."
+        message = f"The agent could not be configured from its mission: {error}."
     agent.fault = error_text(f"{message} After fixing the cause, run: vigil agent configure")
     await session.flush()
 
@@ -95,7 +95,7 @@ def validate_prompt(text: str, *, shortest: int = 1) -> str:
     prompt = text.strip()
     if not shortest <= len(prompt) <= MAX_PROMPT_CHARS:
         raise ValueError(
-            f"a system prompt has {shortest} to {MAX_PROMPT_CHARS} characters, this one {len(prompt)}"
+            f"a system prompt has {shortest} to {MAX_PROMPT_CHARS} characters; this one has {len(prompt)}"
         )
     return refuse_nul(prompt)
 

@@ -21,8 +21,8 @@ def validate_mission(text: str) -> str:
     min_length, max_length = MISSION_CHARACTERS
     if not min_length <= len(mission) <= max_length:
         raise ValueError(
-            f"a mission has {min_length} to {max_length} characters, this one {len(mission)}: "
-            "say in a sentence or more what to watch, and to what end"
+            f"a mission has {min_length} to {max_length} characters; this one has {len(mission)}: "
+            "say in a sentence or two what to watch, and why"
         )
     return refuse_nul(mission)
 

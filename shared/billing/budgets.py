@@ -233,9 +233,9 @@ def explain_exceeded_cap(exceeded: ExceededCap, name: str = "the agent") -> str:
     option = "--usd" if exceeded.unit is Unit.USD else "--calls"
     raised = "AGENT" if exceeded.scope is Scope.AGENT else "--installation"
     return (
-        f"{owner} for {exceeded.day} is reached: of {cap} a day {amount} {'is' if amount == '1 call' else 'are'} spent,"
+        f"{owner} for {exceeded.day} is reached: {amount} of {cap} a day {'is' if amount == '1 call' else 'are'} spent,"
         f" and {next_call}. {_capital(name)} {PAUSED_WORDS}; a higher budget"
-        f" (`vigil budget {raised} {option} …`) resumes it at once"
+        f" (`vigil budget {raised} {option} …`) resumes it immediately"
     )
 
 
@@ -334,8 +334,8 @@ insert into inbox_items (id, owner_id, agent_id, kind, title, summary)
 select distinct on (note.period) note.id, agents.owner_id, agents.id, '{InboxKind.NOTICE}',
   agents.name || ' has spent ' || note.percent || ' % of its '
     || case note.period when 'day' then 'daily' else 'monthly' end || ' budget',
-  'Of ' || trim_scale(round(cap.usd, 2)) || ' USD, ' || round(used.usd, 2) || ' are spent. '
-    || 'An agent whose daily budget is reached is paused until midnight (UTC). `vigil costs` says what for; '
+  round(used.usd, 2) || ' of ' || trim_scale(round(cap.usd, 2)) || ' USD are spent. '
+    || 'An agent whose daily budget is reached is paused until midnight (UTC). `vigil costs` shows what it was spent on; '
     || '`vigil budget` changes it.'
 from jsonb_to_recordset(cast(:notes as jsonb)) as note (id uuid, period text, percent integer, since date, days integer)
 join agents on agents.id = :of_agent

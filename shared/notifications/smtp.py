@@ -52,7 +52,7 @@ def parse_address(text: str) -> Address:
 
 
 def _invalid_address(text: str) -> PermanentError:
-    return PermanentError("mail_address", f"{text!r} is not a mail address: write name@host")
+    return PermanentError("mail_address", f"{text!r} is not an email address: write name@host")
 
 
 def _one_line(text: str) -> str:
@@ -146,7 +146,7 @@ class Mailer:
         if mail_from is None:
             raise PermanentError(
                 "smtp_settings",
-                "VIGIL_SMTP_URL is set but VIGIL_MAIL_FROM is not: set the address that mail is sent from",
+                "VIGIL_SMTP_URL is set but VIGIL_MAIL_FROM is not: set the address that email is sent from",
             )
         self._sender: Address = parse_address(mail_from)
 
@@ -166,7 +166,7 @@ class Mailer:
         """
         if self._server is None:
             raise PermanentError(
-                "mail_off", "no mail can be sent: set VIGIL_SMTP_URL and VIGIL_MAIL_FROM"
+                "mail_off", "no email can be sent: set VIGIL_SMTP_URL and VIGIL_MAIL_FROM"
             )
         message = build_message(
             sender=self._sender,

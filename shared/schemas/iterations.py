@@ -21,13 +21,13 @@ from shared.schemas.base import (
 REASON_WORDS: Final[Mapping[str, str]] = {
     WorkReason.FIRST: "this is the first iteration",
     WorkReason.ERRORS: "the last iteration had errors",
-    WorkReason.LEARNED: "the last iteration learned something",
+    WorkReason.LEARNED: "the last iteration found something new",
     WorkReason.CONTINUED: "the last plan may need a second iteration",
     WorkReason.DATA_REQUESTED: "an analysis lacks data",
     WorkReason.GRAPH_EMPTY: "the graph is empty",
     WorkReason.RUN_REQUESTED: "the owner requested a run",
     WorkReason.RESUMED: "its worker was interrupted",
-    WorkReason.OWNER_ACTED: "the owner has changed something",
+    WorkReason.OWNER_ACTED: "the owner made a change",
     WorkReason.SEARCH_DUE: "a search is due",
     WorkReason.NEWS: "pages have changed or are new",
 }
@@ -38,7 +38,7 @@ def plan_notes(result: Json) -> list[str]:
     """Why an observe step asked the model for a plan or did not, and what its checks found, in words."""
     notes = []
     if result.get("quiet"):
-        notes.append("Nothing is new and nothing is due, so no model was called.")
+        notes.append("Nothing was new or due, so no model was called.")
     words = [REASON_WORDS[reason] for reason in result.get("reasons", ()) if reason in REASON_WORDS]
     if reasons := [*words, *result.get("due", ())]:
         notes.append(f"Why: {'; '.join(reasons)}.")

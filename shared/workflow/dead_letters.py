@@ -145,7 +145,7 @@ def retry_refusal(service: str, subject: str, code: str, step: FailedStep | None
     if step.kind is StepKind.OBSERVE:
         return f"{iteration} has ended without a plan, and a plan made now would be too late: {run_again}"
     if step.iteration_status is IterationStatus.RUNNING:
-        return f"{iteration} is still running, and continues without this step: retry it when the iteration has ended"
+        return f"{iteration} is still running and continues without this step: retry it when the iteration has ended"
     if code in MODEL_RESPONSE_CODES:
-        return f"the model's response is stored with the step, and would be used again: {run_again}"
+        return f"the model's response is stored with the step and would be used again: {run_again}"
     return None

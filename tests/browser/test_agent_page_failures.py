@@ -106,7 +106,9 @@ def test_a_query_with_an_unavailable_provider_shows_its_next_retry(
     unavailable = {"kind": "status", "status": 503, "phase": "knowledge_acquisition", "count": 8}
     faulty.sandbox.faults(slow, unavailable)
     send_command(page, agent_id, "run")
-    step_card = page.locator(".step-card", has=page.get_by_role("img", name="provider away")).first
+    step_card = page.locator(
+        ".step-card", has=page.get_by_role("img", name="waiting for the provider")
+    ).first
     expect(step_card).to_contain_text("Waiting for", timeout=ITERATION_TIMEOUT_MS)
     trouble = page.get_by_role("region", name="Problems")
     expect(trouble).to_contain_text("503")

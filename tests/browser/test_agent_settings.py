@@ -124,7 +124,7 @@ def test_a_conflicting_edit_is_reported_and_no_input_is_lost(
     save(page)
     alert = page.get_by_role("alert").filter(has_text="changed after you loaded the page")
     expect(alert).to_contain_text("Name: Theirs of zinc")
-    expect(page.locator("#general")).to_contain_text("Saved meanwhile: Theirs of zinc")
+    expect(page.locator("#general")).to_contain_text("Now stored: Theirs of zinc")
     expect(page.get_by_label("Name", exact=True)).to_have_value("Mine of zinc")
     window.screenshot("agent-settings-changed-meanwhile")
     save(page)
@@ -142,7 +142,7 @@ def test_a_budget_that_was_changed_meanwhile_is_not_overwritten(
     window.expected.append("412")
     page.get_by_label("Calls a day").fill("900")
     save(page)
-    expect(page.locator("#budget")).to_contain_text("Saved meanwhile: 3")
+    expect(page.locator("#budget")).to_contain_text("Now stored: 3")
     expect(page.get_by_label("Calls a day")).to_have_value("900")
 
 
@@ -267,11 +267,11 @@ def test_an_agent_is_deleted_after_its_name_is_typed(window: BrowserWindow, agen
     window.expected += ["422", "404"]
     typed = page.locator("#delete").get_by_role("textbox")
     typed.fill("something else")
-    page.get_by_role("button", name="Delete the agent").click()
+    page.get_by_role("button", name="Delete agent").click()
     expect(page.locator("#delete .field-error")).to_contain_text(name)
     expect(typed).to_have_value("something else")
     typed.fill(name)
-    page.get_by_role("button", name="Delete the agent").click()
+    page.get_by_role("button", name="Delete agent").click()
     page.wait_for_url("**/agents")
     window.open(f"/agents/{agent_id}")
     expect(page.get_by_role("heading", name="Not found")).to_be_visible()

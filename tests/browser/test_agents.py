@@ -16,8 +16,8 @@ def test_a_signed_out_user_is_redirected_to_sign_in(
     page = stranger.open("/agents")
     expect(page).to_have_url(f"{installation.base}/sign-in")
     stranger.screenshot("sign-in")
-    page.get_by_label("Name or mail address").fill("nobody")
-    page.get_by_role("button", name="Send a sign-in link").click()
+    page.get_by_label("Name or email address").fill("nobody")
+    page.get_by_role("button", name="Send sign-in link").click()
     expect(page.get_by_role("status")).to_contain_text("on its way")
 
 
@@ -69,7 +69,7 @@ def test_the_palette_finds_an_agent_and_a_page_by_keyboard(
     page = window.open("/costs")
     page.keyboard.press("Control+k")
     palette = page.get_by_role("dialog", name="Search and commands")
-    expect(palette.get_by_role("option", name="Create an agent")).to_be_visible()
+    expect(palette.get_by_role("option", name="New agent")).to_be_visible()
     window.check_accessibility()
     page.keyboard.type(AGENT[:7].lower())
     chosen = palette.locator('[aria-selected="true"]')

@@ -41,8 +41,8 @@ def test_advice_expands_down_to_the_sentence_in_its_page(
     check_seal(
         page,
         "5 quotes found word for word",
-        "12 claims and figures checked against them",
-        "6 claims left to you",
+        "12 claims and figures checked against the quotes",
+        "6 claims for you to check",
         "Reasoning not checked",
     )
     expect(
@@ -134,7 +134,7 @@ def test_a_conclusion_from_a_retracted_page_is_shown_in_doubt(
     assert doubts.bounding_box()["y"] < article.bounding_box()["y"]  # type: ignore[index]  # both are visible
     # A doubt is no break.
     expect(page.locator("#seal h2")).to_have_text("What was checked")
-    expect(page.locator("#seal")).to_contain_text("1 conclusion of this chain in doubt")
+    expect(page.locator("#seal")).to_contain_text("In doubt: 1 conclusion of this chain")
     expect(page.locator("#chain .fault")).to_have_count(0)
     expect(page.locator("#chain li[data-kind=evidence] .quoted .pill")).to_have_text("retracted")
     window.screenshot("analysis-doubted")

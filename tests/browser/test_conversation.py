@@ -46,7 +46,7 @@ def test_a_question_over_the_limit_is_rejected_and_stays_in_its_field(
     )
     window.expected.append("409")
     page = window.open(f"/agents/{busy_agent.agent_id}/conversation")
-    expect(page.locator(".progress").last).to_contain_text("Waiting for the previous answers")
+    expect(page.locator(".progress").last).to_contain_text("Waiting for earlier answers")
     page.get_by_label(f"Message to {busy_agent.name}").fill("One more?")
     page.get_by_role("button", name="Send").click()
     message = f"{MAX_OPEN_TURNS} messages are waiting for answers. Wait for some of them, then send this one."
@@ -101,7 +101,7 @@ def test_a_question_is_answered_on_the_page(window: BrowserWindow, agent: AgentW
     expect(looks.locator("summary")).to_contain_text("lookup")
     expect(looks.locator("li").first).to_be_hidden()
     looks.locator("summary").click()
-    expect(looks.locator("li").first).to_contain_text("Looked into the graph")
+    expect(looks.locator("li").first).to_contain_text("Searched the graph")
     expect(page.locator(".said[data-kind=answer]")).to_have_count(answer_count + 1)
     citation = answer.locator("a.cite", has_text="Halden Energy").first
     expect(citation).to_have_attribute("href", f"/agents/{agent.agent_id}/nodes/{agent.halden_id}")

@@ -82,7 +82,7 @@ def test_only_matching_events_are_shown(
 
 def test_an_invalid_pattern_is_reported_next_to_its_field(window: BrowserWindow) -> None:
     page = window.open("/events?type=wind.*")
-    expect(page.get_by_role("alert").first).to_contain_text("No event is named like 'wind.*'")
+    expect(page.get_by_role("alert").first).to_contain_text("No event matches 'wind.*'")
     expect(page.get_by_label("Kind")).to_have_attribute("aria-invalid", "true")
 
 

@@ -123,9 +123,9 @@ def test_the_graph_is_navigated_with_the_keyboard(window: BrowserWindow, graph: 
     # Each of its two neighbours is in some direction.
     for key in ("ArrowRight", "ArrowLeft", "ArrowUp", "ArrowDown"):
         page.keyboard.press(key)
-    expect(page.locator("#side h2")).not_to_have_text("Nothing is chosen")
+    expect(page.locator("#side h2")).not_to_have_text("Nothing selected")
     page.keyboard.press("Escape")
-    expect(side_heading(page, "Nothing is chosen")).to_be_visible()
+    expect(side_heading(page, "Nothing selected")).to_be_visible()
     expect(page.locator("#node-tools")).to_be_hidden()
     for key in ("ArrowDown", "Delete"):
         page.keyboard.press(key)
@@ -241,7 +241,7 @@ def test_search_marks_matches_and_enter_moves_between_them(
     expect(page.get_by_label("Find in the graph")).to_have_value("halden")
     expect(count).to_have_text("3 matches")
     page.get_by_label("Find in the graph").fill("xylophone")
-    expect(count).to_have_text("No match here")
+    expect(count).to_have_text("No match in view")
     page.keyboard.press("Escape")
     expect(count).to_have_text("")
     expect(page).not_to_have_url(re.compile("search"))

@@ -85,7 +85,7 @@ def test_two_iterations_are_chosen_in_the_list(
     compare = page.get_by_role("button", name="Compare")
     expect(compare).to_be_disabled()
     page.get_by_label("Choose iteration 1 to compare").check()
-    expect(page.locator("#chosen")).to_have_text("1 chosen, choose one more")
+    expect(page.locator("#chosen")).to_have_text("1 selected, select one more")
     page.get_by_label("Choose iteration 2 to compare").check()
     expect(compare).to_be_enabled()
     compare.click()
@@ -238,7 +238,7 @@ def test_a_phase_run_has_its_own_url(
     iteration = installation.vigil.json("iteration", AGENT, "1")
     run = iteration["interactions"][0]
     window.open(f"/agents/{installation.agent_id}/iterations/1?open=run-{run['id']}")
-    window.page.get_by_role("link", name="Read the whole transcript").click()
+    window.page.get_by_role("link", name="Read the full transcript").click()
     expect(window.page).to_have_url(
         f"{installation.base}/agents/{installation.agent_id}/iterations/1/runs/{run['id']}"
     )

@@ -69,7 +69,7 @@ def test_the_inbox_is_read_beside_the_list_and_marked(
     expect(notice).not_to_have_attribute("data-unread", "")
     page = window.open("/inbox?view=unread")
     page.get_by_role("button", name="Mark all as read").click()
-    expect(page.get_by_role("heading", name="Nothing unread")).to_be_visible()
+    expect(page.get_by_role("heading", name="No unread items")).to_be_visible()
     expect(page.locator("[data-unread]")).to_have_count(0)
     expect(badge).to_have_count(0)
     window.open(f"/inbox?agent={agent.agent_id}")
@@ -89,7 +89,7 @@ def test_items_are_triaged_by_keyboard(
     page = window.open(f"/inbox?agent={new_agent.agent_id}")
     heading = page.locator("#item-title")
     page.keyboard.press("?")
-    expect(page.get_by_text("next, previous item")).to_be_visible()
+    expect(page.get_by_text("next and previous item")).to_be_visible()
     page.keyboard.press("Escape")
     for key, name in (("j", names[2]), ("ArrowDown", names[1]), ("k", names[2]), ("j", names[1])):
         page.keyboard.press(key)
@@ -112,10 +112,10 @@ def test_items_are_triaged_by_keyboard(
     page.get_by_role("button", name="Undo").click()
     expect(rows(page).filter(has_text=names[2])).to_have_count(1)
     page.keyboard.press("f")
-    expect(page.get_by_label("Reason or wish")).to_be_focused()
+    expect(page.get_by_label("Reason or preference")).to_be_focused()
     page.keyboard.type("adu")
     expect(heading).to_have_text(names[0])
-    page.get_by_label("Reason or wish").blur()
+    page.get_by_label("Reason or preference").blur()
     page.keyboard.press("s")
     page.keyboard.press("Enter")
     expect(rows(page).filter(has_text=names[0])).to_have_count(0)
@@ -169,19 +169,21 @@ def test_feedback_is_stored_and_shown_again(
     rows(page).filter(has_text="HOLD").click()
     form = page.locator("#feedback")
     form.get_by_label("Not useful").check()
-    form.get_by_label("Reason or wish").fill(REASON)
+    form.get_by_label("Reason or preference").fill(REASON)
     form.get_by_role("button", name="Save feedback").click()
-    expect(form.get_by_text("sees it from its next iteration on")).to_be_visible()
+    expect(form.get_by_text("sees it from its next iteration")).to_be_visible()
     window.screenshot("inbox-feedback")
     page.reload()
     expect(form.get_by_label("Not useful")).to_be_checked()
-    expect(form.get_by_label("Reason or wish")).to_have_value(REASON)
+    expect(form.get_by_label("Reason or preference")).to_have_value(REASON)
     # A text that is too long is refused beside its field, and kept.
-    form.get_by_label("Reason or wish").evaluate("(field) => field.removeAttribute('maxlength')")
-    form.get_by_label("Reason or wish").fill("x" * 501)
+    form.get_by_label("Reason or preference").evaluate(
+        "(field) => field.removeAttribute('maxlength')"
+    )
+    form.get_by_label("Reason or preference").fill("x" * 501)
     form.get_by_role("button", name="Save feedback").click()
     expect(form.locator("#feedback-error")).to_contain_text("at most 500")
-    expect(form.get_by_label("Reason or wish")).to_have_value("x" * 501)
+    expect(form.get_by_label("Reason or preference")).to_have_value("x" * 501)
 
 
 def test_on_a_phone_the_item_takes_the_place_of_the_list(

@@ -153,4 +153,4 @@ def test_other_users_are_rejected(
         expect(page.get_by_role("heading", name="Not allowed")).to_be_visible()
     page = visitor.open("/settings")
     expect(page.get_by_role("link", name="Users")).to_have_count(0)
-    expect(page.get_by_role("heading", name="Budget of the installation")).to_have_count(0)
+    expect(page.get_by_role("heading", name="Installation budget")).to_have_count(0)

@@ -72,9 +72,11 @@ def test_a_page_is_retracted_and_restored(
     page.get_by_label("Reason").fill("It was made up")
     page.get_by_role("button", name="Retract").click()
     belief = page.locator("#belief")
-    expect(belief).to_contain_text("with the reason: It was made up")
+    expect(belief).to_contain_text("Reason: It was made up")
     # Without a reload: a background loop propagates the retraction.
-    expect(belief).to_contain_text("The graph is updated: 1 analysis and 0 advice are in doubt")
+    expect(belief).to_contain_text(
+        "The graph is updated: 1 analysis and 0 pieces of advice are in doubt"
+    )
     window.screenshot("source-retracted")
     window.open(f"/agents/{new_graph.agent_id}/edges/{new_graph.edge}")
     expect(page.get_by_text("Unsupported")).to_be_visible()

@@ -131,7 +131,7 @@ def _parse_bearer_token(headers: list[str]) -> str:
     token = token.strip()
     if scheme.lower() != BEARER or not is_token(token):
         raise UnknownCallerError(
-            "The Authorization header contains no token of Vigil. Send `Bearer vgl_…`; "
+            "The Authorization header contains no Vigil token. Send `Bearer vgl_…`; "
             "`vigil token create` creates a token."
         )
     return token
@@ -172,7 +172,7 @@ def refuse_cross_site(headers: Headers) -> None:
     For endpoints that need no session: clients that are no browsers may call them.
     """
     if headers.get("sec-fetch-site") not in (None, SAME_ORIGIN, USER_INITIATED):
-        raise ForbiddenError("foreign-page", "Pages of other sites cannot sign in users here.")
+        raise ForbiddenError("foreign-page", "Pages from other sites cannot sign in users here.")
 
 
 def is_same_origin(origin: str, headers: Headers) -> bool:

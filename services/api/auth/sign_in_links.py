@@ -145,7 +145,7 @@ def _mail_text(name: str, url: str) -> str:
     return f"""\
 Hello {name},
 
-open this link to sign in to Vigil. It works once, within {LIFETIME_MINUTES} minutes:
+open this link to sign in to Vigil. It works once and expires in {LIFETIME_MINUTES} minutes:
 
 {url}
 

@@ -325,7 +325,7 @@ async def request_run(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> 
         raise ConflictError(
             "agent-suspended",
             f"The agent is paused until {suspended_until:%Y-%m-%d %H:%M} (UTC): a daily budget is reached."
-            " Its inbox says which. A higher budget resumes it at once.",
+            " Its inbox says which one. A higher budget resumes it immediately.",
         )
     return await _update_agent(session, owner_id, agent_id, run_requested_at=func.clock_timestamp())
 
@@ -346,7 +346,7 @@ def _refuse_contradiction(preferences: DomainPreferences) -> None:
 
 def _name_taken_error(name: str) -> ConflictError:
     return ConflictError(
-        "agent-name-taken", f"An agent named {name!r} exists already: choose another name."
+        "agent-name-taken", f"An agent named {name!r} already exists: choose another name."
     )
 
 

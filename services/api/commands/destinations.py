@@ -58,7 +58,8 @@ async def create_destination(
     )
     if destination_id is None:
         raise ConflictError(
-            "destination-exists", "This destination exists already, for the same agent or for all."
+            "destination-exists",
+            "This destination already exists, for the same agent or for all agents.",
         )
     secret = None
     if new_destination.kind is DestinationKind.WEBHOOK:
@@ -81,7 +82,7 @@ async def get_destination(
 async def rotate_secret(session: AsyncSession, destination: DestinationDetails) -> NewSecret:
     """Replaces the signing secret. Raises ConflictError where the destination has none."""
     if destination.kind != DestinationKind.WEBHOOK:
-        raise ConflictError("no-secret", "Mails are not signed: only a webhook has a secret.")
+        raise ConflictError("no-secret", "Emails are not signed: only webhooks have a secret.")
     secret = new_secret()
     await store.rotate_secret(session, destination.id, secret, overlap=SECRET_OVERLAP)
     return NewSecret(

@@ -32,7 +32,7 @@ async def declare_distinct(access: AgentAccess, pair: NewDistinctPair) -> Distin
             access.session, access.scope, (pair.one, pair.other), access.owner_id
         )
     except NotComparableError as error:
-        raise ConflictError("not-comparable", f"Not remembered: {error}.") from error
+        raise ConflictError("not-comparable", f"Not saved: {error}.") from error
     if pair_id is None:
         is_there = await graph.has_node(access.session, access.scope, pair.one)
         raise NotFoundError("node", pair.other if is_there else pair.one)

@@ -19,7 +19,7 @@ MAX_SNOOZE: Final = timedelta(days=366)
 
 def _soon(moment: datetime) -> datetime:
     if not timedelta(0) < moment - datetime.now(UTC) <= MAX_SNOOZE:
-        raise ValueError("it is not within the next year")
+        raise ValueError("enter a time within the next year")
     return moment
 
 
@@ -36,7 +36,7 @@ def _feedback(text: str | None) -> str | None:
     words = " ".join((text or "").split())
     if len(words) > MAX_FEEDBACK_CHARS:
         raise ValueError(
-            f"it has {len(words)} characters, and at most {MAX_FEEDBACK_CHARS} can be taken"
+            f"it has {len(words)} characters; at most {MAX_FEEDBACK_CHARS} are allowed"
         )
     if "\x00" in words:
         raise ValueError("the character NUL cannot be stored; leave it out")
@@ -61,7 +61,9 @@ async def accept(access: Access, item_id: UUID) -> InboxItemResponse:
     """Raises NotFoundError, and ConflictError for a notice."""
     item = await find(access, item_id)
     if item.kind != InboxKind.ADVICE:
-        raise ConflictError("not-advice", "It is a notice, which cannot be accepted: dismiss it.")
+        raise ConflictError(
+            "not-advice", "This is a notice, which cannot be accepted: dismiss it instead."
+        )
     return await _decide(access, item_id, InboxOutcome.ACCEPTED)
 
 

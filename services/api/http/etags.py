@@ -56,7 +56,7 @@ def refuse_if_changed(if_match: str | None, version: str) -> None:
         raise ProblemError(
             HTTPStatus.PRECONDITION_FAILED,
             "changed-since",
-            "It was changed after you read it: read it again, then change the present version.",
+            "It was changed after you read it: read it again, then change the current version.",
         )
 
 

@@ -43,7 +43,9 @@ class HostGuard:
             return problem_response(403, "foreign-host", detail)
         origin = headers.get("origin")
         if origin is not None and not is_same_origin(origin, headers):
-            return problem_response(403, "foreign-page", f"Pages of {origin} may not use this API.")
+            return problem_response(
+                403, "foreign-page", f"Pages from {origin} may not use this API."
+            )
         return None
 
 

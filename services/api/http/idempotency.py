@@ -80,7 +80,7 @@ class IdempotentRequest:
         if not await self.access.session.scalar(select(func.pg_try_advisory_xact_lock(number))):
             raise ConflictError(
                 "in-progress",
-                "A request with this Idempotency-Key is at it: ask again in a second.",
+                "Another request with this Idempotency-Key is in progress: try again in a second.",
             )
 
     async def _stored_response(self, key: str) -> Response | None:
@@ -95,12 +95,12 @@ class IdempotentRequest:
             raise ProblemError(
                 HTTPStatus.UNPROCESSABLE_ENTITY,
                 "other-request",
-                "This Idempotency-Key was given with another request: take a new one for each.",
+                "This Idempotency-Key was used for a different request: use a new key for each request.",
             )
         if row.body is None:
             raise ConflictError(
                 "made-already",
-                "This was created already, and its secret was shown. If the secret is lost, delete it and create another.",
+                "This was already created, and its secret was shown. If the secret is lost, delete it and create another.",
             )
         return _created_response(row.body, REPLAY_HEADERS)
 

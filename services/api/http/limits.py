@@ -219,7 +219,7 @@ class RateLimit:
             refusal = problem_response(
                 HTTPStatus.TOO_MANY_REQUESTS,
                 "too-fast",
-                f"You send more requests than the API answers for one caller. Try again in {decision.wait_seconds} s.",
+                f"You are sending more requests than the API allows for one caller. Try again in {decision.wait_seconds} s.",
                 headers={**headers, "Retry-After": str(decision.wait_seconds)},
             )
             await refusal(scope, receive, send)

@@ -40,15 +40,15 @@ STATUSES_OF_BODIES: Final = (
 _DESCRIPTIONS: Final[Mapping[HTTPStatus, str]] = {
     HTTPStatus.BAD_REQUEST: "The request cannot be parsed.",
     HTTPStatus.UNAUTHORIZED: "The credential is missing or unknown.",
-    HTTPStatus.FORBIDDEN: "The credential does not allow this, or the request comes from a foreign page.",
+    HTTPStatus.FORBIDDEN: "The credential does not allow this, or the request comes from a page of another site.",
     HTTPStatus.NOT_FOUND: "It does not exist, or it belongs to another user.",
-    HTTPStatus.CONFLICT: "The present state does not allow it.",
+    HTTPStatus.CONFLICT: "The current state does not allow it.",
     HTTPStatus.PRECONDITION_FAILED: "It was changed after it was read.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is longer than the API accepts.",
     HTTPStatus.UNSUPPORTED_MEDIA_TYPE: "The body is not declared as JSON.",
     HTTPStatus.UNPROCESSABLE_ENTITY: "A value in the request is not valid; `errors` says which.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many requests; `Retry-After` says when to continue.",
-    HTTPStatus.INTERNAL_SERVER_ERROR: "An error of Vigil; its log has the details.",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "An internal error of Vigil; the API log has the details.",
     HTTPStatus.SERVICE_UNAVAILABLE: "Vigil is not available now; `Retry-After` says when to try again.",
 }
 
@@ -294,5 +294,5 @@ async def _unexpected(request: Request, error: Exception) -> Response:
     return problem_response(
         HTTPStatus.INTERNAL_SERVER_ERROR,
         None,
-        "Vigil could not handle this request because of an error of its own; the log of the API has it.",
+        "Vigil could not handle this request because of an internal error; the API log has the details.",
     )

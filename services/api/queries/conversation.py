@@ -33,7 +33,7 @@ _STATUSES: Final[Mapping[str, MessageStatus]] = {
     StepStatus.COMPLETED: "failed",
     StepStatus.FAILED: "failed",
 }
-LOST: Final = "the work on this answer is not there any more; ask again"
+LOST: Final = "the work on this answer was deleted; ask the question again"
 
 
 async def list_messages(

@@ -319,7 +319,7 @@ async def day_range(session: AsyncSession, cost_query: CostQuery) -> tuple[date,
     days = (until - since).days + 1
     if not 1 <= days <= MAX_DAYS:
         raise TooManyDaysError(
-            f"from {since} to {until} are {max(days, 0)} days; request 1 to {MAX_DAYS} at a time"
+            f"{since} to {until} is {max(days, 0)} days; request 1 to {MAX_DAYS} days at a time"
         )
     return since, until
 

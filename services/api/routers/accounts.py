@@ -206,7 +206,7 @@ MAX_ADDRESS_CHARS: Final = 254
 def _user_name(text: str) -> str:
     if _USER_NAME.fullmatch(text) is None or _is_id(text):
         raise ValueError(
-            "use 1 to 64 small letters, digits, dots, dashes and underscores, and begin with a letter or digit"
+            "use 1 to 64 lowercase letters, digits, dots, dashes and underscores, and begin with a letter or digit"
         )
     return text
 
@@ -227,7 +227,7 @@ def _email(text: str) -> str:
     except PermanentError as error:
         raise ValueError(str(error)) from error
     if plain != text or len(text) > MAX_ADDRESS_CHARS:
-        raise ValueError(f"{text!r} is not a mail address: write name@host")
+        raise ValueError(f"{text!r} is not an email address: write name@host")
     return text
 
 
@@ -248,7 +248,7 @@ class NewUser(BaseModel):
 
 async def _find_user(
     access: OperatorAccess,
-    user: Annotated[str, Path(description="The user's name, id or mail address")],
+    user: Annotated[str, Path(description="The user's name, id or email address")],
 ) -> User:
     row = await credentials.find_user(access.session, user)
     if row is None:
@@ -284,7 +284,7 @@ async def create_user(
             )
         except IntegrityError as error:
             raise ConflictError(
-                "user-taken", "A user with this name or mail address exists already."
+                "user-taken", "A user with this name or email address already exists."
             ) from error
         return UserResponse.model_validate(new_user)
 
@@ -360,7 +360,7 @@ Secret = Annotated[str, Query(max_length=200, description="As the link has it")]
 
 def _printable(text: str) -> str:
     if not text.isprintable():
-        raise ValueError("enter a name or mail address, in one line")
+        raise ValueError("enter a name or email address, on one line")
     return text
 
 
@@ -402,7 +402,7 @@ async def show_link_page(request: Request, secret: Secret) -> HTMLResponse:
     name="enter",
     status_code=HTTPStatus.SEE_OTHER,
     response_class=RedirectResponse,
-    responses={303: {"description": "Signed in; on to the agents."}, 410: HTML},
+    responses={303: {"description": "Signed in; redirects to the agents."}, 410: HTML},
 )
 async def open_link(request: Request, secret: Secret) -> Response:
     """Uses the link, signs this browser in, and redirects to the first page."""
@@ -439,7 +439,7 @@ def _limit_link_requests(request: Request, user: str) -> None:
     key = hash_secret(f"{address_of(request)} {user.lower()}").hex()
     if (wait := limiter.wait_seconds(key)) > 0:
         raise TooManyError(
-            "Too many sign-in links of this user were requested from this address.", wait
+            "Too many sign-in links for this user were requested from this address.", wait
         )
     limiter.add(key)
 

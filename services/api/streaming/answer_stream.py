@@ -61,7 +61,7 @@ class StreamPosition:
         match = _POSITION.fullmatch(event_id.strip())
         if match is None:
             raise BadPositionError(
-                f"{event_id[:40]!r} is no id of an event of this stream: leave Last-Event-ID out to begin anew"
+                f"{event_id[:40]!r} is not the id of an event in this stream: omit Last-Event-ID to start from the beginning"
             )
         return cls(*(int(part) for part in match.groups()))
 

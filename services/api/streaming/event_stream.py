@@ -23,12 +23,15 @@ SLOW_CHUNK_SECONDS: Final = 5.0
 REVALIDATION_SECONDS: Final = 30.0
 """The maximum time that a revoked credential keeps its stream."""
 
-STOPPING: Final = ("stopping", "Vigil's api is being stopped: come again, and go on where you are.")
+STOPPING: Final = (
+    "stopping",
+    "The API is shutting down: reconnect to continue from your position.",
+)
 TOO_SLOW: Final = (
     "too_slow",
-    "You take events more slowly than they come: come again, and go on where you are.",
+    "You read events more slowly than they arrive: reconnect to continue from your position.",
 )
-NOT_ALLOWED: Final = ("not_allowed", "The credential that you came in with is no longer good.")
+NOT_ALLOWED: Final = ("not_allowed", "Your credential is no longer valid.")
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,12 @@ from services.api.web.rendering import Pages
 from shared.accounts.authentication import Caller
 
 _TITLES: Final[Mapping[int, str]] = {
-    HTTPStatus.BAD_REQUEST: "This address cannot be read",
+    HTTPStatus.BAD_REQUEST: "This address is not valid",
     HTTPStatus.NOT_FOUND: "Not found",
     HTTPStatus.METHOD_NOT_ALLOWED: "This page cannot be opened",
     HTTPStatus.FORBIDDEN: "Not allowed",
     HTTPStatus.CONFLICT: "Not possible now",
-    HTTPStatus.PRECONDITION_FAILED: "Changed meanwhile",
+    HTTPStatus.PRECONDITION_FAILED: "Changed in the meantime",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Too much text",
     HTTPStatus.UNPROCESSABLE_ENTITY: "A value is not valid",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many requests",
@@ -31,14 +31,14 @@ _TITLES: Final[Mapping[int, str]] = {
 }
 _ADVICE: Final[Mapping[int, str]] = {
     HTTPStatus.NOT_FOUND: "It may have been deleted, or it belongs to another user. Check the address.",
-    HTTPStatus.METHOD_NOT_ALLOWED: "It only accepts a form that another page sends.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "It only accepts a form sent from another page.",
     HTTPStatus.FORBIDDEN: "Ask an operator of this installation if you need access.",
-    HTTPStatus.CONFLICT: "Go back, load the page again, and check what has changed.",
-    HTTPStatus.PRECONDITION_FAILED: "Go back, load the page again, and make your change to what is there now.",
+    HTTPStatus.CONFLICT: "Go back, reload the page, and check what has changed.",
+    HTTPStatus.PRECONDITION_FAILED: "Go back, reload the page, and make your change again.",
     HTTPStatus.UNPROCESSABLE_ENTITY: "Go back and correct it.",
-    HTTPStatus.SERVICE_UNAVAILABLE: "Wait a few seconds, then try again. Agents continue where they stopped.",
-    HTTPStatus.INTERNAL_SERVER_ERROR: "Try again. If it happens again, tell an operator of this installation: the log of "
-    "the API has the details.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Wait a few seconds, then try again. Agents continue where they left off.",
+    HTTPStatus.INTERNAL_SERVER_ERROR: "Try again. If it happens again, tell an operator of this installation: "
+    "the API log has the details.",
 }
 """What to do next."""
 _WORTH_ANOTHER_TRY: Final = (
@@ -46,7 +46,7 @@ _WORTH_ANOTHER_TRY: Final = (
     HTTPStatus.SERVICE_UNAVAILABLE,
     HTTPStatus.INTERNAL_SERVER_ERROR,
 )
-UNEXPECTED: Final = "Vigil could not handle this request because of an error of its own."
+UNEXPECTED: Final = "Vigil could not handle this request because of an internal error."
 
 
 def error_page(pages: Pages, scope: Scope, status: HTTPStatus, detail: str) -> Response:

@@ -15,16 +15,16 @@ LABELS: Final[Mapping[str, str]] = {
     "barred_domains": "barred domains",
     "calls_per_day": "number of calls a day",
     "content": "text",
-    "email": "mail address",
+    "email": "email address",
     "entailment_share": "share of new evidence",
-    "entailment_usd_per_day": "amount for checks of evidence",
+    "entailment_usd_per_day": "budget for evidence checks",
     "expires_in_days": "expiry",
     "feedback_rounds": "number of feedback rounds",
     "interval_seconds": "interval",
     "max_interval_seconds": "longest interval",
     "preferred_domains": "preferred domains",
     "usd_per_day": "amount a day",
-    "user": "name or mail address",
+    "user": "name or email address",
 }
 """What a field is called within a sentence. Of other fields the name is used."""
 FORM: Final = "form"
@@ -58,7 +58,7 @@ def label(name: str) -> str:
 
 
 def _unknown_field(name: str) -> str:
-    return f"This page does not have a field {_shown(name)}. Load the page again, then send the form again."
+    return f"This page has no field {_shown(name)}. Reload the page, then send the form again."
 
 
 def _sentence(name: str, field: FieldInfo, details: ErrorDetails) -> str:
@@ -102,7 +102,7 @@ def _too_short(_: str, __: FieldInfo, details: ErrorDetails) -> str:
 
 def _too_long(_: str, __: FieldInfo, details: ErrorDetails) -> str:
     limit, present = _limit(details, "max_length"), len(str(details["input"]))
-    return f"Enter at most {limit:,} characters; these are {present:,}."
+    return f"Enter at most {limit:,} characters. This text has {present:,}."
 
 
 def _too_few(name: str, _: FieldInfo, details: ErrorDetails) -> str:

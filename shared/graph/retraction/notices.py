@@ -48,8 +48,8 @@ async def notify_new_doubts(
         scope,
         _cause(retraction),
         retraction.created_at,
-        title=f"{counts} of {agent.name} in doubt",
-        summary=f"{counts} rest on {page}, which was retracted ({retraction.reason}): "
+        title=f"In doubt: {counts} of {agent.name}",
+        summary=f"{page} was retracted ({retraction.reason}). These conclusions are based on it: "
         f"{_list_names(conclusions)}. To trust the page again, run "
         f"`vigil source restore {retraction.id} --agent {quote_name(agent.name)}`.",
     )
@@ -72,9 +72,9 @@ async def notify_contradictions(
         scope,
         f"contradicted {opened_at.isoformat()} {min(doubt_ids)}",
         opened_at,
-        title=f"{counts} of {agent.name} in doubt",
-        summary=f"A check of the evidence found that a quote contradicts what {counts} rest on:"
-        f" {_list_names(conclusions)}. `vigil verify` with the id of one shows the quote and what the check says.",
+        title=f"In doubt: {counts} of {agent.name}",
+        summary=f"An evidence check found that a quote contradicts what these conclusions are based on:"
+        f" {_list_names(conclusions)}. Run `vigil verify` with the id of one to see the quote and the result of the check.",
     )
 
 
@@ -99,7 +99,7 @@ async def notify_resolved_doubts(
         scope,
         f"lifted {closed_at.isoformat()} {min(row.id for row in cleared)}",
         closed_at,
-        title=f"{_count_by_kind(cleared)} of {agent.name} no longer in doubt",
+        title=f"No longer in doubt: {_count_by_kind(cleared)} of {agent.name}",
         summary=f"Other pages now confirm what was retracted or contradicted: {_list_names(cleared)}.",
     )
 
@@ -196,4 +196,6 @@ def _count_by_kind(conclusions: Conclusions) -> str:
     advice = sum(row.type == ADVICE_TYPE for row in conclusions)
     analyses = len(conclusions) - advice
     parts = [f"{analyses} {'analysis' if analyses == 1 else 'analyses'}"] if analyses else []
-    return " and ".join(parts + ([f"{advice} advice"] if advice else []))
+    return " and ".join(
+        parts + ([f"{advice} {'piece' if advice == 1 else 'pieces'} of advice"] if advice else [])
+    )

@@ -29,7 +29,7 @@ from tests.support.factories import make_agent, make_iteration
 
 ROOT = "http://127.0.0.1"
 STARTED_AT = datetime(2026, 1, 1, tzinfo=UTC)
-STOP = f"observe: the budget is reached. It {PAUSED_WORDS}; a higher budget resumes it at once"
+STOP = f"observe: the budget is reached. It {PAUSED_WORDS}; a higher budget resumes it immediately"
 WORKED, QUIET, FAILED = IterationStatus.COMPLETED, IterationStatus.QUIET, IterationStatus.FAILED
 
 

@@ -125,7 +125,7 @@ async def test_an_edge_between_merged_nodes_is_found_by_its_id_only(
         follow_redirects=True,
     )
     assert page.url.path.endswith(history["id"])
-    assert "between nodes that were merged" in page.text
+    assert "nodes that have since been merged" in page.text
 
     (await api.post(f"{PATH}/merges/{merge['id']}/undo")).raise_for_status()
     assert (await api.get(path)).json() == before

@@ -50,8 +50,8 @@ async def test_renewed_support_resolves_doubts_and_notifies_the_owner_once(
         await retraction_graph.resolve_doubts()
     assert await retraction_graph.doubted() == set()
     assert await _notice_titles(retraction_graph) == [
-        "1 analysis and 1 advice of watcher in doubt",
-        "1 analysis and 1 advice of watcher no longer in doubt",
+        "In doubt: 1 analysis and 1 piece of advice of watcher",
+        "No longer in doubt: 1 analysis and 1 piece of advice of watcher",
     ]
     resolved = next(
         notice for notice in await retraction_graph.notices() if "no longer" in notice.title
@@ -188,7 +188,7 @@ async def test_retracting_the_supporting_page_reopens_the_doubt(
     assert await retraction_graph.doubted() == set()
     assert await _notice_titles(retraction_graph) == [
         *["1 analysis of watcher in doubt"] * 2,
-        "1 analysis of watcher no longer in doubt",
+        "No longer in doubt: 1 analysis of watcher",
     ]
 
 

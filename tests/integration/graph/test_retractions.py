@@ -141,7 +141,7 @@ async def test_the_owner_is_notified_once(retraction_graph: RetractionGraph) -> 
     retraction_id = await retraction_graph.retract(OLD, "the paper took it back")
     assert await retraction_graph.retract(OLD) == retraction_id
     (notice,) = await retraction_graph.notices()
-    assert notice.title == "1 analysis and 1 advice of watcher in doubt"
+    assert notice.title == "In doubt: 1 analysis and 1 piece of advice of watcher"
     for word in (OLD, "the paper took it back", f"[node:{analysis}]", f"[node:{advice}]"):
         assert word in notice.summary
     await retraction_graph.restore(retraction_id)

@@ -91,7 +91,7 @@ async def test_a_subject_cannot_become_a_header() -> None:
 )
 async def test_a_recipient_that_is_not_one_address_is_refused(recipient: str) -> None:
     async with run_smtp_server() as box:
-        with pytest.raises(PermanentError, match="not a mail address") as error:
+        with pytest.raises(PermanentError, match="not an email address") as error:
             await send(box, to=recipient)
         assert error.value.code == "mail_address"
         assert box.mails == []
@@ -223,7 +223,7 @@ async def test_without_a_mail_server_nothing_is_sent() -> None:
         ("smtp://user:hidden@", "vigil@example.org", "VIGIL_SMTP_URL"),
         ("smtp://user:hidden@mail:port", "vigil@example.org", "VIGIL_SMTP_URL"),
         ("smtp://user:hidden@mail", None, "VIGIL_MAIL_FROM"),
-        ("smtp://user:hidden@mail", "vigil", "not a mail address"),
+        ("smtp://user:hidden@mail", "vigil", "not an email address"),
     ],
 )
 def test_errors_name_invalid_settings_without_their_values(

@@ -18,8 +18,8 @@ from tests.support.factories import make_ready
 QUIET_COUNT: Final = 5
 REFUSED_KEY: Final = "Tavily refused the key: Unauthorized. Check TAVILY_API_KEY"
 BUDGET_STOP: Final = (
-    f"the budget of the agent for today is reached: of 2 USD a day 2 USD are spent. It {PAUSED_WORDS};"
-    " a higher budget resumes it at once"
+    f"the budget of the agent for today is reached: 2 USD of 2 USD a day are spent. It {PAUSED_WORDS};"
+    " a higher budget resumes it immediately"
 )
 _LATER: Final = timedelta(hours=1)
 

@@ -39,7 +39,7 @@ def test_a_configuration_has_a_prompt_for_each_phase() -> None:
         ({"name": "The Lithium Supply Watch Agent"}, "has 5 words"),
         ({"name": "Lithium/Cobalt Watch"}, "no slash"),
         ({"name": "a b" + "c" * 90}, "1 to 80 characters"),
-        ({"observerSystemPrompt": "Plan well."}, "200 to 20000 characters, this one 10"),
+        ({"observerSystemPrompt": "Plan well."}, "200 to 20000 characters; this one has 10"),
         ({"observerSystemPrompt": "x" * 20_001}, "200 to 20000 characters"),
         ({"observerSystemPrompt": "x\x00" * 200}, "NUL"),
         (

@@ -105,9 +105,9 @@ def test_the_messages_name_the_cap_and_the_remedy() -> None:
         "Watch is paused until tomorrow: its daily budget of 1.5 USD is reached"
     )
     assert explain_exceeded_cap(exceeded, "Watch") == (
-        "the budget of Watch for 2026-12-31 is reached: of 1.5 USD a day 1.4999 USD are spent, and the next call could"
+        "the budget of Watch for 2026-12-31 is reached: 1.4999 USD of 1.5 USD a day are spent, and the next call could"
         " cost 0.07 USD. Watch is paused until midnight (UTC); a higher budget (`vigil budget AGENT --usd …`) resumes"
-        " it at once"
+        " it immediately"
     )
 
 
@@ -119,9 +119,9 @@ def test_an_exceeded_installation_cap_is_explained_to_its_operator() -> None:
     assert (exceeded.scope, exceeded.unit) == (Scope.INSTALLATION, Unit.CALLS)
     explanation = explain_exceeded_cap(exceeded)
     assert explanation.startswith(
-        "the installation's budget for 2026-12-31 is reached: of 1 call a day"
+        "the installation's budget for 2026-12-31 is reached: 1 call of 1 call a day"
     )
-    assert "1 call is spent, and none is left. The agent is paused" in explanation
+    assert "1 call of 1 call a day is spent, and none is left. The agent is paused" in explanation
     assert "`vigil budget --installation --calls …`" in explanation
 
 

@@ -13,7 +13,7 @@ def test_every_reason_has_words_of_its_own() -> None:
 
 def test_a_quiet_iteration_says_that_no_model_was_called() -> None:
     assert plan_notes({"quiet": True, "reasons": [], "due": [], "pages_checked": 3}) == [
-        "Nothing is new and nothing is due, so no model was called.",
+        "Nothing was new or due, so no model was called.",
         "Pages checked: 3.",
     ]
 

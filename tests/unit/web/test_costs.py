@@ -185,8 +185,8 @@ def test_a_period_covers_the_present_hour_or_day() -> None:
     ("step", "since", "until", "words"),
     [
         ("day", date(2026, 2, 2), date(2026, 1, 1), "after 2026-01-01"),
-        ("day", date(2025, 1, 1), date(2026, 1, 2), "choose 366 at most"),
-        ("hour", date(2026, 1, 1), date(2026, 1, 8), "choose 7 at most"),
+        ("day", date(2025, 1, 1), date(2026, 1, 2), "choose at most 366"),
+        ("hour", date(2026, 1, 1), date(2026, 1, 8), "choose at most 7"),
     ],
 )
 def test_a_period_has_at_least_one_day_and_at_most_a_year(

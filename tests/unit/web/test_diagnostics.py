@@ -32,17 +32,17 @@ def test_errors_are_listed_before_warnings() -> None:
     measurements = replace(MEASUREMENTS, loads=[stopped], state=InstallationState({}, 2, 0))
     assert messages(measurements) == [
         "The analyzer is not running: insights wait.",
-        "60 messages wait for the analyzer.",
-        "2 messages failed for good.",
+        "60 messages are waiting for the analyzer.",
+        "2 messages failed permanently.",
     ]
 
 
 def test_a_missing_consumer_an_expired_lease_and_an_unavailable_bus_are_reported() -> None:
     disconnected = replace(HEALTHY_LOAD, queue=Queue("analyzer"), leases=Leases(0, 3, 1))
     faults = messages(replace(MEASUREMENTS, loads=[disconnected], bus_fault="NATS is away"))
-    assert faults[0] == "NATS does not answer, so that no message is passed on: NATS is away."
+    assert faults[0] == "NATS does not answer, so no messages are delivered: NATS is away."
     assert faults[1] == "The analyzer receives no messages: its queue is missing on NATS."
-    assert faults[2] == "3 steps of the analyzer lost the worker."
+    assert faults[2] == "3 steps of the analyzer lost their worker."
 
 
 def test_waiting_for_a_provider_and_for_a_worker_are_told_apart() -> None:
@@ -50,7 +50,7 @@ def test_waiting_for_a_provider_and_for_a_worker_are_told_apart() -> None:
         HEALTHY_LOAD, waiting=Waiting(None, 1, "the model server answered 503: overloaded")
     )
     assert messages(replace(MEASUREMENTS, loads=[waiting])) == [
-        "1 step of the analyzer waits for a provider: the model server answered 503: overloaded."
+        "1 step of the analyzer is waiting for a provider: the model server answered 503: overloaded."
     ]
     queued = replace(HEALTHY_LOAD, waiting=Waiting(oldest_seconds=305.2))
     assert messages(replace(MEASUREMENTS, loads=[queued])) == [

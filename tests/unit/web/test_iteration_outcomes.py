@@ -10,7 +10,7 @@ from shared.billing.budgets import PAUSED_WORDS
 from shared.schemas.base import IterationSummary
 from shared.schemas.iterations import IterationOutcome
 
-STOP = f"the budget of it is reached. It {PAUSED_WORDS}; a higher budget resumes it at once"
+STOP = f"the budget of it is reached. It {PAUSED_WORDS}; a higher budget resumes it immediately"
 KEY = "Tavily refused the key: Unauthorized. Check TAVILY_API_KEY"
 STARTED_AT = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -92,7 +92,7 @@ async def _apply(access: AgentAccess, form: SettingsForm) -> None:
         raise ProblemError(
             HTTPStatus.PRECONDITION_FAILED,
             "changed",
-            "The budget has changed since the page was loaded.",
+            "The budget has changed since you loaded the page.",
         )
     await billing_budgets.cap_agent(access.session, access.agent.id, form.caps)
     changes = ChangedAgent(

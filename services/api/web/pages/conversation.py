@@ -28,7 +28,7 @@ from shared.schemas.conversation import ENDED, MemoryResponse, MessageResponse
 router = APIRouter(prefix="/agents/{agent}")
 
 TOOLS: Final[Mapping[str, Mapping[str, str]]] = {
-    "queryGraph": {"icon": "network", "words": "Looked into the graph"},
+    "queryGraph": {"icon": "network", "words": "Searched the graph"},
     "tavilySearch": {"icon": "globe", "words": "Searched the web"},
     "tavilyExtract": {"icon": "file-text", "words": "Read a page"},
     "tavilyResearch": {"icon": "telescope", "words": "Researched on the web"},

@@ -255,7 +255,7 @@ def _pattern_error(pattern: str) -> str | None:
         try:
             parse_subject_pattern(pattern)
         except ValueError:
-            return f"No event is named like {pattern!r}: choose a kind from the list."
+            return f"No event matches {pattern!r}: choose a kind from the list."
     return None
 
 

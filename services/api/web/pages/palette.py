@@ -51,11 +51,11 @@ _AGENT_PAGES: Final = (
     ("/types", "Types", "shapes"),
     ("/conclusions", "Advice and analyses", "lightbulb"),
     ("/sources", "Sources", "globe"),
-    ("/duplicates", "Duplicate candidates", "git-merge"),
+    ("/duplicates", "Duplicates", "git-merge"),
     ("/conversation", "Conversation", "message-square"),
     ("/costs", "Costs", "coins"),
     ("/settings", "Settings", "settings"),
-    ("/compare", "Compare two iterations", "git-compare"),
+    ("/compare", "Compare iterations", "git-compare"),
 )
 _PAGES: Final = (
     Result("Agents", "bot", "/agents"),
@@ -72,8 +72,8 @@ _OPERATOR_PAGES: Final = (
     Result("Users", "users", "/settings/users", "Settings"),
 )
 _COMMANDS: Final = (
-    Result("Create an agent", "plus", "/agents/new"),
-    Result("Switch between light and dark", "sun", runs="theme"),
+    Result("New agent", "plus", "/agents/new"),
+    Result("Switch theme", "sun", runs="theme"),
     Result("Keyboard shortcuts", "keyboard", runs="keys"),
 )
 

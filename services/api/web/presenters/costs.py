@@ -242,12 +242,17 @@ _PART_KINDS: Final = {
     "tasks and answers": 6,
 }
 
+_PART_NAMES: Final = {"results of tools": "tool results"}
+"""Names on the page, where they differ from those in the response."""
+
 
 def prompt_parts(totals: CostTotals) -> list[PromptPart]:
     """Input tokens by the part of the request, in the order of a request; empty if they are not known."""
     whole = totals.input_tokens
     return [
-        PromptPart(name, _PART_KINDS[name], tokens, tokens / whole if whole else 0.0)
+        PromptPart(
+            _PART_NAMES.get(name, name), _PART_KINDS[name], tokens, tokens / whole if whole else 0.0
+        )
         for name, tokens in totals.parts.items()
     ]
 

@@ -21,16 +21,16 @@ _WORK: Final = {
     "iteration.started": "Planning failed",
     "query.requested": "A query failed",
     "insight.requested": "An insight failed",
-    "analysis.produced": "Weighing the analyses failed",
+    "analysis.produced": "Deciding on advice failed",
     "configuration.requested": "Configuring an agent failed",
     "answer.requested": "Answering a message failed",
     "advice.produced": "Advice was not sent to destinations",
 }
 """What the request of a step, or another message, was to start."""
 
-_FIX_THEN_RETRY: Final = "Correct what the error names, then retry."
+_FIX_THEN_RETRY: Final = "Fix what the error describes, then retry."
 _UNREADABLE: Final = (
-    "The message is not one that this version of Vigil can read.",
+    "This version of Vigil cannot read the message.",
     "Discard it. If more arrive, find out what sends them: other programs must not publish here.",
 )
 _UNUSABLE_ANSWER: Final = (
@@ -40,11 +40,11 @@ _UNUSABLE_ANSWER: Final = (
 _REASONS: Final = {
     "attempts_used_up": (
         "Every attempt failed, the last one with this error.",
-        "Wait until the cause is gone, or correct it, then retry.",
+        "Fix the cause, or wait until it is gone, then retry.",
     ),
     "claimed_too_often": (
         "Several workers started it and none finished it. They probably crashed.",
-        "Read the log of the service, then retry.",
+        "Check the log of the service, then retry.",
     ),
     "llm_key": ("The model server refused the key.", "Correct OPENAI_API_KEY, then retry."),
     "llm_model": ("The model server does not offer this model.", _FIX_THEN_RETRY),
@@ -54,7 +54,7 @@ _REASONS: Final = {
     ),
     "llm_request": ("The model server refused the request.", _FIX_THEN_RETRY),
     "llm_timeout": (
-        "The model took too long, several times.",
+        "The model repeatedly took too long.",
         "Use a faster model or raise the time limit, then retry.",
     ),
     "context_too_small": (
@@ -73,7 +73,7 @@ _REASONS: Final = {
     "misplaced_event": _UNREADABLE,
     "wrong_service": _UNREADABLE,
     "unexpected": (
-        "An unexpected error, probably a defect of Vigil.",
+        "An unexpected error, probably a bug in Vigil.",
         "Retry it once. If it fails again, report it with these details.",
     ),
 }
@@ -83,11 +83,11 @@ _UNKNOWN_REASON: Final = ("It failed with this error.", _FIX_THEN_RETRY)
 def explain(letter: DeadLetterResponse) -> Explanation:
     cause, advice = _REASONS.get(letter.code, _UNKNOWN_REASON)
     if letter.step is not None and letter.step.kind == StepKind.OBSERVE:
-        advice = "Its iteration has ended, so that it cannot be retried. Run the agent again."
+        advice = "Its iteration has ended, so it cannot be retried. Run the agent again."
     elif letter.refusal is not None and letter.code not in MODEL_RESPONSE_CODES:
         advice = f"It cannot be retried now: {letter.refusal}."
     elif letter.retry_requested_at is not None:
-        advice = "It is retried within seconds, and appears here again if it fails again."
+        advice = "It is retried within seconds and reappears here if it fails again."
     return Explanation(_title(letter), cause, advice)
 
 

@@ -135,7 +135,7 @@ def _state(step: StepResponse) -> tuple[str, str]:
         case StepStatus.PLANNED:
             return "waiting", ""
         case StepStatus.PENDING | StepStatus.RUNNING if step.waiting_since is not None:
-            return "provider away", "warn"
+            return "waiting for the provider", "warn"
         case StepStatus.PENDING:
             return ("waiting", "") if step.error is None else ("retrying", "warn")
         case StepStatus.RUNNING:
@@ -198,10 +198,10 @@ def _notes(kind: StepKind, step: StepResponse) -> tuple[str, ...]:
     if kind == StepKind.INSIGHT and not result.get("analyses"):
         return ("Not enough data for an analysis.",)
     if kind == StepKind.ADVISE and not result.get("advice"):
-        return (result.get("reason") or "No advice, as usual.",)
+        return (result.get("reason") or "No advice in this iteration.",)
     if kind == StepKind.OBSERVE:
         dropped = result.get("dropped_repeats")
-        repeats = [f"{plural(dropped, 'repetition')} left out."] if dropped else []
+        repeats = [f"{plural(dropped, 'repeated item')} left out."] if dropped else []
         return (*plan_notes(result), *repeats)
     return checks
 
@@ -345,7 +345,7 @@ def _why_empty(progress: IterationProgress, kind: StepKind) -> str:
     if not is_planned:
         return "There was no plan."
     if kind == StepKind.ADVISE:
-        return "Not run: there is no new analysis."
+        return "Not run: there are no new analyses."
     return "None planned."
 
 

@@ -150,7 +150,7 @@ _CAUSES: Final = (
     _Cause(
         ("Check the model name",),
         "The model server does not know the model",
-        "Choose a model that the server has, or correct OPENAI_BASE_URL.",
+        "Choose a model that the server offers, or correct OPENAI_BASE_URL.",
         _MODELS,
     ),
     _Cause(
@@ -162,7 +162,7 @@ _CAUSES: Final = (
     _Cause(
         ("no progress for",),
         "No progress for too long",
-        "No step ended and no call was answered in time. Check that the services run.",
+        "No step ended and no call was answered in time. Check that the services are running.",
         _HEALTH,
     ),
     _Cause(

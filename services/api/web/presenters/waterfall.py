@@ -356,7 +356,7 @@ def _step_state(step: TracedStep) -> tuple[str, str]:
         case StepStatus.PENDING:
             return "waiting for a retry", "warn"
         case StepStatus.RUNNING:
-            return (f"running, try {tries}", "warn") if step.error else ("running", "busy")
+            return (f"running, attempt {tries}", "warn") if step.error else ("running", "busy")
 
 
 def _waits_from(step: TracedStep, calls: Sequence[TracedCall]) -> datetime | None:
@@ -400,7 +400,7 @@ def _call_state(call: TracedCall, run_end: datetime | None) -> tuple[str, str]:
     if run_end is not None:
         return ("failed", "bad") if failed else ("not answered", "bad")
     if failed:
-        return f"try {failed + 1}", "warn"
+        return f"attempt {failed + 1}", "warn"
     if call.received_chars:
         return f"{call.received_chars:,} characters so far", "busy"
     return "waiting for the answer", "busy"

@@ -56,7 +56,7 @@ function follow(article) {
   stream.addEventListener("complete", ended);
   stream.addEventListener("failed", ended);
   stream.addEventListener("error", () => {
-    progress.textContent = stream.readyState === EventSource.CLOSED ? "Connection lost: load the page again" : "Reconnecting";
+    progress.textContent = stream.readyState === EventSource.CLOSED ? "Connection lost: reload the page" : "Reconnecting";
   });
 }
 
@@ -93,7 +93,7 @@ async function replace(article) {
 
 function sayFailed(error) {
   const message = document.getElementById("told");
-  message.textContent = `Some messages could not be loaded: ${error.message}. Load the page again in a moment.`;
+  message.textContent = `Some messages could not be loaded: ${error.message}. Reload the page in a moment.`;
   message.hidden = false;
 }
 
@@ -187,7 +187,7 @@ async function send(fields) {
     }
   } catch {
     refused.textContent = isSent
-      ? "Your message was sent, but the page could not be updated. Load it again."
+      ? "Your message was sent, but the page could not be updated. Reload it."
       : "Vigil cannot be reached. Your message is still here: check the connection, then send it again.";
     refused.hidden = false;
   } finally {

@@ -38,7 +38,7 @@ const TONES = { completed: "good", produced: "good", failed: "bad", started: "bu
 const MADE = (e) => [e.queries && counted(e.queries, "query", "queries"), e.insights && counted(e.insights, "insight"), e.analyses && counted(e.analyses, "analysis", "analyses"), e.advice && `${e.advice} advice`].filter(Boolean).join(", ") || "nothing new";
 
 const WORDS = {
-  "iteration.started": (e) => `Iteration ${e.number} started, ${e.why === "run_now" ? "requested by a person" : "on schedule"}`,
+  "iteration.started": (e) => `Iteration ${e.number} started, ${e.why === "run_now" ? "on request" : "on schedule"}`,
   "plan.produced": (e) => `Planned ${counted(e.queries, "query", "queries")} and ${counted(e.insights, "insight")}`,
   "plan.failed": (e) => `Planning failed: ${e.error}`,
   "query.requested": (e) => `Query: ${e.query.objective}`,
@@ -49,14 +49,14 @@ const WORDS = {
   "insight.failed": (e) => `Insight failed: ${e.error}`,
   "analysis.produced": (e) => `${counted(e.analysis_ids.length, "analysis is", "analyses are")} ready for advice`,
   "advice.produced": (e) => `Advice: ${e.action}`,
-  "advice.completed": (e) => (e.advice ? `${e.advice} advice written` : "No advice is due"),
+  "advice.completed": (e) => (e.advice ? `${counted(e.advice, "piece of advice", "pieces of advice")} written` : "No advice was written"),
   "advice.failed": (e) => `Writing advice failed: ${e.error}`,
   "iteration.completed": (e) => (e.quiet ? `Iteration ${e.number} completed: nothing was new` : `Iteration ${e.number} completed: ${MADE(e)}${e.errors?.length ? `. Failed: ${e.errors.join("; ")}` : ""}`),
   "iteration.failed": (e) => `Iteration ${e.number} failed: ${e.errors.join("; ")}`,
   "configuration.requested": () => "Configuration started",
   "configuration.completed": () => "Configuration completed",
   "configuration.failed": (e) => `Configuration failed: ${e.error}`,
-  "answer.requested": () => "A message was written to the agent",
+  "answer.requested": () => "A message was sent to the agent",
   "answer.completed": () => "The agent answered",
   "answer.failed": (e) => `Answering failed: ${e.error}`,
 };
@@ -193,8 +193,8 @@ function gap(message) {
   const { first, last } = parsed(message.data) ?? {};
   const item = make("li", "event-gap");
   const words = last === null || last === undefined
-    ? "The stream was created anew. Events from before are gone."
-    : `${counted(last - first + 1, "event is", "events are")} missing here: NATS keeps events for a limited time, and deleted ${last === first ? "it" : "them"} before this page could read ${last === first ? "it" : "them"}.`;
+    ? "The event stream was recreated. Earlier events are gone."
+    : `${counted(last - first + 1, "event is", "events are")} missing here: NATS keeps events for a limited time and deleted ${last === first ? "it" : "them"} before this page could read ${last === first ? "it" : "them"}.`;
   item.append(icon("triangle-alert"), make("span", "", words));
   return item;
 }
@@ -306,9 +306,9 @@ function listen() {
   on("htmx:sse:after:connection", () => { isConnected = away.hidden = true; });
   on("htmx:sse:error", () => {
     isConnected = false;
-    sayAway("The connection is lost. It is restored automatically, and missed events appear then.");
+    sayAway("Connection lost. Vigil reconnects automatically and then shows the missed events.");
   });
-  addEventListener("offline", () => sayAway("This device is offline. Missed events appear when it is online again."));
+  addEventListener("offline", () => sayAway("This device is offline. Missed events appear when it is back online."));
   addEventListener("online", () => { away.hidden = isConnected; });
   pauseButton.addEventListener("click", () => setPaused(!isPaused));
   byId("events-show").addEventListener("click", showNew);

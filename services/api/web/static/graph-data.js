@@ -39,7 +39,7 @@ export class Drawing {
   async ask(query) {
     const answer = await fetch(`/agents/${this.agent}/${query}`, { headers: { Accept: "application/json" } })
       .catch(() => { throw new Error("Vigil cannot be reached. Try again in a moment."); });
-    if (answer.status === 404) throw new Error("There is no such node any more.");
+    if (answer.status === 404) throw new Error("This node no longer exists.");
     if (!answer.ok || answer.redirected) throw new Error(`Vigil could not answer (${answer.status}). Try again in a moment.`);
     return answer.json();
   }

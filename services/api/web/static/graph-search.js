@@ -96,7 +96,7 @@ export class Search {
   tell() {
     const { length } = this.ordered;
     if (!this.view.matches) this.count.textContent = "";
-    else if (!length) this.count.textContent = "No match here";
+    else if (!length) this.count.textContent = "No match in view";
     else this.count.textContent = this.place < 0 ? plural(length, "match").replace("matchs", "matches") : `${this.place + 1} of ${length}`;
     for (const name of ["find-next", "find-previous"]) document.querySelector(`[data-do="${name}"]`).disabled = !length;
   }
@@ -106,7 +106,7 @@ export class Search {
     if (!found?.length) { this.more.replaceChildren(); return; }
     const all = made("button", { type: "button", className: "small", textContent: `Add ${found.length === 1 ? "it" : `all ${found.length}`}` });
     all.dataset.brings = "all";
-    const words = made("span", { textContent: `${plural(found.length, "match").replace("matchs", "matches")} outside of the picture:` });
+    const words = made("span", { textContent: `${plural(found.length, "match").replace("matchs", "matches")} not in view:` });
     const buttons = found.slice(0, LISTED).map(({ name, id }) => {
       const button = made("button", { type: "button", className: "quiet small found", textContent: name });
       button.dataset.brings = id;

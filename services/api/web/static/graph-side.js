@@ -60,7 +60,7 @@ export class Side {
       formatTimes(this.element);
     } catch (error) {
       if (signal.aborted) return;
-      this.put(made("p", { className: "fault", textContent: "The details could not be loaded. Choose the node again in a moment." }));
+      this.put(made("p", { className: "fault", textContent: "The details could not be loaded. Select the node again in a moment." }));
     }
     this.element.removeAttribute("aria-busy");
   }
@@ -73,7 +73,7 @@ export class Side {
     const heading = made("h2", { textContent: paths.length ? plural(paths.length, "shortest path") : "No path found" });
     const ends = made("p", { className: "hint", textContent: `From ${name(from)} to ${name(to)}` });
     if (!paths.length) {
-      this.put(heading, ends, made("p", { textContent: "The two are not connected within four edges. Choose another node, or press Esc to leave the path." }));
+      this.put(heading, ends, made("p", { textContent: "The two nodes are not connected within four edges. Select another node, or press Esc to leave the path." }));
       return;
     }
     this.put(heading, ends, ...paths.map((path) => pathList(graph, path, name)));

@@ -45,7 +45,7 @@ export class Timeline {
     this.slider.value = String(Math.round(share * STEPS));
     const words = until ? EXACT.format(new Date(until)) : "Now";
     this.words.textContent = words;
-    this.slider.setAttribute("aria-valuetext", until ? `As of ${words}` : "Now: everything");
+    this.slider.setAttribute("aria-valuetext", until ? `As of ${words}` : "Now, all nodes and edges");
     [...this.bars.children].forEach((each, bin) => each.toggleAttribute("data-later", bin / BINS >= share));
     this.root.querySelector('[data-do="now"]').hidden = !until;
   }

@@ -62,7 +62,7 @@ class Explorer {
       if (canDraw()) throw error;
       this.stage.replaceChildren();
       this.stage.dataset.state = "none";
-      this.tell("This browser has no WebGL, so there is no picture. The table below has the same nodes and edges.");
+      this.tell("This browser does not support WebGL, so the graph cannot be drawn. The table below lists the same nodes and edges.");
       document.getElementById("listed").open = true;
       return;
     }
@@ -100,7 +100,7 @@ class Explorer {
     this.tell("Loading…", "busy");
     try {
       const added = await this.drawing.bring(query, neighbour);
-      this.tell(added.isFull ? `The picture is full at ${MAX_DRAWN.toLocaleString()} nodes. Choose fewer nodes above.` : "Arranging…", added.isFull ? "" : "busy");
+      this.tell(added.isFull ? `The graph view is full at ${MAX_DRAWN.toLocaleString()} nodes. Show fewer nodes under Display.` : "Arranging…", added.isFull ? "" : "busy");
       return added.nodes + added.edges;
     } catch (error) {
       this.tell(error.message);
@@ -111,7 +111,7 @@ class Explorer {
   async unfold(id) {
     if (!id) return;
     if (await this.bring(new URLSearchParams({ node: id, limit: NEIGHBOURS }), id)) this.grown();
-    else this.tell("All its neighbours are in the picture.");
+    else this.tell("All its neighbours are already shown.");
     this.choose(id, {});
   }
 
@@ -177,7 +177,7 @@ class Explorer {
   pickPath(isOn) {
     this.isPickingPath = isOn && Boolean(this.view.chosen);
     this.button("path").setAttribute("aria-pressed", String(this.isPickingPath));
-    if (this.isPickingPath) this.tell("Choose the node that the path leads to. Esc leaves.");
+    if (this.isPickingPath) this.tell("Select the node that the path leads to, or press Esc to cancel.");
   }
 
   async followPaths(to) {
@@ -314,7 +314,7 @@ class Explorer {
 
   switchFullScreen() {
     if (document.fullscreenElement) document.exitFullscreen();
-    else this.root.requestFullscreen().catch(() => this.tell("This browser allows no full screen here."));
+    else this.root.requestFullscreen().catch(() => this.tell("This browser does not allow full screen here."));
   }
 
   async filter() {

@@ -51,7 +51,7 @@ function rectangle({ messages, waiting, known }, place, most) {
   if (!messages || !known) made.dataset.tone = "idle";
   else if (waiting) made.dataset.tone = "warn";
   const title = document.createElementNS(SVG, "title");
-  title.textContent = known ? `${messages} messages${waiting ? `, ${waiting} waiting` : ""}` : "not measured";
+  title.textContent = known ? `${messages} message${messages === 1 ? "" : "s"}${waiting ? `, ${waiting} waiting` : ""}` : "not measured";
   made.append(title);
   return made;
 }

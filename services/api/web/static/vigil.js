@@ -122,7 +122,7 @@ async function copy(event) {
     await navigator.clipboard.writeText(document.getElementById(button.dataset.copies).textContent);
     words.textContent = "Copied";
   } catch {
-    words.textContent = "Select and copy it by hand";
+    words.textContent = "Copy it manually";
   }
 }
 
@@ -130,7 +130,7 @@ function sayFailed(event) {
   const message = document.getElementById("told");
   if (!message) return;
   const status = event.detail?.ctx?.response?.status;
-  message.textContent = status ? `Vigil could not answer this request (${status}). Try again in a moment.` : "Vigil cannot be reached. Check that it runs, then try again.";
+  message.textContent = status ? `Vigil could not answer this request (${status}). Try again in a moment.` : "Vigil cannot be reached. Check that it is running, then try again.";
   message.hidden = false;
 }
 

@@ -87,7 +87,7 @@ async function load(key) {
     if (signal.aborted) return;
     const message = document.createElement("p");
     message.className = "fault";
-    message.textContent = "The details could not be loaded. Choose the row again.";
+    message.textContent = "The details could not be loaded. Select the row again.";
     details.replaceChildren(message);
   }
   details.scrollTop = 0;
