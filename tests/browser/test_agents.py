@@ -1,5 +1,7 @@
 """Signing in, and the overview of all agents."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
@@ -102,9 +104,20 @@ def test_a_wrong_form_shows_its_errors_beside_the_fields(window: BrowserWindow) 
 def test_the_forecast_follows_the_interval(window: BrowserWindow) -> None:
     page = window.open("/agents/new")
     forecast = page.get_by_role("complementary", name="Forecast")
-    expect(forecast).to_contain_text("37 iterations")
+    expect(forecast).to_contain_text("Not billed")
+    # With the sandbox, the cost of a real model is shown as one that is not billed.
+    expect(forecast.get_by_role("heading", name="Without the sandbox not billed")).to_be_visible()
+    expect(forecast).to_contain_text(
+        re.compile(r"With gpt-5\.4-mini .* about \$[1-9]\d?\.\d\d a day")
+    )
+    starts = forecast.locator(".assumed dd")
+    expect(starts).to_have_text(["288 a day", "37 a day"])
+    page.get_by_label("Run every").fill("1 min")
+    expect(starts).to_have_text(["1,440 a day", "37 a day"])
     page.get_by_label("Run every").fill("1 d")
-    expect(forecast).to_contain_text("1 iteration")
+    expect(starts).to_have_text(["1 a day", "all"])
+    page.get_by_label("Run every").fill("7 d")
+    expect(starts).to_have_text(["one every 7 d", "all"])
     page.get_by_label("Run every").fill("soon")
     expect(forecast).to_contain_text("Enter an interval")
 
@@ -114,6 +127,8 @@ def test_an_agent_is_created_from_a_sentence_and_shown_being_configured(
 ) -> None:
     page = window.open("/agents")
     page.get_by_role("link", name="New agent").click()
+    page.get_by_role("button", name="Supply risks").click()
+    expect(page.get_by_label("Mission")).to_have_value(re.compile("Follow lithium producers"))
     window.screenshot("agents-new")
     page.get_by_label("Mission").fill("Watch nickel mines and who owns them")
     page.get_by_text("More options").click()

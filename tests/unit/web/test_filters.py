@@ -1,6 +1,6 @@
 """Formats of numbers, durations and times on pages."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_a_time_element_has_its_utc_timestamp() -> None:
     timestamp = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
     assert (
         filters.time_element(timestamp)
-        == '<time datetime="2026-01-02T03:04:05.678Z">2026-01-02 03:04 UTC</time>'
+        == '<time datetime="2026-01-02T03:04:05.678Z">2 Jan 2026, 03:04 UTC</time>'
     )
 
 
@@ -105,6 +105,34 @@ def test_arguments_of_a_tool_are_summarized(arguments: str, summary: str) -> Non
 def test_a_time_of_day_is_converted_by_the_page() -> None:
     moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     assert filters.clock(moment) == (
-        '<time datetime="2026-01-02T03:04:05.000Z" data-clock>2026-01-02 03:04 UTC</time>'
+        '<time datetime="2026-01-02T03:04:05.000Z" data-clock>2 Jan 2026, 03:04 UTC</time>'
     )
     assert filters.clock(None) == filters.NONE
+
+
+@pytest.mark.parametrize(
+    ("of", "iso", "words"),
+    [
+        (date(2027, 12, 31), "2027-12-31", "31 Dec 2027"),
+        (
+            datetime(2026, 1, 2, 0, 30, tzinfo=timezone(timedelta(hours=2))),
+            "2026-01-01",
+            "1 Jan 2026",
+        ),
+    ],
+)
+def test_a_day_is_the_same_in_all_time_zones(of: date, iso: str, words: str) -> None:
+    assert filters.day(of) == f'<time datetime="{iso}" data-day>{words}</time>'
+
+
+def test_a_day_in_a_property_is_no_moment() -> None:
+    assert filters.time_element_of_text("2027-12-31") == filters.day(date(2027, 12, 31))
+    assert "data-day" not in filters.time_element_of_text("2027-12-31T10:00:00Z")
+    assert filters.time_element_of_text("some  year") == "some  year"
+
+
+def test_a_moment_that_limits_something_names_its_time_zone() -> None:
+    moment = datetime(2026, 1, 3, tzinfo=UTC)
+    assert filters.clock_with_zone(moment) == (
+        '<time datetime="2026-01-03T00:00:00.000Z" data-zone>00:00 UTC</time>'
+    )

@@ -1,9 +1,10 @@
 // The time slider: shows the graph as of a moment, over a histogram of when its nodes were found.
+import { dateAndClock } from "./times.js";
+
 const BINS = 60;
 const STEPS = 500;
 const PLAY_MS = 8_000;
 const FRAME_MS = 120;
-const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 const SVG = "http://www.w3.org/2000/svg";
 
 export class Timeline {
@@ -43,7 +44,7 @@ export class Timeline {
     const { until } = this.view;
     const share = until ? Math.max(0, Math.min(1, (until - this.least) / (this.most - this.least))) : 1;
     this.slider.value = String(Math.round(share * STEPS));
-    const words = until ? EXACT.format(new Date(until)) : "Now";
+    const words = until ? dateAndClock(new Date(until)) : "Now";
     this.words.textContent = words;
     this.slider.setAttribute("aria-valuetext", until ? `As of ${words}` : "Now, all nodes and edges");
     [...this.bars.children].forEach((each, bin) => each.toggleAttribute("data-later", bin / BINS >= share));
