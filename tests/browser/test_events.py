@@ -213,9 +213,9 @@ def test_a_completed_iteration_is_one_row_until_it_is_unfolded(
         ]
     )
     window.screenshot("events-folded")
-    page.get_by_role("button", name="Show 2 earlier events").click()
+    page.get_by_role("button", name="Show 2 more events").click()
     expect(visible).to_have_count(5)
-    page.get_by_role("button", name="Hide 2 earlier events").click()
+    page.get_by_role("button", name="Hide 2 more events").click()
     expect(visible).to_have_count(3)
     page.get_by_role("button", name="Fold iterations").click()
     expect(visible).to_have_count(5)

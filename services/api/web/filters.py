@@ -1,6 +1,7 @@
 """Template filters: numbers with units, dates, texts."""
 
 import json
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -8,8 +9,9 @@ from urllib.parse import urlsplit
 from markupsafe import Markup
 
 from shared.domains import site_of
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.schemas.base import CallTotals
-from shared.schemas.iterations import CallUsage
+from shared.schemas.iterations import CallUsage, WrittenElement
 
 NONE: Final = "–"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
@@ -221,6 +223,20 @@ def phase(word: str) -> str:
     return word.replace("_", " ").capitalize()
 
 
+_TYPE_WORDS: Final = {ADVICE_TYPE: "Advice", ANALYSIS_TYPE: "Analysis"}
+
+
+def type_words(name: str) -> str:
+    """The name of a node or edge type as people write it: `Analysis`, `located in`."""
+    return _TYPE_WORDS.get(name, name.replace("_", " "))
+
+
+def end_of_edge(name: str, conclusions: Iterable[WrittenElement]) -> str | None:
+    """The target of an edge named `source → target`, if its source is one of these; their titles are long sentences."""
+    starts = (f"{each.name} → " for each in conclusions)
+    return next((name.removeprefix(start) for start in starts if name.startswith(start)), None)
+
+
 _TELLING: Final = ("query", "name", "objective", "topic", "question", "type")
 """Arguments of tools, the most telling first."""
 
@@ -291,6 +307,8 @@ TEXT_FILTERS: Final = {
     "unpacked": unpacked,
     "plain": plain,
     "phase": phase,
+    "type_words": type_words,
+    "end_of_edge": end_of_edge,
     "argument_summary": argument_summary,
     "browser": browser,
     "sentence": sentence,

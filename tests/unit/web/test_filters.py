@@ -1,10 +1,12 @@
 """Formats of numbers, durations and times on pages."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
+from uuid import uuid4
 
 import pytest
 
 from services.api.web import filters
+from shared.schemas.iterations import WrittenElement
 
 
 @pytest.mark.parametrize(
@@ -136,3 +138,24 @@ def test_a_moment_that_limits_something_names_its_time_zone() -> None:
     assert filters.clock_with_zone(moment) == (
         '<time datetime="2026-01-03T00:00:00.000Z" data-zone>00:00 UTC</time>'
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("AgentAdvice", "Advice"),
+        ("AgentAnalysis", "Analysis"),
+        ("located_in", "located in"),
+        ("Country", "Country"),
+    ],
+)
+def test_types_are_shown_as_words(name: str, words: str) -> None:
+    assert filters.type_words(name) == words
+
+
+def test_an_edge_of_a_conclusion_does_not_repeat_its_title() -> None:
+    analysis = WrittenElement(
+        kind="node", id=uuid4(), type="AgentAnalysis", name="A long → sentence", step_id=None
+    )
+    assert filters.end_of_edge("A long → sentence → Ghana", [analysis]) == "Ghana"
+    assert filters.end_of_edge("Togo → Ghana", [analysis]) is None

@@ -39,6 +39,14 @@ function stacked({ starts, values, names, cap }) {
   return [starts, ...columns, ...(cap === null ? [] : [starts.map(() => cap)])];
 }
 
+// A budget far above what is spent would press the bars flat.
+const showsCap = () => chart.cap !== null && chart.cap <= Math.max(...chart.values.map(sum), 1e-6) * 2.5;
+
+function nameCap() {
+  const words = document.querySelector("[data-above]");
+  if (words) words.hidden = showsCap();
+}
+
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const format = (value) => (chart.unit === "usd" ? usd(value) : compact(value));
 
@@ -57,6 +65,7 @@ function draw() {
   const nextPlace = document.querySelector("[data-plot]");
   if (!next || !nextPlace) return;
   chart = next;
+  nameCap();
   const nextShape = JSON.stringify([next.names, next.kinds, next.step, next.unit, next.cap, colour("--text")]);
   if (plot && place === nextPlace && shape === nextShape) {
     plot.setData(stacked(next));
@@ -81,8 +90,7 @@ function options(width) {
   const size = STEP_SECONDS[chart.step];
   const budgetOrMost = (most) => {
     const whole = Math.max(most || 0, 1e-6);
-    // A budget far above what is spent would press the bars flat.
-    return chart.cap !== null && chart.cap <= whole * 2.5 ? Math.max(whole, chart.cap) : whole;
+    return showsCap() ? Math.max(whole, chart.cap) : whole;
   };
   return {
     width,

@@ -252,7 +252,8 @@ function showFold(end, many, isFolded) {
     end.querySelector(".event-about").append(button);
   }
   button.setAttribute("aria-expanded", String(!isFolded));
-  button.textContent = `${isFolded ? "Show" : "Hide"} ${many} earlier events`;
+  button.textContent = `${isFolded ? "" : "Hide "}${many} more`;
+  button.setAttribute("aria-label", `${isFolded ? "Show" : "Hide"} ${many} more events of this iteration`);
 }
 
 function setFolding(folds) {
