@@ -32,7 +32,7 @@ def normalize_domain(text: str) -> str:
     written = text.strip()
     if not written or _NO_DOMAIN_CHARS.search(written):
         raise ValueError(
-            f"{written!r} is not a domain: write its name alone, as in reuters.com, without https://, path, port or *. It"
+            f"{written!r} is not a domain: write only its name, as in reuters.com, without https://, path, port or *. It"
             " covers its subdomains"
         )
     try:

@@ -123,7 +123,7 @@ def build(settings: Settings) -> FastAPI:
     window = web_ui()
     app = FastAPI(
         title="Vigil",
-        description="Agents that keep watch.",
+        description="The API of a Vigil installation.",
         version=vigil_version(),
         openapi_url=None,
         docs_url=None,

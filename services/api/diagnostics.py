@@ -212,7 +212,7 @@ def _step_faults(load: ServiceLoad) -> Iterator[Fault]:
         yield Fault(
             "warn",
             f"{plural(load.leases.lapsed, 'step')} of the {load.service} lost {whose} worker.",
-            f"Another worker takes over within a minute. If this continues, check the log of the {load.service}.",
+            f"Another worker takes over within a minute. If this persists, check the log of the {load.service}.",
         )
     if load.waiting.for_provider:
         steps = plural(load.waiting.for_provider, "step")
@@ -220,7 +220,7 @@ def _step_faults(load: ServiceLoad) -> Iterator[Fault]:
         yield Fault(
             "warn",
             f"{steps} of the {load.service} {verb} waiting for a provider: {load.waiting.provider_error or 'no answer'}.",
-            "They continue when the provider answers. If this continues, check its key, quota and status page.",
+            "They continue when the provider answers. If this persists, check its key, quota and status page.",
         )
     oldest_seconds = load.waiting.oldest_seconds
     if oldest_seconds is not None and oldest_seconds >= LONG_WAIT_SECONDS:

@@ -176,8 +176,8 @@ def _fault_message(unusable: Mapping[str, UnusableAnswerError], *, is_ready: boo
     )
     reasons = "; ".join(cut_text(str(error), _REASON_CHARACTERS) for error in unusable.values())
     return error_text(
-        f"The model's {subjects} for this agent could not be used, so {instead}: {reasons}. Try another model, or ask "
-        "again: vigil agent configure"
+        f"The model's {subjects} for this agent could not be used, so {instead}: {reasons}. Try another model, or "
+        "configure the agent again: vigil agent configure"
     )
 
 

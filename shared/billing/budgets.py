@@ -283,7 +283,7 @@ async def suspend_or_retry(
     exceeded = await check_caps(session, agent_id, usd, day=day)
     if exceeded is None or exceeded.is_temporary:
         return RetrySoonError(
-            "what calls under way may cost leaves nothing of the budget for another just now",
+            "running calls may use up the rest of the budget, so no other call can start now",
             retry_in_seconds=RETRY_SECONDS,
         )
     await _suspend(session, agent_id, exceeded)

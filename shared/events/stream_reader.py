@@ -83,7 +83,7 @@ class StreamPosition:
         """Parses what `str` returns. Raises ValueError."""
         match = _POSITION.fullmatch(text)
         if match is None or int(match[1]) > MAX_SEQUENCE:
-            raise ValueError(f"{text[:40]!r} is no position in the stream")
+            raise ValueError(f"{text[:40]!r} is not a position in the stream")
         if match[2] is None:
             return cls(int(match[1]))
         return cls(int(match[1]), datetime.fromtimestamp(int(match[2]) / 1000, UTC))

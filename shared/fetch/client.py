@@ -300,7 +300,7 @@ def _checked(url: str) -> str:
         raise FetchError("its address has a user name or a password")
     if port not in (None, 80, 443) and port is not None and port < 1024:
         # Ports of services such as mail and SSH, which misread a request as commands.
-        raise FetchError(f"port {port} is not one of the web")
+        raise FetchError(f"port {port} is not a web port")
     return urldefrag(url).url
 
 
@@ -326,7 +326,7 @@ def _header(response: httpx.Response, name: str) -> str | None:
 async def _read(response: httpx.Response, max_bytes: int, *, cut: bool) -> bytes:
     encoding = response.headers.get("content-encoding", "identity").strip().lower() or "identity"
     if encoding != "identity" and encoding not in _ENCODINGS:
-        raise FetchError(f"it is encoded as {encoding[:40]!r}, which was not asked for")
+        raise FetchError(f"it is encoded as {encoding[:40]!r}, which was not requested")
     unpacked = zlib.decompressobj(_ENCODINGS[encoding]) if encoding in _ENCODINGS else None
     body = bytearray()
     async for piece in response.aiter_raw():

@@ -234,7 +234,7 @@ class AnswerParts:
         if self.finish_reason == "content_filter":
             return f"the server's content filter withheld the answer: {_excerpt(self.text)}"
         if self.finish_reason == "error":
-            return f"the server gave the answer up: {_excerpt(self.text)}"
+            return f"the server cancelled the answer: {_excerpt(self.text)}"
         if len(self.calls) > MAX_PARSED_CALLS:
             return f"the answer has {len(self.calls)} tool calls, more than {MAX_PARSED_CALLS}"
         if not all(call.name for call in self.calls):
@@ -255,7 +255,9 @@ class AnswerParts:
             )
         repeated = _repeated_text(arguments[-1] if arguments else self.text)
         if repeated is not None:
-            return f"the model repeated itself until its token limit: {_excerpt(repeated)}"
+            return (
+                f"the model repeated itself until it reached its token limit: {_excerpt(repeated)}"
+            )
         return None
 
 
@@ -372,7 +374,7 @@ class Received:
         parts = self._parts
         if not self._has_choice:
             raise AnswerError(
-                f"{self._server} streamed an answer without any choice: {self._beginning_chunks.strip()!r}",
+                f"{self._server} streamed an answer without choices: {self._beginning_chunks.strip()!r}",
                 excerpt=self._beginning_chunks,
                 usage=parts.usage,
             )
@@ -435,7 +437,7 @@ class Received:
             return self._take_chunk(chunk)
         except ValueError as error:
             raise AnswerError(
-                f"{self._server} streamed what is no chunk of a chat completion, {error}: "
+                f"{self._server} streamed data that is not a chunk of a chat completion, {error}: "
                 f"{data[:EXCERPT_CHARS]}",
                 excerpt=data,
                 usage=self._final_usage,
@@ -457,7 +459,7 @@ class Received:
         if delta is None:
             delta = _choice_message(choice)
         if not isinstance(delta, dict):
-            raise MalformedAnswerError("its delta is no object")
+            raise MalformedAnswerError("its delta is not an object")
         for call in _message_calls(delta):
             self._take_call(call)
         text_characters = self._parts.add_message(delta)
@@ -541,7 +543,7 @@ def _parse_completion(server: str, body: str, *, has_priced_tiers: bool) -> Chat
 def _first_choice(completion: Any) -> dict[str, Any] | None:
     """Returns the first choice; None if there is none. Raises MalformedAnswerError."""
     if not isinstance(completion, dict):
-        raise MalformedAnswerError(f"it is {_kind(completion)} and no object")
+        raise MalformedAnswerError(f"it is {_kind(completion)}, not an object")
     choices = completion.get("choices")
     if isinstance(choices, dict):
         choices = [choices] if _MESSAGE_KEYS & choices.keys() else list(choices.values())

@@ -104,7 +104,7 @@ def _items(message: Message) -> Iterator[Json]:
 
 def _objects(output: Any) -> list[Json]:
     if not isinstance(output, list):
-        raise MalformedAnswerError("its output is no list")
+        raise MalformedAnswerError("its output is not a list")
     return [item for item in output if isinstance(item, dict)]
 
 
@@ -176,7 +176,7 @@ class BackgroundProvider:
         except PermanentError as error:
             if isinstance(error.__cause__, openai.NotFoundError):
                 raise CallLostError(
-                    f"the model server has no answer {reference} any more"
+                    f"the model server no longer has the answer {reference}"
                 ) from error
             raise
         return None if response.get("status") in ("queued", "in_progress") else response

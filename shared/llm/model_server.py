@@ -115,7 +115,7 @@ class Patience:
             return f"an answer may take {limits.total:g} s in all (VIGIL_LLM_TOTAL_SECONDS)"
         if self._received.characters:
             return f"it sent nothing for {limits.silence:g} s (VIGIL_LLM_SILENCE_SECONDS)"
-        return f"no first token came in {limits.first_token:g} s (VIGIL_LLM_FIRST_TOKEN_SECONDS)"
+        return f"no first token arrived within {limits.first_token:g} s (VIGIL_LLM_FIRST_TOKEN_SECONDS)"
 
 
 class ModelServer:

@@ -241,7 +241,7 @@ class Embedder:
                 timeout=seconds,
                 extra_headers={IDEMPOTENCY_KEY: in_flight.key},
             )
-            limit = f"{seconds:g} s, the time that vectors are waited for"
+            limit = f"{seconds:g} s, the time limit for embeddings"
             answer = await self.server.json_object(pending_response, request.model, limit=limit)
             return _parse_embeddings(self.server.name, answer, request)
 
@@ -259,7 +259,7 @@ def _parse_embeddings(server: str, answer: dict[str, Any], request: EmbeddingReq
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, struct.error) as error:
         raise unusable(f"sent vectors that cannot be read: {error!r}") from None
     if len(vectors) != len(request.texts):
-        raise unusable(f"gave {len(vectors)} vectors for {len(request.texts)} texts")
+        raise unusable(f"returned {len(vectors)} vectors for {len(request.texts)} texts")
     for vector in vectors:
         if len(vector) != DIMENSIONS:
             raise PermanentError(

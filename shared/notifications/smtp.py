@@ -221,7 +221,9 @@ def _refusal_error(error: aiosmtplib.SMTPResponseException) -> PermanentError | 
     if error.code < 500:
         return TransientError(reason)
     if isinstance(error, aiosmtplib.SMTPAuthenticationError) or error.code in LOGIN_CODES:
-        return PermanentError("smtp_login", f"{reason}. Check user and password in VIGIL_SMTP_URL")
+        return PermanentError(
+            "smtp_login", f"{reason}. Check the user and password in VIGIL_SMTP_URL"
+        )
     if isinstance(error, aiosmtplib.SMTPSenderRefused):
         return PermanentError("smtp_settings", f"{reason}. Check VIGIL_MAIL_FROM")
     if isinstance(error, aiosmtplib.SMTPRecipientRefused | aiosmtplib.SMTPDataError):

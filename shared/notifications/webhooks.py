@@ -64,7 +64,7 @@ def _check_host(host: str, *, private: bool) -> None:
     address = parse(host)
     why = refusal(address, private=private) if address else None
     if why is None and not private and (host == "localhost" or host.endswith(".localhost")):
-        why = "is this machine"
+        why = "points to this machine"
     if why is not None:
         raise _invalid(f"is not allowed: {host} {why}")
 

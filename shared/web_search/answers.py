@@ -62,7 +62,7 @@ _TRANSFER_HEADERS: Final = ("content-encoding", "content-length", "transfer-enco
 async def _read_body(answer: httpx.Response) -> bytes:
     encoding = answer.headers.get("content-encoding", "").strip().lower()
     if encoding not in _ENCODINGS:
-        raise BadAnswerError(f"it is encoded as {encoding[:40]!r}, which was not asked for")
+        raise BadAnswerError(f"it is encoded as {encoding[:40]!r}, which was not requested")
     body = bytearray()
     async for piece in answer.aiter_bytes():
         body += piece

@@ -112,7 +112,7 @@ class SearchClient:
         except TransientError as error:
             cause = error.__cause__
             if isinstance(cause, httpx.HTTPStatusError) and cause.response.status_code == 404:
-                raise CallLostError(f"Tavily has no research {request_id} any more") from error
+                raise CallLostError(f"Tavily no longer has the research {request_id}") from error
             raise
         status = _parse_answer(answers.research_status, task)
         return None if status in ("pending", "in_progress") else task

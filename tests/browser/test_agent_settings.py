@@ -178,7 +178,7 @@ def test_a_taken_name_is_reported_next_to_its_field(window: BrowserWindow, agent
     page = window.open(f"/agents/{agent_id}/settings")
     page.get_by_label("Name", exact=True).fill("lead desk")
     save(page)
-    expect(page.locator("#general .field-error")).to_contain_text("exists already")
+    expect(page.locator("#general .field-error")).to_contain_text("already exists")
     expect(page.get_by_label("Name", exact=True)).to_have_value("lead desk")
 
 
@@ -258,7 +258,7 @@ def test_an_agent_is_reconfigured_for_a_new_mission(window: BrowserWindow, agent
     answer_dialog(page, "Configure")
     page.wait_for_url(f"**/agents/{agent_id}")
     window.open(f"/agents/{agent_id}/settings")
-    expect(page.locator("#prompts")).to_contain_text("by the configuration")
+    expect(page.locator("#prompts")).to_contain_text("during configuration")
 
 
 def test_an_agent_is_deleted_after_its_name_is_typed(window: BrowserWindow, agent_id: str) -> None:

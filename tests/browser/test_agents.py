@@ -33,7 +33,7 @@ def test_a_link_signs_in_once_and_a_button_signs_out(
     person.expected.append("410")
     person.page.goto(link)
     person.page.get_by_role("button", name="Sign in").click()
-    expect(person.page.get_by_role("heading", name="does not work any more")).to_be_visible()
+    expect(person.page.get_by_role("heading", name="This link no longer works")).to_be_visible()
     page = person.open("/agents")
     page.get_by_role("button", name="Sign out").click()
     expect(page).to_have_url(f"{installation.base}/sign-in")

@@ -131,7 +131,7 @@ def test_dead_letters_need_attention_and_are_linked(
     dead_letter_id = insert_dead_letter(installation, b"something that nobody can read")
     page = window.open("/health-of-all")
     expect(page.locator(".sum-up h2")).to_contain_text("need")
-    expect(page.locator(".sum-up")).to_contain_text("failed for good")
+    expect(page.locator(".sum-up")).to_contain_text("failed permanently")
     window.screenshot("health-attention")
     page.get_by_role("link", name="Open dead letters").click()
     page.locator(f"#letter-{dead_letter_id}").get_by_role("button", name="Discard").click()

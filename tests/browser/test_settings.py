@@ -192,11 +192,11 @@ def test_a_taken_or_invalid_user_name_is_reported_next_to_its_field(window: Brow
     name = page.get_by_label("Name", exact=True)
     name.fill("owner")
     page.get_by_role("button", name="Add user").click()
-    expect(page.locator("#name-error")).to_contain_text("exists already")
+    expect(page.locator("#name-error")).to_contain_text("already exists")
     expect(name).to_have_value("owner")
     name.fill("Not A Name")
     page.get_by_role("button", name="Add user").click()
-    expect(page.locator("#name-error")).to_contain_text("small letters")
+    expect(page.locator("#name-error")).to_contain_text("lowercase letters")
 
 
 def test_the_theme_is_chosen(window: BrowserWindow) -> None:

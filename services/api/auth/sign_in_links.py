@@ -149,5 +149,5 @@ open this link to sign in to Vigil. It works once and expires in {LIFETIME_MINUT
 
 {url}
 
-If you did not request it, do nothing: signing in needs this mail.
+If you did not request it, ignore this email: nobody can sign in without the link.
 """

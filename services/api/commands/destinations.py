@@ -39,7 +39,7 @@ class NewDestination(BaseModel):
 class DestinationChange(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    active: Annotated[bool, Field(description="Whether anything is sent there")]
+    active: Annotated[bool, Field(description="Whether inbox items are sent to it")]
 
 
 async def create_destination(

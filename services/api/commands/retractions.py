@@ -58,7 +58,7 @@ class NewRetraction(BaseModel):
         AfterValidator(_reference),
         length_in_schema(1, MAX_REFERENCE_CHARS),
         Field(
-            description="A URL, for all versions of it that were read; or a source's id, for one"
+            description="A URL, for all of its stored versions, or a source's id, for one version"
         ),
     ]
     reason: Reason

@@ -20,11 +20,13 @@ __all__ = ["Page", "PageQuery"]
 
 def _page_request(
     limit: Annotated[
-        int, Query(ge=1, le=LARGEST_PAGE, description="How many to tell at most")
+        int, Query(ge=1, le=LARGEST_PAGE, description="Maximum number of items")
     ] = PAGE_SIZE,
     cursor: Annotated[
         str | None,
-        Query(description="`next` of the page before; without it, the list from its beginning"),
+        Query(
+            description="`next` of the previous page; without it, the list starts from the beginning"
+        ),
     ] = None,
 ) -> PageRequest:
     return PageRequest(limit, cursor)

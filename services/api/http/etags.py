@@ -16,7 +16,7 @@ from starlette.responses import Response
 from services.api.http.problem_details import ProblemError
 
 UNCHANGED: Final[dict[int | str, dict[str, Any]]] = {
-    int(HTTPStatus.NOT_MODIFIED): {"description": "It is still what `If-None-Match` names."}
+    int(HTTPStatus.NOT_MODIFIED): {"description": "Unchanged since the version in `If-None-Match`."}
 }
 """For the `responses` of routes that answer with `etag_response`."""
 _HASH_CHARACTERS: Final = 32
@@ -27,7 +27,7 @@ IfMatch = Annotated[
     Header(
         alias="If-Match",
         max_length=1000,
-        description="ETag of what was read: if it has been changed since, it is not changed now",
+        description="ETag of the version that was read; the change is refused if the resource has changed since then",
     ),
 ]
 

@@ -33,7 +33,7 @@ Key = Annotated[
         min_length=1,
         max_length=255,
         pattern=r"^[\x21-\x7e]+$",
-        description="Any word of your own for this request: sent again with it within 24 hours, nothing is made twice",
+        description="A key of your choice: a repeated request with the same key within 24 hours creates nothing twice",
     ),
 ]
 

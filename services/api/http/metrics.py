@@ -30,16 +30,20 @@ class Metrics:
         )
         self.seconds = Histogram(
             "vigil_http_request_seconds",
-            "From a request to the end of its answer.",
+            "Time from a request to the end of its answer.",
             ("method", "route"),
             buckets=BUCKETS_SECONDS,
             registry=self.registry,
         )
-        self.connections = self._gauge("vigil_database_connections", "Of the api's pool.", "use")
-        self.open_steps = self._gauge("vigil_open_steps", "Asked for and not ended.", "kind")
+        self.connections = self._gauge(
+            "vigil_database_connections", "Connections of the API's pool.", "use"
+        )
+        self.open_steps = self._gauge("vigil_open_steps", "Requested and not ended.", "kind")
         self.dead_letters = self._gauge("vigil_dead_letters", "Kept.")
         self.running = self._gauge("vigil_running_iterations", "Of all agents.")
-        self.database_up = self._gauge("vigil_database_up", "Whether Postgres answered this look.")
+        self.database_up = self._gauge(
+            "vigil_database_up", "Whether PostgreSQL answered this request."
+        )
 
     def _gauge(self, name: str, documentation: str, *labels: str) -> Gauge:
         return Gauge(name, documentation, labels, registry=self.registry)

@@ -49,7 +49,7 @@ _DESCRIPTIONS: Final[Mapping[HTTPStatus, str]] = {
     HTTPStatus.UNPROCESSABLE_ENTITY: "A value in the request is not valid; `errors` says which.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many requests; `Retry-After` says when to continue.",
     HTTPStatus.INTERNAL_SERVER_ERROR: "An internal error of Vigil; the API log has the details.",
-    HTTPStatus.SERVICE_UNAVAILABLE: "Vigil is not available now; `Retry-After` says when to try again.",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Vigil is currently unavailable; `Retry-After` says when to try again.",
 }
 
 
@@ -212,7 +212,7 @@ def response_to(error: ProblemError | TransientError) -> Response:
     return problem_response(
         HTTPStatus.SERVICE_UNAVAILABLE,
         "away",
-        f"Vigil is not available now: {error}.",
+        f"Vigil is currently unavailable: {error}.",
         headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
     )
 

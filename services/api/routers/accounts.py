@@ -355,7 +355,7 @@ async def _refuse_owner(request: Request, user: User, action: str) -> None:
 
 
 HTML: Final[dict[str, Any]] = {"content": {"text/html": {"schema": {"type": "string"}}}}
-Secret = Annotated[str, Query(max_length=200, description="As the link has it")]
+Secret = Annotated[str, Query(max_length=200, description="The secret of the link")]
 
 
 def _printable(text: str) -> str:

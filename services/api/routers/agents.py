@@ -72,7 +72,7 @@ async def list_agents(
     page_request: PageQuery,
     state: AgentState | None = None,
     search: Annotated[
-        str | None, Query(max_length=200, description="Words, or parts of them, of the name")
+        str | None, Query(max_length=200, description="Words of the name, or parts of them")
     ] = None,
 ) -> Page[AgentResponse]:
     """Lists agents by name."""

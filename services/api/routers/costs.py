@@ -48,7 +48,7 @@ def _cost_query(
     since: _Day = None,
     until: _Day = None,
     cursor: Annotated[
-        str | None, Query(description="`next` of the page before; without it, the first groups")
+        str | None, Query(description="`next` of the previous page; without it, the first groups")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=costs.MAX_GROUPS)] = costs.DEFAULT_GROUPS,
 ) -> CostQuery:

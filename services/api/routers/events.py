@@ -27,9 +27,9 @@ router = APIRouter(tags=["events"])
 MAX_PATTERNS: Final = 20
 STREAM: Final[dict[int | str, dict[str, Any]]] = {
     200: {
-        "description": "Server-Sent Events without end: `id` is the position after the event, `event` its name, `data` "
-        "the event as JSON. Besides: `gap`, where events that were asked for are no longer kept, and `end`, with the "
-        "reason, before the stream is cut off.",
+        "description": "An endless stream of Server-Sent Events: `id` is the position after the event, `event` its name, "
+        "`data` the event as JSON. In addition: `gap`, where requested events are no longer kept, and `end`, with the "
+        "reason, before the stream is closed.",
         "content": {EventStream.media_type: {"schema": {"type": "string"}}},
     },
     **problems(HTTPStatus.NOT_FOUND),
@@ -37,7 +37,7 @@ STREAM: Final[dict[int | str, dict[str, Any]]] = {
 
 _Position = Annotated[str, AfterValidator(StreamPosition.parse)]
 After = Annotated[
-    _Position | None, Query(description="As the header Last-Event-ID, which takes precedence.")
+    _Position | None, Query(description="Like the header Last-Event-ID, which takes precedence.")
 ]
 LastEventId = Annotated[_Position | None, Header()]
 Patterns = Annotated[
@@ -54,7 +54,7 @@ def _stream_start(
     last_event_id: LastEventId = None,
     after: After = None,
     since: Annotated[
-        Utc | None, Query(description="Where neither is given: from that moment on.")
+        Utc | None, Query(description="Used if neither is given: events since this time.")
     ] = None,
 ) -> StartAt:
     values: tuple[Any, ...] = (last_event_id, after, since)
@@ -71,7 +71,9 @@ async def follow_all(
     session_check: SessionRevalidation,
     begin: StreamStart,
     patterns: Patterns = (),
-    agent: Annotated[str | None, Query(description="Of one agent, by id or name.")] = None,
+    agent: Annotated[
+        str | None, Query(description="Only events of this agent (id or name).")
+    ] = None,
 ) -> Response:
     """Streams the events of all agents, from now on or from any stored position, without end."""
     agent_id: UUID | None = None

@@ -13,7 +13,7 @@ router = APIRouter(tags=["export"])
 
 EXPORT: Final[dict[int | str, dict[str, Any]]] = {
     int(HTTPStatus.OK): {
-        "description": "All of it as of one moment, in one stream; one that is cut short lacks its last line.",
+        "description": "A consistent snapshot, in one stream. An incomplete stream lacks its last line.",
         "content": {media_type: {"schema": {}} for media_type in MEDIA_TYPE.values()},
     }
 }

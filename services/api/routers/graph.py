@@ -88,8 +88,8 @@ async def _current_node_id(access: OwnedAgent, node_id: UUID) -> UUID:
 
 NodeId = Annotated[UUID, Depends(_current_node_id, scope="function")]
 
-OfType = Annotated[str | None, Query(alias="type", description="Of this type only")]
-Since = Annotated[Utc | None, Query(description="Touched since then only")]
+OfType = Annotated[str | None, Query(alias="type", description="Only nodes of this type")]
+Since = Annotated[Utc | None, Query(description="Only nodes updated since then")]
 IdPrefix = Annotated[
     str | None,
     Query(pattern="^[0-9a-fA-F-]{4,36}$", description="With an id that begins so"),
@@ -104,7 +104,7 @@ async def list_nodes(
     updated_since: Since = None,
     search: Annotated[
         str | None,
-        Query(min_length=1, max_length=200, description="Beginnings of words of the name"),
+        Query(min_length=1, max_length=200, description="Words of the name, or their beginnings"),
     ] = None,
     id_prefix: IdPrefix = None,
 ) -> Page[NodeResponse]:
@@ -151,7 +151,7 @@ async def show_neighbourhood(
     node_id: NodeId,
     depth: Annotated[int, Query(ge=1, le=graph_queries.MAX_DEPTH)] = 1,
     limit: Annotated[
-        int, Query(ge=1, le=graph_queries.MAX_NODES, description="How many nodes to tell at most")
+        int, Query(ge=1, le=graph_queries.MAX_NODES, description="Maximum number of nodes")
     ] = 50,
 ) -> NeighbourhoodResponse:
     """Nodes and edges within one or two edges of the node."""
@@ -169,8 +169,10 @@ async def list_edges(
     page_request: PageQuery,
     type_name: OfType = None,
     updated_since: Since = None,
-    source_id: Annotated[UUID | None, Query(description="Beginning at this node")] = None,
-    target_id: Annotated[UUID | None, Query(description="Ending at this node")] = None,
+    source_id: Annotated[
+        UUID | None, Query(description="Only edges that start at this node")
+    ] = None,
+    target_id: Annotated[UUID | None, Query(description="Only edges that end at this node")] = None,
     node_id: Annotated[UUID | None, Query(description="With this node at either end")] = None,
     id_prefix: IdPrefix = None,
 ) -> Page[EdgeResponse]:

@@ -41,7 +41,7 @@ async def list_inbox_items(
     agent_id: UUID | None = None,
     view: Annotated[
         InboxView,
-        Query(description="Open ones, unread ones, snoozed ones, done ones, or all of them"),
+        Query(description="Open, unread, snoozed, done or all items"),
     ] = InboxView.ALL,
 ) -> Page[InboxItemResponse]:
     """Lists inbox items, newest first; optionally of one agent. `unread` is the same as the view of unread items."""
@@ -221,7 +221,9 @@ async def list_deliveries(
     access: OwnedAccess,
     destination: DestinationFromPath,
     page_request: PageQuery,
-    status: Annotated[DeliveryStatus | None, Query(description="Of this status only")] = None,
+    status: Annotated[
+        DeliveryStatus | None, Query(description="Only deliveries with this status")
+    ] = None,
 ) -> Page[DeliveryResponse]:
     """Lists deliveries, newest first."""
     return await notifications.list_deliveries(

@@ -50,7 +50,7 @@ providers_router = APIRouter(tags=["about"])
 async def _dead_letter_from_path(
     access: OwnedAccess,
     dead_letter: Annotated[
-        str, Path(description="The letter's id, or as much of it as is its own")
+        str, Path(description="The dead letter's id, or a unique beginning of it")
     ],
 ) -> DeadLetterDetails:
     return await _find_dead_letter(access, dead_letter)

@@ -48,10 +48,10 @@ async def list_sources(
     access: OwnedAgent,
     page_request: PageQuery,
     url: Annotated[
-        str | None, Query(max_length=2000, description="Versions of the page at this address only")
+        str | None, Query(max_length=2000, description="Only versions of the page at this address")
     ] = None,
     retracted: Annotated[
-        bool | None, Query(description="Those that are retracted, or those that are not, only")
+        bool | None, Query(description="Only retracted sources (true), or only others (false)")
     ] = None,
 ) -> Page[SourceResponse]:
     """Lists sources by the time of fetching, newest first, without their text. A changed page is another source."""
@@ -77,7 +77,7 @@ async def list_retractions(
         bool | None, Query(description="Only active ones (true), or only restored ones (false)")
     ] = None,
     source: Annotated[
-        str | None, Query(min_length=1, description="Of this URL, or of the source of this id")
+        str | None, Query(min_length=1, description="Only retractions of this URL or source id")
     ] = None,
 ) -> Page[RetractionResponse]:
     """Lists retractions, newest first."""
@@ -143,10 +143,10 @@ async def verify_all(
     access: OwnedAgentSnapshot,
     request: Request,
     limit: Annotated[
-        int, Query(ge=1, le=MAX_PAGE_ROWS, description="Rows to look at in this page")
+        int, Query(ge=1, le=MAX_PAGE_ROWS, description="Number of rows to check in this page")
     ] = PAGE_ROWS,
     cursor: Annotated[
-        str | None, Query(description="`next` of the page before; without it, from the beginning")
+        str | None, Query(description="`next` of the previous page; without it, from the beginning")
     ] = None,
     since: Annotated[
         str | None,
@@ -218,7 +218,8 @@ async def list_investigation_requests(
     access: OwnedAgent,
     page_request: PageQuery,
     is_open: Annotated[
-        bool | None, Query(alias="open", description="Those that are open, or are not, only")
+        bool | None,
+        Query(alias="open", description="Only open requests (true), or only others (false)"),
     ] = None,
 ) -> Page[InvestigationRequestResponse]:
     """Lists investigation requests, newest first. The observer sees open ones until a query answers them or they expire."""

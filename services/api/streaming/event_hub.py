@@ -198,7 +198,7 @@ class EventHub:
 
     def _stream(self) -> StreamHistory:
         if self._history is None:
-            raise TransientError(f"NATS at {self._url} is away")
+            raise TransientError(f"NATS at {self._url} is unavailable")
         return self._history
 
     async def _follow_unless_away(self) -> None:

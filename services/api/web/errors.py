@@ -26,7 +26,7 @@ _TITLES: Final[Mapping[int, str]] = {
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Too much text",
     HTTPStatus.UNPROCESSABLE_ENTITY: "A value is not valid",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many requests",
-    HTTPStatus.SERVICE_UNAVAILABLE: "Vigil is not available",
+    HTTPStatus.SERVICE_UNAVAILABLE: "Vigil is unavailable",
     HTTPStatus.INTERNAL_SERVER_ERROR: "Something went wrong",
 }
 _ADVICE: Final[Mapping[int, str]] = {

@@ -202,7 +202,7 @@ def cut(text: str) -> str:
     left_out = len(text) - MAX_CHARS
     if left_out <= 0:
         return text
-    return f"{text[:MAX_CHARS]}\n… {left_out:,} characters more"
+    return f"{text[:MAX_CHARS]}\n… {left_out:,} more characters"
 
 
 def unpacked(text: str) -> str:

@@ -37,7 +37,7 @@ async def declare_distinct(
         return None
     one, other = nodes[one_id], nodes[other_id]
     if one_id == other_id or one.type != other.type:
-        raise NotComparableError("only two nodes of one type can be duplicates")
+        raise NotComparableError("only nodes of the same type can be duplicates")
     pair = {"one_name": one.name, "other_name": other.name, "made_by": made_by}
     statement = insert(GraphDistinctPair).values(
         id=uuid4(),

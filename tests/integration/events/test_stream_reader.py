@@ -127,7 +127,7 @@ async def test_events_that_take_the_sequences_of_lost_ones_are_read(
     "text", ["", "-1", "1-", "a", "1-2-3", "9" * 20, str(MAX_SEQUENCE + 1), "١"]
 )
 def test_what_is_no_position_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="no position"):
+    with pytest.raises(ValueError, match="not a position"):
         StreamPosition.parse(text)
 
 

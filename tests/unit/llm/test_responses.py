@@ -170,7 +170,7 @@ FILTERED: dict[str, Any] = {
     [
         ([REFUSED], {}, "refused: I would rather not"),
         ([message("Half")], FILTERED, "content filter withheld the answer: Half"),
-        (None, {}, "its output is no list"),
+        (None, {}, "its output is not a list"),
         ([{"type": "function_call", "call_id": "a", "name": None}], {}, "has no name"),
     ],
 )

@@ -83,7 +83,7 @@ def test_json_is_indented_and_other_text_is_unchanged() -> None:
 
 def test_a_truncated_text_says_how_much_is_missing() -> None:
     assert filters.cut("x" * filters.MAX_CHARS) == "x" * filters.MAX_CHARS
-    assert filters.cut("x" * 21_500).endswith("x\n… 1,500 characters more")
+    assert filters.cut("x" * 21_500).endswith("x\n… 1,500 more characters")
 
 
 @pytest.mark.parametrize(

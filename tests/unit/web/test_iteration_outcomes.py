@@ -73,7 +73,7 @@ def test_a_stop_links_to_the_budget_and_cannot_be_run_again() -> None:
     ("error", "title"),
     [
         ("it answered 401: no. Check OPENAI_API_KEY", "The model server refused the key"),
-        ("404. Check the model name 'x'", "The model server does not know the model"),
+        ("404. Check the model name 'x'", "The model server does not offer the model"),
         (
             "429: quota. Check the account's plan and billing",
             "The account at the model server has no credit left",

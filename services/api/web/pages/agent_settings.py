@@ -144,7 +144,7 @@ async def delete_agent(
     if form.model is None:
         return await _settings_page(request, access, page, deleting=form)
     if form.model.typed_name.strip() != access.agent.name:
-        sentence = f"This is not the agent's name. Type {access.agent.name} to delete it."
+        sentence = f"This is not the agent's name. To delete the agent, type {access.agent.name}."
         deleting = form.with_error("typed_name", sentence)
         return await _settings_page(request, access, page, deleting=deleting)
     await agent_store.delete_agent(access.session, access.agent.id)

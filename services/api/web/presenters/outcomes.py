@@ -149,7 +149,7 @@ _CAUSES: Final = (
     ),
     _Cause(
         ("Check the model name",),
-        "The model server does not know the model",
+        "The model server does not offer the model",
         "Choose a model that the server offers, or correct OPENAI_BASE_URL.",
         _MODELS,
     ),
