@@ -1,14 +1,34 @@
 """Signing in, and the overview of all agents."""
 
 import re
+from uuid import UUID
 
+import psycopg
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import AGENT, SharedInstallation, WindowFactory
+from tests.support.browser import agent_data
 from tests.support.browser.browser_window import BrowserWindow
 
 pytestmark = pytest.mark.browser
+
+WATCHED = (
+    "lithium",
+    "cobalt",
+    "nickel mines",
+    "copper smelters",
+    "rare earths",
+    "graphite",
+    "battery makers",
+    "tin",
+    "zinc",
+    "stablecoins",
+    "semiconductor suppliers",
+    "carbon prices in Europe",
+)
+MAX_ROW_PX = 72
+"""Three lines of text: a name, a mission or a result, and what is next."""
 
 
 def test_a_signed_out_user_is_redirected_to_sign_in(
@@ -63,6 +83,33 @@ def test_agents_are_filtered_and_a_filter_is_saved(window: BrowserWindow) -> Non
     page.wait_for_url("**state=paused*")
     page.get_by_role("button", name="Remove the filter paused").click()
     expect(page.get_by_role("button", name="Save filter")).to_be_visible()
+
+
+def test_a_list_of_many_agents_is_dense(
+    window: BrowserWindow, installation: SharedInstallation
+) -> None:
+    url = installation.vigil.running.database_url
+    other = UUID(installation.agent_id)
+    names = [f"Desk {number}: {what}" for number, what in enumerate(WATCHED, 1)]
+    ids = [
+        agent_data.run_in_thread(agent_data.create_agent(url, other, name)).agent_id
+        for name in names
+    ]
+    try:
+        page = window.open("/agents")
+        rows = page.locator("[data-agent-row]", has_text="Desk ")
+        expect(rows).to_have_count(len(names))
+        heights = rows.evaluate_all("rows => rows.map((row) => row.clientHeight)")
+        assert max(heights) <= MAX_ROW_PX
+        page.get_by_role("link", name="Paused", exact=True).click()
+        page.wait_for_url("**state=paused*")
+        page.get_by_role("button", name="Save filter").click()
+        window.open("/agents")
+        expect(page.get_by_role("link", name="paused", exact=True)).to_be_visible()
+        window.screenshot("agents-many")
+    finally:
+        with psycopg.connect(url) as connection:
+            connection.execute("delete from agents where id = any(%s)", (ids,))
 
 
 def test_the_palette_finds_an_agent_and_a_page_by_keyboard(

@@ -312,6 +312,12 @@ def test_two_iterations_are_compared_side_by_side(
         assert box is not None
         assert box["x"] + box["width"] <= NARROW["width"]
     page.set_viewport_size(WIDE)  # type: ignore[arg-type]  # a TypedDict of these two
+    window.open(f"/agents/{agent['id']}/iterations/2?rows=all")
+    waterfall = page.locator(".waterfall")
+    for name in ("Start", "Plan", "Insight 1", "Advice"):
+        expect(waterfall.get_by_role("link", name=name, exact=True)).to_be_visible()
+    expect(waterfall).to_contain_text("requested with Run now")
+    window.screenshot("iteration-advice")
     window.expected.append("404")
     window.open(f"/agents/{agent['id']}/compare?a=1&b=99")
     expect(window.page.get_by_role("heading", name="Not found")).to_be_visible()

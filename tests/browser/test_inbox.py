@@ -36,7 +36,7 @@ def test_the_inbox_is_read_beside_the_list_and_marked(
     window: BrowserWindow, agent: AgentWithAdvice
 ) -> None:
     page = window.open(f"/inbox?agent={agent.agent_id}")
-    badge = page.locator(".rail .badge")
+    badge = page.locator(".rail [data-key=i] .badge")
     unread = int(badge.inner_text().split()[0])
     advice = rows(page).filter(has_text="HOLD")
     notice = rows(page).filter(has_text="notice")
@@ -137,6 +137,7 @@ def test_a_snoozed_item_returns_as_unread(
     advice = rows(page).filter(has_text="HOLD")
     advice.click()
     page.locator("#snooze summary").click()
+    window.screenshot("inbox-snooze-menu")
     page.get_by_role("button", name="Next week").click()
     expect(advice).to_have_count(0)
     page = window.open(f"/inbox?view=snoozed&agent={new_agent.agent_id}")

@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, func, select, true
+from sqlalchemy import ColumnElement, func, select, true
 from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import InstrumentedAttribute
 
 from shared.database.tables import Agent, GraphNode, InboxItem, Iteration, Source
 from shared.database.tables.graph import NAME_WORDS
@@ -166,7 +167,7 @@ async def find_iterations(session: AsyncSession, wanted: Wanted) -> list[FoundIt
         for word in wanted.words
         if word != numbers[0].string and not (len(word) > 1 and _ITERATION.startswith(word))
     ]
-    statement: Select[Any] = (
+    statement = (
         select(Iteration.number, Iteration.started_at, Agent.id, Agent.name)
         .join(Agent, Agent.id == Iteration.agent_id)
         .where(
@@ -184,5 +185,7 @@ def _here_first(wanted: Wanted) -> list[ColumnElement[Any]]:
     return [] if wanted.agent_id is None else [(Agent.id == wanted.agent_id).desc()]
 
 
-def _contains(text: ColumnElement[Any], words: Sequence[str]) -> list[ColumnElement[bool]]:
+def _contains(
+    text: ColumnElement[Any] | InstrumentedAttribute[str], words: Sequence[str]
+) -> list[ColumnElement[bool]]:
     return [text.icontains(word, autoescape=True) for word in words]

@@ -127,7 +127,12 @@ def _phase_figures(
         ("Cost", lambda each: each.spent.cost_usd, usd),
     ]
     return [
-        _figure(title, before and read(before), after and read(after), text)
+        _figure(
+            title,
+            None if before is None else read(before),
+            None if after is None else read(after),
+            text,
+        )
         for title, read, text in figures
         if title != "Cost" or is_billed
     ]
