@@ -68,7 +68,12 @@ def test_total_costs_link_to_each_agent(
     expect(page.locator("[data-start]")).to_have_count(7)
     page.get_by_role("link", name="By hour").click()
     expect(page.locator("[data-start]")).to_have_count(7 * 24)
-    page.get_by_role("link", name=AGENT, exact=True).click()
+    largest = page.get_by_role("region", name="Largest iterations")
+    expect(largest.get_by_role("link", name=AGENT, exact=True).first).to_have_attribute(
+        "href", f"/agents/{installation.agent_id}/costs"
+    )
+    shares = page.get_by_role("region", name="By agent")
+    shares.get_by_role("link", name=AGENT, exact=True).click()
     expect(page).to_have_url(f"{installation.base}/agents/{installation.agent_id}/costs")
 
 

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 HOSTILE = "<img src=x onerror=document.title='taken'>"
 STREAM = "**/api/v1/events?*"
-LATER = "2026-01-02T03:09:05Z"
+EARLIER, LATER = "2024-01-02T03:04:05Z", "2024-01-02T03:09:05Z"
 
 
 def list_event_names(page: Page) -> list[str]:
@@ -194,9 +194,9 @@ def test_a_completed_iteration_is_one_row_until_it_is_unfolded(
     running = {"agent_id": installation.agent_id, "iteration_id": str(uuid4())}
     stub_stream(
         window.page,
-        frame(1, "iteration.started", **of, number=7, why="due"),
-        frame(2, "query.completed", **of, nodes=3, edges=2),
-        frame(3, "query.failed", **of, error="the server is overloaded"),
+        frame(1, "iteration.started", **of, number=7, why="due", occurred_at=EARLIER),
+        frame(2, "query.completed", **of, nodes=3, edges=2, occurred_at=EARLIER),
+        frame(3, "query.failed", **of, error="away", occurred_at=EARLIER),
         frame(4, "iteration.completed", **of, number=7, queries=2, occurred_at=LATER),
         frame(5, "iteration.started", **running, number=8, why="due", occurred_at=LATER),
     )
@@ -207,9 +207,9 @@ def test_a_completed_iteration_is_one_row_until_it_is_unfolded(
     axis = page.locator("#events-volume figcaption span")
     expect(axis).to_have_text(
         [
-            re.compile("2 Jan 2026, .*:04:05"),
+            re.compile("2 Jan 2024, .*:04:05"),
             "The highest bar is 3 events",
-            re.compile("2 Jan 2026, .*:09:05"),
+            re.compile("2 Jan 2024, .*:09:05"),
         ]
     )
     window.screenshot("events-folded")
