@@ -219,7 +219,7 @@ def test_the_notice_of_a_doubt_is_resolved_when_the_page_is_restored(
     expect(notice).to_contain_text("resolved")
     expect(notice).not_to_have_attribute("data-unread", "")
     notice.click()
-    expect(page.locator("#resolved")).to_contain_text("no longer so")
+    expect(page.locator("#resolved")).to_contain_text("no longer applies")
 
 
 def test_new_inbox_items_appear(window: BrowserWindow, installation: SharedInstallation) -> None:

@@ -44,7 +44,7 @@ async def test_a_repeated_request_gets_the_stored_response(api: httpx.AsyncClien
 
 async def test_another_request_with_the_same_key_is_rejected(api: httpx.AsyncClient) -> None:
     await create_agent(api)
-    assert_problem(await create_agent(api, name="Other"), 422, "another request", "new one")
+    assert_problem(await create_agent(api, name="Other"), 422, "a different request", "a new key")
     assert await count_agents(api) == 1
 
 
@@ -66,7 +66,7 @@ async def test_concurrent_requests_create_one_agent(api: httpx.AsyncClient) -> N
     assert len(created) == 1
     for response in responses:
         if response.status_code != 201:
-            assert_problem(response, 409, "at it", "again")
+            assert_problem(response, 409, "in progress", "again")
     assert await count_agents(api) == 1
     assert (await create_agent(api)).content in created
 
@@ -82,7 +82,7 @@ async def test_a_request_is_rejected_while_the_first_is_in_progress(
                 " from users"
             )
         )
-        assert_problem(await create_agent(api), 409, "at it")
+        assert_problem(await create_agent(api), 409, "in progress")
     assert (await create_agent(api)).status_code == 201
 
 
@@ -161,7 +161,7 @@ async def test_a_secret_is_returned_once_and_not_stored(
     first, second = await post_twice(api, path, **body)
     assert (first.status_code, first.headers["cache-control"]) == (201, "no-store")
     assert first.json()[secret]
-    assert_problem(second, 409, "created already", "delete it")
+    assert_problem(second, 409, "already created", "delete it")
     assert len((await api.get(path)).json()["items"]) == before + 1
     async with database.transaction() as session:
         assert (await session.scalars(select(IdempotencyKey.body))).all() == [None]

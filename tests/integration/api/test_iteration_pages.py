@@ -257,7 +257,7 @@ async def test_the_list_folds_quiet_iterations_and_filters(
     assert 'id="iteration-1"' in stopped
     assert "Daily budget reached" in stopped
     failed = (await api.get(f"{address}?status=failed&part=rows")).text
-    assert "No iteration is failed" in failed
+    assert "No failed iterations" in failed
     assert (await api.get(f"{address}?status=lost")).status_code == 422
     assert (await api.get(f"{address}?status=")).status_code == 200
 

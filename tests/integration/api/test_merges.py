@@ -255,8 +255,8 @@ async def test_an_invalid_distinct_pair_is_rejected_with_a_reason(
     unknown_id = uuid4()
     assert_problem(await declare(one, unknown_id), 404, str(unknown_id))
     assert_problem(await declare(unknown_id, one), 404, str(unknown_id))
-    assert_problem(await declare(one, one), 409, "two nodes of one type")
-    assert_problem(await declare(one, full.analysis_id), 409, "two nodes of one type")
+    assert_problem(await declare(one, one), 409, "only nodes of the same type")
+    assert_problem(await declare(one, full.analysis_id), 409, "only nodes of the same type")
 
 
 async def test_the_page_of_duplicates_compares_the_two_nodes(

@@ -54,7 +54,7 @@ async def test_several_dead_letters_are_retried_and_those_that_cannot_be_are_cou
         assert set(requested) == set(retryable)
         assert await session.get(DeadLetter, others[0]) is not None
     page = await api.get(f"{ROOT}{answer.headers['location']}")
-    assert "2 retries are requested." in page.text
+    assert "2 retries requested." in page.text
     assert "1 message cannot be retried" in page.text
 
 

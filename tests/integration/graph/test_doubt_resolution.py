@@ -54,10 +54,10 @@ async def test_renewed_support_resolves_doubts_and_notifies_the_owner_once(
         "No longer in doubt: 1 analysis and 1 piece of advice of watcher",
     ]
     resolved = next(
-        notice for notice in await retraction_graph.notices() if "no longer" in notice.title
+        notice for notice in await retraction_graph.notices() if "No longer" in notice.title
     )
     outdated = next(
-        notice for notice in await retraction_graph.notices() if "no longer" not in notice.title
+        notice for notice in await retraction_graph.notices() if "No longer" not in notice.title
     )
     # What the earlier notice says is no longer so.
     assert outdated.resolved_at is not None
@@ -187,7 +187,7 @@ async def test_retracting_the_supporting_page_reopens_the_doubt(
     await retraction_graph.restore(retraction_id)
     assert await retraction_graph.doubted() == set()
     assert await _notice_titles(retraction_graph) == [
-        *["1 analysis of watcher in doubt"] * 2,
+        *["In doubt: 1 analysis of watcher"] * 2,
         "No longer in doubt: 1 analysis of watcher",
     ]
 
