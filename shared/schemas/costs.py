@@ -1,7 +1,7 @@
 """Schemas of budgets and costs."""
 
 from datetime import date, datetime
-from typing import Literal
+from typing import Literal, Protocol
 from uuid import UUID
 
 from shared.schemas.base import ResponseModel
@@ -50,6 +50,34 @@ class ForecastResponse(ResponseModel):
     """Whether the model has a price of its own; else the fallback counts."""
 
 
+class InputTokens(Protocol):
+    """What was counted of the input of calls."""
+
+    @property
+    def input_tokens(self) -> int | None: ...
+    @property
+    def system_tokens(self) -> int: ...
+    @property
+    def tools_tokens(self) -> int: ...
+    @property
+    def context_tokens(self) -> int: ...
+    @property
+    def results_tokens(self) -> int: ...
+
+
+def parts_of_input(of: InputTokens) -> dict[str, int]:
+    """Input tokens by the part of the request; empty if none is known, as of earlier releases."""
+    known = {
+        "system prompts": of.system_tokens,
+        "tools": of.tools_tokens,
+        "graph context": of.context_tokens,
+        "results of tools": of.results_tokens,
+    }
+    if not any(known.values()):
+        return {}
+    return {**known, "tasks and answers": max((of.input_tokens or 0) - sum(known.values()), 0)}
+
+
 class CostTotals(ResponseModel):
     """Totals of sent calls. `cost_usd` is the cost of their responses, `assumed_usd` the maximum cost of attempts
     without a response: both count against budgets.
@@ -76,15 +104,7 @@ class CostTotals(ResponseModel):
     @property
     def parts(self) -> dict[str, int]:
         """Input tokens by the part of the request; empty if none is known, as of earlier releases."""
-        known = {
-            "system prompts": self.system_tokens,
-            "tools": self.tools_tokens,
-            "graph context": self.context_tokens,
-            "results of tools": self.results_tokens,
-        }
-        if not any(known.values()):
-            return {}
-        return {**known, "tasks and answers": max(self.input_tokens - sum(known.values()), 0)}
+        return parts_of_input(self)
 
 
 class CostGroup(CostTotals):

@@ -1,12 +1,34 @@
 """Signing in, and the overview of all agents."""
 
+import re
+from uuid import UUID
+
+import psycopg
 import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import AGENT, SharedInstallation, WindowFactory
+from tests.support.browser import agent_data
 from tests.support.browser.browser_window import BrowserWindow
 
 pytestmark = pytest.mark.browser
+
+WATCHED = (
+    "lithium",
+    "cobalt",
+    "nickel mines",
+    "copper smelters",
+    "rare earths",
+    "graphite",
+    "battery makers",
+    "tin",
+    "zinc",
+    "stablecoins",
+    "semiconductor suppliers",
+    "carbon prices in Europe",
+)
+MAX_ROW_PX = 72
+"""Three lines of text: a name, a mission or a result, and what is next."""
 
 
 def test_a_signed_out_user_is_redirected_to_sign_in(
@@ -63,6 +85,33 @@ def test_agents_are_filtered_and_a_filter_is_saved(window: BrowserWindow) -> Non
     expect(page.get_by_role("button", name="Save filter")).to_be_visible()
 
 
+def test_a_list_of_many_agents_is_dense(
+    window: BrowserWindow, installation: SharedInstallation
+) -> None:
+    url = installation.vigil.running.database_url
+    other = UUID(installation.agent_id)
+    names = [f"Desk {number}: {what}" for number, what in enumerate(WATCHED, 1)]
+    ids = [
+        agent_data.run_in_thread(agent_data.create_agent(url, other, name)).agent_id
+        for name in names
+    ]
+    try:
+        page = window.open("/agents")
+        rows = page.locator("[data-agent-row]", has_text="Desk ")
+        expect(rows).to_have_count(len(names))
+        heights = rows.evaluate_all("rows => rows.map((row) => row.clientHeight)")
+        assert max(heights) <= MAX_ROW_PX
+        page.get_by_role("link", name="Paused", exact=True).click()
+        page.wait_for_url("**state=paused*")
+        page.get_by_role("button", name="Save filter").click()
+        window.open("/agents")
+        expect(page.get_by_role("link", name="paused", exact=True)).to_be_visible()
+        window.screenshot("agents-many")
+    finally:
+        with psycopg.connect(url) as connection:
+            connection.execute("delete from agents where id = any(%s)", (ids,))
+
+
 def test_the_palette_finds_an_agent_and_a_page_by_keyboard(
     window: BrowserWindow, installation: SharedInstallation
 ) -> None:
@@ -109,9 +158,20 @@ def test_a_wrong_form_shows_its_errors_beside_the_fields(window: BrowserWindow) 
 def test_the_forecast_follows_the_interval(window: BrowserWindow) -> None:
     page = window.open("/agents/new")
     forecast = page.get_by_role("complementary", name="Forecast")
-    expect(forecast).to_contain_text("37 iterations")
+    expect(forecast).to_contain_text("Not billed")
+    # With the sandbox, the cost of a real model is shown as one that is not billed.
+    expect(forecast.get_by_role("heading", name="With real services not billed")).to_be_visible()
+    expect(forecast).to_contain_text(
+        re.compile(r"With gpt-5\.4-mini .* about \$[1-9]\d?\.\d\d a day")
+    )
+    starts = forecast.locator(".assumed dd")
+    expect(starts).to_have_text(["288 a day", "37 a day"])
+    page.get_by_label("Run every").fill("1 min")
+    expect(starts).to_have_text(["1,440 a day", "37 a day"])
     page.get_by_label("Run every").fill("1 d")
-    expect(forecast).to_contain_text("1 iteration")
+    expect(starts).to_have_text(["1 a day", "all"])
+    page.get_by_label("Run every").fill("7 d")
+    expect(starts).to_have_text(["one every 7 d", "all"])
     page.get_by_label("Run every").fill("soon")
     expect(forecast).to_contain_text("Enter an interval")
 
@@ -121,6 +181,8 @@ def test_an_agent_is_created_from_a_sentence_and_shown_being_configured(
 ) -> None:
     page = window.open("/agents")
     page.get_by_role("link", name="New agent").click()
+    page.get_by_role("button", name="Supply risks").click()
+    expect(page.get_by_label("Mission")).to_have_value(re.compile("Follow lithium producers"))
     window.screenshot("agents-new")
     page.get_by_label("Mission").fill("Watch nickel mines and who owns them")
     page.get_by_text("More options").click()

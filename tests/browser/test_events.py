@@ -1,6 +1,8 @@
 """The page of live events."""
 
 import json
+import re
+from uuid import uuid4
 
 import pytest
 from playwright.sync_api import Page, Route, expect
@@ -12,6 +14,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 HOSTILE = "<img src=x onerror=document.title='taken'>"
 STREAM = "**/api/v1/events?*"
+EARLIER, LATER = "2024-01-02T03:04:05Z", "2024-01-02T03:09:05Z"
 
 
 def list_event_names(page: Page) -> list[str]:
@@ -29,7 +32,7 @@ def stub_stream(page: Page, *frames: str) -> None:
     page.route(STREAM, respond)
 
 
-def frame(number: int, event: str, **data: object) -> str:
+def frame(number: int, event: str, /, **data: object) -> str:
     data = {"occurred_at": "2026-01-02T03:04:05Z", **data}
     return f"id: {number}\nevent: {event}\ndata: {json.dumps(data)}"
 
@@ -44,6 +47,7 @@ def test_past_and_new_events_are_described_in_words(
         "href", f"/agents/{installation.agent_id}/iterations/1"
     )
     # Of events that do not say the number, it is looked up.
+    page.get_by_role("button", name="Fold iterations").click()
     query = page.locator("#events li", has_text="query.completed").filter(has_text=AGENT).last
     expect(query.get_by_role("link", name="iteration 1")).to_be_visible()
     event_count = page.locator("#events li").count()
@@ -106,6 +110,8 @@ def test_new_events_do_not_move_what_is_read_further_down(
     window: BrowserWindow, installation: SharedInstallation
 ) -> None:
     page = window.open("/events?back=1d")
+    # With every event, the list is longer than the window.
+    page.get_by_role("button", name="Fold iterations").click()
     read = page.locator("#events li").last
     read.scroll_into_view_if_needed()
     expect(page.locator("#events-top")).not_to_be_in_viewport()
@@ -159,6 +165,64 @@ def test_a_gap_is_reported_and_hostile_events_have_no_effect(
     assert page.locator("#events img").count() == 0
     expect(page).to_have_title("Events – Vigil")
     window.screenshot("events-gap")
+
+
+def test_events_of_a_deleted_agent_have_no_links(
+    window: BrowserWindow, installation: SharedInstallation
+) -> None:
+    deleted = str(uuid4())
+    iteration = {"iteration_id": str(uuid4()), "number": 1}
+    stub_stream(
+        window.page,
+        frame(1, "configuration.completed", agent_id=deleted),
+        frame(2, "iteration.started", agent_id=deleted, why="due", **iteration),
+        frame(3, "configuration.completed", agent_id=installation.agent_id),
+    )
+    page = window.open("/events")
+    rows = page.locator("#events .event")
+    expect(rows.locator(".event-agent")).to_have_text([AGENT, "deleted agent", "deleted agent"])
+    of_deleted = rows.filter(has_text="deleted agent")
+    expect(of_deleted.get_by_role("link")).to_have_count(0)
+    expect(of_deleted.first).to_contain_text("Iteration 1 started")
+    expect(rows.first.get_by_role("link", name="settings")).to_be_visible()
+
+
+def test_a_completed_iteration_is_one_row_until_it_is_unfolded(
+    window: BrowserWindow, installation: SharedInstallation
+) -> None:
+    of = {"agent_id": installation.agent_id, "iteration_id": str(uuid4())}
+    running = {"agent_id": installation.agent_id, "iteration_id": str(uuid4())}
+    stub_stream(
+        window.page,
+        frame(1, "iteration.started", **of, number=7, why="due", occurred_at=EARLIER),
+        frame(2, "query.completed", **of, nodes=3, edges=2, occurred_at=EARLIER),
+        frame(3, "query.failed", **of, error="away", occurred_at=EARLIER),
+        frame(4, "iteration.completed", **of, number=7, queries=2, occurred_at=LATER),
+        frame(5, "iteration.started", **running, number=8, why="due", occurred_at=LATER),
+    )
+    page = window.open("/events")
+    visible = page.locator("#events .event:visible .event-name")
+    # A failure is never hidden, and neither is an iteration that still runs.
+    expect(visible).to_have_text(["iteration.started", "iteration.completed", "query.failed"])
+    axis = page.locator("#events-volume figcaption span")
+    expect(axis).to_have_text(
+        [
+            re.compile("2 Jan 2024, .*:04:05"),
+            "The highest bar is 3 events",
+            re.compile("2 Jan 2024, .*:09:05"),
+        ]
+    )
+    window.screenshot("events-folded")
+    page.get_by_role("button", name="Show 2 more events").click()
+    expect(visible).to_have_count(5)
+    page.get_by_role("button", name="Hide 2 more events").click()
+    expect(visible).to_have_count(3)
+    page.get_by_role("button", name="Fold iterations").click()
+    expect(visible).to_have_count(5)
+    page.reload()
+    expect(page.get_by_role("button", name="Fold iterations")).to_have_attribute(
+        "aria-pressed", "false"
+    )
 
 
 def test_a_lost_connection_is_reported(window: BrowserWindow) -> None:

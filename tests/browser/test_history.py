@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import AGENT, SharedInstallation, WindowFactory
 from tests.support.browser.agent_data import run_in_thread
-from tests.support.browser.browser_window import BrowserWindow
+from tests.support.browser.browser_window import NARROW, WIDE, BrowserWindow
 from tests.support.browser.histories import QUIET_COUNT, add_history, begin_iteration, end_query
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -29,7 +29,7 @@ def test_iterations_are_listed_with_their_results(
     expect(row.locator(".length rect")).to_be_visible()
     window.screenshot("iterations")
     page.get_by_role("link", name="Failed", exact=True).click()
-    expect(page.get_by_role("heading", name="No iteration is failed")).to_be_visible()
+    expect(page.get_by_role("heading", name="No failed iterations")).to_be_visible()
     page.get_by_role("link", name="Show all iterations").click()
     expect(row).to_be_visible()
 
@@ -84,9 +84,9 @@ def test_two_iterations_are_chosen_in_the_list(
     page = window.open(f"/agents/{agent_id}/iterations")
     compare = page.get_by_role("button", name="Compare")
     expect(compare).to_be_disabled()
-    page.get_by_label("Choose iteration 1 to compare").check()
+    page.get_by_label("Select iteration 1 to compare").check()
     expect(page.locator("#chosen")).to_have_text("1 selected, select one more")
-    page.get_by_label("Choose iteration 2 to compare").check()
+    page.get_by_label("Select iteration 2 to compare").check()
     expect(compare).to_be_enabled()
     compare.click()
     expect(page.get_by_role("heading", name="Compare iterations")).to_be_visible()
@@ -159,6 +159,11 @@ def test_the_waterfall_works_by_keyboard(
     plan = page.locator('tr[data-kind="step"]').first
     page.locator('tr[aria-level="1"][tabindex="0"]').focus()
     page.keyboard.press("ArrowDown")
+    expect(focused).to_contain_text("Start")
+    page.keyboard.press("Enter")
+    expect(page.locator("#details .lead")).to_have_text("The clock started this iteration.")
+    page.keyboard.press("Escape")
+    page.keyboard.press("ArrowDown")
     expect(focused).to_contain_text("Plan")
     expect(plan).to_have_attribute("aria-expanded", "false")
     expect(page.locator('tr[data-kind="run"]').first).to_be_hidden()
@@ -176,6 +181,7 @@ def test_the_waterfall_works_by_keyboard(
     page.keyboard.press("ArrowLeft")
     expect(focused).to_contain_text("Plan")
     expect(page.locator('tr[data-kind="run"]').first).to_be_hidden()
+    page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowUp")
     page.keyboard.press("ArrowLeft")
     expect(page.locator(".waterfall tbody tr:visible")).to_have_count(1)
@@ -290,8 +296,28 @@ def test_two_iterations_are_compared_side_by_side(
     expect(sides.nth(0).locator(".gained")).to_contain_text("nodes")
     figures = page.locator(".figures").first
     expect(figures.get_by_role("row", name="Duration")).to_be_visible()
-    expect(page.locator(".figures").nth(1)).to_contain_text("Knowledge acquisition")
+    phases = page.locator(".figures").nth(1)
+    expect(phases).to_contain_text("Knowledge acquisition")
+    # Of analyses the edges say only what they are about, and types are words.
+    written = sides.nth(1).locator(".written").last
+    expect(written.get_by_role("link", name=re.compile("^about "))).not_to_have_count(0)
+    expect(written).not_to_contain_text("→")
+    for internal in ("AgentAdvice", "AgentAnalysis", "_in", "mentioned_with"):
+        expect(page.locator(".side-by-side")).not_to_contain_text(internal)
     window.screenshot("compare")
+    page.set_viewport_size(NARROW)  # type: ignore[arg-type]  # a TypedDict of these two
+    cells = phases.locator("tbody tr").first.locator("td")
+    for cell in cells.all():
+        box = cell.bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= NARROW["width"]
+    page.set_viewport_size(WIDE)  # type: ignore[arg-type]  # a TypedDict of these two
+    window.open(f"/agents/{agent['id']}/iterations/2?rows=all")
+    waterfall = page.locator(".waterfall")
+    for name in ("Start", "Plan", "Insight 1", "Advice"):
+        expect(waterfall.get_by_role("link", name=name, exact=True)).to_be_visible()
+    expect(waterfall).to_contain_text("requested with Run now")
+    window.screenshot("iteration-advice")
     window.expected.append("404")
     window.open(f"/agents/{agent['id']}/compare?a=1&b=99")
     expect(window.page.get_by_role("heading", name="Not found")).to_be_visible()

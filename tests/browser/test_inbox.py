@@ -36,7 +36,7 @@ def test_the_inbox_is_read_beside_the_list_and_marked(
     window: BrowserWindow, agent: AgentWithAdvice
 ) -> None:
     page = window.open(f"/inbox?agent={agent.agent_id}")
-    badge = page.locator(".rail .badge")
+    badge = page.locator(".rail [data-key=i] .badge")
     # The counts are those of the list below them.
     open_count, unread_count = (
         page.locator("[data-count=open]"),
@@ -174,6 +174,7 @@ def test_a_snoozed_item_returns_as_unread(
     advice = rows(page).filter(has_text="HOLD")
     advice.click()
     page.locator("#snooze summary").click()
+    window.screenshot("inbox-snooze-menu")
     page.get_by_role("button", name="Next week").click()
     expect(advice).to_have_count(0)
     page = window.open(f"/inbox?view=snoozed&agent={new_agent.agent_id}")

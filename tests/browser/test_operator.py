@@ -8,7 +8,13 @@ from playwright.sync_api import expect
 
 from shared.database import ids
 from tests.browser.conftest import SharedInstallation, WindowFactory
-from tests.support.browser.browser_window import BrowserWindow, answer_dialog, confirm_dialog
+from tests.support.browser.browser_window import (
+    NARROW,
+    WIDE,
+    BrowserWindow,
+    answer_dialog,
+    confirm_dialog,
+)
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -116,6 +122,9 @@ def test_health_shows_the_running_services(window: BrowserWindow) -> None:
         expect(row.get_by_role("cell").first).to_have_text("1")
     expect(page.locator("#health")).to_contain_text("sandbox-reader")
     expect(page.locator(".sum-up h2")).to_have_text(re.compile(r"Everything works\.|attention\."))
+    expect(page.get_by_role("row", name="Observer").get_by_role("cell").last).to_have_text(
+        "Connected"
+    )
     # Without a reload: the page polls, and the rate needs two samples.
     expect(page.get_by_role("row", name="observer").get_by_role("cell").nth(4)).not_to_have_text(
         "–", timeout=15_000
@@ -123,6 +132,24 @@ def test_health_shows_the_running_services(window: BrowserWindow) -> None:
     bars = page.locator("[data-service=observer] [data-history] rect")
     expect(bars).to_have_count(60)
     window.screenshot("health")
+    page.set_viewport_size(NARROW)  # type: ignore[arg-type]  # a TypedDict of these two
+    for cell in page.get_by_role("row", name="Observer").get_by_role("cell").all():
+        box = cell.bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= NARROW["width"]
+    page.set_viewport_size(WIDE)  # type: ignore[arg-type]  # a TypedDict of these two
+
+
+def test_a_healthy_installation_says_so(
+    window: BrowserWindow, installation: SharedInstallation
+) -> None:
+    with psycopg.connect(installation.vigil.running.database_url) as connection:
+        connection.execute("delete from dead_letters")
+    page = window.open("/health-of-all")
+    expect(page.locator(".sum-up h2")).to_have_text("Everything works.", timeout=30_000)
+    # Nothing failed permanently, so that the navigation has no count.
+    expect(page.locator(".rail [data-key=d] .badge")).to_have_count(0)
+    window.screenshot("health-good")
 
 
 def test_dead_letters_need_attention_and_are_linked(
@@ -130,6 +157,7 @@ def test_dead_letters_need_attention_and_are_linked(
 ) -> None:
     dead_letter_id = insert_dead_letter(installation, b"something that nobody can read")
     page = window.open("/health-of-all")
+    expect(page.locator(".rail [data-key=d] .badge")).to_contain_text("failed permanently")
     expect(page.locator(".sum-up h2")).to_contain_text("need")
     expect(page.locator(".sum-up")).to_contain_text("failed permanently")
     window.screenshot("health-attention")

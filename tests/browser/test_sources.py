@@ -39,6 +39,22 @@ def test_pages_are_grouped_by_site_and_found_by_a_part_of_their_url(
     expect(page.get_by_role("heading", name="No match")).to_be_visible()
 
 
+def test_versions_of_a_page_are_folded_and_linked(
+    window: BrowserWindow, installation: SharedInstallation
+) -> None:
+    graph = graphs.create_graph(installation, "Version watch")
+    for year in (2025, 2026):
+        graphs.add_version(installation, graph, f"{graphs.PAGES[0]['content']} Updated in {year}.")
+    page = window.open(f"/agents/{graph.agent_id}/sources")
+    expect(page.locator(".page")).to_have_count(3)
+    listed = page.locator(".page", has_text="What was bought in 2024")
+    expect(listed).to_contain_text("3 versions")
+    window.screenshot("sources-versions")
+    listed.get_by_role("link", name="What was bought in 2024").click()
+    expect(page.locator(".page-text")).to_contain_text("Updated in 2026")
+    window.screenshot("source-versions")
+
+
 def test_quotes_are_highlighted_in_the_page_text(window: BrowserWindow, graph: GraphIds) -> None:
     page = window.open(f"/agents/{graph.agent_id}/sources/{graph.old_source}")
     marks = page.locator(".page-text mark")

@@ -7,7 +7,7 @@ changes in a day. A model that writes or thinks more costs more.
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from shared.llm.pricing import Prices
+from shared.llm.pricing import SHIPPED, Prices, read_prices
 from shared.runtime.providers import load_prices
 from shared.runtime.settings import Settings
 from shared.schemas.costs import ForecastResponse
@@ -40,7 +40,7 @@ def forecast(prices: Prices, model: str, interval_seconds: float) -> Forecast:
 
     At most WORKING_ITERATIONS are counted, and fewer if the interval leaves room for fewer.
     """
-    iterations = min(WORKING_ITERATIONS, max(int(DAY_SECONDS // interval_seconds), 1))
+    iterations = min(WORKING_ITERATIONS, starts_per_day(interval_seconds))
     of_iteration = prices.tokens_usd(model, INPUT_TOKENS, OUTPUT_TOKENS, CACHED_TOKENS)
     return Forecast(
         iterations,
@@ -50,12 +50,34 @@ def forecast(prices: Prices, model: str, interval_seconds: float) -> Forecast:
     )
 
 
+def starts_per_day(interval_seconds: float) -> int:
+    """How often an agent with this interval starts in a day; at least once, as on the day of a start."""
+    return max(int(DAY_SECONDS // interval_seconds), 1)
+
+
 def day_forecast(
     settings: Settings, interval_seconds: int, model: str | None = None
 ) -> ForecastResponse:
     """What an agent will cost in a day. Raises PermanentError if the prices cannot be read."""
-    name = model or settings.model
-    cost = forecast(load_prices(settings), name, interval_seconds)
+    return _response(load_prices(settings), model or settings.model, interval_seconds)
+
+
+def forecast_without_sandbox(settings: Settings, interval_seconds: int) -> ForecastResponse | None:
+    """What the agent would cost in a day with the model and the search service that the sandbox replaces.
+
+    The model is the default one where the sandbox replaces it. None without the sandbox. Raises PermanentError if the
+    prices cannot be read.
+    """
+    if not settings.sandboxed_providers:
+        return None
+    default = str(Settings.model_fields["model"].default)
+    prices = read_prices(settings.prices_file or SHIPPED).overridden(settings.prices)
+    name = default if settings.model_is_sandbox else settings.model
+    return _response(prices, name, interval_seconds)
+
+
+def _response(prices: Prices, name: str, interval_seconds: int) -> ForecastResponse:
+    cost = forecast(prices, name, interval_seconds)
     return ForecastResponse(
         model=name if cost.is_priced else None,
         interval_seconds=interval_seconds,

@@ -38,6 +38,16 @@ async def list_dead_letters(
     return page_slice.page(lambda *row: _view(row))
 
 
+MAX_COUNTED: Final = 1_000
+"""As many dead letters as the navigation counts."""
+
+
+async def count_dead_letters(session: AsyncSession) -> int:
+    """Returns how many messages failed permanently, at most MAX_COUNTED."""
+    some = select(DeadLetter.id).limit(MAX_COUNTED).subquery()
+    return await session.scalar(select(func.count()).select_from(some)) or 0
+
+
 async def find_dead_letters(
     session: AsyncSession, caller: Caller, reference: str
 ) -> list[DeadLetterDetails]:

@@ -2,19 +2,22 @@
 
 import json
 import re
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from markupsafe import Markup
 
 from shared.domains import site_of
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.schemas.base import CallTotals
-from shared.schemas.iterations import CallUsage
+from shared.schemas.iterations import CallUsage, WrittenElement
 
 NONE: Final = "–"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _CENT: Final = 0.01
+_ISO_DAY_CHARS: Final = 10
 _LINKED: Final = frozenset({"http", "https"})
 
 
@@ -44,19 +47,34 @@ def time_element(moment: datetime | None) -> Markup | str:
     """A `<time>` element, which `times.js` converts to the reader's time zone and adds how long ago it is."""
     if moment is None:
         return NONE
-    exact = moment.astimezone(UTC)
-    return Markup('<time datetime="{}">{}</time>').format(
-        exact.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        f"{exact:%Y-%m-%d %H:%M} UTC",
-    )
+    return Markup('<time datetime="{}">{}</time>').format(_iso(moment), utc(moment))
+
+
+def _iso(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def time_element_of_text(text: str) -> Markup | str:
-    """The same for an ISO 8601 string of a node's properties; other text stays as it is."""
+    """The same for an ISO 8601 string of a node's properties, which may be a day; other text stays as it is."""
     try:
+        if len(text) == _ISO_DAY_CHARS:
+            return day(date.fromisoformat(text))
         return time_element(datetime.fromisoformat(text))
     except ValueError:
         return text
+
+
+def day(of: date | None) -> Markup | str:
+    """A `<time>` element of a day, which is the same in all time zones; of a moment, its day in UTC."""
+    if of is None:
+        return NONE
+    of = of.astimezone(UTC).date() if isinstance(of, datetime) else of
+    return Markup('<time datetime="{}" data-day>{}</time>').format(of.isoformat(), written_day(of))
+
+
+def written_day(of: date) -> str:
+    """`2 Jan 2026`, as `times.js` writes it."""
+    return f"{of.day} {of:%b %Y}"
 
 
 def duration(seconds: float | timedelta | None) -> str:
@@ -108,17 +126,21 @@ def compact(number: float) -> str:
 
 def utc(moment: datetime) -> str:
     """For attributes, which `times.js` does not convert."""
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    exact = moment.astimezone(UTC)
+    return f"{written_day(exact)}, {exact:%H:%M} UTC"
 
 
 def clock(moment: datetime | None) -> Markup | str:
     """A `<time>` element that `times.js` converts to the time of day, with the day unless it is today."""
     if moment is None:
         return NONE
-    exact = moment.astimezone(UTC)
-    return Markup('<time datetime="{}" data-clock>{}</time>').format(
-        exact.isoformat(timespec="milliseconds").replace("+00:00", "Z"), utc(moment)
-    )
+    return Markup('<time datetime="{}" data-clock>{}</time>').format(_iso(moment), utc(moment))
+
+
+def clock_with_zone(moment: datetime) -> Markup:
+    """The same for the time of day alone, with the name of its time zone."""
+    words = f"{moment.astimezone(UTC):%H:%M} UTC"
+    return Markup('<time datetime="{}" data-zone>{}</time>').format(_iso(moment), words)
 
 
 def count(number: float | None) -> str:
@@ -175,6 +197,9 @@ FORMAT_FILTERS: Final = {
     "moment": time_element,
     "when": time_element_of_text,
     "clock": clock,
+    "clock_with_zone": clock_with_zone,
+    "day": day,
+    "written_day": written_day,
     "span": duration,
     "usd": usd,
     "cost": cost,
@@ -220,6 +245,20 @@ def plain(value: Any) -> str:
 def phase(word: str) -> str:
     """`Graph construction`."""
     return word.replace("_", " ").capitalize()
+
+
+_TYPE_WORDS: Final = {ADVICE_TYPE: "Advice", ANALYSIS_TYPE: "Analysis"}
+
+
+def type_words(name: str) -> str:
+    """The name of a node or edge type as people write it: `Analysis`, `located in`."""
+    return _TYPE_WORDS.get(name, name.replace("_", " "))
+
+
+def end_of_edge(name: str, conclusions: Iterable[WrittenElement]) -> str | None:
+    """The target of an edge named `source → target`, if its source is one of these; their titles are long sentences."""
+    starts = (f"{each.name} → " for each in conclusions)
+    return next((name.removeprefix(start) for start in starts if name.startswith(start)), None)
 
 
 _TELLING: Final = ("query", "name", "objective", "topic", "question", "type")
@@ -292,6 +331,8 @@ TEXT_FILTERS: Final = {
     "unpacked": unpacked,
     "plain": plain,
     "phase": phase,
+    "type_words": type_words,
+    "end_of_edge": end_of_edge,
     "argument_summary": argument_summary,
     "browser": browser,
     "sentence": sentence,

@@ -18,7 +18,7 @@ from starlette.responses import HTMLResponse, Response
 from services.api.auth.dependencies import Access, OwnedAccess
 from services.api.http.problem_details import NotFoundError
 from services.api.paths import ASSETS
-from services.api.queries import notifications
+from services.api.queries import notifications, operations
 from services.api.queries.agents import AgentStanding, find_standing
 from services.api.web import filters, text
 from services.api.web.text import render_markdown
@@ -209,12 +209,14 @@ class Page:
     async def answer(
         self, template: str, *, status: HTTPStatus = HTTPStatus.OK, **context: Any
     ) -> HTMLResponse:
-        """Renders `template` with `context` and what all pages need: the user, the address, the unread count, and
-        which providers the sandbox replaces; for pages about an agent, also what it does at the moment.
+        """Renders `template` with `context` and what all pages need: the user, the address, the counts of the
+        navigation, and which providers the sandbox replaces; for pages about an agent, also what it does at the moment.
         """
-        unread = 0
+        unread = dead_letters = 0
         if self.part is None:
             unread = await notifications.count_unread(self._access.session, self._access.owner_id)
+            if self._access.caller.is_operator:
+                dead_letters = await operations.count_dead_letters(self._access.session)
         settings: Settings = self._request.app.state.settings
         common = {
             "sandboxed": settings.sandboxed_providers,
@@ -223,6 +225,7 @@ class Page:
             "query": self._request.query_params,
             "unread": unread,
             "standing": context.get("standing") or await self._standing(),
+            "failed_messages": dead_letters,
         }
         return self._pages.answer(template, common | context, part=self.part, status=status)
 

@@ -301,7 +301,7 @@ async def test_a_call_of_another_iteration_is_not_found(
 ) -> None:
     await api.get("/agents")  # creates the owner
     full = await create_full_agent(database)
-    for key in (each for each in await _keys(database, full) if each != "iteration"):
+    for key in (each for each in await _keys(database, full) if each not in ("iteration", "start")):
         address = f"{ROOT}/agents/{full.agent_id}/iterations/2?open={key}"
         assert (await api.get(address)).status_code == 404, key
 
@@ -318,6 +318,7 @@ async def _keys(database: Database, full: FullAgent) -> list[str]:
         assert await transcripts.find_call(session, uuid4(), trace.id, last.id) is None
     return [
         "iteration",
+        "start",
         f"step-{trace.steps[0].id}",
         f"run-{full.interaction_id}",
         f"call-{first.id}",

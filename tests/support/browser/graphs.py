@@ -11,7 +11,7 @@ from sqlalchemy import select, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.engine import Database
-from shared.database.tables import GraphEdgeType, GraphNodeType, Source
+from shared.database.tables import Agent, GraphEdgeType, GraphNodeType, Source
 from shared.graph import edges, nodes, system_types, types
 from shared.graph.conclusions import conclusions
 from shared.graph.provenance.evidence import EvidenceInput
@@ -264,3 +264,18 @@ _LARGE_GRAPH_SQL: Final = (
     " join numbered b on b.i = 1 + (a.i * (1 + k / :nodes) / (2 + k / :nodes)) % :nodes"
     " where a.id <> b.id on conflict do nothing",
 )
+
+
+def add_version(installation: SharedInstallation, graph: GraphIds, content: str) -> None:
+    """Store another version of the page at OLD_URL, as after a change of the page."""
+
+    async def add(database: Database) -> None:
+        async with database.transaction() as session:
+            owner_id = await session.scalar(
+                select(Agent.owner_id).where(Agent.id == graph.agent_id)
+            )
+            assert owner_id is not None
+            scope = GraphScope(owner_id, graph.agent_id)
+            await store_pages(session, scope, {"results": [{**PAGES[0], "content": content}]})
+
+    _run_in_thread(installation, add)

@@ -1,7 +1,7 @@
 """Formats of numbers, durations and times on pages."""
 
-from datetime import UTC, datetime, timedelta
-from uuid import UUID
+from datetime import UTC, date, datetime, timedelta, timezone
+from uuid import UUID, uuid4
 
 import pytest
 from jinja2 import Environment
@@ -10,6 +10,7 @@ from services.api.web import filters
 from services.api.web.forms import FormState
 from services.api.web.text import render_cited_line, render_cited_markdown
 from shared.schemas.base import CitationResponse
+from shared.schemas.iterations import WrittenElement
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def test_a_time_element_has_its_utc_timestamp() -> None:
     timestamp = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
     assert (
         filters.time_element(timestamp)
-        == '<time datetime="2026-01-02T03:04:05.678Z">2026-01-02 03:04 UTC</time>'
+        == '<time datetime="2026-01-02T03:04:05.678Z">2 Jan 2026, 03:04 UTC</time>'
     )
 
 
@@ -110,7 +111,7 @@ def test_arguments_of_a_tool_are_summarized(arguments: str, summary: str) -> Non
 def test_a_time_of_day_is_converted_by_the_page() -> None:
     moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     assert filters.clock(moment) == (
-        '<time datetime="2026-01-02T03:04:05.000Z" data-clock>2026-01-02 03:04 UTC</time>'
+        '<time datetime="2026-01-02T03:04:05.000Z" data-clock>2 Jan 2026, 03:04 UTC</time>'
     )
     assert filters.clock(None) == filters.NONE
 
@@ -151,3 +152,52 @@ def test_rendered_markdown_and_citations_read_in_one_direction() -> None:
         html = render(content, [cited], agent_id)
         assert html.count("Halden AG!") == 2
         assert filters.without_directions(html) == html
+
+
+@pytest.mark.parametrize(
+    ("of", "iso", "words"),
+    [
+        (date(2027, 12, 31), "2027-12-31", "31 Dec 2027"),
+        (
+            datetime(2026, 1, 2, 0, 30, tzinfo=timezone(timedelta(hours=2))),
+            "2026-01-01",
+            "1 Jan 2026",
+        ),
+    ],
+)
+def test_a_day_is_the_same_in_all_time_zones(of: date, iso: str, words: str) -> None:
+    assert filters.day(of) == f'<time datetime="{iso}" data-day>{words}</time>'
+
+
+def test_a_day_in_a_property_is_no_moment() -> None:
+    assert filters.time_element_of_text("2027-12-31") == filters.day(date(2027, 12, 31))
+    assert "data-day" not in filters.time_element_of_text("2027-12-31T10:00:00Z")
+    assert filters.time_element_of_text("some  year") == "some  year"
+
+
+def test_a_moment_that_limits_something_names_its_time_zone() -> None:
+    moment = datetime(2026, 1, 3, tzinfo=UTC)
+    assert filters.clock_with_zone(moment) == (
+        '<time datetime="2026-01-03T00:00:00.000Z" data-zone>00:00 UTC</time>'
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("AgentAdvice", "Advice"),
+        ("AgentAnalysis", "Analysis"),
+        ("located_in", "located in"),
+        ("Country", "Country"),
+    ],
+)
+def test_types_are_shown_as_words(name: str, words: str) -> None:
+    assert filters.type_words(name) == words
+
+
+def test_an_edge_of_a_conclusion_does_not_repeat_its_title() -> None:
+    analysis = WrittenElement(
+        kind="node", id=uuid4(), type="AgentAnalysis", name="A long → sentence", step_id=None
+    )
+    assert filters.end_of_edge("A long → sentence → Ghana", [analysis]) == "Ghana"
+    assert filters.end_of_edge("Togo → Ghana", [analysis]) is None

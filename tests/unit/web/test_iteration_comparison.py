@@ -72,7 +72,9 @@ def test_phases_are_compared_even_where_only_one_ran_them() -> None:
         ("Tokens", "+4"),
     ]
     assert advice.name == "Advice generation"
-    assert [figure.before for figure in advice.figures] == ["0 ms", "0", "0"]
+    # What did not run took no time of 0 ms.
+    assert [figure.before for figure in advice.figures] == ["–", "–", "–"]
+    assert [figure.change for figure in advice.figures] == ["+1 s", "+1", "+2"]
 
 
 def test_plans_are_compared_by_their_texts() -> None:

@@ -8,9 +8,11 @@ import pytest
 
 from services.api.web.presenters.waterfall import (
     ROOT,
+    START,
     Key,
     Row,
     Segment,
+    Waterfall,
     build_axis,
     build_waterfall,
     parse_key,
@@ -103,11 +105,27 @@ def _rows(
     ended_after: float | None = 10,
     now: float = 10,
 ) -> list[Row]:
+    """The rows without the start, which is always the second."""
+    root, start, *others = _waterfall(
+        *steps, runs=runs, calls=calls, ended_after=ended_after, now=now
+    ).rows
+    assert (start.key, start.parent, start.level) == (START, ROOT, 2)
+    return [root, *others]
+
+
+def _waterfall(
+    *steps: TracedStep,
+    runs: tuple[PhaseRun, ...] = (),
+    calls: tuple[TracedCall, ...] = (),
+    ended_after: float | None = 10,
+    now: float = 10,
+    why: str = "due",
+) -> Waterfall:
     trace = IterationTrace(
         id=uuid4(),
         agent_id=uuid4(),
         number=1,
-        why="due",
+        why=why,
         status="running" if ended_after is None else "completed",
         stage="ended",
         errors=[],
@@ -121,7 +139,7 @@ def _rows(
         written=[],
         calls=list(calls),
     )
-    return list(build_waterfall(trace, _at(now)).rows)
+    return build_waterfall(trace, _at(now))
 
 
 @pytest.mark.parametrize(
@@ -250,6 +268,30 @@ def test_a_running_call_says_how_far_it_is() -> None:
     assert fresh.word == "waiting for the answer"
 
 
+@pytest.mark.parametrize(
+    ("why", "icon", "words"), [("due", "clock", "by the clock"), ("run_now", "play", "Run now")]
+)
+def test_the_first_row_says_what_started_the_iteration(why: str, icon: str, words: str) -> None:
+    start = _waterfall(_step(0, 1), why=why).rows[1]
+    assert (start.name, start.icon, start.seconds) == ("Start", icon, None)
+    assert words in start.note
+    assert [segment.x for segment in start.segments] == [0]
+
+
+def test_the_legend_has_what_the_iteration_has() -> None:
+    plain = _waterfall(_step(0, 4), runs=(_run(0, 4),), calls=(_call(1, 2),))
+    assert [kind for kind, _ in plain.legend] == ["step", "run", "model"]
+    waited = _waterfall(_step(2, 4, first_requested_at=_at(0), status="failed", error="away"))
+    assert waited.legend == [("step", "step"), ("wait", "waiting"), ("bad", "failed")]
+
+
+def test_a_model_that_all_calls_share_is_named_once() -> None:
+    root, _, run, call = _rows(_step(0, 4), runs=(_run(0, 4),), calls=(_call(1, 2),))
+    assert (root.note, run.note, call.note) == ("1 step, m", "", "")
+    root, _, run, call = _rows(_step(0, 4), runs=(_run(0, 4),), calls=(_call(1, 2, model="n"),))
+    assert (root.note, run.note, call.note) == ("1 step", "m", "n")
+
+
 def test_rows_have_the_text_of_the_plan() -> None:
     second = _step(0, 1, input={"round": 2, "objective": "Who buys?"})
     assert (_rows(second)[1].name, _rows(second)[1].note) == ("Query 2", "Round 2: Who buys?")
@@ -262,6 +304,7 @@ def test_rows_have_the_text_of_the_plan() -> None:
     ("text", "key"),
     [
         (ROOT, Key(ROOT, UUID(int=0))),
+        (START, Key(START, UUID(int=0))),
         (f"step-{STEP_ID}", Key("step", STEP_ID)),
         (f"call-{STEP_ID}", Key("call", STEP_ID)),
         (f"tool-{STEP_ID}-2", Key("tool", STEP_ID, 2)),

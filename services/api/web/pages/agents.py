@@ -5,7 +5,7 @@ from decimal import Decimal
 from http import HTTPStatus
 from itertools import chain
 from math import ceil
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 from uuid import UUID
 
 from fastapi import APIRouter, Query, Request
@@ -92,11 +92,42 @@ async def _agent_rows(access: Access, agents: Sequence[AgentResponse]) -> list[A
 
 
 DEFAULT_INTERVAL_SECONDS: Final = 300
+
+
+class Example(NamedTuple):
+    """A mission that the form offers. `title` and `gist` say in few words what it is for."""
+
+    icon: str
+    title: str
+    gist: str
+    mission: str
+
+
 EXAMPLES: Final = (
-    "Watch energy supply and exports of West African economies, and find what investors should know",
-    "Find short-term opportunities among semiconductor suppliers",
-    "Watch regulation of stablecoins in the EU and the US, and say what it means for issuers",
-    "Follow lithium producers in South America, and warn of what limits their output",
+    Example(
+        "globe",
+        "Economies of a region",
+        "What countries export, and who stands out",
+        "Watch energy supply and exports of West African economies, and find what investors should know",
+    ),
+    Example(
+        "trending-up",
+        "Market opportunities",
+        "Who gains and who loses in an industry",
+        "Find short-term opportunities among semiconductor suppliers",
+    ),
+    Example(
+        "shield-check",
+        "Regulation",
+        "New rules, and what they mean",
+        "Watch regulation of stablecoins in the EU and the US, and say what it means for issuers",
+    ),
+    Example(
+        "triangle-alert",
+        "Supply risks",
+        "What limits the output of producers",
+        "Follow lithium producers in South America, and warn of what limits their output",
+    ),
 )
 """Missions that the form offers. The first one gives advice on the sandbox too, from the documents that come with it."""
 BUDGET_OF_FORECAST: Final = 2
@@ -111,7 +142,7 @@ async def show_new_agent_form(
     """The part `forecast` is for the interval that is typed."""
     if page.part is not None:
         typed = validated(
-            NewAgentForm, {"mission": EXAMPLES[0], "interval_seconds": interval_seconds}
+            NewAgentForm, {"mission": EXAMPLES[0].mission, "interval_seconds": interval_seconds}
         )
         return await _new_agent_page(request, page, typed, typed.model)
     form = FormState.filled(
@@ -162,6 +193,8 @@ async def _new_agent_page(
         intervals=INTERVALS,
         examples=EXAMPLES,
         forecast=forecast.day_forecast(settings, interval) if is_known else None,
+        starts=forecast.starts_per_day(interval),
+        unboxed=forecast.forecast_without_sandbox(settings, interval),
     )
 
 

@@ -29,6 +29,7 @@ from services.api.web.presenters.costs import (
     build_chart,
     build_tiles,
     find_unit,
+    kinds_of,
     prompt_parts,
     share_of,
 )
@@ -251,6 +252,7 @@ async def _show(
         chart=build_chart(report, unit),
         parts_of=prompt_parts,
         share_of=share_of,
+        kinds_of=kinds_of,
         usage=usage,
         used_share=budget_share(usage) if usage else None,
         costly=await cost_reports.list_costly_iterations(session, scope, period),

@@ -22,6 +22,7 @@ from services.api.web.presenters.comparison import (
     compare_plans,
     comparison_side,
 )
+from services.api.web.presenters.costs import prompt_parts
 from services.api.web.presenters.outcomes import (
     STRIP_KEYS,
     build_strip,
@@ -31,7 +32,6 @@ from services.api.web.presenters.outcomes import (
     seconds_of,
 )
 from services.api.web.presenters.waterfall import (
-    ROOT,
     Key,
     build_waterfall,
     parse_key,
@@ -209,8 +209,8 @@ async def _details(access: AgentAccess, trace: IterationTrace, opened: str) -> d
     if key is None:
         raise NotFoundError("row", opened)
     match key.kind:
-        case "iteration":
-            return {"kind": ROOT}
+        case "iteration" | "start" as kind:
+            return {"kind": kind}
         case "step":
             return await _step_details(access, trace, key)
         case "run":
@@ -259,7 +259,7 @@ async def _call_details(access: AgentAccess, trace: IterationTrace, key: Key) ->
         ((place, turn) for place, turn in enumerate(turns, 1) if turn.call_id == call.id),
         (0, None),
     )
-    context |= {"turn": turn, "place": place}
+    context |= {"turn": turn, "place": place, "prompt_parts": prompt_parts(call)}
     if key.kind == "call":
         details = await transcripts.find_phase_run(access.session, access.owner_id, run.id)
         return {**context, "phase_run": details}

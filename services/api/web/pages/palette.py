@@ -1,4 +1,7 @@
-"""The palette (Ctrl-K): finds agents, conclusions, nodes and pages by words, and lists commands."""
+"""The palette (Ctrl-K): finds agents and what they hold by words, and lists commands.
+
+It searches all agents of the owner. What belongs to the agent of the open page comes first.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,22 +13,21 @@ from starlette.responses import HTMLResponse
 
 from services.api.auth.dependencies import Access, OwnedAccess
 from services.api.queries import agents as agent_queries
-from services.api.queries import conclusions
+from services.api.queries import conclusions, finding
 from services.api.queries.agents import AgentRef
-from services.api.queries.graph import NodeFilter, list_nodes
+from services.api.queries.finding import Wanted
+from services.api.web.filters import host, type_words
 from services.api.web.rendering import PageResponse
 from services.api.web.text import element_address
 from shared.database.tables import Agent
-from shared.graph.scope import GraphScope
-from shared.schemas.base import PageRequest
 
 router = APIRouter()
 
 MAX_AGENTS: Final = 6
-MAX_CONCLUSIONS: Final = 5
-MAX_NODES: Final = 6
+MAX_FOUND: Final = 5
+"""Of each kind."""
 MIN_SEARCH_CHARS: Final = 2
-"""From which on conclusions and nodes are searched."""
+"""From which on more than names of agents and pages is searched. An iteration may have a single digit."""
 
 
 @dataclass(frozen=True)
@@ -85,14 +87,13 @@ async def show_palette(
     query: Annotated[str, Query(max_length=200)] = "",
     path: Annotated[str, Query(alias="from", max_length=500)] = "",
 ) -> HTMLResponse:
-    """`from` is the address of the page on which the palette was opened: commands and nodes are of its agent."""
+    """`from` is the address of the page on which the palette was opened: commands are of its agent."""
     words = query.casefold().split()
     agent = await _agent_of(access, path)
     groups = [
         ("Agents", await _agents(access, query)),
         (agent.name if agent else "", await _agent_commands(access, agent, words)),
-        ("Conclusions", await _conclusions(access, query)),
-        ("Nodes", await _nodes(access, agent, query)),
+        *await _found(access, agent, query),
         ("Pages", [row for row in _pages(access) if row.matches(words)]),
         ("Commands", [row for row in _COMMANDS if row.matches(words)]),
     ]
@@ -139,11 +140,39 @@ async def _agents(access: Access, query: str) -> list[Result]:
     return [Result(agent.name, "bot", f"/agents/{agent.id}") for agent in found]
 
 
-async def _conclusions(access: Access, query: str) -> list[Result]:
+async def _found(
+    access: Access, agent: AgentRef | None, query: str
+) -> list[tuple[str, list[Result]]]:
+    words = query.split()
+    here = agent.id if agent else None
+    wanted = Wanted(access.owner_id, words, here, MAX_FOUND)
+    iterations = [("Iterations", await _iterations(access, wanted))]
     if len(query.strip()) < MIN_SEARCH_CHARS:
-        return []
+        return iterations
+    return [
+        *iterations,
+        ("Conclusions", await _conclusions(access, query)),
+        ("Inbox", await _items(access, wanted)),
+        ("Nodes", await _nodes(access, wanted)),
+        ("Sources", await _sources(access, wanted)),
+    ]
+
+
+async def _iterations(access: Access, wanted: Wanted) -> list[Result]:
+    return [
+        Result(
+            f"Iteration {row.number}",
+            "history",
+            f"/agents/{row.agent_id}/iterations/{row.number}",
+            row.agent_name,
+        )
+        for row in await finding.find_iterations(access.session, wanted)
+    ]
+
+
+async def _conclusions(access: Access, query: str) -> list[Result]:
     found = await conclusions.find_conclusions(
-        access.session, access.owner_id, query, limit=MAX_CONCLUSIONS
+        access.session, access.owner_id, query, limit=MAX_FOUND
     )
     return [
         Result(row.name, "lightbulb", _conclusion_address(row.agent_id, row.id), row.agent_name)
@@ -155,16 +184,32 @@ def _conclusion_address(agent_id: UUID, conclusion_id: UUID) -> str:
     return f"/agents/{agent_id}/conclusions/{conclusion_id}"
 
 
-async def _nodes(access: Access, agent: AgentRef | None, query: str) -> list[Result]:
-    if agent is None or len(query.strip()) < MIN_SEARCH_CHARS:
-        return []
-    scope = GraphScope(access.owner_id, agent.id)
-    nodes = await list_nodes(
-        access.session, scope, PageRequest(MAX_NODES), NodeFilter(search=query)
-    )
+async def _items(access: Access, wanted: Wanted) -> list[Result]:
+    return [
+        Result(row.title, "inbox", f"/inbox?view=all&item={row.id}", row.agent_name)
+        for row in await finding.find_items(access.session, wanted)
+    ]
+
+
+async def _nodes(access: Access, wanted: Wanted) -> list[Result]:
     return [
         Result(
-            node.name, "shapes", element_address(agent.id, "node", node.id, node.type), node.type
+            row.name,
+            "shapes",
+            element_address(row.agent_id, "node", row.id, row.type),
+            f"{type_words(row.type)}, {row.agent_name}",
         )
-        for node in nodes.items
+        for row in await finding.find_nodes(access.session, wanted)
+    ]
+
+
+async def _sources(access: Access, wanted: Wanted) -> list[Result]:
+    return [
+        Result(
+            row.title or row.url,
+            "globe",
+            f"/agents/{row.agent_id}/sources/{row.id}",
+            f"{host(row.url)}, {row.agent_name}",
+        )
+        for row in await finding.find_pages(access.session, wanted)
     ]

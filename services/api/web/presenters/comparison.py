@@ -4,10 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from services.api.web.filters import compact, count, duration, phase, usd
+from services.api.web.filters import NONE, compact, count, duration, phase, usd
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Phase
 from shared.schemas.iterations import (
-    CallUsage,
     IterationOutline,
     PhaseSums,
     SupersededValue,
@@ -54,14 +53,16 @@ class Figure:
 Format = Callable[[float], str]
 
 
-def _figure(name: str, before: float, after: float, text: Format) -> Figure:
+def _figure(name: str, first: float | None, second: float | None, text: Format) -> Figure:
+    """None is what one of them does not have: it counts as 0 in the change, but is not shown as 0."""
+    before, after = first or 0, second or 0
     difference = after - before
     sign = "+" if difference > 0 else "−"
     most = max(before, after)
     return Figure(
         name=name,
-        before=text(before),
-        after=text(after),
+        before=NONE if first is None else text(first),
+        after=NONE if second is None else text(second),
         change=f"{sign}{text(abs(difference))}" if difference else "",
         grows=(difference > 0) - (difference < 0),
         shares=(before / most, after / most) if most else (0.0, 0.0),
@@ -114,8 +115,7 @@ def compare_phases(before: Sequence[PhaseSums], after: Sequence[PhaseSums]) -> l
 def _phase_figures(
     name: str, first: Mapping[str, PhaseSums], second: Mapping[str, PhaseSums], *, is_billed: bool
 ) -> list[Figure]:
-    none = PhaseSums(phase=name, spent=CallUsage(), seconds=0)
-    before, after = first.get(name, none), second.get(name, none)
+    before, after = first.get(name), second.get(name)
     figures: list[tuple[str, Callable[[PhaseSums], float], Format]] = [
         ("Time", lambda each: each.seconds, duration),
         ("Calls", lambda each: each.spent.calls, count),
@@ -127,7 +127,12 @@ def _phase_figures(
         ("Cost", lambda each: each.spent.cost_usd, usd),
     ]
     return [
-        _figure(title, read(before), read(after), text)
+        _figure(
+            title,
+            None if before is None else read(before),
+            None if after is None else read(after),
+            text,
+        )
         for title, read, text in figures
         if title != "Cost" or is_billed
     ]

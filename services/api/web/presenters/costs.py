@@ -17,7 +17,7 @@ from services.api.queries.cost_reports import (
 )
 from services.api.web.filters import phase
 from shared.enums import Phase
-from shared.schemas.costs import BudgetUsage, CostTotals
+from shared.schemas.costs import BudgetUsage, InputTokens, parts_of_input
 
 Unit = Literal["usd", "tokens"]
 
@@ -198,7 +198,7 @@ def _value(point: CostPoint, unit: Unit) -> float:
 
 
 _PHASE_KINDS: Final[Mapping[str, int]] = {name: place for place, name in enumerate(Phase, 1)}
-"""A phase has the same colour on all pages of costs, however much it costs."""
+"""A phase has the same colour everywhere, however much it costs."""
 _OTHER_KIND: Final = 9
 
 
@@ -216,6 +216,13 @@ def _kind(report: CostReport, key: str, place: int) -> int:
     if key == OTHER:
         return _OTHER_KIND
     return _PHASE_KINDS.get(key, place) if report.stacked_by == "phase" else place
+
+
+def kinds_of(chart: Chart, report: CostReport, by: str) -> Mapping[str, int]:
+    """Colours of the rows of a table, where the chart has them too; phases always have theirs."""
+    if report.stacked_by == by:
+        return {each.key: each.kind for each in chart.series}
+    return _PHASE_KINDS if by == "phase" else {}
 
 
 def series_name(report: CostReport, key: str) -> str:
@@ -241,19 +248,20 @@ _PART_KINDS: Final = {
     "results of tools": 2,
     "tasks and answers": 6,
 }
+"""A part has the same colour everywhere."""
 
 _PART_NAMES: Final = {"results of tools": "tool results"}
 """Names on the page, where they differ from those in the response."""
 
 
-def prompt_parts(totals: CostTotals) -> list[PromptPart]:
+def prompt_parts(of: InputTokens) -> list[PromptPart]:
     """Input tokens by the part of the request, in the order of a request; empty if they are not known."""
-    whole = totals.input_tokens
+    whole = of.input_tokens
     return [
         PromptPart(
             _PART_NAMES.get(name, name), _PART_KINDS[name], tokens, tokens / whole if whole else 0.0
         )
-        for name, tokens in totals.parts.items()
+        for name, tokens in parts_of_input(of).items()
     ]
 
 

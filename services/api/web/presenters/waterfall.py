@@ -19,6 +19,8 @@ _MANTISSAS: Final = (1, 2, 2.5, 5)
 _LONG_TICKS: Final = (60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400)
 _MIN_WIDTH: Final = 0.4
 """Percent of the axis, so that very short calls remain visible."""
+_START_WIDTH: Final = 0.8
+"""Percent of the axis: a start takes no time."""
 _MIN_SECONDS: Final = 0.001
 
 
@@ -107,6 +109,16 @@ def _seconds(start: datetime, end: datetime) -> float:
     return max((end - start).total_seconds(), 0.0)
 
 
+_LEGEND: Final = {
+    "step": "step",
+    "run": "phase run",
+    "model": "model",
+    "search": "search",
+    "wait": "waiting",
+    "bad": "failed",
+}
+
+
 @dataclass(frozen=True)
 class Waterfall:
     axis: Axis
@@ -117,8 +129,15 @@ class Waterfall:
         return sum(row.kind == "step" for row in self.rows)
 
     @property
-    def has_waits(self) -> bool:
-        return any(segment.kind == "wait" for row in self.rows for segment in row.segments)
+    def legend(self) -> list[tuple[str, str]]:
+        """The looks of bars that occur, with words."""
+        bars = [row for row in self.rows if row.segments]
+        kinds = {row.kind for row in bars}
+        if any(segment.kind == "wait" for row in bars for segment in row.segments):
+            kinds.add("wait")
+        if any(row.tone == "bad" or row.marks for row in bars):
+            kinds.add("bad")
+        return [(kind, words) for kind, words in _LEGEND.items() if kind in kinds]
 
 
 def build_waterfall(trace: IterationTrace, now: datetime) -> Waterfall:
@@ -128,6 +147,7 @@ def build_waterfall(trace: IterationTrace, now: datetime) -> Waterfall:
 
 
 ROOT: Final = "iteration"
+START: Final = "start"
 _STEP_ICONS: Final = {
     StepKind.OBSERVE: "eye",
     StepKind.QUERY: "circle-help",
@@ -150,8 +170,8 @@ class Key:
 
 def parse_key(text: str) -> Key | None:
     """Returns None for what is no key of a row."""
-    if text == ROOT:
-        return Key(ROOT, UUID(int=0))
+    if text in (ROOT, START):
+        return Key(text, UUID(int=0))
     match = _KEY.fullmatch(text)
     if match is None or (match[1] == "tool") != (match[3] is not None):
         return None
@@ -173,6 +193,11 @@ class _Builder:
         self._calls: defaultdict[UUID, list[TracedCall]] = defaultdict(list)
         for call in trace.calls:
             self._calls[call.interaction_id].append(call)
+        models = {run.model for run in trace.runs} | {
+            call.model for call in trace.calls if call.model
+        }
+        self._only_model = models.pop() if len(models) == 1 else None
+        """The model of all phase runs and calls, which is then said once."""
 
     def rows(self) -> Iterator[Row]:
         trace = self._trace
@@ -183,15 +208,32 @@ class _Builder:
             kind="iteration",
             icon="layers",
             name=f"Iteration {trace.number}",
-            note=plural(len(trace.steps), "step"),
+            note=", ".join(filter(None, [plural(len(trace.steps), "step"), self._only_model])),
             segments=self._segments((trace.started_at, self._now, "work")),
             start=trace.started_at,
             end=trace.ended_at,
-            has_children=bool(trace.steps),
+            has_children=True,
         )
         yield _with_sums(root, trace.calls)
+        yield self._start()
         for step in trace.steps:
             yield from self._step(step)
+
+    def _start(self) -> Row:
+        """What started the iteration."""
+        is_requested = self._trace.why == "run_now"
+        return Row(
+            key=START,
+            parent=ROOT,
+            level=2,
+            kind="start",
+            icon="play" if is_requested else "clock",
+            name="Start",
+            note="requested with Run now"
+            if is_requested
+            else "by the clock: the interval had passed",
+            segments=(Segment(0, _START_WIDTH, "work"),),
+        )
 
     def _step(self, step: TracedStep) -> Iterator[Row]:
         runs = self._runs[step.id]
@@ -240,7 +282,7 @@ class _Builder:
             kind="run",
             icon="route",
             name=phase(run.phase),
-            note=run.model,
+            note="" if run.model == self._only_model else run.model,
             word=word,
             tone="busy" if end is None else tone,
             segments=self._segments((run.created_at, end or self._now, "work")),
@@ -259,6 +301,7 @@ class _Builder:
 
     def _call(self, call: TracedCall, parent: str, run_end: datetime | None, number: int) -> Row:
         kind, icon, name, note = _call_words(call, number)
+        note = "" if note == self._only_model else note
         failed_at = [failure.at for failure in call.failures]
         sent = max(call.sent_at or call.started_at, call.started_at)
         end = call.answered_at or (None if run_end is None else max([*failed_at, run_end]))

@@ -1,15 +1,12 @@
 // The chart of costs, drawn from the table below it, and again when the table, the theme or the width changes.
+import { clock, localDay, shortDay, weekday, weekdayAndClock } from "./times.js";
+
 const HEIGHT_PX = 240;
 const AXIS_PX = 56;
 const STEP_SECONDS = { hour: 3600, day: 86_400 };
 const dollars = (digits) => new Intl.NumberFormat("en-US", { style: "currency", currency: "USD", minimumFractionDigits: digits, maximumFractionDigits: digits });
 const USD = { 2: dollars(2), 4: dollars(4) };
 const CENT = 0.01;
-const DAY = new Intl.DateTimeFormat(undefined, { weekday: "short", day: "numeric", month: "short", timeZone: "UTC" });
-const SHORT_DAY = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", timeZone: "UTC" });
-// Hours are the reader's own; days are those of budgets, which are UTC.
-const HOUR = new Intl.DateTimeFormat(undefined, { weekday: "short", hour: "2-digit", minute: "2-digit" });
-const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 
 let plot;
 let place;
@@ -42,6 +39,14 @@ function stacked({ starts, values, names, cap }) {
   return [starts, ...columns, ...(cap === null ? [] : [starts.map(() => cap)])];
 }
 
+// A budget far above what is spent would press the bars flat.
+const showsCap = () => chart.cap !== null && chart.cap <= Math.max(...chart.values.map(sum), 1e-6) * 2.5;
+
+function nameCap() {
+  const words = document.querySelector("[data-above]");
+  if (words) words.hidden = showsCap();
+}
+
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const format = (value) => (chart.unit === "usd" ? usd(value) : compact(value));
 
@@ -56,11 +61,11 @@ function compact(number) {
 }
 
 function draw() {
-  showClocks();
   const next = readTable();
   const nextPlace = document.querySelector("[data-plot]");
   if (!next || !nextPlace) return;
   chart = next;
+  nameCap();
   const nextShape = JSON.stringify([next.names, next.kinds, next.step, next.unit, next.cap, colour("--text")]);
   if (plot && place === nextPlace && shape === nextShape) {
     plot.setData(stacked(next));
@@ -85,8 +90,7 @@ function options(width) {
   const size = STEP_SECONDS[chart.step];
   const budgetOrMost = (most) => {
     const whole = Math.max(most || 0, 1e-6);
-    // A budget far above what is spent would press the bars flat.
-    return chart.cap !== null && chart.cap <= whole * 2.5 ? Math.max(whole, chart.cap) : whole;
+    return showsCap() ? Math.max(whole, chart.cap) : whole;
   };
   return {
     width,
@@ -112,10 +116,11 @@ function options(width) {
 const axisLabel = (amount, _, all) => (chart.unit === "usd" && all.some((each) => each % CENT > 1e-9 && CENT - (each % CENT) > 1e-9) ? USD[4].format(amount) : format(amount));
 const sum = (row) => row.reduce((total, value) => total + value, 0);
 
+// Hours are the reader's own; days are those of budgets, which are UTC.
 function tick(seconds) {
   const at = new Date(seconds * 1000);
-  if (chart.step === "day") return SHORT_DAY.format(at);
-  return at.getHours() === 0 ? SHORT_DAY.format(at) : CLOCK.format(at);
+  if (chart.step === "day") return shortDay(at);
+  return (at.getHours() === 0 ? localDay : clock)(at);
 }
 
 // A tip beside the pointer, with the parts of the bar from the top down.
@@ -131,7 +136,7 @@ function showTip({ over, cursor }) {
     .filter(({ value }) => value > 0)
     .reverse()
     .map(({ name, value, kind }) => tipLine(name, format(value), kind));
-  const title = element("p", "", (chart.step === "day" ? DAY : HOUR).format(at));
+  const title = element("p", "", chart.step === "day" ? `${weekday(at)} (UTC)` : weekdayAndClock(at));
   tip.replaceChildren(title, ...lines, tipLine("Total", format(sum(values))));
   if (chart.cap !== null) tip.append(tipLine("Daily budget", format(chart.cap)));
   const isRight = left > over.clientWidth / 2;
@@ -153,14 +158,6 @@ function element(tag, className, text) {
   if (className) made.className = className;
   if (text !== undefined) made.textContent = text;
   return made;
-}
-
-// When the day of budgets ends, by the reader's clock.
-function showClocks() {
-  for (const clock of document.querySelectorAll("[data-clock]")) {
-    const words = CLOCK.format(new Date(clock.dataset.clock));
-    if (clock.textContent !== words) clock.textContent = words;
-  }
 }
 
 draw();

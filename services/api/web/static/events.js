@@ -1,9 +1,8 @@
 // The live event stream. Event contents come from models and web pages, so they are inserted as text only.
+import { clockTodayWithSeconds, exact } from "./times.js";
+
 const MAX_LINES = 500;
 const MAX_TEXT_CHARS = 240;
-const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
-const DATED = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
-const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "long" });
 const SVG = "http://www.w3.org/2000/svg";
 
 const byId = (id) => document.getElementById(id);
@@ -11,12 +10,18 @@ const list = byId("events");
 const count = byId("events-count");
 const away = byId("events-away");
 const pauseButton = byId("events-pause");
+const foldButton = byId("events-fold");
 const fresh = byId("events-fresh");
 const names = new Map([...document.querySelectorAll("#events-agents option")].map((option) => [option.value, option.textContent]));
 const numbers = new Map();
 
 const unnamed = new Set();
 const unnumbered = new Set();
+const ENDS = new Set(["iteration.completed", "iteration.failed"]);
+const FOLDING = "vigil-events-fold";
+const MIN_FOLDED = 2;
+const unfolded = new Set();
+let isFolding = localStorage.getItem(FOLDING) !== "false";
 let isPaused = false;
 let isScrolledAway = false;
 let waiting = [];
@@ -90,25 +95,31 @@ function parsed(data) {
 
 // Loads what the events do not say: names of agents created after this page, and numbers of iterations.
 async function learnNames() {
-  const params = new URLSearchParams([...[...unnamed].map((id) => ["of", id]), ...[...unnumbered].map((id) => ["iteration", id])]);
+  const wanted = { of: [...unnamed], iteration: [...unnumbered] };
+  const params = new URLSearchParams(Object.entries(wanted).flatMap(([name, ids]) => ids.map((id) => [name, id])));
   unnamed.clear();
   unnumbered.clear();
   const answer = await fetch(`/events/names?${params}`).catch(() => null);
   if (!answer?.ok) return;
   const { agents, iterations } = await answer.json();
-  for (const [id, name] of Object.entries(agents)) names.set(id, name);
+  for (const id of wanted.of) names.set(id, agents[id] ?? null);
   for (const [id, number] of Object.entries(iterations)) numbers.set(id, number);
-  for (const label of list.querySelectorAll(".event-agent")) label.textContent = names.get(label.dataset.agent) ?? label.textContent;
+  for (const item of list.querySelectorAll(".event")) if (wanted.of.includes(item.dataset.agent)) showAgent(item);
   for (const link of list.querySelectorAll("[data-iteration][hidden]")) showIteration(link);
 }
 
-function nameOf(agentId) {
-  if (agentId && !names.has(agentId)) {
-    // A deleted agent keeps the beginning of its id.
-    names.set(agentId, `agent ${String(agentId).slice(0, 8)}`);
-    unnamed.add(agentId);
-  }
-  return names.get(agentId) ?? "";
+// A deleted agent has no name and no pages. Until the server has answered, an agent has an id only.
+function showAgent(item) {
+  const id = item.dataset.agent;
+  const label = item.querySelector(".event-agent");
+  const isNew = id && !names.has(id);
+  if (isNew) unnamed.add(id);
+  const name = names.get(id);
+  item.toggleAttribute("data-unlinked", !name);
+  const shown = name ? linkTo(`/agents/${encodeURIComponent(id)}`, name) : make("span", "", !id ? "" : isNew ? `agent ${id.slice(0, 8)}` : "deleted agent");
+  shown.className = "event-agent";
+  if (id && !name) shown.title = `The id of this agent is ${id}`;
+  label.replaceWith(shown);
 }
 
 function linkTo(href, text) {
@@ -154,16 +165,17 @@ function row(message) {
   const item = make("li", "event");
   item.dataset.at = at.getTime();
   item.dataset.tone = tone;
-  const clock = make("span", "event-time", (at.toDateString() === new Date().toDateString() ? CLOCK : DATED).format(at));
-  clock.title = EXACT.format(at);
+  item.dataset.agent = String(event.agent_id ?? "");
+  item.dataset.event = message.event;
+  item.dataset.run = String(event.iteration_id ?? "");
+  const clock = make("span", "event-time", clockTodayWithSeconds(at));
+  clock.title = exact(at);
   const mark = icon(tone === "bad" ? "circle-x" : ICONS[message.event.split(".")[0]] ?? "circle", tone);
-  const agent = event.agent_id ? linkTo(`/agents/${encodeURIComponent(event.agent_id)}`, nameOf(event.agent_id)) : make("span");
-  agent.className = "event-agent";
-  agent.dataset.agent = event.agent_id ?? "";
   const about = make("span", "event-about");
   about.append(make("span", "event-words", inWords(message.event, event)), ...linksOf(message.event, event).map(([href, text]) => linkTo(href, text)));
   if (event.iteration_id) about.append(iterationLink(event));
-  item.append(clock, mark, agent, about, make("code", "event-name", message.event), detailsButton(item, message, event));
+  item.append(clock, mark, make("span", "event-agent"), about, make("code", "event-name", message.event), detailsButton(item, message, event));
+  showAgent(item);
   return item;
 }
 
@@ -214,6 +226,43 @@ function take(message) {
   }
 }
 
+// Of an iteration that has ended, its last event stands for all; failures stay visible.
+function foldIterations() {
+  const items = [...list.querySelectorAll('.event:not([data-run=""])')];
+  for (const end of items.filter((item) => ENDS.has(item.dataset.event))) {
+    const { run } = end.dataset;
+    const others = items.filter((item) => item !== end && item.dataset.run === run && item.dataset.tone !== "bad");
+    const canFold = isFolding && others.length >= MIN_FOLDED;
+    const isFolded = canFold && !unfolded.has(run);
+    for (const item of others) item.hidden = isFolded;
+    showFold(end, canFold ? others.length : 0, isFolded);
+  }
+}
+
+function showFold(end, many, isFolded) {
+  let button = end.querySelector(".event-fold");
+  if (!many) return button?.remove();
+  if (!button) {
+    button = make("button", "quiet small event-fold");
+    button.type = "button";
+    button.addEventListener("click", () => {
+      if (!unfolded.delete(end.dataset.run)) unfolded.add(end.dataset.run);
+      foldIterations();
+    });
+    end.querySelector(".event-about").append(button);
+  }
+  button.setAttribute("aria-expanded", String(!isFolded));
+  button.textContent = `${isFolded ? "" : "Hide "}${many} more`;
+  button.setAttribute("aria-label", `${isFolded ? "Show" : "Hide"} ${many} more events of this iteration`);
+}
+
+function setFolding(folds) {
+  isFolding = folds;
+  localStorage.setItem(FOLDING, String(folds));
+  foldButton.setAttribute("aria-pressed", String(folds));
+  foldIterations();
+}
+
 // New lines would move what is being read.
 const isHolding = () => isPaused || isScrolledAway;
 
@@ -228,6 +277,7 @@ function draw() {
     heldCount = 0;
     while (list.children.length > MAX_LINES) list.lastElementChild.remove();
     if (unnamed.size || unnumbered.size) learnNames();
+    foldIterations();
     showHeld();
     showCount();
     showVolume();
@@ -251,10 +301,10 @@ const VOLUME_HEIGHT = 32;
 // How many events there were over the time that the list covers; failures at the top of each bar.
 function showVolume() {
   const rows = [...list.querySelectorAll("[data-at]")].map((item) => ({ at: Number(item.dataset.at), isBad: item.dataset.tone === "bad" }));
-  const chart = byId("events-volume");
   const first = Math.min(...rows.map(({ at }) => at));
-  const span = Math.max(...rows.map(({ at }) => at)) - first;
-  chart.toggleAttribute("hidden", rows.length < 2 || span <= 0);
+  const last = Math.max(...rows.map(({ at }) => at));
+  const span = last - first;
+  byId("events-volume").hidden = rows.length < 2 || span <= 0;
   if (rows.length < 2 || span <= 0) return;
   const bars = Array.from({ length: VOLUME_BARS }, () => ({ all: 0, bad: 0 }));
   for (const { at, isBad } of rows) {
@@ -263,13 +313,16 @@ function showVolume() {
     bar.bad += isBad ? 1 : 0;
   }
   const most = Math.max(...bars.map(({ all }) => all));
-  const from = (place) => DATED.format(new Date(first + (span * place) / VOLUME_BARS));
-  chart.replaceChildren(...bars.flatMap(({ all, bad }, place) => {
+  const from = (place) => clockTodayWithSeconds(new Date(first + (span * place) / VOLUME_BARS));
+  byId("events-volume").querySelector("svg").replaceChildren(...bars.flatMap(({ all, bad }, place) => {
     const height = all ? Math.max(2, (all / most) * VOLUME_HEIGHT) : 0;
     const badHeight = all ? (height * bad) / all : 0;
     const title = `${from(place)}: ${counted(all, "event")}${bad ? `, ${bad} failed` : ""}`;
     return [bar(place, VOLUME_HEIGHT - height + badHeight, height - badHeight, "", title), bar(place, VOLUME_HEIGHT - height, badHeight, "bad", title)];
   }));
+  byId("events-first").textContent = from(0);
+  byId("events-most").textContent = `The highest bar is ${counted(most, "event")}`;
+  byId("events-last").textContent = clockTodayWithSeconds(new Date(last));
 }
 
 function bar(place, y, height, tone, words) {
@@ -311,6 +364,8 @@ function listen() {
   addEventListener("offline", () => sayAway("This device is offline. Missed events appear when it is back online."));
   addEventListener("online", () => { away.hidden = isConnected; });
   pauseButton.addEventListener("click", () => setPaused(!isPaused));
+  foldButton.addEventListener("click", () => setFolding(!isFolding));
+  setFolding(isFolding);
   byId("events-show").addEventListener("click", showNew);
   new IntersectionObserver(([top]) => {
     isScrolledAway = !top.isIntersecting && top.boundingClientRect.top < 0;

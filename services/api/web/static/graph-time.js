@@ -1,11 +1,10 @@
 // The time slider: shows the graph as of a moment, over a histogram of when its nodes were found.
+import { dateAndClock, dayAndClock, localDate } from "./times.js";
+
 const BINS = 60;
 const STEPS = 500;
 const PLAY_MS = 8_000;
 const FRAME_MS = 120;
-const EXACT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
-const DATE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
-const DATE_AND_CLOCK = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 const MS_A_DAY = 86_400_000;
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -35,8 +34,8 @@ export class Timeline {
     const highest = Math.max(...counts);
     this.bars.replaceChildren(...counts.map((count, bin) => bar(bin, count / highest)));
     // Within two days, the date alone would say little.
-    const format = this.most - this.least > 2 * MS_A_DAY ? DATE : DATE_AND_CLOCK;
-    [this.least, this.most].forEach((at, place) => { this.ends[place].textContent = format.format(at); });
+    const write = this.most - this.least > 2 * MS_A_DAY ? localDate : dayAndClock;
+    [this.least, this.most].forEach((at, place) => { this.ends[place].textContent = write(new Date(at)); });
     this.show();
   }
 
@@ -50,7 +49,7 @@ export class Timeline {
     const { until } = this.view;
     const share = until ? Math.max(0, Math.min(1, (until - this.least) / (this.most - this.least))) : 1;
     this.slider.value = String(Math.round(share * STEPS));
-    const words = until ? EXACT.format(new Date(until)) : "Now";
+    const words = until ? dateAndClock(new Date(until)) : "Now";
     this.words.textContent = words;
     this.slider.setAttribute("aria-valuetext", until ? `As of ${words}` : "Now, all nodes and edges");
     [...this.bars.children].forEach((each, bin) => each.toggleAttribute("data-later", bin / BINS >= share));

@@ -1,4 +1,4 @@
-// The palette: finds agents, conclusions, nodes and pages, and runs commands. The server lists the results.
+// The palette: finds agents and what they hold, and runs commands. The server lists the results.
 
 const dialog = () => document.getElementById("palette");
 const options = () => [...dialog().querySelectorAll('[role="option"]')];
