@@ -221,22 +221,20 @@ PAUSED_WORDS: Final = "is paused until midnight (UTC)"
 def explain_exceeded_cap(exceeded: ExceededCap, name: str = "the agent") -> str:
     """Explains which budget is used up and what to do."""
     owner = (
-        f"the budget of {name}" if exceeded.scope is Scope.AGENT else "the installation's budget"
+        f"the daily budget of {name}"
+        if exceeded.scope is Scope.AGENT
+        else "the installation's daily budget"
     )
-    amount = format_amount(exceeded.usage.spent, exceeded.unit)
     cap = format_amount(_cap(exceeded), exceeded.unit)
-    next_call = (
-        f"the next call could cost {format_amount(exceeded.max_cost, exceeded.unit)}"
-        if exceeded.unit is Unit.USD
-        else "none is left"
-    )
+    if exceeded.unit is Unit.USD:
+        next_call = format_amount(exceeded.max_cost, exceeded.unit)
+        spent = f"{_plain(exceeded.usage.spent)} of {cap} is spent, and the next call could cost {next_call}"
+    else:
+        spent = f"{exceeded.usage.spent:.0f} of {cap} {'is' if cap == '1 call' else 'are'} used"
     option = "--usd" if exceeded.unit is Unit.USD else "--calls"
     raised = "AGENT" if exceeded.scope is Scope.AGENT else "--installation"
-    return (
-        f"{owner} for {exceeded.day} is reached: {amount} of {cap} a day {'is' if amount == '1 call' else 'are'} spent,"
-        f" and {next_call}. {_capital(name)} {PAUSED_WORDS}; a higher budget"
+    return f"{owner} for {exceeded.day} is reached: {spent}. {_capital(name)} {PAUSED_WORDS}; a higher budget"
         f" (`vigil budget {raised} {option} …`) resumes it immediately"
-    )
 
 
 def _cap(exceeded: ExceededCap) -> Decimal:
@@ -334,7 +332,7 @@ insert into inbox_items (id, owner_id, agent_id, kind, title, summary)
 select distinct on (note.period) note.id, agents.owner_id, agents.id, '{InboxKind.NOTICE}',
   agents.name || ' has spent ' || note.percent || ' % of its '
     || case note.period when 'day' then 'daily' else 'monthly' end || ' budget',
-  round(used.usd, 2) || ' of ' || trim_scale(round(cap.usd, 2)) || ' USD are spent. '
+  round(used.usd, 2) || ' of ' || trim_scale(round(cap.usd, 2)) || ' USD is spent. '
     || 'An agent whose daily budget is reached is paused until midnight (UTC). `vigil costs` shows what it was spent on; '
     || '`vigil budget` changes it.'
 from jsonb_to_recordset(cast(:notes as jsonb)) as note (id uuid, period text, percent integer, since date, days integer)

@@ -97,7 +97,7 @@ def test_an_agent_from_creation_to_deletion(vigil: Installation) -> None:
     assert ("HOLD" in inbox) is bool(vigil.json("inbox"))
     assert ("nothing new in the inbox" in inbox) is not bool(vigil.json("inbox"))
 
-    assert "is paused" in vigil.vigil("agent", "pause", "Batteries").stdout
+    assert "Paused Batteries" in vigil.vigil("agent", "pause", "Batteries").stdout
     assert vigil.json("agent", "show", "Batteries")["active"] is False
     assert vigil.vigil("agent", "resume", "Batteries").returncode == 0
     assert vigil.vigil("agent", "create", MISSION, "--name", "batteries").returncode == 1

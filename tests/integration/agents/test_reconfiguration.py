@@ -135,7 +135,7 @@ async def test_a_failed_reconfiguration_leaves_the_agent_unchanged(
     assert after.status == "ready"
     assert configuration.prompts_by_phase(after) == configuration.prompts_by_phase(agent)
     assert after.fault is not None
-    assert "goes on with those it has" in after.fault
+    assert "keeps its current ones" in after.fault
 
 
 async def test_every_phase_run_stores_the_prompt_it_used(

@@ -76,7 +76,7 @@ async def test_the_number_of_running_exports_is_limited(
             body = exports.of(scope, Format.PROV).body_iterator
             await running.enter_async_context(aclosing(body))  # type: ignore[type-var]  # a generator
             assert await anext(aiter(body))
-        with pytest.raises(TransientError, match="as many as may"):
+        with pytest.raises(TransientError, match="already running, which is the maximum"):
             exports.of(scope, Format.JSONL)
     assert exports.of(scope, Format.JSONL)
 

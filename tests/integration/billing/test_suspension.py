@@ -75,7 +75,7 @@ async def test_the_owner_gets_one_notice_for_each_cap_and_day(
     assert notice.title == (
         "Battery watch is paused until tomorrow: its daily budget of 1 USD is reached"
     )
-    assert "of 1 USD a day 0.95 USD are spent" in notice.summary
+    assert "0.95 of 1 USD is spent" in notice.summary
     assert "`vigil budget AGENT --usd …`" in notice.summary
     await suspend_or_retry(spender, day=TOMORROW)
     assert (await agent_of(spender)).suspended_until == MIDNIGHT + timedelta(days=1)
@@ -163,7 +163,7 @@ async def test_the_whole_loop_stops_at_its_cap_without_a_dead_letter(
         iteration = await ended_iteration(database, agent, 1)
     assert iteration.status == IterationStatus.FAILED
     assert iteration.errors
-    assert all("of 3 calls a day 3 calls are spent" in error for error in iteration.errors)
+    assert all("3 of 3 calls are used" in error for error in iteration.errors)
     assert sum(Sandbox(sandbox).billed().values()) == 3
     assert len(await inbox(database)) == 1
     async with database.transaction() as session:

@@ -135,7 +135,7 @@ async def test_at_the_cap_the_next_call_is_not_sent_and_the_agent_is_suspended(
     payer.settings = payer.settings.model_copy(update={"model_api": model_api})
     sandbox_control.script(searches("lithium"), {"content": "never said"})
     await payer.spender.cap(CALL_USD)
-    with pytest.raises(BudgetUsedUpError, match=r"of 0.08 USD a day .* are spent, and the next"):
+    with pytest.raises(BudgetUsedUpError, match=r"of 0.08 USD is spent, and the next"):
         await payer.run_phase()
     assert sandbox_control.billed() == {
         "llm": 1,
@@ -154,7 +154,7 @@ async def test_the_cap_in_calls_holds_in_the_middle_of_a_round(
 ) -> None:
     sandbox_control.script(searches("lithium", "cobalt", "nickel"), {"content": "never said"})
     await payer.spender.cap(calls=3)
-    assert "of 3 calls a day 3 calls are spent" in await payer.budget_error()
+    assert "3 of 3 calls are used" in await payer.budget_error()
     assert sandbox_control.billed()["llm"] + sandbox_control.billed()["search"] == 3
 
 
@@ -290,7 +290,7 @@ async def test_reservations_of_others_are_waited_for_and_no_agent_is_suspended(
         day = await budgets.today(session)
     reservation = await payer.spender.reserved("0.09", "another's", day=day)
     sandbox_control.script({"content": "done"})
-    with pytest.raises(TransientError, match="under way") as error:
+    with pytest.raises(TransientError, match="running calls may use up") as error:
         await payer.run_phase()
     assert not error.value.counts
     assert (await payer.agent()).suspended_until is None

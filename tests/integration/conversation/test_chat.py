@@ -113,10 +113,10 @@ async def test_chat_reconnects_when_the_api_is_back(
 async def test_memories_are_added_listed_and_forgotten_by_command(
     talk: Talk, flag: str | None
 ) -> None:
-    kind = "fact" if flag else "wish"
+    kind, shown = ("fact", "fact") if flag else ("wish", "preference")
     flags = [flag] if flag else []
     added, _ = await run_cli(talk, "memory", "add", talk.agent, "Cobalt matters", *flags)
-    assert f"Remembered as a {kind}" in added
+    assert f"Remembered as a {shown}" in added
     listed, _ = await run_cli(talk, "memory", "list", talk.agent, "--json")
     [memory] = json.loads(listed)
     assert (memory["kind"], memory["content"]) == (kind, "Cobalt matters")

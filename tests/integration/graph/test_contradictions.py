@@ -46,7 +46,7 @@ async def test_conclusions_on_contradicted_evidence_are_doubted(graph: Retractio
     page = await graph.source_id(PAGE)
     assert (await graph.state()).doubted == {(analysis, ghana, page), (advice, ghana, page)}
     [notice] = await graph.notices()
-    assert "1 analysis and 1 advice" in notice.title
+    assert "1 analysis and 1 piece of advice" in notice.title
     async with graph.agent_graph.database.transaction() as session:
         found = await doubts.list_doubts(session, [analysis])
     [doubt] = found[analysis]
