@@ -233,8 +233,10 @@ def explain_exceeded_cap(exceeded: ExceededCap, name: str = "the agent") -> str:
         spent = f"{exceeded.usage.spent:.0f} of {cap} {'is' if cap == '1 call' else 'are'} used"
     option = "--usd" if exceeded.unit is Unit.USD else "--calls"
     raised = "AGENT" if exceeded.scope is Scope.AGENT else "--installation"
-    return f"{owner} for {exceeded.day} is reached: {spent}. {_capital(name)} {PAUSED_WORDS}; a higher budget"
+    return (
+        f"{owner} for {exceeded.day} is reached: {spent}. {_capital(name)} {PAUSED_WORDS}; a higher budget"
         f" (`vigil budget {raised} {option} …`) resumes it immediately"
+    )
 
 
 def _cap(exceeded: ExceededCap) -> Decimal:
