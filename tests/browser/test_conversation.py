@@ -117,7 +117,7 @@ def test_messages_sent_elsewhere_appear(
     installation.vigil.json("chat", agent.name, question)
     expect(page.locator(".said[data-kind=question]", has_text=question)).to_have_count(1)
     answer = page.locator(".said[data-kind=answer]").last
-    expect(answer.locator(".words.rich")).to_contain_text("Orran Mining sells")
+    expect(answer.locator(".words.rich")).to_contain_text("Orran Mining — sells")
 
 
 def test_a_long_conversation_is_paged_upwards(

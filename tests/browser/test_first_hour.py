@@ -71,7 +71,7 @@ def create_agent(user: Newcomer) -> None:
     page = user.page
     user.click(page.get_by_role("link", name="Create your first agent"))
     expect(page.locator("#forecast")).to_contain_text("Not billed")
-    expect(page.locator("#forecast")).to_contain_text("iterations a day")
+    expect(page.locator("#forecast")).to_contain_text("288 a day")
     user.check_page()
     # The mission of `vigil demo` is among the examples.
     user.click(page.locator(f'button[data-text="{DEFAULT_MISSION}"]'))

@@ -19,7 +19,7 @@ def test_the_palette_shows_what_all_agents_hold(
     page.keyboard.type("halden")
     expect(palette.get_by_role("group", name="Nodes")).to_be_visible()
     window.screenshot("palette")
-    page.get_by_role("combobox").fill("iteration 1")
+    page.get_by_role("combobox").fill("iteration 1 battery")
     found = palette.get_by_role("option", name="Iteration 1").filter(has_text=AGENT)
     found.click()
     page.wait_for_url(f"**/agents/{installation.agent_id}/iterations/1")

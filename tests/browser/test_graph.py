@@ -579,7 +579,9 @@ def test_a_merge_that_is_refused_is_explained_beside_the_pair(
     chosen.check()
     pair.get_by_label("Reason").fill("  ")
     pair.get_by_role("button", name="Merge").click()
-    expect(pair.get_by_role("alert")).to_have_text("One field needs a change. Nothing was saved.")
+    expect(pair.get_by_role("alert")).to_have_text(
+        "One field needs to be corrected: Reason. Nothing was saved."
+    )
     expect(pair.get_by_label("Reason")).to_have_accessible_description(
         "Enter 1 to 500 characters; this text has 0 characters."
     )
@@ -615,7 +617,7 @@ def test_the_tab_of_the_graph_is_current_on_its_pages(
     window: BrowserWindow, graph: GraphIds, path: str
 ) -> None:
     page = window.open(f"/agents/{graph.agent_id}/{path.format(node=graph.maker, edge=graph.edge)}")
-    tabs = page.get_by_role("navigation", name="Of this agent")
+    tabs = page.get_by_role("navigation", name="Agent")
     expect(tabs.locator("[aria-current=page]")).to_have_text(["Graph"])
 
 

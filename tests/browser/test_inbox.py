@@ -156,7 +156,7 @@ def test_a_decision_on_the_last_item_can_be_undone(
         page.get_by_role("button", name="Dismiss").click()
         expect(rows(page)).to_have_count(left)
         expect(page.locator("#item-title", has_text=dismissed)).to_have_count(0)
-    expect(page.get_by_role("heading", name="Choose an item")).to_be_visible()
+    expect(page.get_by_role("heading", name="Select an item")).to_be_visible()
     assert "item=" not in page.url
     expect(page.locator("#inbox-said")).to_contain_text(f"Dismissed: {dismissed}")
     page.get_by_role("button", name="Undo").click()

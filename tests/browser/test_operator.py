@@ -95,7 +95,7 @@ def test_several_dead_letters_are_discarded_together(
 
 def test_a_service_without_dead_letters_has_an_empty_list(window: BrowserWindow) -> None:
     page = window.open("/dead-letters?service=adviser")
-    expect(page.get_by_role("heading", name="No dead letters of the adviser")).to_be_visible()
+    expect(page.get_by_role("heading", name="No dead letters from the adviser")).to_be_visible()
     page.get_by_role("link", name="Show all services").click()
     page.wait_for_url("**/dead-letters")
 
@@ -109,7 +109,7 @@ def test_a_dead_letter_is_retried(window: BrowserWindow, installation: SharedIns
         assert before is not None
         page.get_by_role("button", name="Retry").click()
         page.wait_for_url("**/dead-letters?retried=1")
-        expect(page.get_by_text("1 retry is requested.")).to_be_visible()
+        expect(page.get_by_text("1 retry requested.")).to_be_visible()
         after = connection.execute(find, (dead_letter_id,)).fetchone()
     # The scheduler may have published it already, and the researcher may have failed again.
     assert after is None or after[0] is not None or after[1] > before[1]

@@ -137,7 +137,7 @@ function showTip({ over, cursor }) {
     .reverse()
     .map(({ name, value, kind }) => tipLine(name, format(value), kind));
   const title = element("p", "", chart.step === "day" ? `${weekday(at)} (UTC)` : weekdayAndClock(at));
-  tip.replaceChildren(title, ...lines, tipLine("Total", format(sum(values))));
+  tip.replaceChildren(title, ...lines, tipLine("Total", sum(values) ? format(sum(values)) : "no calls"));
   if (chart.cap !== null) tip.append(tipLine("Daily budget", format(chart.cap)));
   const isRight = left > over.clientWidth / 2;
   tip.style.left = isRight ? "" : `${left + 12}px`;
