@@ -337,10 +337,8 @@ def show_verification(console: Console, verification: VerificationResponse) -> N
     )
     mark = "[good]✓[/]" if verification.holds else "[bad]✗[/]"
     found = f"{counted(checked.evidence, 'quote')} found word for word in {counted(checked.sources, 'page')}"
-    links = (
-        f"{counted(checked.nodes, 'node')} and {counted(checked.edges, 'edge')} between them and the advice "
-        "are unchanged"
-    )
+    between = f" and {counted(checked.edges, 'edge')}" if checked.edges else ""
+    links = f"{counted(checked.nodes, 'node')}{between} between the quotes and the advice unchanged"
     claims = f"{counted(checked.claims_supported, 'claim')} supported by their quotes, as fixed rules check it"
     values = f"{counted(checked.values_supported, 'value')} in the conclusions (figures, dates, names) match what they cite"
     lines = [found, *([links] if verification.holds else [])]
@@ -425,7 +423,7 @@ def _show_conclusions(
         show_conclusion(console, conclusion)
     if len(conclusions) > MAX_CONCLUSIONS_SHOWN:
         more = len(conclusions) - MAX_CONCLUSIONS_SHOWN
-        console.print(f"\n  [quiet]and {counted(more, noun)} more[/]")
+        console.print(f"\n  [quiet]and {counted(more, f'more {noun}')}[/]")
 
 
 def show_conclusion(console: Console, conclusion: ConclusionResponse) -> None:
@@ -439,7 +437,7 @@ def show_conclusion(console: Console, conclusion: ConclusionResponse) -> None:
     )
     lines = [line for line in cited(conclusion.content, conclusion.citations).splitlines() if line]
     more = (
-        [f"… and {counted(len(lines) - MAX_LINES_SHOWN, 'line')} more"]
+        [f"… and {counted(len(lines) - MAX_LINES_SHOWN, 'more line')}"]
         if len(lines) > MAX_LINES_SHOWN
         else []
     )
