@@ -164,7 +164,7 @@ def retract_source(user: Newcomer) -> None:
     user.type_into(page.get_by_label("Reason"), "The figures are out of date")
     user.click(page.get_by_role("button", name="Retract", exact=True))
     belief = page.locator("#belief")
-    expect(belief).to_contain_text("with the reason: The figures are out of date")
+    expect(belief).to_contain_text("Reason: The figures are out of date")
     expect(belief.get_by_role("link", name="are in doubt")).to_be_visible(
         timeout=RETRACTION_TIMEOUT_MS
     )
@@ -182,4 +182,4 @@ def cap_budget(user: Newcomer) -> None:
 
 
 def tab(user: Newcomer, name: str) -> Locator:
-    return user.page.get_by_role("navigation", name="Of this agent").get_by_role("link", name=name)
+    return user.page.get_by_role("navigation", name="Agent").get_by_role("link", name=name)
