@@ -392,11 +392,13 @@ def _check_context(settings: Settings, models: httpx.Response) -> Finding | None
     name, stated = "model context", settings.model_context_tokens
     fix = f"set VIGIL_MODEL_CONTEXT_TOKENS={served}, or serve the model with a longer context"
     if stated is not None and stated > served:
-        return bad(name, f"the server has {served:,} tokens, but the setting says {stated:,}", fix)
+        return bad(
+            name, f"the server offers {served:,} tokens, but the setting says {stated:,}", fix
+        )
     if stated is None and served < USUAL_CONTEXT_TOKENS:
         return bad(
             name,
-            f"the server has {served:,} tokens, but VIGIL_MODEL_CONTEXT_TOKENS is not set",
+            f"the server offers {served:,} tokens, but VIGIL_MODEL_CONTEXT_TOKENS is not set",
             fix,
         )
     return None

@@ -37,7 +37,7 @@ def doctor(
 ) -> None:
     """Check everything Vigil depends on and show how to fix problems.
 
-    The exit code is 1 if anything is wrong. Of keys it only shows whether they are set.
+    The exit code is 1 if anything is wrong. For keys, it shows only whether they are set.
     """
     from cli.doctor import examine
     from cli.local.data_directory import default_data_directory

@@ -52,7 +52,7 @@ class AlreadyRunningError(LocalError):
         where = "it is still starting" if api_url is None else f"it serves {api_url}"
         stop = "stop it" if pid is None else f"stop it with `kill {pid}`"
         super().__init__(
-            f"Vigil already runs on {root}: {holder} holds it and {where}; use it, {stop}, or set VIGIL_DATA "
+            f"Vigil is already running in {root}: {holder} holds it and {where}; use it, {stop}, or set VIGIL_DATA "
             "to another directory"
         )
         self.root = root

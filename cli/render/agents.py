@@ -152,7 +152,7 @@ def _next(agent: AgentResponse) -> str:
         return "[warn]paused[/]"
     if agent.suspended_until is not None and agent.suspended_until > datetime.now(UTC):
         until = f"{agent.suspended_until.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-        return f"[warn]paused: daily budget reached, suspended until {until}[/]"
+        return f"[warn]suspended: daily budget reached, until {until}[/]"
     if agent.run_requested_at is not None:
         return "now, as requested"
     when = ago(agent.next_run_at)

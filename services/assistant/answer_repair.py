@@ -66,7 +66,7 @@ def repair_configuration(mission: str, value: Any, repairs: Repairs) -> AgentCon
     """Returns a name and six prompts. Phases without a usable prompt get the default one."""
     answer = fit_to_schema(AgentConfiguration, _flatten(value), repairs, salvage=True)
     if not isinstance(answer, dict):
-        raise ValueError("it is no JSON object with a name and six system prompts")
+        raise ValueError("it is not a JSON object with a name and six system prompts")
     prompts: dict[str, str] = {}
     for phase in PROMPTED_PHASES:
         key = to_camel(f"{phase}_system_prompt")
@@ -99,7 +99,7 @@ def repair_types(value: Any, repairs: Repairs) -> AgentTypes:
     """
     answer = fit_to_schema(AgentTypes, value, repairs, salvage=True)
     if not isinstance(answer, dict):
-        raise ValueError("it is no JSON object with nodeTypes and edgeTypes")
+        raise ValueError("it is not a JSON object with nodeTypes and edgeTypes")
     final_names: dict[str, str] = {}
     nodes = _node_types(answer["nodeTypes"], final_names, repairs)
     if not nodes:
@@ -317,7 +317,7 @@ def _ends(
                 repairs.add(f"{where}: {cut_text(name, 60)!r} was read as all node types.")
                 selection |= dict.fromkeys(node_types)
             else:
-                repairs.add(f"{where}: {cut_text(name, 60)!r} is no node type and was left out.")
+                repairs.add(f"{where}: {cut_text(name, 60)!r} is not a node type and was left out.")
     if not selection:
         repairs.add(f"{where} named no node type; all of them are taken.")
         return list(node_types)

@@ -226,7 +226,7 @@ class FetchClient:
     async def _turn(self, host: _Host) -> None:
         """Waits for the host's turn, and takes it."""
         if (wait := host.free_at - self._clock()) > MAX_WAIT_SECONDS:
-            raise FetchError(f"its server asks to wait for {wait:.0f} s")
+            raise FetchError(f"its server asks clients to wait {wait:.0f} s")
         if wait > 0:
             await self._sleep(wait)
         host.free_at = self._clock() + host.pause_seconds
@@ -269,7 +269,7 @@ class FetchClient:
                 raise _StatusError(status, response.headers.get("retry-after"))
             media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if media_type and not is_robots and not media_type.startswith(TYPES):
-                raise FetchError(f"it is of the type {media_type[:80]!r}, which is not read")
+                raise FetchError(f"its type {media_type[:80]!r} is not supported")
             body = await _read(
                 response, MAX_ROBOTS_BYTES if is_robots else MAX_BYTES, cut=is_robots
             )

@@ -416,7 +416,7 @@ class Received:
         """Returns the error for a body that ended too early."""
         amount = f"{self.characters} characters" if self._is_stream else f"{self.bytes} bytes"
         return AnswerError(
-            f"the answer of {self._server} broke off after {amount}: {reason}",
+            f"the answer from {self._server} broke off after {amount}: {reason}",
             kind=FailureKind.CUT_OFF,
             excerpt=self._beginning,
             usage=self._final_usage,
@@ -512,7 +512,7 @@ def parse_body(server: str, body: str) -> Any:
         return read_json(body)
     except ValueError as error:
         raise AnswerError(
-            f"{server} did not answer with JSON ({error}): {_excerpt(body)}", excerpt=body
+            f"{server} did not return JSON ({error}): {_excerpt(body)}", excerpt=body
         ) from None
 
 
@@ -615,7 +615,7 @@ def _raise_error_in(server: str, body: Any) -> None:
     message = error.get("message") or error if isinstance(error, dict) else error
     code = error.get("code") or error.get("type") if isinstance(error, dict) else None
     raise AnswerError(
-        f"{server} answered 200 with an error: {_excerpt(message)}",
+        f"{server} returned status 200 with an error: {_excerpt(message)}",
         excerpt=_excerpt(body),
         usage=parse_usage(body),
         counts=not _is_unavailable(code),

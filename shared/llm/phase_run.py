@@ -488,7 +488,7 @@ class PhaseRun:
         failures = await self._recent_failures(call, FailureKind.NO_ANSWER, limit)
         if failures:
             raise NoAnswerError(
-                f"the model gave no answer in {len(failures)} tries; the last time: {failures[-1]['error']}"
+                f"the model gave no answer in {len(failures)} attempts; the last error: {failures[-1]['error']}"
             ) from cause
 
     async def _recent_failures(

@@ -163,7 +163,7 @@ def bare_id(text: str) -> str:
 
 
 def _no_constant(repairs: Repairs, name: str) -> None:
-    repairs.add(f"{name} is no JSON number and was left out.")
+    repairs.add(f"{name} is not a JSON number and was left out.")
 
 
 def _storable(value: Any) -> Any:
@@ -173,7 +173,7 @@ def _storable(value: Any) -> Any:
         level = [inner for outer in level for inner in _children(outer)]
         if not level:
             return storable(value)
-    raise UnreadableError(f"it is nested more than {_MAX_DEPTH} deep; make it flatter")
+    raise UnreadableError(f"it is nested more than {_MAX_DEPTH} levels deep; make it flatter")
 
 
 def _children(value: Any) -> Sequence[Any]:
@@ -238,7 +238,7 @@ def _repair_broken(text: str) -> Any:
     try:
         value = repair_json(watched, return_objects=True, skip_json_loads=True)
     except (_LimitError, ValueError, RecursionError) as error:
-        raise UnreadableError("it is no JSON, and too broken to be repaired") from error
+        raise UnreadableError("it is not JSON and cannot be repaired") from error
     if not isinstance(value, dict | list) or not value:
         raise UnreadableError("there is no JSON in it")
     return value

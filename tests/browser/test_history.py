@@ -161,7 +161,7 @@ def test_the_waterfall_works_by_keyboard(
     page.keyboard.press("ArrowDown")
     expect(focused).to_contain_text("Start")
     page.keyboard.press("Enter")
-    expect(page.locator("#details .lead")).to_have_text("The clock started this iteration.")
+    expect(page.locator("#details .lead")).to_have_text("The scheduler started this iteration.")
     page.keyboard.press("Escape")
     page.keyboard.press("ArrowDown")
     expect(focused).to_contain_text("Plan")

@@ -87,7 +87,7 @@ RETRY_AFTER_SECONDS: Final = 2
 
 _DETAILS: Final[dict[int, str]] = {
     HTTPStatus.NOT_FOUND: "There is nothing at {request.url.path}.",
-    HTTPStatus.METHOD_NOT_ALLOWED: "{request.method} is not allowed for {request.url.path}; the header Allow lists what is.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "{request.method} is not allowed for {request.url.path}; the Allow header lists what is.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is longer than the API accepts: send less.",
 }
 """Details for errors that FastAPI and Starlette describe in two words."""

@@ -44,7 +44,7 @@ def parse_horizon(text: str, today: date) -> date:
     day = _parse_date(normalized) or _parse_duration(normalized, today)
     if day is None:
         raise ToolRefusalError(
-            f"horizon: {text[:80]!r} is no date; give one as YYYY-MM-DD, or a time from today on, as in '3 months'."
+            f"horizon: {text[:80]!r} is not a date; write YYYY-MM-DD, or a time from today, as in '3 months'."
         )
     if day <= today:
         raise ToolRefusalError(
@@ -64,8 +64,8 @@ def validate_invalidation(text: str) -> str:
     min_chars, max_chars = INVALIDATION_CHARS
     if not min_chars <= len(line) <= max_chars:
         raise ToolRefusalError(
-            f"invalidation: {len(line)} characters; say in {min_chars} to {max_chars} what observation would prove "
-            "this wrong, of whom and by how much."
+            f"invalidation: {len(line)} characters; use {min_chars} to {max_chars} to say which observation would "
+            "prove this wrong: whose, and by how much."
         )
     return line
 

@@ -129,7 +129,7 @@ class ClaimCheck:
         if isinstance(value, int | float | Decimal):
             number = to_decimal(value)
             if number is None:
-                return unverified("this is no number")
+                return unverified("this is not a number")
             return self._numbers.check(hint_of(name), number)
         if isinstance(value, str):
             finding = self._texts.check(value)

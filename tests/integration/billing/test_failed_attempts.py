@@ -240,5 +240,5 @@ async def test_the_body_of_an_unusable_response_is_shown(
     buffer = io.StringIO()
     show_iteration(Console(file=buffer, width=200), iteration, show_messages=True)
     output = " ".join(buffer.getvalue().split())
-    for words in ("did not answer with JSON", HTML.decode(), "its maximum cost"):
+    for words in ("did not return JSON", HTML.decode(), "its maximum cost"):
         assert words in output

@@ -183,7 +183,7 @@ async def test_evidence_without_property_names_covers_the_remaining_properties(
         ([EvidenceInput(URL, CAPITAL, ("capital",))], "No evidence for summary: add an entry"),
         (
             [EvidenceInput(URL, PEOPLE), EvidenceInput(URL, CAPITAL, ("area",))],
-            "area, which is not among",
+            "area, which is not in `properties`",
         ),
         ([EvidenceInput(URL, "cocoa")], r"evidence\[0\].quote: 5 characters; quote 8 to 1000"),
         ([EvidenceInput(URL, "x" * 1_001)], "1001 characters"),

@@ -245,7 +245,7 @@ TOO_LONG = b"x" * 5_000_000
         (
             b'"name":"Country"',
             b'"name":"country"',
-            r"line \d+: name: 'country' is no name of a type",
+            r"line \d+: name: 'country' is not a valid name for a type",
         ),
         (b'"name":"Country"', b'"name":"C%s"' % (b"o" * 64), r"line \d+: name: "),
         (

@@ -391,7 +391,7 @@ async def test_edges_name_nodes_of_the_same_answer(case: ModelCase) -> None:
     ("cited", "refusal"),
     [
         ({}, "cite those that state it"),
-        ({"sentences": ["page 1"]}, "is no sentence"),
+        ({"sentences": ["page 1"]}, "is not a sentence"),
         ({"sentences": ["1.99"]}, "has no sentence 99"),
         ({"sentences": ["1.1-30"]}, "no range of 1 to 10 sentences"),
         ({"sentences": ["1.5-2"]}, "no range of 1 to 10 sentences"),

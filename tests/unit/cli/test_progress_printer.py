@@ -189,7 +189,7 @@ def test_an_insight_without_data_shows_what_is_missing() -> None:
             "reads “https://a.example”",
         ),
         ("knowledge_acquisition", [("tavilySearch", "not json")], "searches"),
-        ("graph_construction", [("queryGraph", "{}")], "reads the document"),
+        ("graph_construction", [("queryGraph", "{}")], "compares the document"),
         ("graph_construction", [("addGraphNode", "{}")] * 3, "writes to the graph (3 so far)"),
     ],
 )
