@@ -178,7 +178,7 @@ def test_a_kept_demo_and_an_interrupted_iteration_continue_after_up(tmp_path: Pa
         wait_for(lambda: _iteration(vigil, name, 2), "iteration 2 to begin")
         processes = vigil.processes()
         assert vigil.end() == 0
-        assert all(process.status() == psutil.STATUS_ZOMBIE for process in _still_alive(processes))
+        _expect_ended(processes)
         assert not vigil.data.run_file.exists()
 
         vigil.up()
@@ -234,7 +234,7 @@ def test_demo_interrupted_during_start_leaves_no_files(tmp_path: Path, file: str
         wait_for(lambda: any(scratch.glob(f"*/{file}")) or None, f"{file} to be created")
         processes = vigil.processes()
         assert vigil.end() == INTERRUPTED
-    assert all(process.status() == psutil.STATUS_ZOMBIE for process in _still_alive(processes))
+    _expect_ended(processes)
     assert os.listdir(scratch) == []
 
 
@@ -252,7 +252,7 @@ def test_demo_stays_with_a_sign_in_link_until_it_is_interrupted(tmp_path: Path) 
         assert vigil.end() == INTERRUPTED
         assert "Traceback" not in vigil.output
         assert "the data is removed" in vigil.output
-    assert all(process.status() == psutil.STATUS_ZOMBIE for process in _still_alive(processes))
+    _expect_ended(processes)
     assert os.listdir(scratch) == []
 
 
@@ -290,9 +290,19 @@ def _iteration(vigil: Installation, agent: str, number: int) -> bool | None:
     return (last is not None and last["number"] == number) or None
 
 
-def _still_alive(processes: list[psutil.Process]) -> list[psutil.Process]:
-    _, alive = psutil.wait_procs(processes, timeout=5)
-    return alive
+def _expect_ended(processes: list[psutil.Process]) -> None:
+    def ended() -> bool | None:
+        return not any(_is_running(each) for each in processes) or None
+
+    wait_for(ended, "all processes to end")
+
+
+def _is_running(process: psutil.Process) -> bool:
+    """A zombie does not run: only its parent, which ended before, has not taken its exit code."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _restarted(vigil: Installation, pattern: str, old_pid: int) -> bool | None:

@@ -194,12 +194,12 @@ TOO_LONG = b"x" * 5_000_000
         (
             b'"mission":"%s"',
             b'"mission":" \\n\\t          "',
-            "line 1: agent.mission: .* this one 0",
+            "line 1: agent.mission: .* this one has 0:",
         ),
         (
             b'"mission":"%s"',
             b'"mission":"%s"' % TOO_LONG,
-            "line 1: agent.mission: .* this one 5000000",
+            "line 1: agent.mission: .* this one has 5000000:",
         ),
         (b'"interval_seconds":3600', b'"interval_seconds":1', "line 1: agent.interval_seconds"),
         (

@@ -144,7 +144,7 @@ async def test_the_api_may_resolve_doubts(
         for notice in await retraction_graph.notices()
         if notice.agent_id == retraction_graph.agent_graph.scope.agent_id
     ]
-    assert ["no longer" in notice.title for notice in notices] == [False, True]
+    assert ["No longer in doubt" in notice.title for notice in notices] == [False, True]
 
 
 async def test_the_api_may_propagate_contradictions(

@@ -182,7 +182,7 @@ def test_the_conclusions_of_the_sandbox_follow() -> None:
     }
     [analysis] = arguments(answer(request(sections, ANALYSIS)), "addAgentAnalysisNode")
     texts = {key: analysis[key] for key in ("name", "summary", "content")}
-    assert "times as much" in texts["summary"]
+    assert "14.9 times the lower" in texts["summary"]
     cited = [
         CitedElement("Country", (name,), tuple(values.items())) for name, values in figures.items()
     ]
