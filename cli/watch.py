@@ -291,7 +291,7 @@ class ProgressPrinter:
         result = step.result or {}
         ids = {advice["id"] for advice in result.get("advice", [])}
         if not ids:
-            self._print_line(step, "[good]✓[/]", "gives no advice, as usual", took)
+            self._print_line(step, "[good]✓[/]", "gives no advice, like most iterations", took)
             if reason := result.get("reason"):
                 self._print_detail("", reason)
             return

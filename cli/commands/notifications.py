@@ -188,7 +188,7 @@ def add_destination(
         ),
     ] = None,
 ) -> Result:
-    """Send new inbox items to a webhook or an email address too.
+    """Also send new inbox items to a webhook or an email address.
 
     The secret of a webhook is shown only once. The receiver needs it to verify signatures (standardwebhooks.com).
     """

@@ -109,7 +109,7 @@ def keys(
 ) -> None:
     """Create NATS and PostgreSQL passwords for each service, and the NATS user configuration.
 
-    Existing files are kept, so you can put a password of your own into its file first. When run as root, the files of
+    Existing files are kept, so you can put your own password into its file first. When you run it as root, the files of
     each service belong to its own uid. Passwords are never printed.
     """
     from cli.cluster.keys import Keys, read_certificates

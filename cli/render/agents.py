@@ -191,9 +191,7 @@ def show_created(
 ) -> None:
     name = escape(agent.name)
     runs = (
-        "it runs now and then every"
-        if agent.active
-        else "it is paused and, when resumed, runs every"
+        "it runs now, then every" if agent.active else "it is paused and, when resumed, runs every"
     )
     console.print(
         f"[good]●[/] [agent]{name}[/] is ready: {runs} {interval(agent.interval_seconds)}.",

@@ -265,7 +265,7 @@ def read_report(file: Path) -> Report:
         content = json.loads(file.read_bytes())
         if content.get("report_version") != REPORT_VERSION:
             raise BadInputError(
-                f"{file} is a report of version {content.get('report_version')}, but this Vigil reads version "
+                f"{file} is a report of version {content.get('report_version')}, but this version of Vigil reads version "
                 f"{REPORT_VERSION}: test the model again"
             )
         return Report.model_validate(content)

@@ -135,7 +135,7 @@ class SearchClient:
             raise self._timed_out(error) from error
         except tavily_errors.BadRequestError as error:
             raise unbilled(
-                ToolRefusalError(f"the search service refused this: {_message(error)}")
+                ToolRefusalError(f"the search service refused the request: {_message(error)}")
             ) from error
         except NEVER_SENT as error:
             away = f"the search service cannot be reached: {_message(error)}"

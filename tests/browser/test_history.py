@@ -85,7 +85,7 @@ def test_two_iterations_are_chosen_in_the_list(
     compare = page.get_by_role("button", name="Compare")
     expect(compare).to_be_disabled()
     page.get_by_label("Select iteration 1 to compare").check()
-    expect(page.locator("#chosen")).to_have_text("1 selected, select one more")
+    expect(page.locator("#chosen")).to_have_text("1 selected; select one more")
     page.get_by_label("Select iteration 2 to compare").check()
     expect(compare).to_be_enabled()
     compare.click()

@@ -143,7 +143,7 @@ def request_investigation(scope: GraphScope) -> StateTool[RequestInvestigation]:
             >= MAX_REQUESTS_PER_STEP
         ):
             raise ToolRefusalError(
-                f"{MAX_REQUESTS_PER_STEP} requests exist already, the limit for one insight. End now."
+                f"{MAX_REQUESTS_PER_STEP} requests already exist, which is the limit for one insight. End now."
             )
         request = investigations.MissingData(
             objective, arguments.reasoning, tuple(arguments.search_hints)

@@ -119,7 +119,7 @@ def _quotes(
     if entry.page is None or not entry.sentences:
         if entry.source_url is None or entry.quote is None:
             raise ToolRefusalError(
-                f"{where}: give the page and the numbers of its sentences: page 2 and sentences [3] of a sentence [2.3]"
+                f"{where}: give the page and the numbers of its sentences: page 2 and sentences [3] for sentence [2.3]"
             )
         yield entry.source_url, entry.quote, None
         return

@@ -534,7 +534,7 @@ async def test_misspelled_calls_are_made_and_nodes_are_found_by_their_names(
     for words in (
         "createEdgeType: 'functions.create_edge_type' was read as createEdgeType.",
         "addGraphNode: The arguments were broken JSON and were repaired.",
-        "What stood in arguments was taken out of it.",
+        "The content of arguments was used directly.",
         'type: "countries" was read as Country.',
         'sourceId: "togo" was read as [node:',
     ):
