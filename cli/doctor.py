@@ -203,7 +203,7 @@ def check_disk(directory: DataDirectory) -> Finding:
         return bad(
             name,
             text,
-            f"free up space ({minimum} are required) or set VIGIL_DATA to another directory",
+            f"free up space ({minimum} is required) or set VIGIL_DATA to another directory",
         )
     return good(name, text)
 

@@ -67,7 +67,7 @@ Database = Annotated[
     bool,
     typer.Option(
         "--database",
-        help="Write directly to the database, if you have no token yet. Uses VIGIL_DATABASE_URL, or "
+        help="Write directly to the database if you have no token yet. Uses VIGIL_DATABASE_URL, or "
         "the database of the installation that uses the data directory.",
     ),
 ]

@@ -342,7 +342,7 @@ def why_not_started(agent: AgentDetails, number: int) -> str:
     if last is not None and last.ended_at is None and last.number < number:
         return f"waiting for iteration {last.number} to end"
     if agent.suspended_until is not None:
-        return f"suspended: budget reached, until {agent.suspended_until:%Y-%m-%d %H:%M} UTC"
+        return f"suspended until {agent.suspended_until:%Y-%m-%d %H:%M} UTC: daily budget reached"
     return "waiting for the scheduler"
 
 

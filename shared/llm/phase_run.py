@@ -476,8 +476,8 @@ class PhaseRun:
         if timeouts:
             raise PermanentError(
                 "llm_timeout",
-                f"{timeouts[-1]['error']}. It was sent {len(timeouts)} times and is not sent again: raise that setting, or "
-                "use a faster model or server",
+                f"{timeouts[-1]['error']}. The request was sent {len(timeouts)} times and will not be sent again: "
+                "raise that limit, or use a faster model or server",
             ) from cause
 
     async def _check_unanswered(

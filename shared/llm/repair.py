@@ -462,7 +462,7 @@ class _Fitter:
             return value
         if not isinstance(inner, dict | list):
             return value
-        self.repairs.add(f"{where or 'The answer'} was JSON inside a text.")
+        self.repairs.add(f"{where or 'The answer'} was JSON inside a string.")
         return inner
 
 

@@ -40,7 +40,7 @@ STATUSES_OF_BODIES: Final = (
 _DESCRIPTIONS: Final[Mapping[HTTPStatus, str]] = {
     HTTPStatus.BAD_REQUEST: "The request cannot be parsed.",
     HTTPStatus.UNAUTHORIZED: "The credential is missing or unknown.",
-    HTTPStatus.FORBIDDEN: "The credential does not allow this, or the request comes from a page of another site.",
+    HTTPStatus.FORBIDDEN: "The credential does not allow this, or the request comes from a page on another site.",
     HTTPStatus.NOT_FOUND: "It does not exist, or it belongs to another user.",
     HTTPStatus.CONFLICT: "The current state does not allow it.",
     HTTPStatus.PRECONDITION_FAILED: "It was changed after it was read.",
