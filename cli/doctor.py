@@ -291,9 +291,7 @@ def check_embedding_search(url: str, model: str | None) -> Finding:
             "fix the problem with postgres first",
         )
     if row != (True,):
-        text = (
-            f"{model} is configured, but PostgreSQL has no pgvector {pgvector.MIN_VERSION} or later"
-        )
+        text = f"{model} is configured, but PostgreSQL does not have pgvector {pgvector.MIN_VERSION} or later"
         return bad(name, f"{text}, so it is off", "install pgvector, then run `vigil migrate`")
     return good(name, f"with {model}")
 

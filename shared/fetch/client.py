@@ -288,7 +288,7 @@ class _StatusError(FetchError):
 def _checked(url: str) -> str:
     """`url` without its fragment, if it can be fetched. Raises FetchError."""
     if len(url) > MAX_URL_CHARS or not url.isprintable():
-        raise FetchError("its address is too long, or has characters that are not printable")
+        raise FetchError("its address is too long or contains unprintable characters")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -297,7 +297,7 @@ def _checked(url: str) -> str:
     if parts.scheme not in ("http", "https") or not host:
         raise FetchError("its address does not begin with https:// or http:// and a host")
     if parts.username is not None or parts.password is not None:
-        raise FetchError("its address has a user name or a password")
+        raise FetchError("its address contains a user name or password")
     if port not in (None, 80, 443) and port is not None and port < 1024:
         # Ports of services such as mail and SSH, which misread a request as commands.
         raise FetchError(f"port {port} is not a web port")

@@ -121,7 +121,7 @@ def _unique_items(
     if is_required is True and isinstance(instance, list):
         texts = {json.dumps(item, sort_keys=True) for item in instance}
         if len(texts) < len(instance):
-            yield ValidationError(f"{_short_json(instance)} has items that are the same")
+            yield ValidationError(f"{_short_json(instance)} has duplicate items")
 
 
 _Draft: type[Validator] = validators.extend(  # type: ignore[no-untyped-call]  # the library has no types for it

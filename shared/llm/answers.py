@@ -437,7 +437,7 @@ class Received:
             return self._take_chunk(chunk)
         except ValueError as error:
             raise AnswerError(
-                f"{self._server} streamed data that is not a chunk of a chat completion, {error}: "
+                f"{self._server} streamed data that is not a chunk of a chat completion ({error}): "
                 f"{data[:EXCERPT_CHARS]}",
                 excerpt=data,
                 usage=self._final_usage,
@@ -533,7 +533,7 @@ def _parse_completion(server: str, body: str, *, has_priced_tiers: bool) -> Chat
         parts.add_message(message)
     except MalformedAnswerError as error:
         raise AnswerError(
-            f"{server} sent an answer that is not a chat completion, {error}: {_excerpt(body)}",
+            f"{server} sent an answer that is not a chat completion ({error}): {_excerpt(body)}",
             excerpt=body,
             usage=usage,
         ) from None

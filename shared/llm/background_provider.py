@@ -74,7 +74,7 @@ def parse_response(server: str, response: Json) -> ChatAnswer:
         parts.calls = [_call(item) for item in output if item.get("type") == "function_call"]
     except MalformedAnswerError as error:
         raise AnswerError(
-            f"{server} sent a response that cannot be read, {error}",
+            f"{server} sent a response that cannot be read: {error}",
             excerpt=as_text(response),
             usage=usage,
         ) from None

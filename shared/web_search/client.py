@@ -144,7 +144,7 @@ class SearchClient:
             raise _status_error(error) from error
         except _BROKEN_OFF as error:
             raise TransientError(
-                f"the search service broke the connection: {_message(error)}", counts=False
+                f"the search service dropped the connection: {_message(error)}", counts=False
             ) from error
         except Exception as error:  # its client wraps some failures in bare Exceptions
             raise TransientError(

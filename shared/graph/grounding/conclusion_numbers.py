@@ -388,7 +388,7 @@ class ConclusionNumbers:
         ):
             return unverified("it is a decade")
         if self._is_other_script and self._has_digits(number):
-            return unverified("rules do not know the words of scale in this script")
+            return unverified("rules do not know words such as “million” in this script")
         return refused(self._reason(text, place, number))
 
     def _is_duration(self, text: ConclusionText, place: int, number: Number) -> bool:

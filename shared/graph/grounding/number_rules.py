@@ -123,9 +123,9 @@ class NumberRules:
         if value == 1 and not has_unit and cited.words & word_set("ones"):
             return unverified("the quote has an article that may stand for one")
         if self._has_digits(value):
-            return unverified("rules do not know the words of scale in this script")
+            return unverified("rules do not know words such as “million” in this script")
         if self._is_scaled_elsewhere(value):
-            return unverified(f"{value:f} has its scale in another property")
+            return unverified(f"the scale of {value:f} is in another property")
         if value < 0 and any(
             abs(value) in each.values and _NEGATIVE_AFTER.match(reading.passage.quote, each.end)
             for reading in cited.readings

@@ -149,7 +149,7 @@ class TextRules:
             if (number := lexicon(reading.passage.language).months.get(word))
         }
         if month in quoted:
-            return unverified(f"{written!r} has another form in the quote")
+            return unverified(f"{written!r} has a different form in the quote")
         return refused(f"{written!r} is not in the quote") if quoted else None
 
     def _month_of(self, text: str) -> int | None:
@@ -214,7 +214,7 @@ class TextRules:
             word in cited.words
             for word in table("periods").get(f"{first.values[0].normalize():f}", "").split(", ")
         ):
-            return unverified(f"{written!r} has another form in the quote")
+            return unverified(f"{written!r} has a different form in the quote")
         return refused(f"{written!r} is not in the quote{cited.numbers_instead}")
 
     def _found_quantity(
@@ -236,7 +236,7 @@ class TextRules:
             if speaks_of_fall == (sign == "+") and not cited.contain(sign + written):
                 return unverified("rules cannot check signs in text")
         elif (first.values[0] < 0) != (found[0].values[0] < 0):
-            return unverified("the quote has another sign")
+            return unverified("the quote has a different sign")
         return SUPPORTED
 
     def _codes(self, text: str, quantities: Sequence[Quantity]) -> Iterator[Finding]:
@@ -258,7 +258,7 @@ class TextRules:
         # "FY2024" can be "2023/24".
         if len(digits) > 2 and not any(digits[-2:] in quote for quote in self._cited.quotes):
             return refused(f"{code!r} is not in the quote")
-        return unverified(f"{code!r} has another form in the quote")
+        return unverified(f"{code!r} has a different form in the quote")
 
     # ---- Names and words
 
@@ -284,7 +284,7 @@ class TextRules:
                 or cited.share_surname(name.text)
                 or cited.have_adjective_of(name.text)
             ):
-                yield unverified(f"{name.text!r} has another form in the quote")
+                yield unverified(f"{name.text!r} has a different form in the quote")
             elif is_mentioned(name.text, cited.surroundings) or cited.is_own_name(name.text):
                 if is_short:
                     yield unverified(f"{name.text!r} is only in the title or heading of the page")
@@ -327,7 +327,7 @@ class TextRules:
             if not any(reading.places_of(word) for reading in cited.readings):
                 return unverified(f"{word!r} is not in the quote")
         if not any(_is_in_order(tokens, reading) for reading in cited.readings):
-            return unverified("the quote has the words in another order")
+            return unverified("the quote has the words in a different order")
         return SUPPORTED
 
 

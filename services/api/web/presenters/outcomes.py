@@ -169,7 +169,7 @@ _CAUSES: Final = (
         (
             "cannot be reached",
             "no answer from",
-            "broke the connection",
+            "dropped the connection",
             "gave up on",
             "redirects",
         ),
