@@ -342,7 +342,10 @@ def show_verification(console: Console, verification: VerificationResponse) -> N
         "are unchanged"
     )
     claims = f"{counted(checked.claims_supported, 'claim')} supported by their quotes, according to fixed rules"
-    values = f"{counted(checked.values_supported, 'value')} in the conclusions (figures, dates, names) supported by what they cite"
+    values = (
+        f"{counted(checked.values_supported, 'value')} in the conclusions (figures, dates, names) "
+        "supported by what they cite"
+    )
     lines = [found, *([links] if verification.holds else [])]
     lines += [claims] if checked.claims_supported else []
     lines += [values] if checked.values_supported else []

@@ -385,7 +385,9 @@ class _Fitter:
             return fit
         remaining = [element for element in fit if _has_type(item, element)]
         if len(remaining) < len(fit):
-            self.repairs.add(f"{len(fit) - len(remaining)} entries of {where} could not be read.")
+            self.repairs.add(
+                f"Entries of {where} that could not be read: {len(fit) - len(remaining)}."
+            )
         return remaining
 
     def _as_list(self, item: Any, value: Any, where: str) -> Any:

@@ -83,7 +83,7 @@ class RankRules:
         shown = " or ".join(map(str, sorted(place)))
         written = sentence.text[rank.start : rank.end].strip()
         return refused(
-            f"{written!r} is wrong: by {name}, {own} is number {shown} of those cited, the {what} first"
+            f"{written!r} is wrong: by {name}, {own} is number {shown} of those cited, counted from the {what}"
         )
 
     def _without_values(self, sentence: Sentence, rank: Rank) -> Finding | None:
