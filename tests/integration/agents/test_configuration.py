@@ -162,7 +162,11 @@ async def test_a_response_that_code_can_repair_is_not_requested_again(
 @pytest.mark.parametrize(
     ("answers", "built_in", "words"),
     [
-        (["I would rather not."] * 2, ["prompts"], ["agent_configuration", "asked twice"]),
+        (
+            ["I would rather not."] * 2,
+            ["prompts"],
+            ["agent_configuration", "even after a correction"],
+        ),
         (
             [configuration(), typed(nodes=[]), "types " * 9],
             ["types"],

@@ -52,7 +52,7 @@ async def test_evidence_has_a_validity_and_answers_report_superseded_values(
     [
         ({"validFrom": "lately"}, r"evidence\[0\].validFrom: 'lately' is not a date; write YYYY"),
         ({"validTo": "9999"}, r"evidence\[0\].validTo: '9999' is not a date"),
-        ({"validFrom": "2024", "validTo": "2023"}, "validTo is before validFrom"),
+        ({"validFrom": "2024", "validTo": "2023"}, "validTo is not after validFrom"),
         ({"validTo": "0001-01-01T00:00:00Z"}, r"evidence\[0\].validTo: 1 is neither in the quotes"),
         ({"properties": ["area"]}, "area, which is not in `properties`"),
         ({"quote": "That is not there."}, "it is not in"),

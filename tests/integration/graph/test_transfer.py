@@ -257,7 +257,7 @@ TOO_LONG = b"x" * 5_000_000
         (
             b'"summary":{"type":"string"',
             b'"summary":{"multipleOf":0,"type":"string"',
-            "no JSON Schema",
+            "not a valid JSON Schema",
         ),
         (b'{"node":{', b'{"node":{"age":7,', r"line \d+: age: Extra inputs"),
         (b'"type":"Country"', b'"type":"Planet"', r"line \d+: the file has no node type 'Planet'"),

@@ -393,8 +393,8 @@ async def test_edges_name_nodes_of_the_same_answer(case: ModelCase) -> None:
         ({}, "cite those that state it"),
         ({"sentences": ["page 1"]}, "is not a sentence"),
         ({"sentences": ["1.99"]}, "has no sentence 99"),
-        ({"sentences": ["1.1-30"]}, "no range of 1 to 10 sentences"),
-        ({"sentences": ["1.5-2"]}, "no range of 1 to 10 sentences"),
+        ({"sentences": ["1.1-30"]}, "not a range of 1 to 10 sentences"),
+        ({"sentences": ["1.5-2"]}, "not a range of 1 to 10 sentences"),
         ({"sentences": ["7.1"]}, "there is no page 7"),
     ],
 )
