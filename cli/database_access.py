@@ -53,7 +53,9 @@ def create_token(
         owner = await find_user(session, settings, user)
         requested = frozenset(map(AccessScope, scopes)) or credentials.DEFAULT_SCOPES
         if forbidden := requested - allowed_scopes(operator=owner.operator):
-            raise BadInputError(f"{owner.name} is not an operator: remove {', '.join(forbidden)}")
+            raise BadInputError(
+                f"{owner.name} is not an operator: remove the scope {', '.join(forbidden)}"
+            )
         row, token = await credentials.create_token(
             session, owner.id, name=name, scopes=requested, lifetime=lifetime
         )

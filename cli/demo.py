@@ -191,7 +191,7 @@ def _run(console: Console, demo: Demo, stack: Stack) -> tuple[Summary, str]:
         iterations = list(_until_advice(console, demo, watch, agent)) if ready else []
         if watch.out_of_time:
             console.print(
-                f"\n[bad]The time limit of {demo.timeout_seconds:.0f} seconds (--timeout) passed[/] before the "
+                f"\n[bad]The time limit of {demo.timeout_seconds:.0f} seconds (--timeout) was reached[/] before the "
                 "last iteration ended."
             )
         seconds = time.monotonic() - demo.started
@@ -339,8 +339,11 @@ def show_verification(console: Console, verification: VerificationResponse) -> N
     found = f"{counted(checked.evidence, 'quote')} found word for word in {counted(checked.sources, 'page')}"
     between = f" and {counted(checked.edges, 'edge')}" if checked.edges else ""
     links = f"{counted(checked.nodes, 'node')}{between} between the quotes and the advice unchanged"
-    claims = f"{counted(checked.claims_supported, 'claim')} supported by their quotes, as fixed rules check it"
-    values = f"{counted(checked.values_supported, 'value')} in the conclusions (figures, dates, names) match what they cite"
+    claims = f"{counted(checked.claims_supported, 'claim')} supported by their quotes, according to fixed rules"
+    values = (
+        f"{counted(checked.values_supported, 'value')} in the conclusions (figures, dates, names) "
+        "supported by what they cite"
+    )
     lines = [found, *([links] if verification.holds else [])]
     lines += [claims] if checked.claims_supported else []
     lines += [values] if checked.values_supported else []

@@ -203,7 +203,7 @@ def check_disk(directory: DataDirectory) -> Finding:
         return bad(
             name,
             text,
-            f"free up space ({minimum} are required) or set VIGIL_DATA to another directory",
+            f"free up space ({minimum} is required) or set VIGIL_DATA to another directory",
         )
     return good(name, text)
 
@@ -291,9 +291,7 @@ def check_embedding_search(url: str, model: str | None) -> Finding:
             "fix the problem with postgres first",
         )
     if row != (True,):
-        text = (
-            f"{model} is configured, but PostgreSQL has no pgvector {pgvector.MIN_VERSION} or later"
-        )
+        text = f"{model} is configured, but PostgreSQL does not have pgvector {pgvector.MIN_VERSION} or later"
         return bad(name, f"{text}, so it is off", "install pgvector, then run `vigil migrate`")
     return good(name, f"with {model}")
 
@@ -392,11 +390,13 @@ def _check_context(settings: Settings, models: httpx.Response) -> Finding | None
     name, stated = "model context", settings.model_context_tokens
     fix = f"set VIGIL_MODEL_CONTEXT_TOKENS={served}, or serve the model with a longer context"
     if stated is not None and stated > served:
-        return bad(name, f"the server has {served:,} tokens, but the setting says {stated:,}", fix)
+        return bad(
+            name, f"the server offers {served:,} tokens, but the setting says {stated:,}", fix
+        )
     if stated is None and served < USUAL_CONTEXT_TOKENS:
         return bad(
             name,
-            f"the server has {served:,} tokens, but VIGIL_MODEL_CONTEXT_TOKENS is not set",
+            f"the server offers {served:,} tokens, but VIGIL_MODEL_CONTEXT_TOKENS is not set",
             fix,
         )
     return None

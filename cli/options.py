@@ -32,7 +32,7 @@ Url = Annotated[
         "--url",
         parser=Address,
         metavar="URL",
-        help="URL of the API. Default: the installation on the data directory, then the profile saved by `vigil login`.",
+        help="URL of the API. Default: the installation in the data directory, then the profile saved by `vigil login`.",
         envvar="VIGIL_URL",
     ),
 ]
@@ -67,8 +67,8 @@ Database = Annotated[
     bool,
     typer.Option(
         "--database",
-        help="Write directly to the database, for when you have no token yet. Uses VIGIL_DATABASE_URL, or "
-        "the database of the installation that runs on the data directory.",
+        help="Write directly to the database if you have no token yet. Uses VIGIL_DATABASE_URL, or "
+        "the database of the installation that uses the data directory.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]

@@ -291,7 +291,7 @@ class ProgressPrinter:
         result = step.result or {}
         ids = {advice["id"] for advice in result.get("advice", [])}
         if not ids:
-            self._print_line(step, "[good]✓[/]", "gives no advice, as usual", took)
+            self._print_line(step, "[good]✓[/]", "gives no advice, like most iterations", took)
             if reason := result.get("reason"):
                 self._print_detail("", reason)
             return
@@ -342,7 +342,7 @@ def why_not_started(agent: AgentDetails, number: int) -> str:
     if last is not None and last.ended_at is None and last.number < number:
         return f"waiting for iteration {last.number} to end"
     if agent.suspended_until is not None:
-        return f"paused: budget reached, until {agent.suspended_until:%Y-%m-%d %H:%M} UTC"
+        return f"suspended until {agent.suspended_until:%Y-%m-%d %H:%M} UTC: daily budget reached"
     return "waiting for the scheduler"
 
 

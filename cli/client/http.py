@@ -110,7 +110,7 @@ class Connection:
     def not_understood(self) -> CommandError:
         """The error of an answer that is not as Vigil's API gives it."""
         return CommandError(
-            f"{self.url} did not answer like the API of Vigil {vigil_version()}: check the URL and the "
+            f"{self.url} did not respond like the API of Vigil {vigil_version()}: check the URL and the "
             "version that runs there"
         )
 

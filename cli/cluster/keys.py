@@ -41,7 +41,7 @@ def read_certificates(directory: Path) -> dict[str, str]:
         return {}
     if missing:
         raise BadInputError(
-            f"{directory}: {', '.join(missing)} is missing; TLS needs {', '.join(ALL)}"
+            f"{directory}: missing {', '.join(missing)}; TLS needs {', '.join(ALL)}"
         )
     for pair in (NATS, POSTGRES):
         _try_out(directory, *pair)

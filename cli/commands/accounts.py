@@ -199,7 +199,7 @@ def add_user(
     user = client.add_user(name, email=email, operator=operator)
     return Result(
         user,
-        f"{user.name} is added. Create a sign-in link with `vigil sign-in-link --user {user.name}`.",
+        f"Added the user {user.name}. Create a sign-in link with `vigil sign-in-link --user {user.name}`.",
     )
 
 

@@ -77,7 +77,7 @@ def list_memories(
         bool, typer.Option("--forgotten", help="Show only forgotten preferences and facts.")
     ] = False,
 ) -> Result:
-    """List the preferences and facts that you told an agent."""
+    """List the preferences and facts that you gave an agent."""
     memories = list(client.memories(agent, forgotten=forgotten))
     return Result(memories, lambda console: show_memories(console, memories, forgotten=forgotten))
 

@@ -61,7 +61,7 @@ def tail(
 ) -> None:
     """Follow events from now, or from an earlier time, until Ctrl-C.
 
-    With --url the events come from the API of that installation; lost connections are restored.
+    With --url, the events come from the API of that installation; lost connections are restored.
     """
     options = Tail(
         pattern=subject_pattern(pattern),

@@ -67,7 +67,7 @@ def up(
 ) -> None:
     """Run Vigil on this machine (PostgreSQL, NATS, all services and the API) until Ctrl-C.
 
-    The data directory keeps all data for the next start. With OPENAI_API_KEY and TAVILY_API_KEY set the real services
+    The data directory keeps all data for the next start. With OPENAI_API_KEY and TAVILY_API_KEY set, the real services
     are used; the sandbox replaces those without a key.
     """
     from cli.doctor import require_accepted_keys, unreachable_providers
@@ -160,9 +160,9 @@ def demo(
 ) -> None:
     """Watch a new agent plan, research, analyze and advise in a separate installation.
 
-    The agent works until it gives advice, which is then verified. In a terminal the installation runs on, with a sign-in
-    link, until Ctrl-C. Its data is deleted at the end unless --keep is given. Without --mission, one is made from the
-    corpus. With --json the last line on stdout is one JSON object, and progress goes to stderr.
+    The agent works until it gives advice, which is then verified. In a terminal, the demo then prints a sign-in
+    link and keeps running until Ctrl-C. The data is deleted at the end unless --keep is given. Without --mission, one
+    is made from the corpus. With --json, the last line on stdout is one JSON object, and progress goes to stderr.
 
     Exits with 0 if there is advice and its verification holds, 1 if there is no advice or its verification failed, 2 if
     the command is invalid, and 130 after Ctrl-C.

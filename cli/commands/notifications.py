@@ -103,7 +103,7 @@ def mark_items(
 ) -> Result:
     """Mark an item as read or unread. With --all, mark all items as read."""
     if (item is None) != everything or (everything and unread):
-        raise BadInputError("name an item or give --all")
+        raise BadInputError("name an item, or use --all")
     if item is None:
         all_marked = client.mark_all_read()
         return Result(all_marked, f"{counted(all_marked.marked, 'item')} marked as read.")
@@ -188,7 +188,7 @@ def add_destination(
         ),
     ] = None,
 ) -> Result:
-    """Send new inbox items to a webhook or an email address too.
+    """Also send new inbox items to a webhook or an email address.
 
     The secret of a webhook is shown only once. The receiver needs it to verify signatures (standardwebhooks.com).
     """

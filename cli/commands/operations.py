@@ -37,7 +37,7 @@ def doctor(
 ) -> None:
     """Check everything Vigil depends on and show how to fix problems.
 
-    The exit code is 1 if anything is wrong. Of keys it only shows whether they are set.
+    The exit code is 1 if anything is wrong. Keys are never shown, only whether they are set.
     """
     from cli.doctor import examine
     from cli.local.data_directory import default_data_directory
@@ -109,7 +109,7 @@ def keys(
 ) -> None:
     """Create NATS and PostgreSQL passwords for each service, and the NATS user configuration.
 
-    Existing files are kept, so you can put a password of your own into its file first. When run as root, the files of
+    Existing files are kept, so you can put your own password into its file first. When you run it as root, the files of
     each service belong to its own uid. Passwords are never printed.
     """
     from cli.cluster.keys import Keys, read_certificates
@@ -122,11 +122,13 @@ def keys(
         certificates=certificates,
     )
     typer.echo(
-        f"{created} created, the others kept, in {directory}." if created else "all keys exist."
+        f"New passwords in {directory}: {created}. Existing ones were kept."
+        if created
+        else "All passwords already exist."
     )
     if secrets is not None:
         copied = store.copy_provider_keys(secrets)
-        typer.echo(f"copied: {', '.join(copied) or 'no key of a model or search service'}.")
+        typer.echo(f"Copied: {', '.join(copied) or 'no key of a model or search service'}.")
     if certificates:
         typer.echo("NATS and PostgreSQL have certificates: clients should require TLS.")
 

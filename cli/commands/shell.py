@@ -17,8 +17,8 @@ def completion(
 ) -> None:
     """Print a script that makes your shell complete commands, options and agent names.
 
-    Add the line of the example to ~/.bashrc or ~/.zshrc; for fish write it to ~/.config/fish/completions/vigil.fish.
-    Names of agents are those of the installation that commands use; without one, nothing is completed.
+    Add the line from the example to ~/.bashrc or ~/.zshrc; for fish, write it to ~/.config/fish/completions/vigil.fish.
+    Agent names come from the installation that commands use; without an installation, they are not completed.
     """
     from cli.completion import SCRIPTS
 

@@ -152,7 +152,7 @@ def verify(
     doubt, because a source was retracted or contradicts them, are reported first; they do not change the exit code.
     """
     if (conclusion is None) is not everything:
-        raise BadInputError("name an analysis or advice, or give --all")
+        raise BadInputError("name an analysis or advice, or use --all")
     if agent is not None and as_uuid(conclusion or "") is not None:
         raise BadInputError(
             "--agent requires --all, because a conclusion already belongs to one agent"

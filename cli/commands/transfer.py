@@ -83,9 +83,8 @@ def import_(
 ) -> None:
     """Create a paused agent from an exported graph, after checking every hash and seal.
 
-    Writes to the database directly: the one of the installation that runs on the data directory, or the one in
-    VIGIL_DATABASE_URL, because no service may write a whole graph. If the import fails or is interrupted, nothing is
-    stored.
+    Writes directly to the database, because no service may write a whole graph. Uses VIGIL_DATABASE_URL, or the database
+    of the installation that uses the data directory. If the import fails or is interrupted, nothing is stored.
     """
     from cli.database_access import STANDARD_INPUT, import_file
 

@@ -25,7 +25,7 @@ def running_on(data: Path | None) -> Running | None:
 
 
 def api_url(address: Address | None, data: Path | None) -> Api:
-    """The API that is named; else of the installation that runs on the data directory, else of the default profile.
+    """The API that is named; else of the installation that uses the data directory, else of the default profile.
 
     Raises NothingRunsError if there is none of these, and BadInputError if the options contradict each other.
     """
@@ -35,7 +35,7 @@ def api_url(address: Address | None, data: Path | None) -> Api:
         profile = Profiles.read().named(address.profile)
         if address.url and address.url.rstrip("/") != profile.url:
             raise BadInputError(
-                f"--url {address.url} and --profile {address.profile}, which is at {profile.url}, name two "
+                f"--url {address.url} and --profile {address.profile}, which is at {profile.url}, name different "
                 "installations: remove one (VIGIL_URL and VIGIL_PROFILE count too)"
             )
         return Api(profile.url, token or profile.token)

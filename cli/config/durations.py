@@ -24,5 +24,5 @@ def parse_day(text: str, now: datetime | None = None) -> date:
         return ((now or datetime.now(UTC)) - ago).date()
     except (BadInputError, OverflowError):
         raise BadInputError(
-            f"{text!r} is not a day: enter a date such as 2026-01-31, or 7d for seven days ago"
+            f"{text!r} is not a date: enter one such as 2026-01-31, or 7d for seven days ago"
         ) from None

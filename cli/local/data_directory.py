@@ -65,7 +65,7 @@ _WRONG: Final = {
     ),
     errno.EROFS: ("the file system is read-only", "set VIGIL_DATA to another directory"),
     errno.ENOTDIR: (
-        "it, or a part of its path, is a file",
+        "it, or part of its path, is a file",
         "move that file, or set VIGIL_DATA to another directory",
     ),
     errno.EEXIST: (
@@ -126,7 +126,7 @@ class DataDirectory:
         if free_bytes < self._minimum_free_bytes:
             raise DataDirectoryError(
                 self.root,
-                f"only {free_bytes >> 20} MB are free on its disk, but {self._minimum_free_bytes >> 20} MB are required",
+                f"only {free_bytes >> 20} MB is free on its disk, but {self._minimum_free_bytes >> 20} MB is required",
                 "free up space, or set VIGIL_DATA to another directory",
             )
 

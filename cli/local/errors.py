@@ -49,10 +49,10 @@ class AlreadyRunningError(LocalError):
 
     def __init__(self, root: Path, pid: int | None, api_url: str | None) -> None:
         holder = "another process" if pid is None else f"process {pid}"
-        where = "it is still starting" if api_url is None else f"it serves {api_url}"
+        where = "is still starting" if api_url is None else f"serves {api_url}"
         stop = "stop it" if pid is None else f"stop it with `kill {pid}`"
         super().__init__(
-            f"Vigil already runs on {root}: {holder} holds it and {where}; use it, {stop}, or set VIGIL_DATA "
+            f"Vigil is already running in {root} ({holder}, which {where}): use it, {stop}, or set VIGIL_DATA "
             "to another directory"
         )
         self.root = root

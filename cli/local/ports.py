@@ -74,7 +74,7 @@ def _bind(port: int) -> socket.socket:
 
 
 ANSWER_SECONDS: Final = 2.0
-NOT_LISTENING: Final = "it does not listen yet"
+NOT_LISTENING: Final = "it is not listening yet"
 
 
 def unreadiness(port: int, path: str = "/health/ready") -> str | None:

@@ -38,7 +38,7 @@ def stop_orphans(
     if living:
         pids = ", ".join(str(process.pid) for process in living)
         raise EngineError(
-            f"processes of an earlier run still use this data and do not stop: {pids}; stop them with `kill "
+            f"processes from an earlier run are still using this data and do not stop: {pids}; stop them with `kill "
             f"-9 {pids.replace(',', '')}` and try again"
         )
 

@@ -240,7 +240,7 @@ class Stack:
         if deaths >= _DEATHS_ENOUGH:
             log = self._data.logs / f"{died.name}.log"
             raise StackError(
-                f"the {died.name} does not start ({_how(died.exit_code)}); {log} says:\n{tail(log)}"
+                f"the {died.name} failed to start ({_how(died.exit_code)}); {log} says:\n{tail(log)}"
             )
 
     def _not_ready(self, reason_of: Mapping[str, str | None]) -> str:

@@ -101,7 +101,7 @@ def show_agent(
     if agent.fault:
         console.print(f"  [bad]✗[/] {escape(agent.fault)}", soft_wrap=True)
     elif (last := agent.configuration) and last.ended_at is None and last.error:
-        state = f"being configured again: {last.error}"
+        state = f"being configured again after an error: {last.error}"
         if last.waiting_since is not None:
             state = f"configured: {waiting(last.error, last.waiting_since, last.retry_at)}"
         console.print(f"  [warn]![/] It is {escape(state)}", soft_wrap=True)
@@ -136,7 +136,7 @@ def _calls(calls: CallTotals) -> str:
     searches = counted(calls.search_calls, "search")
     cost = f", {calls.cost_usd:.4f} USD" if calls.cost_usd else ""
     unknown = (
-        f" and {calls.unpriced_calls} of unknown price" if cost and calls.unpriced_calls else ""
+        f" and {calls.unpriced_calls} without a price" if cost and calls.unpriced_calls else ""
     )
     return (
         f"{counted(calls.llm_calls, 'model call')} ({tokens:,} tokens), {searches}{cost}{unknown}"
@@ -152,7 +152,7 @@ def _next(agent: AgentResponse) -> str:
         return "[warn]paused[/]"
     if agent.suspended_until is not None and agent.suspended_until > datetime.now(UTC):
         until = f"{agent.suspended_until.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-        return f"[warn]paused: daily budget reached, suspended until {until}[/]"
+        return f"[warn]suspended until {until}: daily budget reached[/]"
     if agent.run_requested_at is not None:
         return "now, as requested"
     when = ago(agent.next_run_at)
@@ -191,9 +191,7 @@ def show_created(
 ) -> None:
     name = escape(agent.name)
     runs = (
-        "it runs now and then every"
-        if agent.active
-        else "it is paused and, when resumed, runs every"
+        "it runs now, then every" if agent.active else "it is paused and, when resumed, runs every"
     )
     console.print(
         f"[good]●[/] [agent]{name}[/] is ready: {runs} {interval(agent.interval_seconds)}.",

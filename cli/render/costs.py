@@ -66,7 +66,7 @@ def describe_forecast(view: ForecastResponse) -> str:
         else ", at the fallback price because the model is not in the price list"
     )
     return (
-        f"Forecast: about {view.usd_per_day:,.2f} USD a day at {interval(view.interval_seconds)}"
+        f"Forecast: about {view.usd_per_day:,.2f} USD a day at one iteration every {interval(view.interval_seconds)}"
         f" with {view.model or 'your model'}"
         f" ({view.model_usd:,.2f} for the model, {view.search_usd:,.2f} for searches{price})."
     )

@@ -288,7 +288,7 @@ def show_imported(console: Console, agent: ImportedAgent) -> None:
     counts = agent.counts
     console.print(
         f"[agent]{escape(agent.name)}[/] has {counted(counts.nodes, 'node')} and {counted(counts.edges, 'edge')}, "
-        f"with evidence of {counted(counts.evidence, 'quote')} from {counted(counts.sources, 'page')}. "
+        f"with {counted(counts.evidence, 'quote')} as evidence from {counted(counts.sources, 'page')}. "
         "Every seal was checked.",
         soft_wrap=True,
     )

@@ -51,7 +51,7 @@ ACTOR_OF: Final = {
 _THINKS: Final = {
     "observer": "reads the graph and plans",
     "knowledge_acquisition": "decides where to search",
-    "graph_construction": "reads the document against the graph",
+    "graph_construction": "compares the document with the graph",
     "analysis_generation": "evaluates the nodes",
     "advice_generation": "evaluates the analyses",
     "entailment_check": "compares quotes with claims",

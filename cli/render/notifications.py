@@ -127,7 +127,7 @@ def _print_secret(console: Console, secret: str) -> None:
 
 
 def _owner(destination: DestinationResponse) -> str:
-    return f"of {escape(destination.agent_name)}" if destination.agent_name else "of all agents"
+    return f"from {escape(destination.agent_name)}" if destination.agent_name else "from all agents"
 
 
 def _state(destination: DestinationResponse) -> str:

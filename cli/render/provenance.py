@@ -249,8 +249,8 @@ def claims_in_words(checked: CheckedCounts) -> str:
     )
     if any(found):
         text += (
-            f". Of {counted(checked.evidence, 'quote')}, a model read {sum(found):,}: {found[0]:,} support their"
-            f" claims, {found[1]:,} contradict them, {found[2]:,} do not state them"
+            f". Of {counted(checked.evidence, 'quote')}, a model checked {sum(found):,}: {found[0]:,} supported"
+            f" their claims, {found[1]:,} contradicted them, {found[2]:,} did not state them"
         )
     return f"{text}. Reasoning is not checked."
 

@@ -71,7 +71,7 @@ _REFUSALS: Final = (
     (r"which may be the same thing|is a name of \[node", "node may exist under another name"),
     (r"an edge joins two different nodes", "edge from a node to itself"),
     (r" edges (start|lead|end|go|point)\b.* nodes, not ", "edge between the wrong types of nodes"),
-    (r"is no name of a type|is reserved", "name of a type is not allowed"),
+    (r"is not a valid name for a type|is reserved", "name of a type is not allowed"),
     (r"^Unknown (node|edge) type|^There is no (node|edge) type", "type does not exist"),
     (r"^propertiesSchema", "schema of a type is not allowed"),
     (r"^the search service refused", "search service refused the request"),
@@ -265,7 +265,7 @@ def read_report(file: Path) -> Report:
         content = json.loads(file.read_bytes())
         if content.get("report_version") != REPORT_VERSION:
             raise BadInputError(
-                f"{file} is a report of version {content.get('report_version')}, but this Vigil reads version "
+                f"{file} is a report of version {content.get('report_version')}, but this version of Vigil reads version "
                 f"{REPORT_VERSION}: test the model again"
             )
         return Report.model_validate(content)
@@ -621,8 +621,8 @@ def _reasons(
     if structured.after_repair or structured.failed:
         answers = structured.first_try + structured.after_repair + structured.failed
         yield (
-            f"of {answers} structured answers {structured.first_try} were valid at once, "
-            f"{structured.after_repair} after a repair, {structured.failed} never"
+            f"of {answers} structured answers, {structured.first_try} were valid at once, "
+            f"{structured.after_repair} after a repair and {structured.failed} never"
         )
     if repairs.total:
         by_subject = ", ".join(f"{name} {count}" for name, count in repairs.by_subject.items())

@@ -223,7 +223,7 @@ def read_csv(file: SourceFile) -> list[Document]:
     header = [name.strip().lower() for name in rows[0]] if rows else []
     if "text" not in header:
         raise UnreadableFileError(
-            f"no text column, its columns: {', '.join(header)[:80] or 'none'}"
+            f"no text column; its columns are: {', '.join(header)[:80] or 'none'}"
         )
     entries = [dict(zip(header, row, strict=False)) for row in rows[1:]]
     return [
@@ -250,7 +250,7 @@ def _fields(entry: object) -> dict[str, str]:
         raise UnreadableFileError(f"not an object but {type(entry).__name__}")
     fields = {str(key).lower(): value for key, value in _strings(entry).items()}
     if not any(fields.get(key, "").strip() for key in TEXT_KEYS):
-        raise UnreadableFileError(f"no text as one of {', '.join(TEXT_KEYS)}")
+        raise UnreadableFileError(f"no text under any of the keys {', '.join(TEXT_KEYS)}")
     return fields
 
 

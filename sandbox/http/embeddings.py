@@ -38,7 +38,7 @@ async def _parse_call(request: Request) -> Call:
         or not all(map(_is_text, texts))
     ):
         raise _bad_request(
-            f"`input` must be a text or a list of 1 to {MAX_TEXTS} texts, none of them empty.",
+            f"`input` must be a non-empty string or a list of 1 to {MAX_TEXTS} non-empty strings.",
             "input",
         )
     dimensions = body.get("dimensions", DIMENSIONS)

@@ -36,7 +36,7 @@ def parse_search_query(body: Mapping[str, Any], today: date) -> SearchQuery:
     """Parse a search. Raises RefusedError (400) for an invalid field; fields that only tune the ranking are ignored."""
     text = body.get("query")
     if not isinstance(text, str) or not text.strip():
-        raise _bad_request("`query` must be a text that is not empty.")
+        raise _bad_request("`query` must be a non-empty string.")
     max_results = body.get("max_results", 5)
     if not isinstance(max_results, int) or not 0 <= max_results <= MAX_RESULTS:
         raise _bad_request(
@@ -156,7 +156,7 @@ class _Tavily:
         """Do the research at once, but answer `pending` as Tavily does; the result is requested afterwards."""
         question = call.body.get("input")
         if not isinstance(question, str) or not question.strip():
-            raise RefusedError(400, _error("`input` must be a text that is not empty."))
+            raise RefusedError(400, _error("`input` must be a non-empty string."))
         if call.body.get("stream"):
             raise RefusedError(
                 400,

@@ -206,7 +206,9 @@ class _CheckingProcess:
             (length,) = _LENGTH.unpack(await outcomes.readexactly(_LENGTH.size))
             return _Outcome.model_validate_json(await outcomes.readexactly(length))
         except (asyncio.IncompleteReadError, ConnectionError) as error:
-            raise RetrySoonError("the process that checked a part of the graph ended") from error
+            raise RetrySoonError(
+                "the process that checked part of the graph ended unexpectedly"
+            ) from error
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):

@@ -273,7 +273,7 @@ def _property_faults(properties: Sequence[Property]) -> Iterator[str]:
         yield f"{len(properties)} properties are too many; keep the {MAX_PROPERTIES} that matter"
     for name, count in Counter(prop.name for prop in properties).items():
         if not (name.isprintable() and 1 <= len(name.strip()) <= MAX_PROPERTY_NAME_CHARS):
-            yield f"{name!r} is no name of a property; give one of 1 to {MAX_PROPERTY_NAME_CHARS} letters"
+            yield f"{name!r} is not a valid property name; use 1 to {MAX_PROPERTY_NAME_CHARS} letters"
         if count > 1:
             yield f"{count} properties are called {name}"
     for prop in properties:

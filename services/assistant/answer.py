@@ -270,7 +270,7 @@ class AnswerHandler:
         text = situation.short_ids.expand(await loop.run())
         if not text.strip():
             raise PermanentError(
-                "empty_answer", "the model answered with no word; put the question in other words"
+                "empty_answer", "the model's answer was empty; rephrase the question"
             )
         message_citations = await self._cited(situation, text)
 

@@ -66,7 +66,7 @@ def repair_configuration(mission: str, value: Any, repairs: Repairs) -> AgentCon
     """Returns a name and six prompts. Phases without a usable prompt get the default one."""
     answer = fit_to_schema(AgentConfiguration, _flatten(value), repairs, salvage=True)
     if not isinstance(answer, dict):
-        raise ValueError("it is no JSON object with a name and six system prompts")
+        raise ValueError("it is not a JSON object with a name and six system prompts")
     prompts: dict[str, str] = {}
     for phase in PROMPTED_PHASES:
         key = to_camel(f"{phase}_system_prompt")
@@ -82,7 +82,7 @@ def repair_configuration(mission: str, value: Any, repairs: Repairs) -> AgentCon
                 repairs.add(f"The {phase} prompt was too long and was cut.")
     if not prompts:
         raise ValueError(
-            f"none of the six system prompts is there; write each, in {MIN_PROMPT_CHARS} characters or more"
+            f"all six system prompts are missing; write each with at least {MIN_PROMPT_CHARS} characters"
         )
     built = {
         to_camel(f"{phase}_system_prompt"): default_configuration.PROMPTS[phase]
@@ -99,7 +99,7 @@ def repair_types(value: Any, repairs: Repairs) -> AgentTypes:
     """
     answer = fit_to_schema(AgentTypes, value, repairs, salvage=True)
     if not isinstance(answer, dict):
-        raise ValueError("it is no JSON object with nodeTypes and edgeTypes")
+        raise ValueError("it is not a JSON object with nodeTypes and edgeTypes")
     final_names: dict[str, str] = {}
     nodes = _node_types(answer["nodeTypes"], final_names, repairs)
     if not nodes:
@@ -110,7 +110,7 @@ def repair_types(value: Any, repairs: Repairs) -> AgentTypes:
         ("edge types", len(edges), EDGE_TYPES),
     ):
         if count < minimum:
-            repairs.add(f"There are {count} {noun} in place of at least {minimum}; that is enough.")
+            repairs.add(f"There are {count} {noun} instead of at least {minimum}; that is enough.")
     return AgentTypes(node_types=nodes, edge_types=edges)
 
 
@@ -168,7 +168,7 @@ def _agent_name(text: str, mission: str, repairs: Repairs) -> str:
     except ValueError:
         name = default_configuration.name_from_mission(mission)
     if name != " ".join(text.split()):
-        repairs.add(f"The name {cut_text(text, 100)!r} was made {name!r}.")
+        repairs.add(f"The name {cut_text(text, 100)!r} was changed to {name!r}.")
     return name
 
 
@@ -183,11 +183,11 @@ def _node_types(
         name = _type_name(original, _pascal_case, "node type", repairs)
         if name is None or _folded_name(name) in reserved:
             if name is not None:
-                repairs.add(f"The node type {name} is the system's own and was left out.")
+                repairs.add(f"The node type {name} is reserved and was left out.")
             continue
         final_names.setdefault(_folded_name(original), name)
         if (first := by_name.get(_folded_name(name))) is not None:
-            repairs.add(f"The node type {name} came twice and was made one.")
+            repairs.add(f"The node type {name} was defined twice; the definitions were merged.")
             first["properties"] = [*first["properties"], *item["properties"]]
             final_names[_folded_name(original)] = first["name"]
             continue
@@ -221,7 +221,7 @@ def _edge_types(
             for end in ("sourceTypes", "targetTypes")
         }
         if (first := by_name.get(_folded_name(name))) is not None:
-            repairs.add(f"The edge type {name} came twice and was made one.")
+            repairs.add(f"The edge type {name} was defined twice; the definitions were merged.")
             for end, node_types_of_end in ends.items():
                 first[end] = list(dict.fromkeys([*first[end], *node_types_of_end]))
             first["properties"] = [*first["properties"], *item["properties"]]
@@ -262,7 +262,7 @@ def _type_name(text: str, spelled: Callable[[str], str], noun: str, repairs: Rep
         repairs.add(f"A {noun} without a usable name was left out: {cut_text(text, 60)!r}.")
         return None
     if name != text:
-        repairs.add(f"The {noun} {cut_text(text, 60)!r} was called {name}.")
+        repairs.add(f"The {noun} {cut_text(text, 60)!r} was renamed {name}.")
     return name
 
 
@@ -317,9 +317,9 @@ def _ends(
                 repairs.add(f"{where}: {cut_text(name, 60)!r} was read as all node types.")
                 selection |= dict.fromkeys(node_types)
             else:
-                repairs.add(f"{where}: {cut_text(name, 60)!r} is no node type and was left out.")
+                repairs.add(f"{where}: {cut_text(name, 60)!r} is not a node type and was left out.")
     if not selection:
-        repairs.add(f"{where} named no node type; all of them are taken.")
+        repairs.add(f"{where} named no node type; all node types are used.")
         return list(node_types)
     return list(selection)
 
@@ -329,7 +329,7 @@ def _with_description(new_type: Json, repairs: Repairs) -> Json:
     name = new_type["name"]
     description = one_line(str(new_type.get("description") or ""))
     if not description:
-        description = f"{_in_words(name).capitalize()}, as the mission speaks of it."
+        description = f"{_in_words(name).capitalize()}, as the mission uses the term."
         repairs.add(f"{name} had no description.")
     if len(description) > _DESCRIPTION_CHARACTERS:
         description = cut_text(description, _DESCRIPTION_CHARACTERS)
@@ -354,10 +354,10 @@ def _properties(new_type: Json, repairs: Repairs) -> list[Json]:
             continue
         if name != original:
             repairs.add(
-                f"{new_type['name']}: the property {cut_text(original, 60)!r} was called {name}."
+                f"{new_type['name']}: the property {cut_text(original, 60)!r} was renamed {name}."
             )
         if name in by_name:
-            repairs.add(f"{new_type['name']}: the property {name} came twice.")
+            repairs.add(f"{new_type['name']}: the property {name} was defined twice.")
             continue
         by_name[name] = _property({**prop, "name": name}, f"{new_type['name']}.{name}", repairs)
     label = f"properties of {new_type['name']}"
@@ -395,7 +395,7 @@ def _property(prop: Json, where: str, repairs: Repairs) -> Json:
     repaired = {**prop, "type": kind, "enum": enum, "description": description}
     example = _example(kind, enum, prop.get("example"), prop["name"])
     if example != prop.get("example") or type(example) is not type(prop.get("example")):
-        repairs.add(f"{where}: an example that fits its type was put in.")
+        repairs.add(f"{where}: an example that fits its type was added.")
     return {**repaired, "example": example}
 
 

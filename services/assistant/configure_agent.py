@@ -221,7 +221,7 @@ async def _set_name(session: AsyncSession, agent: Agent, preferred: str) -> str:
         # Nothing is paid again: the retry takes the responses from the ledger, and sees that the
         # name is taken.
         raise RetrySoonError(
-            f"another agent was just named {name!r}", retry_in_seconds=0.0
+            f"another agent was just given the name {name!r}", retry_in_seconds=0.0
         ) from error
     return name
 

@@ -133,6 +133,6 @@ class ConversationSummarizer:
         _, answer = await self.run.request_answer(request, is_last=lambda _: True)
         if not answer.text.strip():
             raise PermanentError(
-                "empty_answer", "the model summarized the conversation with no word"
+                "empty_answer", "the model's summary of the conversation was empty"
             )
         return answer.text.strip()[:SUMMARY_CHARACTERS]

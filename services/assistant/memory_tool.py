@@ -39,8 +39,8 @@ def remember_tool(agent_id: UUID, question_id: UUID, question: str) -> StateTool
     async def run(session: InTransaction, arguments: Remember) -> Json:
         if _folded(arguments.quote) not in _folded(question):
             raise ToolRefusalError(
-                "quote: these words do not stand in the owner's message. Remember only what the owner says there, and "
-                "quote it letter by letter."
+                "quote: these words are not in the owner's message. Remember only what the owner says there, and "
+                "quote it exactly."
             )
         content = one_line(arguments.content)
         refuse_unstorable(content, "content")
@@ -50,7 +50,7 @@ def remember_tool(agent_id: UUID, question_id: UUID, question: str) -> StateTool
             )
         except TooManyMemoriesError as error:
             raise ToolRefusalError(
-                f"{memories.MAX_ACTIVE} memories are kept already; ask the owner to forget one first"
+                f"{memories.MAX_ACTIVE} memories are already kept; ask the owner to forget one first"
                 " (`vigil memory forget`)."
             ) from error
         return {"remembered": content, "memoryId": str(memory_id)}

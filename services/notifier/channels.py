@@ -81,8 +81,8 @@ CONNECT_SECONDS: Final = 3.0
 MAX_RETRY_AFTER_SECONDS: Final = 86_400.0
 """The longest delay that a receiver may ask for."""
 UNREACHED: Final = (
-    "the receiver could not be reached or did not answer with HTTP; the operator of this installation can find the"
-    " reason in the notifier's log"
+    "the receiver could not be reached or did not return a valid HTTP response; the operator of this installation can find"
+    " the reason in the notifier's log"
 )
 """One text for every attempt without a response: different texts would let users scan the hosts and ports of this
 network.

@@ -146,7 +146,7 @@ def parse_plan(value: Any, repairs: Repairs) -> ObserverPlan:
         repairs.add("The plan was put together from its parts.")
     plan = fit_to_schema(ObserverPlan, value, repairs, salvage=True)
     if not isinstance(plan, dict):
-        raise ValueError("it is no JSON object with the lists queries and insights")
+        raise ValueError("it is not a JSON object with the lists queries and insights")
     queries = [item for item in plan["queries"] if str(item.get("objective") or "").strip()]
     insights = [item for item in plan["insights"] if str(item.get("observation") or "").strip()]
     for kind, remaining, original_items in (

@@ -229,7 +229,7 @@ def pin_check(group: StepGroup, sha256: bytes) -> BoundQuery[None]:
 
     def read(rows: list[Row]) -> None:
         if rows and rows[0].sha256 != sha256:
-            raise RetrySoonError("another worker has pinned another context for this step")
+            raise RetrySoonError("another worker has pinned a different context for this step")
 
     return BoundQuery(_CHECK_PIN, {**group._asdict(), "sha256": sha256, STRICT: False}, read)
 

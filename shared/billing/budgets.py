@@ -211,10 +211,10 @@ def format_amount(value: Decimal, unit: Unit) -> str:
 def notice_title(name: str, exceeded: ExceededCap) -> str:
     owner = "its" if exceeded.scope is Scope.AGENT else "the installation's"
     cap = format_amount(_cap(exceeded), exceeded.unit)
-    return f"{name} is paused until tomorrow: {owner} daily budget of {cap} is reached"
+    return f"{name} is suspended until tomorrow: {owner} daily budget of {cap} is reached"
 
 
-PAUSED_WORDS: Final = "is paused until midnight (UTC)"
+SUSPENSION_WORDS: Final = "until midnight (UTC)"
 """In every error of a step that a daily budget stopped; in no other."""
 
 
@@ -234,8 +234,8 @@ def explain_exceeded_cap(exceeded: ExceededCap, name: str = "the agent") -> str:
     option = "--usd" if exceeded.unit is Unit.USD else "--calls"
     raised = "AGENT" if exceeded.scope is Scope.AGENT else "--installation"
     return (
-        f"{owner} for {exceeded.day} is reached: {spent}. {_capital(name)} {PAUSED_WORDS}; a higher budget"
-        f" (`vigil budget {raised} {option} …`) resumes it immediately"
+        f"{owner} for {exceeded.day} is reached: {spent}. {_capital(name)} is suspended {SUSPENSION_WORDS}; a"
+        f" higher budget (`vigil budget {raised} {option} …`) resumes it immediately"
     )
 
 
@@ -326,7 +326,7 @@ async def _suspend(session: AsyncSession, agent_id: UUID, exceeded: ExceededCap)
 
 
 NOTED_SHARES: Final[Mapping[str, Sequence[int]]] = {"day": (50, 80), "month": (50, 80, 100)}
-"""Percentages of an agent's budget at which its owner gets a notice. At 100 % of the day the agent is paused, which has a
+"""Percentages of an agent's budget at which its owner gets a notice. At 100 % of the day the agent is suspended, which has a
 notice of its own. The budget of a month is that of its days.
 """
 _NOTE_SPENDING: Final = CompiledStatement(f"""
@@ -335,7 +335,7 @@ select distinct on (note.period) note.id, agents.owner_id, agents.id, '{InboxKin
   agents.name || ' has spent ' || note.percent || ' % of its '
     || case note.period when 'day' then 'daily' else 'monthly' end || ' budget',
   round(used.usd, 2) || ' of ' || trim_scale(round(cap.usd, 2)) || ' USD is spent. '
-    || 'An agent whose daily budget is reached is paused until midnight (UTC). `vigil costs` shows what it was spent on; '
+    || 'An agent whose daily budget is reached is suspended until midnight (UTC). `vigil costs` shows what it was spent on; '
     || '`vigil budget` changes it.'
 from jsonb_to_recordset(cast(:notes as jsonb)) as note (id uuid, period text, percent integer, since date, days integer)
 join agents on agents.id = :of_agent

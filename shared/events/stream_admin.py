@@ -51,7 +51,9 @@ async def provision(
             await _ensure_consumer(jetstream, consumer_config(consumer))
     except APIError as error:
         if _is_permanent(error):
-            raise PermanentError("bus_refused", f"NATS refuses: {error.description}") from error
+            raise PermanentError(
+                "bus_refused", f"NATS refused the request: {error.description}"
+            ) from error
         raise TransientError(f"NATS is not ready: {error.description}") from error
     except (NatsError, TimeoutError) as error:
         raise TransientError(f"NATS is not ready: {error}") from error

@@ -369,7 +369,9 @@ class StreamHistory:
             async with aclosing(self._messages(request)) as messages:
                 return [_stored_event(message) async for message in messages]
         except (NatsError, TimeoutError) as error:
-            raise TransientError(f"NATS does not return events of its stream: {error!r}") from error
+            raise TransientError(
+                f"NATS does not return events from its stream: {error!r}"
+            ) from error
 
     async def _messages(self, request: dict[str, Any]) -> AsyncGenerator[Msg, None]:
         inbox = self.client.new_inbox()
@@ -383,7 +385,7 @@ class StreamHistory:
                 if status in (_END_OF_BATCH, _NO_MESSAGES):
                     return
                 if status is not None:
-                    raise TransientError(f"NATS does not return events of its stream: {status}")
+                    raise TransientError(f"NATS does not return events from its stream: {status}")
                 yield message
         finally:
             await subscription.unsubscribe()

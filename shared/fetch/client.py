@@ -226,7 +226,7 @@ class FetchClient:
     async def _turn(self, host: _Host) -> None:
         """Waits for the host's turn, and takes it."""
         if (wait := host.free_at - self._clock()) > MAX_WAIT_SECONDS:
-            raise FetchError(f"its server asks to wait for {wait:.0f} s")
+            raise FetchError(f"its server asks clients to wait {wait:.0f} s")
         if wait > 0:
             await self._sleep(wait)
         host.free_at = self._clock() + host.pause_seconds
@@ -269,7 +269,7 @@ class FetchClient:
                 raise _StatusError(status, response.headers.get("retry-after"))
             media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if media_type and not is_robots and not media_type.startswith(TYPES):
-                raise FetchError(f"it is of the type {media_type[:80]!r}, which is not read")
+                raise FetchError(f"its type {media_type[:80]!r} is not supported")
             body = await _read(
                 response, MAX_ROBOTS_BYTES if is_robots else MAX_BYTES, cut=is_robots
             )
@@ -288,7 +288,7 @@ class _StatusError(FetchError):
 def _checked(url: str) -> str:
     """`url` without its fragment, if it can be fetched. Raises FetchError."""
     if len(url) > MAX_URL_CHARS or not url.isprintable():
-        raise FetchError("its address is too long, or has characters that are not printable")
+        raise FetchError("its address is too long or contains unprintable characters")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port
@@ -297,7 +297,7 @@ def _checked(url: str) -> str:
     if parts.scheme not in ("http", "https") or not host:
         raise FetchError("its address does not begin with https:// or http:// and a host")
     if parts.username is not None or parts.password is not None:
-        raise FetchError("its address has a user name or a password")
+        raise FetchError("its address contains a user name or password")
     if port not in (None, 80, 443) and port is not None and port < 1024:
         # Ports of services such as mail and SSH, which misread a request as commands.
         raise FetchError(f"port {port} is not a web port")

@@ -29,7 +29,7 @@ def parse_feed(body: bytes, url: str) -> list[FeedEntry]:
     except (ParseError, DefusedXmlException, ValueError, LookupError, RecursionError) as error:
         raise FetchError(f"its feed cannot be read: {error}") from error
     if _name(root) not in ("rss", "feed", "RDF"):
-        raise FetchError(f"it is XML, but no feed: its root is <{_name(root)[:40]}>")
+        raise FetchError(f"it is XML but not a feed: its root is <{_name(root)[:40]}>")
     entries = (_entry(element, url) for element in _entries(root))
     return [entry for entry in entries if entry is not None]
 

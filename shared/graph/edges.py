@@ -98,8 +98,8 @@ async def link_analysis(
     ends = await _resolve_ends(session, scope, rules, source_id, target_id)
     if ANALYSIS_TYPE not in ends.types:
         raise ToolRefusalError(
-            f"Neither end is an {ANALYSIS_TYPE}: only such edges can be added here; facts are connected where pages "
-            "are read. Add the analysis first and use its id."
+            f"Neither end is an {ANALYSIS_TYPE}: only edges of analyses can be added here; facts are connected where "
+            "pages are read. Add the analysis first and use its id."
         )
     refuse_unstorable(properties, "properties")
     edge = _element(scope, type_name, ends)
@@ -125,7 +125,7 @@ async def _resolve_fact_ends(
     ends = await _resolve_ends(session, scope, rules, source_id, target_id)
     if conclusions := RESERVED_TYPES & set(ends.types):
         raise ToolRefusalError(
-            f"One end is an {' and an '.join(sorted(conclusions))}: pages do not support edges of conclusions; "
+            f"An end is an {' or an '.join(sorted(conclusions))}: pages do not support edges of conclusions; "
             "connect facts."
         )
     return rules, ends
@@ -159,7 +159,7 @@ async def _resolve_ends(
     for argument, node_id in (("sourceId", source_id), ("targetId", target_id)):
         if node_id not in nodes:
             raise ToolRefusalError(
-                f"{argument}: no such node: {node_id}; use an id that queryGraph or addGraphNode gave."
+                f"{argument}: no such node: {node_id}; use an id that queryGraph or addGraphNode returned."
             )
     source, target = nodes[source_id], nodes[target_id]
     _refuse_wrong_type(rules, "start from", rules.source_types, source.type)

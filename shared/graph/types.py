@@ -68,7 +68,7 @@ def refuse_edge_type_name(name: str) -> None:
 def _refuse_type_name(name: str, pattern: re.Pattern[str], description: str) -> None:
     if not pattern.fullmatch(name) or len(name) > MAX_TYPE_NAME_CHARS:
         raise ToolRefusalError(
-            f"name: {name[:MAX_TYPE_NAME_CHARS]!r} is no name of a type; it must be "
+            f"name: {name[:MAX_TYPE_NAME_CHARS]!r} is not a valid name for a type; it must be "
             f"{description}, at most {MAX_TYPE_NAME_CHARS} characters."
         )
 

@@ -223,13 +223,13 @@ def _check_written(expected: int, rows: Sequence[Any]) -> None:
     _refuse_retracted(result.is_retracted)
     if result.written != expected:
         raise RetrySoonError(
-            f"{expected - result.written} rows were written by another transaction meanwhile"
+            f"{expected - result.written} rows were written by another transaction in the meantime"
         )
 
 
 def _refuse_retracted(is_retracted: bool) -> None:
     if is_retracted:
-        raise RetrySoonError("a page was retracted while it was quoted")
+        raise RetrySoonError("a page was retracted while it was being quoted")
 
 
 def element_buffer(session: Executor) -> ElementBuffer | None:

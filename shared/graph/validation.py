@@ -58,7 +58,9 @@ def refuse_unstorable(
     integers.
     """
     if depth > _MAX_DEPTH:
-        raise ToolRefusalError(f"{path}: nested more than {_MAX_DEPTH} deep; make it flatter.")
+        raise ToolRefusalError(
+            f"{path}: nested more than {_MAX_DEPTH} levels deep; make it flatter."
+        )
     if isinstance(value, dict):
         for key, inner in value.items():
             refuse_unstorable(key, f"a key of {path}")
@@ -69,11 +71,11 @@ def refuse_unstorable(
     elif isinstance(value, str):
         if match := _UNSTORABLE.search(value):
             raise ToolRefusalError(
-                f"{path}: holds U+{ord(match[0]):04X}, which cannot be stored; leave it out."
+                f"{path}: contains U+{ord(match[0]):04X}, which cannot be stored; leave it out."
             )
     elif isinstance(value, float) and not math.isfinite(value):
         raise ToolRefusalError(
-            f"{path}: {value} is no JSON number; leave it out, or say it in words."
+            f"{path}: {value} is not a JSON number; leave it out, or say it in words."
         )
     elif isinstance(value, int) and abs(value) > largest:
         power = len(str(largest)) - 1
@@ -119,7 +121,7 @@ def _unique_items(
     if is_required is True and isinstance(instance, list):
         texts = {json.dumps(item, sort_keys=True) for item in instance}
         if len(texts) < len(instance):
-            yield ValidationError(f"{_short_json(instance)} has items that are the same")
+            yield ValidationError(f"{_short_json(instance)} has duplicate items")
 
 
 _Draft: type[Validator] = validators.extend(  # type: ignore[no-untyped-call]  # the library has no types for it
@@ -174,7 +176,7 @@ def refuse_bad_schema(schema: Json) -> None:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         raise ToolRefusalError(
-            f"propertiesSchema is no JSON Schema (Draft 2020-12): {_describe_error(error)}."
+            f"propertiesSchema is not a valid JSON Schema (Draft 2020-12): {_describe_error(error)}."
         ) from error
 
 
@@ -184,7 +186,7 @@ def _iter_subschemas(schema: Any, path: str, depth: int) -> Iterator[tuple[str, 
         return
     if depth > _MAX_SCHEMA_DEPTH:
         raise ToolRefusalError(
-            f"{path}: nested more than {_MAX_SCHEMA_DEPTH} deep; make it flatter."
+            f"{path}: nested more than {_MAX_SCHEMA_DEPTH} levels deep; make it flatter."
         )
     yield path, schema
     for keyword, inner in schema.items():

@@ -416,7 +416,7 @@ class Received:
         """Returns the error for a body that ended too early."""
         amount = f"{self.characters} characters" if self._is_stream else f"{self.bytes} bytes"
         return AnswerError(
-            f"the answer of {self._server} broke off after {amount}: {reason}",
+            f"the answer from {self._server} broke off after {amount}: {reason}",
             kind=FailureKind.CUT_OFF,
             excerpt=self._beginning,
             usage=self._final_usage,
@@ -437,7 +437,7 @@ class Received:
             return self._take_chunk(chunk)
         except ValueError as error:
             raise AnswerError(
-                f"{self._server} streamed data that is not a chunk of a chat completion, {error}: "
+                f"{self._server} streamed data that is not a chunk of a chat completion ({error}): "
                 f"{data[:EXCERPT_CHARS]}",
                 excerpt=data,
                 usage=self._final_usage,
@@ -512,7 +512,7 @@ def parse_body(server: str, body: str) -> Any:
         return read_json(body)
     except ValueError as error:
         raise AnswerError(
-            f"{server} did not answer with JSON ({error}): {_excerpt(body)}", excerpt=body
+            f"{server} did not return JSON ({error}): {_excerpt(body)}", excerpt=body
         ) from None
 
 
@@ -533,7 +533,7 @@ def _parse_completion(server: str, body: str, *, has_priced_tiers: bool) -> Chat
         parts.add_message(message)
     except MalformedAnswerError as error:
         raise AnswerError(
-            f"{server} sent an answer that is not a chat completion, {error}: {_excerpt(body)}",
+            f"{server} sent an answer that is not a chat completion ({error}): {_excerpt(body)}",
             excerpt=body,
             usage=usage,
         ) from None
@@ -615,7 +615,7 @@ def _raise_error_in(server: str, body: Any) -> None:
     message = error.get("message") or error if isinstance(error, dict) else error
     code = error.get("code") or error.get("type") if isinstance(error, dict) else None
     raise AnswerError(
-        f"{server} answered 200 with an error: {_excerpt(message)}",
+        f"{server} returned status 200 with an error: {_excerpt(message)}",
         excerpt=_excerpt(body),
         usage=parse_usage(body),
         counts=not _is_unavailable(code),

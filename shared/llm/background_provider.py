@@ -74,7 +74,7 @@ def parse_response(server: str, response: Json) -> ChatAnswer:
         parts.calls = [_call(item) for item in output if item.get("type") == "function_call"]
     except MalformedAnswerError as error:
         raise AnswerError(
-            f"{server} sent a response that cannot be read, {error}",
+            f"{server} sent a response that cannot be read: {error}",
             excerpt=as_text(response),
             usage=usage,
         ) from None
@@ -188,8 +188,8 @@ def _response_error(reference: str, response: Json) -> CallLostError | Permanent
     if not isinstance(error, dict):
         details = f": {error_text(str(error))}" if error else ""
         status = error_text(str(response.get("status")))
-        return CallLostError(f"the model's answer {reference} ended as {status}{details}")
+        return CallLostError(f"the model's answer {reference} ended with status {status}{details}")
     message = error_text(str(error.get("message")))
     if error.get("code") in _TRANSIENT_CODES:
-        return CallLostError(f"the model's answer {reference} ended as failed: {message}")
+        return CallLostError(f"the model's answer {reference} failed: {message}")
     return PermanentError(REFUSED_REQUEST, f"the model refused: {message}")

@@ -64,7 +64,7 @@ def fit(request: ChatRequest, context_tokens: int) -> ChatRequest:
                 "context_too_small",
                 f"a request of {length:,} tokens does not fit into the model's context of {context_tokens:,}"
                 " (VIGIL_MODEL_CONTEXT_TOKENS), of which a quarter is kept for the answer: serve the model with a"
-                " longer one, or lower VIGIL_CONTEXT_TOKENS",
+                " longer context, or lower VIGIL_CONTEXT_TOKENS",
             )
         )
     room = context_tokens - estimate_tokens(request)

@@ -89,7 +89,7 @@ class Patience:
                 raise
             elapsed = self._clock() - self._sent_at
             raise AnswerTimeoutError(
-                f"{self._server} was given up after {elapsed:.0f} s: {self._reason(elapsed)}; "
+                f"gave up on {self._server} after {elapsed:.0f} s: {self._reason(elapsed)}; "
                 f"received so far: {self._received.progress()}"
             ) from None
         finally:
@@ -203,14 +203,16 @@ class ModelServer:
         except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL) as error:
             # The SDK wraps these errors at the start of an answer, but not while its body is read.
             raise AnswerError(
-                f"the answer of {self.name} broke off: {error or type(error).__name__}",
+                f"the answer from {self.name} broke off: {error or type(error).__name__}",
                 kind=FailureKind.CUT_OFF,
             ) from error
         except aiohttp.ClientError as error:
             # The SDK's transport passes on what it does not know, such as a response that is no HTTP.
-            raise AnswerError(f"{self.name} did not answer with HTTP: {error}") from error
+            raise AnswerError(
+                f"{self.name} did not return a valid HTTP response: {error}"
+            ) from error
         except (openai.APIError, ValueError, RecursionError) as error:
-            raise AnswerError(f"the answer of {self.name} is not readable: {error}") from error
+            raise AnswerError(f"the answer from {self.name} is not readable: {error}") from error
 
     async def json_object(
         self, call: Awaitable[Any], model: str, *, limit: str | None = None
@@ -222,7 +224,7 @@ class ModelServer:
         body = answers.parse_body(self.name, response.text)
         if not isinstance(body, dict):
             raise AnswerError(
-                f"{self.name} did not answer with a JSON object: {response.text[: answers.EXCERPT_CHARS]}",
+                f"{self.name} did not return a JSON object: {response.text[: answers.EXCERPT_CHARS]}",
                 excerpt=response.text,
             )
         return body
@@ -248,7 +250,7 @@ class ModelServer:
             ) is not None:
                 if received.bytes + len(piece) > MAX_BODY_BYTES:
                     raise AnswerError(
-                        f"the answer of {self.name} is longer than {MAX_BODY_BYTES} bytes"
+                        f"the answer from {self.name} is longer than {MAX_BODY_BYTES} bytes"
                     )
                 yield piece
                 if received.characters:
@@ -285,14 +287,14 @@ class ModelServer:
     def _connection_error(self, error: openai.APIConnectionError, limit: str | None) -> VigilError:
         cause = error.__cause__
         if isinstance(cause, _BodyTooLongError):
-            return AnswerError(f"the answer of {self.name} is too long: {cause}")
+            return AnswerError(f"the answer from {self.name} is too long: {cause}")
         was_sent = cause is None or not isinstance(cause.__cause__, NEVER_SENT)
         if isinstance(cause, httpx2.TimeoutException) and isinstance(
             cause.__cause__, aiohttp.SocketTimeoutError
         ):
             limit = limit or f"{self.limits.whole:g} s (VIGIL_LLM_TIMEOUT_SECONDS)"
             return AnswerTimeoutError(
-                f"{self.name} was given up: it did not answer in {limit}; received so far: nothing"
+                f"no answer from {self.name} within {limit}; received so far: nothing"
             )
         # The SDK calls every lost connection a timeout, and aiohttp may describe one by what it has received.
         reason = str(cause) if cause and str(cause) else str(error)

@@ -180,7 +180,7 @@ class PaidCalls:
                 )
         if reserved is None and not is_needed:
             raise TransientError(
-                f"the budget leaves too little for what this may cost: ${max_cost_usd:f}",
+                f"the rest of the budget does not cover the maximum cost of this call: ${max_cost_usd:f}",
                 counts=False,
             )
         if reserved is None:

@@ -476,8 +476,8 @@ class PhaseRun:
         if timeouts:
             raise PermanentError(
                 "llm_timeout",
-                f"{timeouts[-1]['error']}. It was sent {len(timeouts)} times and is not sent again: raise that setting, or "
-                "use a faster model or server",
+                f"{timeouts[-1]['error']}. The request was sent {len(timeouts)} times and will not be sent again: "
+                "raise that limit, or use a faster model or server",
             ) from cause
 
     async def _check_unanswered(
@@ -488,7 +488,7 @@ class PhaseRun:
         failures = await self._recent_failures(call, FailureKind.NO_ANSWER, limit)
         if failures:
             raise NoAnswerError(
-                f"the model gave no answer in {len(failures)} tries; the last time: {failures[-1]['error']}"
+                f"the model gave no answer in {len(failures)} attempts; the last error: {failures[-1]['error']}"
             ) from cause
 
     async def _recent_failures(

@@ -163,7 +163,7 @@ def bare_id(text: str) -> str:
 
 
 def _no_constant(repairs: Repairs, name: str) -> None:
-    repairs.add(f"{name} is no JSON number and was left out.")
+    repairs.add(f"{name} is not a JSON number and was left out.")
 
 
 def _storable(value: Any) -> Any:
@@ -173,7 +173,7 @@ def _storable(value: Any) -> Any:
         level = [inner for outer in level for inner in _children(outer)]
         if not level:
             return storable(value)
-    raise UnreadableError(f"it is nested more than {_MAX_DEPTH} deep; make it flatter")
+    raise UnreadableError(f"it is nested more than {_MAX_DEPTH} levels deep; make it flatter")
 
 
 def _children(value: Any) -> Sequence[Any]:
@@ -193,7 +193,7 @@ def _unwrap(text: str, repairs: Repairs) -> str:
         return answer
     if not _BRACKET.match(fenced[1].lstrip()):
         return answer
-    repairs.add("The JSON stood in a Markdown code block.")
+    repairs.add("The JSON was in a Markdown code block.")
     return fenced[1].strip()
 
 
@@ -238,7 +238,7 @@ def _repair_broken(text: str) -> Any:
     try:
         value = repair_json(watched, return_objects=True, skip_json_loads=True)
     except (_LimitError, ValueError, RecursionError) as error:
-        raise UnreadableError("it is no JSON, and too broken to be repaired") from error
+        raise UnreadableError("it is not JSON and cannot be repaired") from error
     if not isinstance(value, dict | list) or not value:
         raise UnreadableError("there is no JSON in it")
     return value
@@ -284,7 +284,7 @@ class _Fitter:
                 fit[alias] = self.value(field_info.annotation, inner, _path(where, alias))
         for key, inner in extra.items():
             if self.salvage or inner in (None, "", [], {}):
-                self.repairs.add(f"{_path(where, key)} is not asked for and was left out.")
+                self.repairs.add(f"{_path(where, key)} was not requested and was left out.")
             else:
                 fit[key] = inner
         if self.salvage:
@@ -332,7 +332,7 @@ class _Fitter:
             if isinstance(inside, dict) and (
                 is_wrapper or fields.keys() & {normalize_key(at) for at in inside}
             ):
-                self.repairs.add(f"What stood in {_path(where, key)} was taken out of it.")
+                self.repairs.add(f"The content of {_path(where, key)} was used directly.")
                 return inside
         return value
 
@@ -385,7 +385,9 @@ class _Fitter:
             return fit
         remaining = [element for element in fit if _has_type(item, element)]
         if len(remaining) < len(fit):
-            self.repairs.add(f"{len(fit) - len(remaining)} of {where} could not be read.")
+            self.repairs.add(
+                f"Entries of {where} that could not be read: {len(fit) - len(remaining)}."
+            )
         return remaining
 
     def _as_list(self, item: Any, value: Any, where: str) -> Any:
@@ -395,7 +397,7 @@ class _Fitter:
             return value
         if value is None or value == "":
             return [] if self.salvage or value == "" else value
-        self.repairs.add(f"{where} was no list; it was made one.")
+        self.repairs.add(f"{where} was not a list; it was made one.")
         if isinstance(value, dict) and isinstance(plain, type) and issubclass(plain, BaseModel):
             is_item = _fields(plain).keys() & {normalize_key(key) for key in value}
             if not is_item and all(isinstance(element, dict) for element in value.values()):
@@ -438,7 +440,7 @@ class _Fitter:
 
     def _text(self, value: Any, where: str) -> Any:
         if isinstance(value, bool | int | float):
-            self.repairs.add(f"{where} was no text; it was made one.")
+            self.repairs.add(f"{where} was not text; it was converted to text.")
             return json.dumps(value)
         if isinstance(value, list) and all(isinstance(element, str) for element in value):
             self.repairs.add(f"{where} was a list; its texts were joined.")
@@ -448,7 +450,7 @@ class _Fitter:
             self.repairs.add(f"{where} was an object; its texts were joined.")
             return "\n\n".join(texts)
         if self.salvage and not isinstance(value, str):
-            self.repairs.add(f"{where} was no text.")
+            self.repairs.add(f"{where} was not text and was left empty.")
             return ""
         return value
 
@@ -462,7 +464,7 @@ class _Fitter:
             return value
         if not isinstance(inner, dict | list):
             return value
-        self.repairs.add(f"{where or 'The answer'} was JSON within a text.")
+        self.repairs.add(f"{where or 'The answer'} was JSON inside a string.")
         return inner
 
 

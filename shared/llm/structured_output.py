@@ -77,7 +77,9 @@ async def request_structured_answer(
         else:
             await run.record_repairs(subject or name, repairs, key=str(call_id))
             return parsed, request.following(message)
-    raise UnusableAnswerError(f"the model's {name} does not fit, asked twice: {fault}", first)
+    raise UnusableAnswerError(
+        f"the model's {name} does not fit its JSON Schema, even after a correction: {fault}", first
+    )
 
 
 def response_format(shape: type[BaseModel], name: str) -> dict[str, Any]:

@@ -114,7 +114,7 @@ def _json_object(text: str) -> str:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _parse_text_calls(text: str, names: Sequence[str], *, is_cut: bool) -> list[ToolCall]:

@@ -88,13 +88,13 @@ class MailServer:
             raise PermanentError(
                 "smtp_settings",
                 "VIGIL_SMTP_URL cannot be read: write smtp://user:password@host:587 or smtps://…, "
-                "with user and password percent-encoded",
+                "with the user and password percent-encoded",
             ) from error
 
     @classmethod
     def _from_parts(cls, parts: SplitResult) -> Self:
         if parts.scheme not in ("smtp", "smtps") or not parts.hostname:
-            raise ValueError("neither smtp nor smtps, or no host")
+            raise ValueError("the scheme is not smtp or smtps, or there is no host")
         tls_first = parts.scheme == "smtps"
         return cls(
             host=parts.hostname,
@@ -235,5 +235,5 @@ def _untrusted(server: MailServer, error: ssl.SSLCertVerificationError) -> Perma
     return PermanentError(
         "smtp_settings",
         f"the certificate of the mail server at {server.host} cannot be trusted: {error.verify_message}. "
-        "Check the host in VIGIL_SMTP_URL, or name its CA by SSL_CERT_FILE",
+        "Check the host in VIGIL_SMTP_URL, or set SSL_CERT_FILE to its CA certificate",
     )

@@ -53,7 +53,7 @@ def validate_url(text: str, *, private: bool) -> str:
     if parts.scheme not in ("http", "https") or not host:
         raise _invalid("must begin with https:// or http:// and the receiver's name")
     if parts.username is not None or parts.password is not None:
-        raise _invalid("must not contain user and password: every delivery is signed instead")
+        raise _invalid("must not contain a user name or password: every delivery is signed instead")
     if parts.fragment:
         raise _invalid("must not contain a fragment (#…): it would not be sent")
     _check_host(host, private=private)

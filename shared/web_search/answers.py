@@ -142,7 +142,7 @@ def parse_research(answer: Any) -> Json:
 
 def _object(answer: Any) -> Mapping[str, Any]:
     if not isinstance(answer, dict):
-        raise BadAnswerError(f"it is no JSON object but {type(answer).__name__}")
+        raise BadAnswerError(f"it is not a JSON object but {type(answer).__name__}")
     return answer
 
 

@@ -100,7 +100,9 @@ class SearchClient:
         task = await poll_until_done(partial(self._poll_research, request_id))
         status = _parse_answer(answers.research_status, task)
         if status != "completed":
-            raise ToolRefusalError(f"the research ended as {status!r}; use tavilySearch instead")
+            raise ToolRefusalError(
+                f"the research ended with status {status!r}; use tavilySearch instead"
+            )
         return _parse_answer(answers.parse_research, task)
 
     async def close(self) -> None:
@@ -133,7 +135,7 @@ class SearchClient:
             raise self._timed_out(error) from error
         except tavily_errors.BadRequestError as error:
             raise unbilled(
-                ToolRefusalError(f"the search service refused this: {_message(error)}")
+                ToolRefusalError(f"the search service refused the request: {_message(error)}")
             ) from error
         except NEVER_SENT as error:
             away = f"the search service cannot be reached: {_message(error)}"
@@ -142,7 +144,7 @@ class SearchClient:
             raise _status_error(error) from error
         except _BROKEN_OFF as error:
             raise TransientError(
-                f"the search service broke the connection: {_message(error)}", counts=False
+                f"the search service dropped the connection: {_message(error)}", counts=False
             ) from error
         except Exception as error:  # its client wraps some failures in bare Exceptions
             raise TransientError(
@@ -153,9 +155,11 @@ class SearchClient:
         """Returns the error for a timeout. The SDK raises the same error if the connection timed out."""
         limit = f"{self._timeout_seconds:g} s (VIGIL_SEARCH_TIMEOUT_SECONDS sets this limit)"
         if isinstance(error.__context__, NEVER_SENT):
-            away = TransientError(f"the search service cannot be reached in {limit}", counts=False)
+            away = TransientError(
+                f"the search service cannot be reached within {limit}", counts=False
+            )
             return unbilled(away)
-        return TransientError(f"the search service did not answer in {limit}")
+        return TransientError(f"the search service did not answer within {limit}")
 
 
 def _status_error(error: httpx.HTTPStatusError) -> TransientError:

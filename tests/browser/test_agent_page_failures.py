@@ -139,7 +139,7 @@ def test_an_agent_without_budget_is_suspended_until_it_gets_more(
     page.wait_for_url("**saved=*")
     page = faulty.window.open(f"/agents/{agent_id}")
     page.get_by_role("button", name="Run now").click()
-    heading = page.get_by_role("heading", name="Paused: daily budget reached")
+    heading = page.get_by_role("heading", name="Suspended: daily budget reached")
     expect(heading).to_be_visible(timeout=ITERATION_TIMEOUT_MS)
     expect(page.get_by_role("button", name="Run now")).to_be_disabled()
     faulty.window.screenshot("now-budget-reached")

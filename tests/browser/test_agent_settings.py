@@ -78,7 +78,7 @@ def test_wrong_values_are_named_beside_their_fields(window: BrowserWindow, agent
         page.get_by_role("alert").filter(has_text="3 fields need to be corrected")
     ).to_be_visible()
     for label, typed, sentence in (
-        ("Interval", "5", "Enter a time from 10 s to 366 d, not “5”."),
+        ("Interval", "5", "Enter a duration from 10 s to 366 d, not “5”."),
         ("Share of new evidence", "most", "Enter a number from 0 to 1, not “most”."),
         ("Calls a day", "-1", "Enter a whole number of at least 0, not “-1”."),
     ):

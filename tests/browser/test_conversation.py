@@ -49,7 +49,7 @@ def test_a_question_over_the_limit_is_rejected_and_stays_in_its_field(
     expect(page.locator(".progress").last).to_contain_text("Waiting for earlier answers")
     page.get_by_label(f"Message to {busy_agent.name}").fill("One more?")
     page.get_by_role("button", name="Send").click()
-    message = f"{MAX_OPEN_TURNS} messages are waiting for answers. Wait for some of them, then send this one."
+    message = f"{MAX_OPEN_TURNS} messages are waiting for answers. Wait until some are answered, then send this one."
     expect(page.locator("#refused")).to_have_text(message)
     expect(page.get_by_label(f"Message to {busy_agent.name}")).to_have_value("One more?")
     page.evaluate("scrollTo(0, 0)")

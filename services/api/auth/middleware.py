@@ -162,7 +162,7 @@ def require_same_origin(headers: Headers) -> None:
     origin_words = "another page" if site or origin else "an unknown page"
     raise ForbiddenError(
         "foreign-page",
-        f"With a session, only pages of Vigil can make changes, and {origin_words} sent this. Programs use a token.",
+        f"With a session, only Vigil's own pages can make changes, but {origin_words} sent this. Programs use a token.",
     )
 
 

@@ -324,8 +324,8 @@ async def request_run(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> 
     if suspended_until is not None:
         raise ConflictError(
             "agent-suspended",
-            f"The agent is paused until {suspended_until:%Y-%m-%d %H:%M} (UTC): a daily budget is reached."
-            " Its inbox says which one. A higher budget resumes it immediately.",
+            f"The agent is suspended until {suspended_until:%Y-%m-%d %H:%M} (UTC): a daily budget is reached."
+            " Your inbox says which one. A higher budget resumes it immediately.",
         )
     return await _update_agent(session, owner_id, agent_id, run_requested_at=func.clock_timestamp())
 

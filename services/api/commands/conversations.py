@@ -74,7 +74,7 @@ async def ask_question(access: AgentAccess, content: str) -> tuple[ConversationT
     if isinstance(step, TooManyOpenTurns):
         raise ConflictError(
             "too-many-unanswered",
-            f"{MAX_OPEN_TURNS} messages are waiting for answers. Wait for some of them, then send this one.",
+            f"{MAX_OPEN_TURNS} messages are waiting for answers. Wait until some are answered, then send this one.",
         )
     question = await get_message(access, ids.question_id(agent_id, step.index))
     answer = await get_message(access, ids.answer_id(agent_id, step.index))
@@ -107,7 +107,7 @@ async def retry_answer(access: AgentAccess, message_id: UUID) -> MessageResponse
     if dead_letter is not None and dead_letter.code in MODEL_RESPONSE_CODES:
         raise ConflictError(
             "not-retried",
-            "The stored response of the model would fail again. Ask the question again, in other words.",
+            "The stored response of the model would fail again. Rephrase the question, then send it.",
         )
     if dead_letter is not None:
         await dead_letters.request_retry(session, dead_letter)

@@ -111,6 +111,6 @@ def _validated_address(new_destination: NewDestination, settings: Settings) -> s
     if settings.smtp_url is None:
         raise ConflictError(
             "mail-off",
-            "This installation has no mail server: its operator sets VIGIL_SMTP_URL and VIGIL_MAIL_FROM.",
+            "This installation has no mail server: ask its operator to set VIGIL_SMTP_URL and VIGIL_MAIL_FROM.",
         )
     return plain_address

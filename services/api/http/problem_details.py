@@ -40,7 +40,7 @@ STATUSES_OF_BODIES: Final = (
 _DESCRIPTIONS: Final[Mapping[HTTPStatus, str]] = {
     HTTPStatus.BAD_REQUEST: "The request cannot be parsed.",
     HTTPStatus.UNAUTHORIZED: "The credential is missing or unknown.",
-    HTTPStatus.FORBIDDEN: "The credential does not allow this, or the request comes from a page of another site.",
+    HTTPStatus.FORBIDDEN: "The credential does not allow this, or the request comes from a page on another site.",
     HTTPStatus.NOT_FOUND: "It does not exist, or it belongs to another user.",
     HTTPStatus.CONFLICT: "The current state does not allow it.",
     HTTPStatus.PRECONDITION_FAILED: "It was changed after it was read.",
@@ -87,7 +87,7 @@ RETRY_AFTER_SECONDS: Final = 2
 
 _DETAILS: Final[dict[int, str]] = {
     HTTPStatus.NOT_FOUND: "There is nothing at {request.url.path}.",
-    HTTPStatus.METHOD_NOT_ALLOWED: "{request.method} is not allowed for {request.url.path}; the header Allow lists what is.",
+    HTTPStatus.METHOD_NOT_ALLOWED: "{request.method} is not allowed for {request.url.path}; the Allow header lists what is.",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is longer than the API accepts: send less.",
 }
 """Details for errors that FastAPI and Starlette describe in two words."""

@@ -62,7 +62,7 @@ class Period:
         if days < 1:
             raise PeriodError(f"{since} is after {until}: choose a first day before the last")
         if days > limit:
-            raise PeriodError(f"{days} days are too many by {step}: choose at most {limit}")
+            raise PeriodError(f"{days} days cannot be shown by {step}: choose at most {limit}")
         start = datetime.combine(since, time(), UTC)
         return cls(step, start, start + timedelta(days=days))
 

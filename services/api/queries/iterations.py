@@ -24,7 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from services.api.queries import costs, transcripts, usage
-from shared.billing.budgets import PAUSED_WORDS
+from shared.billing.budgets import SUSPENSION_WORDS
 from shared.database.pagination import Keyset, decode_cursor, encode_cursor, paginate
 from shared.database.statements import CompiledStatement
 from shared.database.tables import (
@@ -86,7 +86,7 @@ async def list_iterations(
     return page_slice.page(IterationSummary.model_validate)
 
 
-_OTHER_ERROR: Final = f'$[*] ? (!(@ like_regex "{PAUSED_WORDS}" flag "q"))'
+_OTHER_ERROR: Final = f'$[*] ? (!(@ like_regex "{SUSPENSION_WORDS}" flag "q"))'
 IS_STOPPED: Final = and_(
     Iteration.status == IterationStatus.FAILED,
     Iteration.errors != literal([], JSONB),

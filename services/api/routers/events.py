@@ -110,5 +110,5 @@ def _stream(
     """Opens the stream. It starts after the request's transaction, and holds none."""
     hub: EventHub = request.app.state.hub
     if hub.listeners >= hub.max_listeners:
-        raise TransientError(f"the limit of event listeners is reached: {hub.listeners}")
+        raise TransientError(f"the maximum of {hub.max_listeners} event listeners is reached")
     return EventStream(hub, Listener(hub, event_filter, begin, session_check))

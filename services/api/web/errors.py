@@ -21,7 +21,7 @@ _TITLES: Final[Mapping[int, str]] = {
     HTTPStatus.NOT_FOUND: "Not found",
     HTTPStatus.METHOD_NOT_ALLOWED: "This page cannot be opened",
     HTTPStatus.FORBIDDEN: "Not allowed",
-    HTTPStatus.CONFLICT: "Not possible now",
+    HTTPStatus.CONFLICT: "Not possible right now",
     HTTPStatus.PRECONDITION_FAILED: "Changed in the meantime",
     HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "Too much text",
     HTTPStatus.UNPROCESSABLE_ENTITY: "A value is not valid",

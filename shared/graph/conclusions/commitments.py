@@ -23,7 +23,9 @@ _DAYS_PER_UNIT: Final = {"day": 1, "week": 7}
 def validate_confidence(confidence: float) -> float:
     """Raises ToolRefusalError unless it is between 0 and 1."""
     if not 0 <= confidence <= 1:
-        raise ToolRefusalError(f"confidence: {confidence} is not from 0 to 1; 0.7 is rather sure.")
+        raise ToolRefusalError(
+            f"confidence: {confidence} is not from 0 to 1; 0.7 means fairly sure."
+        )
     return confidence
 
 
@@ -44,16 +46,15 @@ def parse_horizon(text: str, today: date) -> date:
     day = _parse_date(normalized) or _parse_duration(normalized, today)
     if day is None:
         raise ToolRefusalError(
-            f"horizon: {text[:80]!r} is no date; give one as YYYY-MM-DD, or a time from today on, as in '3 months'."
+            f"horizon: {text[:80]!r} is not a date; write YYYY-MM-DD, or a time from today, as in '3 months'."
         )
     if day <= today:
         raise ToolRefusalError(
-            f"horizon: {day} is not in the future, today is {today}; give the day until which it holds."
+            f"horizon: {day} is not in the future (today is {today}); give the last day on which it holds."
         )
     if day > _add_months(today, 12 * MAX_HORIZON_YEARS):
         raise ToolRefusalError(
-            f"horizon: {day} is more than {MAX_HORIZON_YEARS} years away; give the day on which it should be "
-            "looked at again."
+            f"horizon: {day} is more than {MAX_HORIZON_YEARS} years away; give the date on which to review it."
         )
     return day
 
@@ -64,8 +65,8 @@ def validate_invalidation(text: str) -> str:
     min_chars, max_chars = INVALIDATION_CHARS
     if not min_chars <= len(line) <= max_chars:
         raise ToolRefusalError(
-            f"invalidation: {len(line)} characters; say in {min_chars} to {max_chars} what observation would prove "
-            "this wrong, of whom and by how much."
+            f"invalidation: {len(line)} characters; use {min_chars} to {max_chars} to say what would prove this "
+            "wrong, with the subject and the amount."
         )
     return line
 

@@ -133,7 +133,7 @@ async def _add_conclusion(
     refuse_unstorable(properties, type_name)
     refuse_large(properties, type_name)
     if not properties["summary"]:
-        raise ToolRefusalError("summary: it is empty; say the conclusion in one sentence.")
+        raise ToolRefusalError("summary: it is empty; state the conclusion in one sentence.")
     cited_ids = citation_index.cited_ids(properties)
     basis = await _load_basis(session, scope, cited_ids, lookups)
     min_analyses = 1 if lookups.allows_one_analysis else MIN_ANALYSES

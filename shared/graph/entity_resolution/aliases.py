@@ -244,7 +244,7 @@ def request_keys(request: NameRequest) -> RequestKeys:
     """Raises ToolRefusalError if an alias is no name, or there are too many."""
     if len(request.aliases) > MAX_ALIASES:
         raise ToolRefusalError(
-            f"aliases: {len(request.aliases)} are more than the {MAX_ALIASES} that are stored; "
+            f"aliases: {len(request.aliases)} were given, but at most {MAX_ALIASES} are stored; "
             "give the most common ones."
         )
     type_name = request.type_name

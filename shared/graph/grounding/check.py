@@ -87,16 +87,16 @@ class ClaimCheck:
                     f"{names[0]!r} is named neither in the quote nor in the title or heading of its page"
                 )
         if cited.claimed.is_edge:
-            return unverified("rules do not read how two things are connected")
+            return unverified("rules cannot check how two things are connected")
         if unclear:
             return unverified(
-                f"{unclear[0]!r} may be a part of a longer name, or a common word, in the quote"
+                f"{unclear[0]!r} may be part of a longer name or a common word in the quote"
             )
         if only_around and cited.other_names:
             others = listed(cited.other_names)
-            return unverified(f"the quote names {others}, and {only_around[0]!r} only the page")
+            return unverified(f"the quote names {others}; only the page names {only_around[0]!r}")
         if cited.is_negated:
-            return unverified("the quote has a negation")
+            return unverified("the quote contains a negation")
         if cited.name_after_pronoun:
             return unverified("the pronoun at the beginning of the quote may mean something else")
         return SUPPORTED
@@ -109,7 +109,7 @@ class ClaimCheck:
         if not self._cited.is_in_known_language:
             return unverified("rules do not know the language of the page")
         if self._cited.is_negated:
-            return unverified("the quote has a negation")
+            return unverified("the quote contains a negation")
         if (per := hint_of(name).per) and not self._cited.have_unit(per):
             return unverified(f"the quote does not name the unit after 'per' in {name}")
         if isinstance(value, int | float) and not self._is_about(name):
@@ -125,11 +125,11 @@ class ClaimCheck:
         if value is None:
             return SUPPORTED
         if isinstance(value, bool):
-            return unverified("rules do not read whether something is so")
+            return unverified("rules cannot check yes-or-no values")
         if isinstance(value, int | float | Decimal):
             number = to_decimal(value)
             if number is None:
-                return unverified("this is no number")
+                return unverified("this is not a number")
             return self._numbers.check(hint_of(name), number)
         if isinstance(value, str):
             finding = self._texts.check(value)
@@ -137,7 +137,7 @@ class ClaimCheck:
             # "Automotive", "Chief Executive Officer", "Female", "German".
             return unverified(finding.reason) if is_kind and finding.reason else finding
         if depth >= _MAX_DEPTH or not isinstance(value, Mapping | Sequence):
-            return unverified("rules do not read such a value")
+            return unverified("rules cannot check values of this kind")
         if isinstance(value, Mapping):
             return worst(
                 self._value(f"{name}_{key}", each, depth + 1) for key, each in value.items()

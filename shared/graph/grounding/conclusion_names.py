@@ -77,9 +77,11 @@ class NameRules:
         if is_mentioned(name.text, self._texts):
             return SUPPORTED
         if not unknown:
-            return SUPPORTED if " " not in name.text else unverified("its words are cited apart")
+            return (
+                SUPPORTED if " " not in name.text else unverified("its words are cited separately")
+            )
         if self._has_other_form(name.text):
-            return unverified("what is cited has another form of it")
+            return unverified("what is cited has a different form of it")
         if all(word_set("no_names").issuperset([fold(word)]) for word in unknown):
             return None
         places = [word for word in (*unknown, name.text) if is_place_name(word, self._language)]
@@ -87,7 +89,7 @@ class NameRules:
         if places:
             return _refuse(places[0])
         if self._language not in LANGUAGES:
-            return unverified("rules do not know the names of this language")
+            return unverified("rules do not know names in this language")
         if is_headline or is_label:
             return None
         if self._is_certain(sentence, name, unknown) or fold(name.text) in certain:
@@ -182,7 +184,7 @@ class NameRules:
             elif not any(part.isdigit() for part in code.split("-")):
                 yield code, _refuse(code)
             else:
-                yield code, unverified("rules do not read this")
+                yield code, unverified("rules cannot check this")
 
 
 def _is_read(sentence: Sentence, start: int, end: int) -> bool:
@@ -195,7 +197,7 @@ def _is_read(sentence: Sentence, start: int, end: int) -> bool:
 
 
 def _refuse(name: str) -> Finding:
-    return refused(f"{name!r} is named by nothing that is cited")
+    return refused(f"{name!r} is not named in anything that is cited")
 
 
 def _is_telling(part: str) -> bool:

@@ -138,9 +138,9 @@ class ConclusionNumbers:
         if self._known.contains(written) or number.value <= _MIN_COUNT:
             return None
         if _CENTURY.match(sentence.folded, number.end) or _TIME.search(written):
-            return unverified("rules do not read this")
+            return unverified("rules cannot check this")
         if before[-2:].isupper() or number.value > self._max_count():
-            return refused(f"{written!r} is in nothing that is cited")
+            return refused(f"{written!r} is not in anything that is cited")
         return None
 
     def _max_count(self) -> int:
@@ -159,7 +159,7 @@ class ConclusionNumbers:
                 self._add_operand(text, place, number, equal[0])
                 return SUPPORTED
             shown = ", ".join(f"{value.number:f} ({self._label_of(value)})" for value in values[:3])
-            return refused(f"{sentence.shown(number)!r} is wrong: cited is {shown}")
+            return refused(f"{sentence.shown(number)!r} is wrong: what is cited says {shown}")
         for noun in nouns:
             count = sum(is_noun_form(noun, fold(each.type)) for each in self._known.cited)
             if count and number.value == count:
@@ -278,7 +278,7 @@ class ConclusionNumbers:
                     continue
                 self._add_result(text, place, number, result)
                 known = is_called_so and self._language in LANGUAGES
-                return SUPPORTED if known else unverified("rules do not read that this is computed")
+                return SUPPORTED if known else unverified("rules cannot check this computation")
         return None
 
     def _operands(
@@ -369,18 +369,18 @@ class ConclusionNumbers:
         sentence = text.sentences[place]
         is_count = number.is_bare and number.is_whole and number.value >= 0
         if is_count and _is_numbering(sentence, number):
-            return unverified("it numbers what stands before it")
+            return unverified("it numbers the word before it")
         if is_count and 0 < number.value <= self._max_count():
-            return unverified("it may count what the conclusion speaks of")
+            return unverified("it may count what the conclusion is about")
         if number.unit.startswith(_DURATION) and (
             self._is_duration(text, place, number)
             or (number.is_word and number.value <= _MIN_COUNT)
         ):
-            return unverified("it is a time ahead, or between two dates")
+            return unverified("it is a future time or a time between two dates")
         if _TIME.match(sentence.text, number.start) or _TIME.search(
             sentence.text[max(0, number.start - 4) : number.end]
         ):
-            return unverified("rules do not read times")
+            return unverified("rules cannot check times")
         if (
             number.is_bare
             and _DECADE.match(sentence.folded, number.end)
@@ -388,7 +388,7 @@ class ConclusionNumbers:
         ):
             return unverified("it is a decade")
         if self._is_other_script and self._has_digits(number):
-            return unverified("rules do not know the words of scale in this script")
+            return unverified("rules do not know words such as “million” in this script")
         return refused(self._reason(text, place, number))
 
     def _is_duration(self, text: ConclusionText, place: int, number: Number) -> bool:
@@ -431,9 +431,7 @@ class ConclusionNumbers:
             return f"nothing that is cited has {written!r} in this unit"
         if right := self._right_value(text, place, number):
             return f"{written!r} is not what the numbers beside it give: {right}"
-        return (
-            f"{written!r} is in nothing that is cited, and follows from no numbers of its paragraph"
-        )
+        return f"{written!r} is not in anything that is cited, and does not follow from the numbers of its paragraph"
 
     def _right_value(self, text: ConclusionText, place: int, number: Number) -> str:
         """What the numbers of the sentence give instead; empty if nothing comes near."""

@@ -130,7 +130,7 @@ class _ConclusionCheck:
             return SUPPORTED
         if date.is_ambiguous or date.year is None:
             return unverified("rules cannot tell which date this is")
-        return refused(f"the date {written!r} is in nothing that is cited")
+        return refused(f"the date {written!r} is not in anything that is cited")
 
 
 def _language_of_short(text: str) -> str | None:

@@ -72,9 +72,9 @@ class NumberRules:
         if is_bare_year and all(cited.is_year_of_date(each) for each in matched):
             return unverified(f"{value:f} may be a year in the quote")
         if self._is_limit(matched):
-            return unverified("the quote gives a limit only")
+            return unverified("the quote gives only a limit")
         if not cited.claimed.is_edge and (other := self._nearer_name(matched)):
-            return unverified(f"the quote may say this of {other!r}")
+            return unverified(f"the quote may say this about {other!r}")
         if sign := self._sign(hint, value, matched):
             return sign
         # "$" is mostly the dollar of the United States; "kr" and "pesos" can be any.
@@ -115,23 +115,23 @@ class NumberRules:
         cited = self._cited
         has_unit = self._has_unit_of(hint)
         if not has_unit and any(value in reading.labels for reading in cited.readings):
-            return unverified(f"in the quote, {value:f} is a part of a name")
+            return unverified(f"in the quote, {value:f} is part of a name")
         if value == 0 and cited.is_negated:
-            return unverified("the quote has a negation and no zero")
+            return unverified("the quote contains a negation and no zero")
         if value <= _MAX_RANK and hint.is_rank and cited.words & word_set("ranks"):
             return unverified("the quote has words that may be this rank")
         if value == 1 and not has_unit and cited.words & word_set("ones"):
-            return unverified("the quote has an article, which may count")
+            return unverified("the quote has an article that may stand for one")
         if self._has_digits(value):
-            return unverified("rules do not know the words of scale in this script")
+            return unverified("rules do not know words such as “million” in this script")
         if self._is_scaled_elsewhere(value):
-            return unverified(f"{value:f} has its scale in another property")
+            return unverified(f"the scale of {value:f} is in another property")
         if value < 0 and any(
             abs(value) in each.values and _NEGATIVE_AFTER.match(reading.passage.quote, each.end)
             for reading in cited.readings
             for each in reading.quantities
         ):
-            return unverified("rules do not read south, west and before Christ")
+            return unverified("rules do not cover south, west and BC")
         unit = hint.currency or hint.unit
         written = f"{value:f} ({unit})" if unit else f"{value:f}"
         return refused(f"{written} is not in the quote{cited.numbers_instead}")
@@ -213,8 +213,8 @@ class NumberRules:
         what, table = ("a loss", "losses") if hint.is_result else ("a decrease", "decreases")
         for reading in self._cited.readings:
             if any(is_next(table, reading.folded, each) for each in matched):
-                return refused(f"the quote speaks of {what}, so that {value:f} is negative")
-        return unverified(f"the quote speaks of {what}")
+                return refused(f"the quote mentions {what}, so {value:f} is negative")
+        return unverified(f"the quote mentions {what}")
 
     def _role(self, matched: Sequence[Quantity]) -> Finding:
         """Supported, unless the quotes have another quantity that could be meant."""
@@ -232,7 +232,7 @@ class NumberRules:
             shown = listed(f"{each.values[0]:f}" for each in others)
             return unverified(f"the quote has other values of this kind: {shown}")
         if len(cited.claimed_numbers) > 1 and len({each.values for each in of_kind}) > 1:
-            return unverified("rules do not read which of several values is which")
+            return unverified("rules cannot tell which of several values is which")
         return SUPPORTED
 
 

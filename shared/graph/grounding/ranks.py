@@ -76,14 +76,14 @@ class RankRules:
             return SUPPORTED
         is_scoped = len({element for _, element in mentions}) > 1 or _SCOPE.search(sentence.folded)
         if not (rank.is_counted or is_scoped):
-            return unverified("rules do not read among what this is a rank")
+            return unverified("rules cannot tell what this is ranked among")
         name, place = next(iter(found.items()))
         what = "highest" if rank.is_highest else "lowest"
         own = self._known.cited[subject].names[0]
         shown = " or ".join(map(str, sorted(place)))
         written = sentence.text[rank.start : rank.end].strip()
         return refused(
-            f"{written!r} is wrong: by {name}, {own} is number {shown} of those cited, the {what} first"
+            f"{written!r} is wrong: by {name}, {own} is number {shown} of those cited, counted from the {what}"
         )
 
     def _without_values(self, sentence: Sentence, rank: Rank) -> Finding | None:
@@ -98,7 +98,7 @@ class RankRules:
         ):
             return SUPPORTED
         if rank.place == 1:
-            return unverified("rules do not read among what this is the first")
+            return unverified("rules cannot tell what this is the first of")
         return refused(f"{written!r} cannot be computed from what is cited")
 
     def _subject(self, mentions: Sequence[tuple[int, int]], rank: Rank) -> int | None:

@@ -57,7 +57,7 @@ class TextRules:
         if (day := parse_date(text)) is not None:
             finding = self._date(day, text)
             if finding.verdict is Verdict.SUPPORTED and ":" in text:
-                return unverified("rules do not read times")
+                return unverified("rules cannot check times")
             return finding
         of_month = self._month(text)
         if of_month is not None:
@@ -130,11 +130,11 @@ class TextRules:
                 if each.year is None and other.year
             ]
             if any(date.follows_from(each) for each in [*around, *completed]):
-                return unverified(f"a part of {written} is elsewhere in the page")
+                return unverified(f"part of {written} is elsewhere on the page")
             if any(_can_be(each, date, reading.passage.quote) for each in reading.dates):
                 return unverified(f"the quote can be read as {written}")
         if cited.is_in_other_script and _has_parts(date, cited.quotes):
-            return unverified("rules do not read dates in this script")
+            return unverified("rules cannot read dates in this script")
         return refused(f"the date {written} is not in the quote{instead(map(str, cited.dates))}")
 
     def _month(self, written: str) -> Finding | None:
@@ -149,7 +149,7 @@ class TextRules:
             if (number := lexicon(reading.passage.language).months.get(word))
         }
         if month in quoted:
-            return unverified(f"{written!r} has another form in the quote")
+            return unverified(f"{written!r} has a different form in the quote")
         return refused(f"{written!r} is not in the quote") if quoted else None
 
     def _month_of(self, text: str) -> int | None:
@@ -183,7 +183,7 @@ class TextRules:
         for readings in by_place.values():
             finding = self._quantity(text, readings)
             if finding.verdict is Verdict.REFUSED and readings[0].start in times:
-                finding = unverified("rules do not read times")
+                finding = unverified("rules cannot check times")
             yield finding
         units = {quantity.unit for quantity in quantities}
         others = [
@@ -214,7 +214,7 @@ class TextRules:
             word in cited.words
             for word in table("periods").get(f"{first.values[0].normalize():f}", "").split(", ")
         ):
-            return unverified(f"{written!r} has another form in the quote")
+            return unverified(f"{written!r} has a different form in the quote")
         return refused(f"{written!r} is not in the quote{cited.numbers_instead}")
 
     def _found_quantity(
@@ -228,15 +228,15 @@ class TextRules:
         if not is_exact and is_bare and abs(first.values[0]) < MIN_ROUNDED:
             return unverified(f"{written!r} would be rounded")
         if not any(one.unit == each.unit for one in readings for each in found):
-            return unverified(f"the quote does not say the unit of {written!r}")
+            return unverified(f"the quote does not state the unit of {written!r}")
         sign = text[max(0, first.start - 1) : first.start]
         is_range = text[max(0, first.start - 2) : first.start - 1].isalnum()
         if sign in ("+", "-", "−", "–") and first.start and not is_range:
             speaks_of_fall = cited.speaks_of("decreases") or cited.speaks_of("losses")
             if speaks_of_fall == (sign == "+") and not cited.contain(sign + written):
-                return unverified("rules do not read signs in texts")
+                return unverified("rules cannot check signs in text")
         elif (first.values[0] < 0) != (found[0].values[0] < 0):
-            return unverified("the quote has another sign")
+            return unverified("the quote has a different sign")
         return SUPPORTED
 
     def _codes(self, text: str, quantities: Sequence[Quantity]) -> Iterator[Finding]:
@@ -258,7 +258,7 @@ class TextRules:
         # "FY2024" can be "2023/24".
         if len(digits) > 2 and not any(digits[-2:] in quote for quote in self._cited.quotes):
             return refused(f"{code!r} is not in the quote")
-        return unverified(f"{code!r} has another form in the quote")
+        return unverified(f"{code!r} has a different form in the quote")
 
     # ---- Names and words
 
@@ -284,7 +284,7 @@ class TextRules:
                 or cited.share_surname(name.text)
                 or cited.have_adjective_of(name.text)
             ):
-                yield unverified(f"{name.text!r} has another form in the quote")
+                yield unverified(f"{name.text!r} has a different form in the quote")
             elif is_mentioned(name.text, cited.surroundings) or cited.is_own_name(name.text):
                 if is_short:
                     yield unverified(f"{name.text!r} is only in the title or heading of the page")
@@ -302,7 +302,7 @@ class TextRules:
                 for mention in find_mentions(name.text, quote)
             )
             if any(mention.is_longer for mention in mentions):
-                yield unverified("in the quote it is a part of a longer name")
+                yield unverified("in the quote, it is part of a longer name")
 
     def _words(self, text: str, read: Sequence[tuple[int, int]]) -> Finding:
         """Supported if each word is in the quotes in some form; else the rules have not read it all.
@@ -313,7 +313,7 @@ class TextRules:
         own = {word for name in cited.names for word in name_words(name)}
         tokens = tokenize(text)
         if not tokens or (_ADDRESS.fullmatch(text.strip()) and not cited.contain(text)):
-            return unverified("rules do not read this")
+            return unverified("rules cannot check this")
         for token in tokens:
             word, is_alone = token.word, len(tokens) == 1
             if word in cited.words or (word in own and not is_alone):
@@ -327,7 +327,7 @@ class TextRules:
             if not any(reading.places_of(word) for reading in cited.readings):
                 return unverified(f"{word!r} is not in the quote")
         if not any(_is_in_order(tokens, reading) for reading in cited.readings):
-            return unverified("the quote has the words in another order")
+            return unverified("the quote has the words in a different order")
         return SUPPORTED
 
 

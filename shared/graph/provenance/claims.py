@@ -139,7 +139,7 @@ def parse_period_end(text: str) -> datetime:
         try:
             return start + timedelta(days=1)
         except OverflowError as error:
-            raise ValueError(f"{stripped} is the last day of the calendar") from error
+            raise ValueError(f"{stripped} is too late a date; use an earlier one") from error
     year, month = int(match["year"]), int(match["month"] or _MONTHS)
     return datetime(year + month // _MONTHS, month % _MONTHS + 1, 1, tzinfo=UTC)
 

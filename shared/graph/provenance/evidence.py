@@ -117,14 +117,14 @@ def assign_claims(properties: Json, evidence: Sequence[EvidenceInput]) -> list[J
     named_properties = {name for entry in evidence for name in entry.properties or ()}
     if unknown := sorted(named_properties - properties.keys()):
         raise ToolRefusalError(
-            f"evidence names {_join_names(unknown)}, which is not among the properties given: "
-            f"{_join_names(properties) or 'none'}; write it too, or leave it out there."
+            f"evidence names {_join_names(unknown)}, which is not in `properties` "
+            f"({_join_names(properties) or 'none'}); add it there, or leave it out of the evidence."
         )
     remaining = [name for name in properties if name not in named_properties]
     if remaining and all(entry.properties is not None for entry in evidence):
         raise ToolRefusalError(
             f"No evidence for {_join_names(remaining)}: add an entry with a quote that says it, or leave it out of "
-            "properties. An entry without `properties` supports all that no other entry names."
+            "properties. An entry without `properties` supports every property that no other entry names."
         )
     return [
         {
@@ -156,15 +156,15 @@ async def _verify_quote(
     """Find the quote in one of the versions of the page, which are the newest first."""
     if (domain := versions[0].barred_domain) is not None:
         raise ToolRefusalError(
-            f"{where}.sourceUrl: the agent's owner has barred {domain}, which this page is of. Nothing new can rest on it; "
-            "use a page of another site that says so, or leave the fact out."
+            f"{where}.sourceUrl: this page is from {domain}, which the agent's owner has barred. It cannot be used as new "
+            "evidence; use a page from another site that says so, or leave the fact out."
         )
     active = [page for page in versions if page.retracted_at is None][: sources.MAX_VERSIONS]
     if not active:
         because = f": {reason}" if (reason := versions[0].retraction_reason) else ""
         raise ToolRefusalError(
-            f"{where}.sourceUrl: this page is retracted{because}. Nothing can rest on it; use another page that "
-            "says so, or leave the fact out."
+            f"{where}.sourceUrl: this page is retracted{because}. It cannot be used as evidence; use another page "
+            "that says so, or leave the fact out."
         )
     texts = []
     for page in active:
@@ -189,8 +189,8 @@ async def _verify_quote(
         else "Nothing there is similar. Quote a sentence of the page word for word"
     )
     raise ToolRefusalError(
-        f"{where}.quote: it is not in {entry.source_url[:_MAX_URL_CHARS]}. {hint}: without leaving out, "
-        "adding or translating anything; or leave out what the page does not say."
+        f"{where}.quote: it is not in {entry.source_url[:_MAX_URL_CHARS]}. {hint}, without omitting, "
+        "adding or translating anything, or leave out what the page does not say."
     )
 
 
@@ -244,8 +244,8 @@ def ground_quotes(
     if refusals:
         raise UngroundedError(
             "\n".join(list(refusals)[:_MAX_REFUSALS])
-            + "\nClaim only what the quotes say, as they say it: quote the sentence that says it, also of another page, or "
-            "leave it out."
+            + "\nClaim only what the quotes say, as they say it: quote the sentence that says it, from this or another "
+            "page, or leave it out."
         )
     return [
         replace(
@@ -277,12 +277,12 @@ def _refuse_invalid(evidence: Sequence[EvidenceInput]) -> None:
         is_typed = entry.start_byte is None
         if is_typed and not MIN_QUOTE_CHARS <= length <= MAX_QUOTE_CHARS:
             raise ToolRefusalError(
-                f"{where}.quote: {length} characters; quote {MIN_QUOTE_CHARS} to {MAX_QUOTE_CHARS}, best the sentence "
+                f"{where}.quote: {length} characters; quote {MIN_QUOTE_CHARS} to {MAX_QUOTE_CHARS}, ideally the sentence "
                 "that says it."
             )
         if entry.valid_from and entry.valid_to and entry.valid_to <= entry.valid_from:
             raise ToolRefusalError(
-                f"{where}: validTo is before validFrom, or the same; give validFrom before validTo, or "
+                f"{where}: validTo is not after validFrom; give a later validTo, or "
                 "validFrom alone if it is still true."
             )
 

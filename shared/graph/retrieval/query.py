@@ -316,7 +316,9 @@ async def _paths_between(session: InTransaction, scope: GraphScope, ends: Sequen
     loaded_ids = {node["id"] for node in nodes}
     for end in ends:
         if str(end) not in loaded_ids:
-            raise ToolRefusalError(f"between: no such node: {end}; use an id that queryGraph gave.")
+            raise ToolRefusalError(
+                f"between: no such node: {end}; use an id that queryGraph returned."
+            )
     path_views = [
         {
             "nodeIds": [str(node_id) for node_id in path.nodes],

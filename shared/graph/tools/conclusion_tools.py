@@ -110,7 +110,7 @@ def _resolved(argument: str, text: str, short_ids: ShortIds | None) -> str:
     if unknown:
         listed = ", ".join(f"[{each}]" for each in unknown[:_MAX_LISTED])
         raise ToolRefusalError(
-            f"{argument}: {listed} is no id that you were given. Cite nodes and edges by the ids that are shown."
+            f"{argument}: {listed} is not an id that you were given. Cite nodes and edges by the ids that are shown."
         )
     return with_ids(text, short_ids)
 
@@ -133,8 +133,8 @@ def request_investigation(scope: GraphScope) -> StateTool[RequestInvestigation]:
         min_chars, max_chars = OBJECTIVE_CHARS
         if not min_chars <= len(objective) <= max_chars:
             raise ToolRefusalError(
-                f"objective: {len(objective)} characters; say in {min_chars} to {max_chars} what, of whom and for when, "
-                "and ask for one thing at a time."
+                f"objective: {len(objective)} characters; use {min_chars} to {max_chars} to say what is missing, about "
+                "whom or what and for which period, and request one thing at a time."
             )
         assert scope.iteration_id is not None, "only steps of an iteration analyze"
         assert scope.step_id is not None, "only steps of an iteration analyze"
@@ -143,7 +143,7 @@ def request_investigation(scope: GraphScope) -> StateTool[RequestInvestigation]:
             >= MAX_REQUESTS_PER_STEP
         ):
             raise ToolRefusalError(
-                f"{MAX_REQUESTS_PER_STEP} requests exist already, the limit for one insight. End now."
+                f"{MAX_REQUESTS_PER_STEP} requests already exist, which is the limit for one insight. End now."
             )
         request = investigations.MissingData(
             objective, arguments.reasoning, tuple(arguments.search_hints)

@@ -162,7 +162,7 @@ async def resolve_node_id(
             )
         return UUID(str(node.id))
     raise ToolRefusalError(
-        f"{argument}: {quote_name(name)} is no id, and {await _describe_candidates(session, scope, name, matches)}"
+        f"{argument}: {quote_name(name)} is not an id, and {await _describe_candidates(session, scope, name, matches)}"
     )
 
 

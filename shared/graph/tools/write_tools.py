@@ -79,12 +79,12 @@ def _cited_evidence(sentences: Sequence[str]) -> list[EvidenceArgument]:
     for text in dict.fromkeys(sentences):
         if (match := _CITED.fullmatch(text.strip())) is None:
             raise ToolRefusalError(
-                f'sentences: {text[:40]!r} is no sentence. Write "2.3" for sentence 3 of page 2.'
+                f'sentences: {text[:40]!r} is not a sentence. Write "2.3" for sentence 3 of page 2.'
             )
         first, last = int(match[2]), int(match[3] or match[2])
         if not first <= last < first + MAX_EVIDENCE:
             raise ToolRefusalError(
-                f"sentences: {text[:40]!r} is no range of 1 to {MAX_EVIDENCE} sentences. Cite those that state it."
+                f"sentences: {text[:40]!r} is not a range of 1 to {MAX_EVIDENCE} sentences. Cite those that state it."
             )
         entries.append(EvidenceArgument(page=int(match[1]), sentences=list(range(first, last + 1))))
     return entries
@@ -119,7 +119,7 @@ def _quotes(
     if entry.page is None or not entry.sentences:
         if entry.source_url is None or entry.quote is None:
             raise ToolRefusalError(
-                f"{where}: give the page and the numbers of its sentences: page 2 and sentences [3] of a sentence [2.3]"
+                f"{where}: give the page and the numbers of its sentences: page 2 and sentences [3] for sentence [2.3]"
             )
         yield entry.source_url, entry.quote, None
         return
@@ -144,7 +144,7 @@ def _parse_moment(
         return parse(text)
     except (ValueError, OverflowError) as error:
         raise ToolRefusalError(
-            f"{field}: {text[:40]!r} is no date; write {_DATE}, or leave it out."
+            f"{field}: {text[:40]!r} is not a date; write {_DATE}, or leave it out."
         ) from error
 
 
@@ -298,7 +298,7 @@ class AddGraphNode(Arguments):
             found = referenced_id(reference) or (short_ids and short_ids.find(reference))
             if not found:
                 raise ToolRefusalError(
-                    f"distinctFrom: {reference[:40]!r} is no id that this tool has given"
+                    f"distinctFrom: {reference[:40]!r} is not an id that this tool returned"
                 )
             ids.append(found)
         return ids

@@ -126,4 +126,4 @@ def _refuse_moments(line: BaseModel) -> None:
             except OverflowError:
                 has_zone = False
             if not has_zone:
-                raise ToolRefusalError(f"{name}: {value} is no UTC time.")
+                raise ToolRefusalError(f"{name}: {value} is not a UTC time.")

@@ -154,7 +154,7 @@ async def test_a_response_that_code_can_repair_is_not_requested_again(
     assert [event["subject"] for event in repairs] == ["configuration", "types"]
     repair_text = " ".join(repair for event in repairs for repair in event["repairs"])
     assert "The observer prompt was missing or too short; the built-in one is used." in repair_text
-    assert "The node type AgentAnalysis is the system's own and was left out." in repair_text
+    assert "The node type AgentAnalysis is reserved and was left out." in repair_text
     assert step.result is not None
     assert step.result["repairs"] == sum(len(event["repairs"]) for event in repairs)
 
@@ -162,7 +162,11 @@ async def test_a_response_that_code_can_repair_is_not_requested_again(
 @pytest.mark.parametrize(
     ("answers", "built_in", "words"),
     [
-        (["I would rather not."] * 2, ["prompts"], ["agent_configuration", "asked twice"]),
+        (
+            ["I would rather not."] * 2,
+            ["prompts"],
+            ["agent_configuration", "even after a correction"],
+        ),
         (
             [configuration(), typed(nodes=[]), "types " * 9],
             ["types"],

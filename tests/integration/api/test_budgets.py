@@ -94,7 +94,7 @@ async def test_new_agents_have_a_default_cap_unless_the_settings_remove_it(
 async def test_a_suspended_agent_is_not_run(api: httpx.AsyncClient, database: Database) -> None:
     await create_agent(api, name="Lithium")
     await suspend(database)
-    assert_problem(await api.post("/agents/lithium/run"), 409, "paused until", "higher budget")
+    assert_problem(await api.post("/agents/lithium/run"), 409, "suspended until", "higher budget")
     assert (await api.get("/agents/lithium")).json()["suspended_until"] is not None
     await api.put("/agents/lithium/budget", json={"usd_per_day": 1})
     assert (await api.post("/agents/lithium/run")).status_code == 202

@@ -84,7 +84,7 @@ async def test_a_destination_can_be_limited_to_one_agent(api: httpx.AsyncClient)
         (
             {"address": "https://user:hidden@example.org/"},
             422,
-            "must not contain user and password",
+            "must not contain a user name or password",
         ),
         ({"address": "ftp://example.org/"}, 422, "https://"),
         ({"address": ""}, 422, "address"),

@@ -227,7 +227,7 @@ async def test_the_number_of_listeners_is_limited(settings: Settings) -> None:
     ):
         async with listening(api):
             response = await client.get("/events")
-            assert_problem(response, 503, "limit of event listeners is reached: 1")
+            assert_problem(response, 503, "maximum of 1 event listeners is reached")
             assert response.headers["retry-after"]
         await eventually(lambda: api.app.state.hub.listeners == 0, "no listener to be left")
         async with listening(api) as listener:

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import delete, select
 
 from services.api.queries import iterations, transcripts, usage
-from shared.billing.budgets import PAUSED_WORDS
+from shared.billing.budgets import SUSPENSION_WORDS
 from shared.database.engine import Database
 from shared.database.pagination import InvalidCursorError
 from shared.database.tables import Agent, Call, Iteration
@@ -29,7 +29,7 @@ from tests.support.factories import make_agent, make_iteration
 
 ROOT = "http://127.0.0.1"
 STARTED_AT = datetime(2026, 1, 1, tzinfo=UTC)
-STOP = f"observe: the budget is reached. It {PAUSED_WORDS}; a higher budget resumes it immediately"
+STOP = f"observe: the budget is reached. It is suspended {SUSPENSION_WORDS}; a higher budget resumes it immediately"
 WORKED, QUIET, FAILED = IterationStatus.COMPLETED, IterationStatus.QUIET, IterationStatus.FAILED
 
 

@@ -212,7 +212,7 @@ async def test_within_one_process_a_request_times_out_twice_at_most(
 ) -> None:
     async with working(sandbox_settings, database, stall) as worker:
         with pytest.raises(
-            PermanentError, match=r"It was sent 2 times and is not sent again"
+            PermanentError, match=r"The request was sent 2 times and will not be sent again"
         ) as error:
             await worker.run_phase(llm_silence_seconds=0.2)
     assert error.value.code == "llm_timeout"
@@ -240,5 +240,5 @@ async def test_the_body_of_an_unusable_response_is_shown(
     buffer = io.StringIO()
     show_iteration(Console(file=buffer, width=200), iteration, show_messages=True)
     output = " ".join(buffer.getvalue().split())
-    for words in ("did not answer with JSON", HTML.decode(), "its maximum cost"):
+    for words in ("did not return JSON", HTML.decode(), "its maximum cost"):
         assert words in output

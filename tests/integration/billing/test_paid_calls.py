@@ -274,7 +274,7 @@ async def test_a_reservation_of_a_rolled_back_commit_pays_for_nothing(
     assert call.attempts == 0
     with (
         unit.external_call_in_progress(),
-        pytest.raises(TransientError, match="leaves too little"),
+        pytest.raises(TransientError, match="does not cover the maximum cost"),
     ):
         async with paid_calls.attempt(call, is_needed=False):
             pytest.fail("it must not be sent")

@@ -174,7 +174,7 @@ async def test_a_failed_response_is_a_transient_or_a_permanent_error(
 ) -> None:
     team.poll_after(0.02)
     sandbox_control.script({"status": 500, "error": "broken"}, {"status": 400, "error": "not this"})
-    with pytest.raises(CallLostError, match="ended as failed: broken") as error:
+    with pytest.raises(CallLostError, match="failed: broken") as error:
         await team.run_worker()
     assert error.value.counts
     with pytest.raises(PermanentError, match="refused: not this"):

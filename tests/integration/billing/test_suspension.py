@@ -73,7 +73,7 @@ async def test_the_owner_gets_one_notice_for_each_cap_and_day(
         spender.agent.owner_id,
     )
     assert notice.title == (
-        "Battery watch is paused until tomorrow: its daily budget of 1 USD is reached"
+        "Battery watch is suspended until tomorrow: its daily budget of 1 USD is reached"
     )
     assert "0.95 of 1 USD is spent" in notice.summary
     assert "`vigil budget AGENT --usd …`" in notice.summary

@@ -83,7 +83,7 @@ async def test_only_the_owners_own_words_are_remembered(
     sandbox_control.script(scripted_answer(calls=(wish,)), scripted_answer(content="Noted."))
     await talk.follow((await talk.says("What of Orran?"))["answer"]["id"])
     [result] = await tool_results(database, "remember")
-    assert "do not stand in the owner's message" in result["error"]
+    assert "are not in the owner's message" in result["error"]
     async with database.transaction() as session:
         assert (await session.scalars(select(Memory))).all() == []
 

@@ -184,7 +184,7 @@ class Waiting:
             trip.ask(BoundQuery(_VETO, {STRICT: False}, self._refuse))
 
     def _refuse(self, _: object) -> None:
-        raise RetrySoonError("written by another transaction meanwhile")
+        raise RetrySoonError("written by another transaction in the meantime")
 
     def clear(self) -> None:
         self.names.clear()

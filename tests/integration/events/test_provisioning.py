@@ -40,7 +40,7 @@ async def test_provisioning_again_keeps_an_unchanged_consumer(bus: Bus) -> None:
 
 
 async def test_a_request_that_nats_rejects_is_a_permanent_error(bus: Bus) -> None:
-    with pytest.raises(PermanentError, match="NATS refuses"):
+    with pytest.raises(PermanentError, match="NATS refused the request"):
         await provision(
             bus.jetstream, max_age_seconds=DAY_SECONDS, max_bytes=SOME_BYTES, replicas=3
         )

@@ -311,7 +311,9 @@ async def test_a_node_that_another_transaction_writes_meanwhile_is_updated(
     calls = calls_of(
         [replace(add_node, run=write_meanwhile), find_tool(tools, "addGraphEdge")], answer
     )
-    with pytest.raises(RetrySoonError, match="rows were written by another transaction meanwhile"):
+    with pytest.raises(
+        RetrySoonError, match="rows were written by another transaction in the meantime"
+    ):
         await run_together(agent_graph.database, calls, agent_graph.scope.agent_id)
     results = await run_together(agent_graph.database, calls, agent_graph.scope.agent_id)
     assert [result["created"] for result in results] == [True, False, True]

@@ -148,9 +148,9 @@ async def test_a_wrong_number_is_refused_and_the_model_can_mend_it(countries: Ag
 async def test_a_name_or_number_of_what_is_not_cited_is_refused(countries: AgentGraph) -> None:
     ghana = await add(countries, "Ghana", 33_800_000, OLD)
     await add(countries, "Togo", 8_650_000, TOGO)
-    with pytest.raises(ToolRefusalError, match="'Togo' is named by nothing that is cited"):
+    with pytest.raises(ToolRefusalError, match="'Togo' is not named in anything that is cited"):
         await analyse(countries, "Sizes", f"Ghana is larger than Togo [node:{ghana}].")
-    with pytest.raises(ToolRefusalError, match=r"'8.65 million' is in nothing that is cited"):
+    with pytest.raises(ToolRefusalError, match=r"'8.65 million' is not in anything that is cited"):
         await analyse(countries, "Sizes", f"Ghana has over 8.65 million people [node:{ghana}].")
 
 
@@ -204,7 +204,8 @@ async def test_a_value_that_is_put_in_by_sql_is_found(countries: AgentGraph) -> 
         (
             analysis,
             "grounding",
-            "its summary: '99 million' is in nothing that is cited, and follows from no numbers of its paragraph",
+            "its summary: '99 million' is not in anything that is cited, "
+            "and does not follow from the numbers of its paragraph",
         )
     ]
 

@@ -113,7 +113,10 @@ async def test_a_page_of_a_barred_domain_is_refused_as_evidence(ghana: AgentGrap
     before = await count_rows(ghana)
     await bar(ghana, "example.org", "press.example")
     for url in (URL, f"{URL}/#top", URL.replace("press", "PRESS")):
-        with pytest.raises(ToolRefusalError, match=r"barred press\.example.* another site"):
+        with pytest.raises(
+            ToolRefusalError,
+            match=r"from press\.example, which the agent.s owner has barred.* another site",
+        ):
             await add(ghana, EvidenceInput(url, CAPITAL), capital="Accra")
     with pytest.raises(ToolRefusalError, match="no page was read at") as refusal:
         await add(ghana, EvidenceInput("https://press.example/other", CAPITAL))
@@ -183,12 +186,12 @@ async def test_evidence_without_property_names_covers_the_remaining_properties(
         ([EvidenceInput(URL, CAPITAL, ("capital",))], "No evidence for summary: add an entry"),
         (
             [EvidenceInput(URL, PEOPLE), EvidenceInput(URL, CAPITAL, ("area",))],
-            "area, which is not among",
+            "area, which is not in `properties`",
         ),
         ([EvidenceInput(URL, "cocoa")], r"evidence\[0\].quote: 5 characters; quote 8 to 1000"),
         ([EvidenceInput(URL, "x" * 1_001)], "1001 characters"),
         ([EvidenceInput(URL, " " * 20)], "0 characters"),
-        ([EvidenceInput(URL, "a\x00bcdefgh")], r"evidence\[0\]\[1\]: holds U\+0000"),
+        ([EvidenceInput(URL, "a\x00bcdefgh")], r"evidence\[0\]\[1\]: contains U\+0000"),
         (
             [EvidenceInput(URL, PEOPLE), EvidenceInput(URL, "Cocoa output rose")],
             r"evidence\[1\].quote: it is not in",
@@ -218,7 +221,7 @@ async def test_evidence_without_property_names_covers_the_remaining_properties(
                     valid_to=datetime(2023, 1, 1, tzinfo=UTC),
                 )
             ],
-            "validTo is before validFrom",
+            "validTo is not after validFrom",
         ),
     ],
 )
@@ -259,7 +262,7 @@ async def test_a_retraction_while_a_page_is_quoted_is_detected(
         return quotes
 
     monkeypatch.setattr(evidence_module, "verify_quotes", verify_and_retract)
-    with pytest.raises(TransientError, match="was retracted while it was quoted"):
+    with pytest.raises(TransientError, match="was retracted while it was being quoted"):
         await add(ghana, EvidenceInput(URL, PEOPLE))
     monkeypatch.undo()
     assert await count_rows(ghana) == counts

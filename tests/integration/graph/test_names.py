@@ -86,7 +86,7 @@ async def test_aliases_are_names_and_aliases_of_other_nodes_are_refused(
         await _add(companies, "Another", aliases=["FACEBOOK"])
     assert await _count(companies, GraphNode) == 1, "a refused node leaves no rows"
     assert await _count(companies, GraphName) == 3
-    with pytest.raises(ToolRefusalError, match="11 are more than the 10"):
+    with pytest.raises(ToolRefusalError, match="11 were given, but at most 10"):
         await _add(companies, "Another", aliases=[f"Name {number}" for number in range(11)])
     with pytest.raises(ToolRefusalError, match="aliases: 0 characters"):
         await _add(companies, "Another", aliases=[" "])

@@ -231,7 +231,7 @@ async def test_of_two_surveys_that_are_built_at_once_one_is_pinned(
     surveys = [await plan.load(PinnedSurveys(), step) for step in (first, second)]
     assert [survey.text for survey in surveys] == ["survey 1", "survey 2"]
     await plan.begin(first, surveys[0])
-    with pytest.raises(RetrySoonError, match="pinned another context"):
+    with pytest.raises(RetrySoonError, match="pinned a different context"):
         await plan.begin(second, surveys[1])
     assert await plan.stored_surveys() == ["survey 1"]
     assert await plan.start_run(PinnedSurveys(), second) == "survey 1"
@@ -256,7 +256,7 @@ async def test_a_pipelined_run_is_not_committed_with_a_survey_that_is_not_pinned
     )
     unit = UnitOfWork(plan.database, EVERYONE)
     unit.defer(run.write)
-    with pytest.raises(RetrySoonError, match="pinned another context"):
+    with pytest.raises(RetrySoonError, match="pinned a different context"):
         await unit.commit()
     assert await plan.stored_surveys() == ["survey 1"]
     async with plan.database.transaction() as session:

@@ -65,7 +65,7 @@ async def test_an_id_that_was_not_shown_is_refused(agent_graph: AgentGraph) -> N
     ids = await shown(agent_graph, str(ghana))
     tool = add_agent_analysis_node(agent_graph.scope, ids)
     arguments = {"name": "Growth", "type": "pattern", "summary": "It grows.", "confidence": 0.5}
-    with pytest.raises(ToolRefusalError, match=r"content: \[n7\] is no id that you were given"):
+    with pytest.raises(ToolRefusalError, match=r"content: \[n7\] is not an id that you were given"):
         await call(agent_graph, tool, **arguments, content="It grows [n1], as others do [n7].")
     written = await call(agent_graph, tool, **arguments, content="It grows [n1].")
     async with agent_graph.database.transaction() as session:

@@ -50,11 +50,11 @@ async def test_evidence_has_a_validity_and_answers_report_superseded_values(
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [
-        ({"validFrom": "lately"}, r"evidence\[0\].validFrom: 'lately' is no date; write YYYY"),
-        ({"validTo": "9999"}, r"evidence\[0\].validTo: '9999' is no date"),
-        ({"validFrom": "2024", "validTo": "2023"}, "validTo is before validFrom"),
+        ({"validFrom": "lately"}, r"evidence\[0\].validFrom: 'lately' is not a date; write YYYY"),
+        ({"validTo": "9999"}, r"evidence\[0\].validTo: '9999' is not a date"),
+        ({"validFrom": "2024", "validTo": "2023"}, "validTo is not after validFrom"),
         ({"validTo": "0001-01-01T00:00:00Z"}, r"evidence\[0\].validTo: 1 is neither in the quotes"),
-        ({"properties": ["area"]}, "area, which is not among"),
+        ({"properties": ["area"]}, "area, which is not in `properties`"),
         ({"quote": "That is not there."}, "it is not in"),
     ],
 )
@@ -179,7 +179,7 @@ async def test_graph_construction_cannot_add_edges_to_conclusions(agent_graph: A
             **ANALYSIS_TERMS,
         )
     connect = find_tool(tools.graph_construction(agent_graph.scope), "addGraphEdge")
-    with pytest.raises(ToolRefusalError, match="One end is an AgentAnalysis"):
+    with pytest.raises(ToolRefusalError, match="An end is an AgentAnalysis"):
         await call(
             agent_graph,
             connect,

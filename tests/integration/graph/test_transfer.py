@@ -245,7 +245,7 @@ TOO_LONG = b"x" * 5_000_000
         (
             b'"name":"Country"',
             b'"name":"country"',
-            r"line \d+: name: 'country' is no name of a type",
+            r"line \d+: name: 'country' is not a valid name for a type",
         ),
         (b'"name":"Country"', b'"name":"C%s"' % (b"o" * 64), r"line \d+: name: "),
         (
@@ -257,7 +257,7 @@ TOO_LONG = b"x" * 5_000_000
         (
             b'"summary":{"type":"string"',
             b'"summary":{"multipleOf":0,"type":"string"',
-            "no JSON Schema",
+            "not a valid JSON Schema",
         ),
         (b'{"node":{', b'{"node":{"age":7,', r"line \d+: age: Extra inputs"),
         (b'"type":"Country"', b'"type":"Planet"', r"line \d+: the file has no node type 'Planet'"),

@@ -134,9 +134,9 @@ async def test_concurrent_creation_of_one_type_in_any_case_creates_one(
 @pytest.mark.parametrize(
     ("name", "other", "reason"),
     [
-        ("country", {}, "'country' is no name of a type; it must be a capital letter"),
-        ("Trade deal", {}, "is no name of a type"),
-        ("Côte", {}, "is no name of a type"),
+        ("country", {}, "'country' is not a valid name for a type; it must be a capital letter"),
+        ("Trade deal", {}, "is not a valid name for a type"),
+        ("Côte", {}, "is not a valid name for a type"),
         ("X" * 65, {}, "at most 64 characters"),
         ("AgentAdvice", {}, "AgentAdvice is reserved"),
         ("Agentanalysis", {}, "Agentanalysis is reserved"),
@@ -172,7 +172,7 @@ async def test_an_existing_edge_type_stays_unchanged(agent_graph: AgentGraph) ->
 
 
 async def test_invalid_edge_types_are_refused_with_the_reason(agent_graph: AgentGraph) -> None:
-    with pytest.raises(ToolRefusalError, match="'Borders' is no name of a type"):
+    with pytest.raises(ToolRefusalError, match="'Borders' is not a valid name for a type"):
         await agent_graph.edge_type("Borders")
     with pytest.raises(ToolRefusalError, match=r"no node type 'Contry'.* mean Country\?"):
         await agent_graph.edge_type("lies_in", target_types=["Contry"])

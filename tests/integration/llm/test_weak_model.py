@@ -391,10 +391,10 @@ async def test_edges_name_nodes_of_the_same_answer(case: ModelCase) -> None:
     ("cited", "refusal"),
     [
         ({}, "cite those that state it"),
-        ({"sentences": ["page 1"]}, "is no sentence"),
+        ({"sentences": ["page 1"]}, "is not a sentence"),
         ({"sentences": ["1.99"]}, "has no sentence 99"),
-        ({"sentences": ["1.1-30"]}, "no range of 1 to 10 sentences"),
-        ({"sentences": ["1.5-2"]}, "no range of 1 to 10 sentences"),
+        ({"sentences": ["1.1-30"]}, "not a range of 1 to 10 sentences"),
+        ({"sentences": ["1.5-2"]}, "not a range of 1 to 10 sentences"),
         ({"sentences": ["7.1"]}, "there is no page 7"),
     ],
 )
@@ -534,7 +534,7 @@ async def test_misspelled_calls_are_made_and_nodes_are_found_by_their_names(
     for words in (
         "createEdgeType: 'functions.create_edge_type' was read as createEdgeType.",
         "addGraphNode: The arguments were broken JSON and were repaired.",
-        "What stood in arguments was taken out of it.",
+        "The content of arguments was used directly.",
         'type: "countries" was read as Country.',
         'sourceId: "togo" was read as [node:',
     ):

@@ -280,7 +280,7 @@ async def test_further_attempts_of_a_call_stay_within_the_budget_of_checks(
     check_case: CheckCase,
 ) -> None:
     result = await check_case.check(usd=str(MAX_CALL_USD), provider=BreakingProvider())
-    assert "the budget leaves too little" in result["stopped"]
+    assert "the budget does not cover the maximum cost" in result["stopped"]
     [call] = await check_case.calls()
     assert (call.attempts, call.reserved_usd) == (1, None)
     assert 0 < call.assumed_usd <= MAX_CALL_USD

@@ -268,7 +268,7 @@ async def test_an_internal_obstacle_is_retried_at_once(
         nonlocal tries
         tries += 1
         if tries < 3:
-            raise RetrySoonError("a page was retracted while it was quoted")
+            raise RetrySoonError("a page was retracted while it was being quoted")
         return StepResult({"queries": 0, "insights": 0})
 
     step = await request_observe_step(database, bus)

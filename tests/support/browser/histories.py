@@ -8,7 +8,7 @@ from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import agents
-from shared.billing.budgets import PAUSED_WORDS
+from shared.billing.budgets import SUSPENSION_WORDS
 from shared.database.tables import Agent, Call, Interaction, Iteration, Step
 from shared.enums import CallKind, IterationStatus, Phase, Stage, StepKind, StepStatus
 from shared.workflow.iterations import database_time
@@ -18,7 +18,7 @@ from tests.support.factories import make_ready
 QUIET_COUNT: Final = 5
 REFUSED_KEY: Final = "Tavily refused the key: Unauthorized. Check TAVILY_API_KEY"
 BUDGET_STOP: Final = (
-    f"the budget of the agent for today is reached: 2 USD of 2 USD a day are spent. It {PAUSED_WORDS};"
+    f"the budget of the agent for today is reached: 2 USD of 2 USD a day are spent. It is suspended {SUSPENSION_WORDS};"
     " a higher budget resumes it immediately"
 )
 _LATER: Final = timedelta(hours=1)

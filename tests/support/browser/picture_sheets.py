@@ -13,10 +13,10 @@ from typing import Final
 from tests.support.browser.chromium import chromium
 
 VARIANTS: Final = ("light", "dark", "narrow")
-WIDTH: Final = 1600
-MAX_HEIGHT: Final = 1600
+WIDTH: Final = 1200
+MAX_HEIGHT: Final = 1400
 """Of a row, so that a long page does not make the others small."""
-QUALITY: Final = 60
+QUALITY: Final = 45
 _STYLE: Final = f"""
 body {{ margin: 16px; width: {WIDTH - 32}px; font: 14px sans-serif; background: #fff; }}
 .row {{ display: grid; grid-template-columns: 5fr 5fr 2fr; gap: 12px; margin-bottom: 24px; align-items: start; }}

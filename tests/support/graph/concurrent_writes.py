@@ -29,7 +29,7 @@ def retried(write: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine
             try:
                 return await write(*args, **kwargs)
             except RetrySoonError as error:
-                if "written by another transaction meanwhile" not in str(error):
+                if "written by another transaction in the meantime" not in str(error):
                     raise
 
     return until_written

@@ -62,7 +62,7 @@ def test_a_valid_answer_is_returned_unchanged_and_without_notes() -> None:
 def test_node_types_are_named_in_pascal_case(raw: str, name: str) -> None:
     result, notes = _repair_types(types(nodes=[node_type(raw)], edges=[]))
     assert [new_type.name for new_type in result.node_types] == [name]
-    assert (name == raw) is ("was called" not in notes)
+    assert (name == raw) is ("was renamed" not in notes)
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ def test_reserved_names_and_duplicates_are_left_out() -> None:
         "outputTonnes",
         "seat",
     ]
-    for note in ("AgentAnalysis is the system's own", "Every agent has the edge type about"):
+    for note in ("AgentAnalysis is reserved", "Every agent has the edge type about"):
         assert note in notes
-    assert "The edge type buys came twice and was made one." in notes
+    assert "The edge type buys was defined twice; the definitions were merged." in notes
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_properties_get_a_type_and_a_matching_example(
 def test_few_types_are_accepted_and_too_many_are_cut() -> None:
     few, notes = _repair_types(types(edges=[edge_type(name) for name in EDGE_TYPES[:5]]))
     assert len(few.edge_types) == 5
-    assert "There are 5 edge types in place of at least 6; that is enough." in notes
+    assert "There are 5 edge types instead of at least 6; that is enough." in notes
     properties = [a_property(name=f"p{n}") for n in range(20)]
     many, notes = _repair_types(
         types(
@@ -174,7 +174,7 @@ def test_missing_fields_are_filled_in_and_long_texts_are_cut() -> None:
     result, _ = _repair_types(
         {"nodeTypes": bare, "edgeTypes": [{"name": name} for name in EDGE_TYPES]}
     )
-    assert result.node_types[0].description == "Maker, as the mission speaks of it."
+    assert result.node_types[0].description == "Maker, as the mission uses the term."
     long = node_type(
         "Maker", description="word " * 500, properties=[a_property(enum=["x" * 9_000] * 9)]
     )

@@ -102,11 +102,11 @@ def test_the_messages_name_the_cap_and_the_remedy() -> None:
     )
     assert exceeded is not None
     assert notice_title("Watch", exceeded) == (
-        "Watch is paused until tomorrow: its daily budget of 1.5 USD is reached"
+        "Watch is suspended until tomorrow: its daily budget of 1.5 USD is reached"
     )
     assert explain_exceeded_cap(exceeded, "Watch") == (
-        "the budget of Watch for 2026-12-31 is reached: 1.4999 USD of 1.5 USD a day are spent, and the next call could"
-        " cost 0.07 USD. Watch is paused until midnight (UTC); a higher budget (`vigil budget AGENT --usd …`) resumes"
+        "the daily budget of Watch for 2026-12-31 is reached: 1.4999 of 1.5 USD is spent, and the next call could"
+        " cost 0.07 USD. Watch is suspended until midnight (UTC); a higher budget (`vigil budget AGENT --usd …`) resumes"
         " it immediately"
     )
 
@@ -119,9 +119,8 @@ def test_an_exceeded_installation_cap_is_explained_to_its_operator() -> None:
     assert (exceeded.scope, exceeded.unit) == (Scope.INSTALLATION, Unit.CALLS)
     explanation = explain_exceeded_cap(exceeded)
     assert explanation.startswith(
-        "the installation's budget for 2026-12-31 is reached: 1 call of 1 call a day"
+        "the installation's daily budget for 2026-12-31 is reached: 1 of 1 call is used. The agent is suspended"
     )
-    assert "1 call of 1 call a day is spent, and none is left. The agent is paused" in explanation
     assert "`vigil budget --installation --calls …`" in explanation
 
 

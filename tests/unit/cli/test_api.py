@@ -64,7 +64,7 @@ def test_the_default_profile_is_used_where_nothing_runs(
 
 
 def test_two_installations_at_once_are_rejected(remote_profile: Profile) -> None:
-    with pytest.raises(BadInputError, match="two installations"):
+    with pytest.raises(BadInputError, match="name different installations"):
         api_url(Address(url="https://other.example", profile="there"), None)
     with pytest.raises(BadInputError, match=r"no profile 'x'; the profiles are: there"):
         api_url(Address(profile="x"), None)

@@ -78,7 +78,7 @@ def test_days_are_parsed_from_dates_and_ages() -> None:
     assert parse_day("7d", now) == date(2026, 1, 24)
     assert parse_day("2h", now) == date(2026, 1, 30)
     for text in ("yesterday", "2026-02-30", f"{10**12}d"):
-        with pytest.raises(BadInputError, match="is not a day: enter a date"):
+        with pytest.raises(BadInputError, match="is not a date: enter one such as"):
             parse_day(text, now)
 
 
@@ -175,12 +175,13 @@ def test_the_parts_of_the_input_never_exceed_it() -> None:
     [
         (
             {},
-            "Forecast: about 1.90 USD a day at 5m with gpt-5-mini (1.50 for the model, 0.40 for searches).",
+            "Forecast: about 1.90 USD a day at one iteration every 5m with gpt-5-mini (1.50 for the model, 0.40 for "
+            "searches).",
         ),
         (
             {"is_priced": False, "model": None},
-            "Forecast: about 1.90 USD a day at 5m with your model (1.50 for the model, 0.40 for searches, "
-            "at the fallback price because the model is not in the price list).",
+            "Forecast: about 1.90 USD a day at one iteration every 5m with your model (1.50 for the model, 0.40 for "
+            "searches, at the fallback price because the model is not in the price list).",
         ),
         (
             {"usd_per_day": 0.0},

@@ -45,7 +45,7 @@ def test_without_certificates_there_is_no_tls(tmp_path: Path) -> None:
 @pytest.mark.parametrize("missing", ALL)
 def test_a_missing_file_is_named(certificates: Path, missing: str) -> None:
     (certificates / missing).unlink()
-    with pytest.raises(BadInputError, match=f"given: {missing} is missing"):
+    with pytest.raises(BadInputError, match=f"given: missing {missing};"):
         read_certificates(certificates)
 
 

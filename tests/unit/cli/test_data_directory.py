@@ -34,7 +34,7 @@ def test_a_file_in_place_of_the_directory_is_reported(tmp_path: Path) -> None:
 def test_a_full_disk_is_reported_with_free_and_required_space(tmp_path: Path) -> None:
     with pytest.raises(
         DataDirectoryError,
-        match=r"only \d+ MB are free on its disk, but 1099511627776 MB are required",
+        match=r"only \d+ MB is free on its disk, but 1099511627776 MB is required",
     ):
         DataDirectory(tmp_path / "vigil", minimum_free_bytes=2**60).create()
 

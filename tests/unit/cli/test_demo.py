@@ -145,8 +145,10 @@ def test_a_verification_says_what_was_checked_and_what_was_not() -> None:
     text = printed(show_verification, verification())
     assert f"vigil verify {ID}" in text
     assert "✓ 8 quotes found word for word in 3 pages" in text
-    assert "✓ 7 claims supported by their quotes, as fixed rules check it" in text
-    assert "✓ 26 values in the conclusions (figures, dates, names) match what they cite" in text
+    assert "✓ 7 claims supported by their quotes, according to fixed rules" in text
+    assert (
+        "✓ 26 values in the conclusions (figures, dates, names) supported by what they cite" in text
+    )
     assert "– not checked: the reasoning\n" in text
     assert "one site" not in text
 

@@ -64,7 +64,7 @@ def render(renderer: Callable[[Console, Any], None], value: Any) -> str:
 def test_a_secret_is_shown_at_creation() -> None:
     webhook = CreatedDestination(**destination(), secret="whsec_abc")
     output = render(show.show_created, webhook)
-    for words in ("https://example.org/[bold]", "of all agents", "whsec_abc", "only once"):
+    for words in ("https://example.org/[bold]", "from all agents", "whsec_abc", "only once"):
         assert words in output
     assert "vigil destination test a1b2c3d4" in output
     mail = CreatedDestination(**destination(kind="mail"), secret=None)

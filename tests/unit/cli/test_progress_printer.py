@@ -143,7 +143,7 @@ def test_a_whole_iteration_is_printed_step_by_step_and_only_once() -> None:
         "query 1: 12 nodes, 1 edge",
         "insight 1: 1 analysis",
         "pattern  Prices followed output for three years.",
-        "gives no advice, as usual",
+        "gives no advice, like most iterations",
         "It is too early.",
         "completed in 9.0 s: 12 nodes and 9 edges (+12 nodes, +9 edges)",
     ):
@@ -189,7 +189,7 @@ def test_an_insight_without_data_shows_what_is_missing() -> None:
             "reads “https://a.example”",
         ),
         ("knowledge_acquisition", [("tavilySearch", "not json")], "searches"),
-        ("graph_construction", [("queryGraph", "{}")], "reads the document"),
+        ("graph_construction", [("queryGraph", "{}")], "compares the document"),
         ("graph_construction", [("addGraphNode", "{}")] * 3, "writes to the graph (3 so far)"),
     ],
 )

@@ -209,7 +209,7 @@ def test_a_failed_configuration_without_an_interaction_is_one_failed_run() -> No
 
 def test_tools_are_counted_and_refusals_grouped_by_kind() -> None:
     query = step("query")
-    no_quote = "evidence[{}].quote: it is not in https://x. Copy it: without leaving out"
+    no_quote = "evidence[{}].quote: it is not in https://x. Copy it, without omitting"
     run = make_run(
         query,
         "graph_construction",

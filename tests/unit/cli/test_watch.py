@@ -113,7 +113,7 @@ def _agent(**changes: Any) -> AgentDetails:
         ),
         (
             _agent(suspended_until=datetime(2026, 11, 28, tzinfo=UTC)),
-            "paused: budget reached, until 2026-11-28 00:00 UTC",
+            "suspended until 2026-11-28 00:00 UTC: daily budget reached",
         ),
         (_agent(), "waiting for the scheduler"),
     ],

@@ -163,7 +163,7 @@ async def test_a_host_that_asks_for_a_pause_gets_it() -> None:
     with pytest.raises(FetchError, match="answered 429"):
         await client.fetch(PAGE)
     web.pages[PAGE] = html()
-    with pytest.raises(FetchError, match="asks to wait for 90 s"):
+    with pytest.raises(FetchError, match="asks clients to wait 90 s"):
         await client.fetch(PAGE)
     assert web.paths.count(PAGE) == 1, "the wait is too long, so the host is not requested"
     web.now += 85

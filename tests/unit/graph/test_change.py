@@ -71,5 +71,5 @@ def test_evidence_without_properties_supports_all_unnamed_ones() -> None:
 def test_properties_without_evidence_and_evidence_for_unknown_properties_are_refused() -> None:
     with pytest.raises(ToolRefusalError, match="No evidence for b, c: add an entry"):
         assign_claims({"a": 1, "b": 2, "c": 3}, [evidence_input("a"), evidence_input()])
-    with pytest.raises(ToolRefusalError, match="d, which is not among the properties given: a"):
+    with pytest.raises(ToolRefusalError, match="d, which is not in `properties` \\(a\\)"):
         assign_claims({"a": 1}, [evidence_input("a", "d"), evidence_input(all_others=True)])

@@ -34,13 +34,13 @@ def test_a_horizon_is_a_date_or_a_period_from_today(text: str, until: date) -> N
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("2026-01-31", "is not in the future, today is 2026-01-31"),
+        ("2026-01-31", r"is not in the future \(today is 2026-01-31\)"),
         ("2019-05-01", "2019-05-01 is not in the future"),
         ("0 days", "is not in the future"),
-        ("2026-02-30", "is no date; give one as YYYY-MM-DD"),
+        ("2026-02-30", "is not a date; write YYYY-MM-DD"),
         ("soon", "'3 months'"),
-        ("", "is no date"),
-        ("3 months or so", "is no date"),
+        ("", "is not a date"),
+        ("3 months or so", "is not a date"),
         ("11 years", "more than 10 years away"),
         ("9999 years", "more than 10 years away"),
     ],
@@ -56,7 +56,7 @@ def test_an_invalid_horizon_is_refused_with_a_hint(text: str, message: str) -> N
         (commitments.validate_confidence, -0.1, "not from 0 to 1"),
         (commitments.validate_confidence, 80, "not from 0 to 1"),
         (commitments.validate_confidence, float("nan"), "not from 0 to 1"),
-        (commitments.validate_invalidation, "Prices fall.", "12 characters; say in 20 to 600"),
+        (commitments.validate_invalidation, "Prices fall.", "12 characters; use 20 to 600"),
         (commitments.validate_invalidation, "x" * 601, "601 characters"),
     ],
 )

@@ -60,10 +60,10 @@ def test_a_refusal_of_a_large_value_is_short() -> None:
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("a\x00b", "properties.x: holds U+0000"),
-        (["\udcff"], "properties.x[0]: holds U+DCFF"),
-        (float("nan"), "properties.x: nan is no JSON number"),
-        (float("inf"), "inf is no JSON number"),
+        ("a\x00b", "properties.x: contains U+0000"),
+        (["\udcff"], "properties.x[0]: contains U+DCFF"),
+        (float("nan"), "properties.x: nan is not a JSON number"),
+        (float("inf"), "inf is not a JSON number"),
         (10**40, "beyond 10^30"),
     ],
 )
@@ -95,7 +95,7 @@ def test_validation_works_after_eviction_from_the_cache() -> None:
     [
         ({}, '"type": null; it must say "type": "object"'),
         ({"type": "array"}, '"type": "array"'),
-        ({"type": "object", "properties": {"a": {"type": "text"}}}, "no JSON Schema"),
+        ({"type": "object", "properties": {"a": {"type": "text"}}}, "not a valid JSON Schema"),
         ({"type": "object", "required": "a"}, "required: 'a' is not of type 'array'"),
         ({"type": "object", "properties": {"a": {"$ref": "http://x/y"}}}, "properties.a: $ref"),
         ({"type": "object", "allOf": [{"$ref": "#"}]}, "allOf[0]: $ref is not supported"),
@@ -122,7 +122,7 @@ def test_a_schema_nested_too_deep_is_refused() -> None:
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(10):
         schema = {"type": "object", "properties": {"a": schema}}
-    with pytest.raises(ToolRefusalError, match="nested more than 8 deep"):
+    with pytest.raises(ToolRefusalError, match="nested more than 8 levels deep"):
         refuse_bad_schema(schema)
 
 
@@ -201,5 +201,5 @@ def test_unique_items_are_compared_quickly() -> None:
     start = process_time()
     Validators().check(schema, {"a": items}, "Country")
     assert process_time() - start < 3
-    with pytest.raises(ToolRefusalError, match="items that are the same"):
+    with pytest.raises(ToolRefusalError, match="has duplicate items"):
         Validators().check(schema, {"a": [{"b": 1, "c": 2}, {"c": 2, "b": 1}]}, "Country")

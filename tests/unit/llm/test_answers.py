@@ -306,11 +306,9 @@ ACCEPTED = [
 
 REJECTED = [
     raw_case("HTML", "<html><body>Sign in</body></html>", "JSON.*Sign in", kind="text/html"),
-    raw_case("nothing", "", "did not answer with JSON"),
-    raw_case("white space", " \n ", "did not answer with JSON"),
-    raw_case(
-        "words", "upstream busy", "did not answer with JSON.*upstream busy", kind="text/plain"
-    ),
+    raw_case("nothing", "", "did not return JSON"),
+    raw_case("white space", " \n ", "did not return JSON"),
+    raw_case("words", "upstream busy", "did not return JSON.*upstream busy", kind="text/plain"),
     raw_case("cut JSON", '{"choices": [{"message": {"content": "Hi', "JSON"),
     raw_case("bytes", bytes(range(128, 256)) * 10, "JSON", kind="application/octet-stream"),
     raw_case("deep JSON", DEEP, "nested too deeply"),

@@ -122,7 +122,7 @@ async def test_an_unreadable_response_is_polled_again_and_then_fails(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(resumable_call, "MAX_FAILED_POLLS", 1)
-    with pytest.raises(TransientError, match="did not answer with JSON"):
+    with pytest.raises(TransientError, match="did not return JSON"):
         await complete({"id": "r1"}, DEEP)
 
 

@@ -131,19 +131,19 @@ def test_the_repair_limit_is_deterministic() -> None:
     ("value", "note"),
     [
         ({"Items": VALID["items"], "search_hints": ["x", "y"], "note": None}, "Items"),
-        ({**VALID, "searchHints": "- x\n- y"}, "searchHints was no list"),
+        ({**VALID, "searchHints": "- x\n- y"}, "searchHints was not a list"),
         ({**VALID, "note": "null"}, ""),
-        ({**VALID, "items": VALID["items"][0]}, "items was no list"),  # type: ignore[index]
-        ({**VALID, "items": json.dumps(VALID["items"])}, "JSON within a text"),
-        ({**VALID, "items": {"a": {"isNew": True, "kind": "BUY"}}}, "items was no list"),
+        ({**VALID, "items": VALID["items"][0]}, "items was not a list"),  # type: ignore[index]
+        ({**VALID, "items": json.dumps(VALID["items"])}, "JSON inside a string"),
+        ({**VALID, "items": {"a": {"isNew": True, "kind": "BUY"}}}, "items was not a list"),
         (
             {**VALID, "items": [{"first_name": "a", "is_new": "yes", "kind": "buy"}]},
             "'buy' was read",
         ),
-        ({**VALID, "extra": 1}, "extra is not asked for"),
-        ({"plan": VALID}, "taken out of it"),
+        ({**VALID, "extra": 1}, "extra was not requested"),
+        ({"plan": VALID}, "was used directly"),
         ([VALID], "was a list"),
-        (json.dumps(VALID), "JSON within a text"),
+        (json.dumps(VALID), "JSON inside a string"),
     ],
 )
 def test_other_spellings_and_similar_types_are_fitted_to_the_schema(value: Any, note: str) -> None:

@@ -183,7 +183,7 @@ async def test_a_response_that_is_no_http_is_an_explained_error() -> None:
     error = await complete_error(respond)
     assert isinstance(error, TransientError)
     assert not error.unbilled
-    assert "did not answer with HTTP" in str(error)
+    assert "did not return a valid HTTP response" in str(error)
 
 
 @pytest.mark.parametrize("stream", ["auto", "never"])

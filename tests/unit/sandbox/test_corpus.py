@@ -132,10 +132,10 @@ def test_a_byte_order_mark_is_removed(write: Write) -> None:
         ("a.json", '{"text": "x",\n  oops}', "invalid JSON, line 2"),
         ("a.json", "[" * 100_000, "invalid JSON, nested too deeply"),
         ("a.json", "[1]", "entry 1: not an object but int"),
-        ("a.json", '{"name": "x"}', "no text as one of text, content, body"),
+        ("a.json", '{"name": "x"}', "no text under any of the keys text, content, body"),
         ("a.json", "[]", "no entries"),
-        ("a.csv", "title,url\nA,B\n", "no text column, its columns: title, url"),
-        ("a.csv", "", "no text column, its columns: none"),
+        ("a.csv", "title,url\nA,B\n", "no text column; its columns are: title, url"),
+        ("a.csv", "", "no text column; its columns are: none"),
         ("a.csv", 'text\n"open', "invalid CSV, line 2"),
         ("a.txt", b"caf\xe9", "not UTF-8 text, byte 3"),
         ("a.txt", b"\xff\xfea\x00\xd8", "not UTF-16 text, byte 4"),
@@ -165,7 +165,7 @@ def test_the_other_entries_of_a_file_are_read(tmp_path: Path, write: Write) -> N
     corpus = load(tmp_path)
     assert [document.text for document in corpus.documents] == ["One is here.", "Three is here."]
     assert corpus.report.skipped == (
-        SkippedFile("a.json", "entry 2: no text as one of text, content, body"),
+        SkippedFile("a.json", "entry 2: no text under any of the keys text, content, body"),
     )
 
 

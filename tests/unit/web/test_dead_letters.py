@@ -64,7 +64,7 @@ def test_the_title_says_what_failed(subject: str, kind: str | None, title: str) 
 
 def test_the_reason_and_what_to_do_depend_on_the_code() -> None:
     explained = explain(letter(code="llm_quota"))
-    assert explained.cause == "The account at the model provider has no quota left."
+    assert explained.cause == "The account at the model server has no credit left."
     assert explained.advice == "Check its plan and billing, then retry."
     assert explain(letter(code="new_in_a_later_version")).cause == "It failed with this error."
 

@@ -49,7 +49,7 @@ USER = {"name": "anna"}
             SettingsForm,
             {**SETTINGS, "interval_seconds": "5"},
             "interval_seconds",
-            "Enter a time from 10 s to 366 d, not “5”.",
+            "Enter a duration from 10 s to 366 d, not “5”.",
         ),
         (
             SettingsForm,

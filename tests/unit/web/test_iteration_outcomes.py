@@ -6,11 +6,11 @@ from uuid import uuid4
 import pytest
 
 from services.api.web.presenters.outcomes import build_strip, outcome_of, problems_of
-from shared.billing.budgets import PAUSED_WORDS
+from shared.billing.budgets import SUSPENSION_WORDS
 from shared.schemas.base import IterationSummary
 from shared.schemas.iterations import IterationOutcome
 
-STOP = f"the budget of it is reached. It {PAUSED_WORDS}; a higher budget resumes it immediately"
+STOP = f"the budget of it is reached. It is suspended {SUSPENSION_WORDS}; a higher budget resumes it immediately"
 KEY = "Tavily refused the key: Unauthorized. Check TAVILY_API_KEY"
 STARTED_AT = datetime(2026, 1, 1, tzinfo=UTC)
 

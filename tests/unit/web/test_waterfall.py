@@ -17,7 +17,7 @@ from services.api.web.presenters.waterfall import (
     build_waterfall,
     parse_key,
 )
-from shared.billing.budgets import PAUSED_WORDS
+from shared.billing.budgets import SUSPENSION_WORDS
 from shared.schemas.base import FailedSending
 from shared.schemas.iterations import (
     CallUsage,
@@ -254,7 +254,7 @@ def test_failed_attempts_are_marked_and_the_last_one_is_the_work() -> None:
 
 
 def test_a_budget_stops_a_step_and_does_not_fail_it() -> None:
-    step = _step(0, 9, status="failed", error=f"It {PAUSED_WORDS}.")
+    step = _step(0, 9, status="failed", error=f"It is suspended {SUSPENSION_WORDS}.")
     assert (_rows(step)[1].word, _rows(step)[1].tone) == ("stopped", "warn")
 
 
@@ -269,7 +269,7 @@ def test_a_running_call_says_how_far_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("why", "icon", "words"), [("due", "clock", "by the clock"), ("run_now", "play", "Run now")]
+    ("why", "icon", "words"), [("due", "clock", "on schedule"), ("run_now", "play", "Run now")]
 )
 def test_the_first_row_says_what_started_the_iteration(why: str, icon: str, words: str) -> None:
     start = _waterfall(_step(0, 1), why=why).rows[1]

@@ -148,7 +148,7 @@ async def _graph_data(access: AgentAccess, entry: LayoutRequest) -> GraphLayout:
     return await graph_queries.draw_newest(session, scope, entry.of, entry.limit)
 
 
-PageCursor = Annotated[str | None, Query(description="The list that is continued")]
+PageCursor = Annotated[str | None, Query(description="The list to continue")]
 
 
 @router.get("/nodes/{node_id}")

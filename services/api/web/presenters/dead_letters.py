@@ -49,7 +49,7 @@ _REASONS: Final = {
     "llm_key": ("The model server refused the key.", "Correct OPENAI_API_KEY, then retry."),
     "llm_model": ("The model server does not offer this model.", _FIX_THEN_RETRY),
     "llm_quota": (
-        "The account at the model provider has no quota left.",
+        "The account at the model server has no credit left.",
         "Check its plan and billing, then retry.",
     ),
     "llm_request": ("The model server refused the request.", _FIX_THEN_RETRY),

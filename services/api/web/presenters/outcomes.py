@@ -7,7 +7,7 @@ from math import sqrt
 from typing import Final
 from uuid import UUID
 
-from shared.billing.budgets import PAUSED_WORDS
+from shared.billing.budgets import SUSPENSION_WORDS
 from shared.enums import IterationStatus
 from shared.schemas.base import IterationSummary
 from shared.schemas.iterations import IterationOutcome
@@ -45,7 +45,7 @@ def is_stopped(iteration: IterationSummary) -> bool:
     return (
         iteration.status == IterationStatus.FAILED
         and bool(iteration.errors)
-        and all(PAUSED_WORDS in error for error in iteration.errors)
+        and all(SUSPENSION_WORDS in error for error in iteration.errors)
     )
 
 
@@ -129,7 +129,7 @@ _MODELS: Final = Link("{agent}/settings#models", "Change the model", "settings")
 _BUDGET: Final = Link("{agent}/settings#budget", "Change the budget", "wallet")
 _CAUSES: Final = (
     _Cause(
-        (PAUSED_WORDS,),
+        (SUSPENSION_WORDS,),
         "Daily budget reached",
         "The agent continues at midnight (UTC), or as soon as you raise the budget.",
         _BUDGET,
@@ -169,8 +169,8 @@ _CAUSES: Final = (
         (
             "cannot be reached",
             "no answer from",
-            "broke the connection",
-            "was given up",
+            "dropped the connection",
+            "gave up on",
             "redirects",
         ),
         "A provider did not answer",
@@ -226,7 +226,7 @@ def _problem(agent_id: UUID, error: str, steps: Sequence[str]) -> Problem:
         error=error,
         steps=tuple(steps),
         link=None if cause.link is None else _link_of(agent_id, cause.link),
-        is_stop=PAUSED_WORDS in error,
+        is_stop=SUSPENSION_WORDS in error,
         can_run_again=cause.can_run_again,
     )
 

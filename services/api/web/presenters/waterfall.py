@@ -10,7 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from services.api.web.filters import duration, host, phase, plural
-from shared.billing.budgets import PAUSED_WORDS
+from shared.billing.budgets import SUSPENSION_WORDS
 from shared.enums import CallKind, StepKind, StepStatus
 from shared.schemas.iterations import IterationTrace, PhaseRun, TracedCall, TracedStep
 
@@ -231,7 +231,7 @@ class _Builder:
             name="Start",
             note="requested with Run now"
             if is_requested
-            else "by the clock: the interval had passed",
+            else "on schedule: the interval had passed",
             segments=(Segment(0, _START_WIDTH, "work"),),
         )
 
@@ -386,7 +386,7 @@ def _step_state(step: TracedStep) -> tuple[str, str]:
                 if step.attempts
                 else ("", "")
             )
-        case StepStatus.FAILED if PAUSED_WORDS in (step.error or ""):
+        case StepStatus.FAILED if SUSPENSION_WORDS in (step.error or ""):
             return "stopped", "warn"
         case StepStatus.FAILED:
             return "failed", "bad"

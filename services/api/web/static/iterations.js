@@ -33,7 +33,7 @@ function showChosen() {
   const many = document.querySelectorAll('input[form="choose"]:checked').length;
   const button = document.querySelector("[data-compares]");
   button.disabled = many !== 2;
-  document.getElementById("chosen").textContent = many === 0 ? "" : many === 2 ? "2 selected" : many === 1 ? "1 selected, select one more" : `${many} selected, select only two`;
+  document.getElementById("chosen").textContent = many === 0 ? "" : many === 2 ? "2 selected" : many === 1 ? "1 selected; select one more" : `${many} selected; select only two`;
 }
 
 document.addEventListener("click", (event) => {
