@@ -160,7 +160,7 @@ def test_the_forecast_follows_the_interval(window: BrowserWindow) -> None:
     forecast = page.get_by_role("complementary", name="Forecast")
     expect(forecast).to_contain_text("Not billed")
     # With the sandbox, the cost of a real model is shown as one that is not billed.
-    expect(forecast.get_by_role("heading", name="With real services not billed")).to_be_visible()
+    expect(forecast.get_by_role("heading", name="With real services estimate")).to_be_visible()
     expect(forecast).to_contain_text(
         re.compile(r"With gpt-5\.4-mini .* about \$[1-9]\d?\.\d\d a day")
     )

@@ -26,6 +26,7 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.api.queries import costs, transcripts
+from services.api.queries.iterations import OTHER_ERROR
 from services.api.queries.notifications import IS_UNREAD
 from shared.agents import agents, configuration
 from shared.agents.configuration import ConfigurationInput as WantedConfiguration
@@ -94,6 +95,8 @@ class RecentIteration:
     status: str
     seconds: float
     """So far, if it is running."""
+    is_stopped: bool = False
+    """Whether it failed only because a daily budget was reached."""
 
 
 async def recent_iterations(
@@ -102,18 +105,20 @@ async def recent_iterations(
     """Returns the last iterations of each agent, oldest first."""
     parameters = {"agents": list(agent_ids), "limit": limit}
     recent: dict[UUID, list[RecentIteration]] = {agent_id: [] for agent_id in agent_ids}
-    for agent_id, number, status, seconds in await session.execute(_RECENT, parameters):
-        recent[agent_id].append(RecentIteration(number, status, float(seconds)))
+    for agent_id, number, status, seconds, stopped in await session.execute(_RECENT, parameters):
+        recent[agent_id].append(RecentIteration(number, status, float(seconds), stopped))
     return recent
 
 
 _RECENT: Final = text(
-    """
+    f"""
     select agent.id, iteration.number, iteration.status,
-        extract(epoch from coalesce(iteration.ended_at, statement_timestamp()) - iteration.started_at)
+        extract(epoch from coalesce(iteration.ended_at, statement_timestamp()) - iteration.started_at),
+        iteration.status = '{IterationStatus.FAILED}' and iteration.errors <> '[]'
+            and not jsonb_path_exists(iteration.errors, '{OTHER_ERROR}')
     from unnest(cast(:agents as uuid[])) as agent (id)
     cross join lateral (
-        select number, status, started_at, ended_at from iterations
+        select number, status, errors, started_at, ended_at from iterations
         where agent_id = agent.id order by number desc limit :limit
     ) as iteration
     order by agent.id, iteration.number

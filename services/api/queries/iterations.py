@@ -86,11 +86,11 @@ async def list_iterations(
     return page_slice.page(IterationSummary.model_validate)
 
 
-_OTHER_ERROR: Final = f'$[*] ? (!(@ like_regex "{SUSPENSION_WORDS}" flag "q"))'
+OTHER_ERROR: Final = f'$[*] ? (!(@ like_regex "{SUSPENSION_WORDS}" flag "q"))'
 IS_STOPPED: Final = and_(
     Iteration.status == IterationStatus.FAILED,
     Iteration.errors != literal([], JSONB),
-    not_(func.jsonb_path_exists(Iteration.errors, cast(_OTHER_ERROR, JSONPATH))),
+    not_(func.jsonb_path_exists(Iteration.errors, cast(OTHER_ERROR, JSONPATH))),
 )
 """Failed only because a daily budget was reached."""
 

@@ -21,6 +21,7 @@ from services.api.paths import ASSETS
 from services.api.queries import notifications, operations
 from services.api.queries.agents import AgentStanding, find_standing
 from services.api.web import filters, text
+from services.api.web.presenters.outcomes import outcome_of
 from services.api.web.text import render_markdown
 from shared.runtime.settings import Settings
 from shared.version import vigil_version
@@ -161,7 +162,7 @@ class Pages:
         )
         for group in (filters.FORMAT_FILTERS, filters.TEXT_FILTERS, text.FILTERS):
             self._environment.filters.update(group)
-        self._environment.filters["rich"] = render_markdown
+        self._environment.filters |= {"rich": render_markdown, "outcome": outcome_of}
         self._environment.globals.update(asset=assets.url, version=vigil_version())
         self._environment.globals["address"] = text.element_address
         # Global, because a block that is rendered alone does not see its template's imports.

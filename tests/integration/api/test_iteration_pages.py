@@ -9,7 +9,8 @@ import httpx
 import pytest
 from sqlalchemy import delete, select
 
-from services.api.queries import iterations, transcripts, usage
+from services.api.queries import agents, iterations, transcripts, usage
+from services.api.web.presenters.agents import trend
 from shared.billing.budgets import SUSPENSION_WORDS
 from shared.database.engine import Database
 from shared.database.pagination import InvalidCursorError
@@ -171,7 +172,10 @@ async def test_only_a_budget_stops_an_iteration(
             )
             for each in (True, False)
         ]
+        recent = (await agents.recent_iterations(session, [agent.id], 9))[agent.id]
     assert [(each.number, each.is_stopped) for each in outcomes] == [(1, False), (2, is_stopped)]
+    assert [(each.number, each.is_stopped) for each in recent] == [(1, False), (2, is_stopped)]
+    assert [bar.tone for bar in trend(recent)] == ["good", "warn" if is_stopped else "bad"]
     assert newest.number == 2
     assert (len(of_budget.items), len(others.items)) == (is_stopped, not is_stopped)
 

@@ -4,7 +4,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+import pytest
+
 from services.api.web.presenters.iterations import Flow, build_flow, group_troubles
+from shared.billing.budgets import SUSPENSION_WORDS
 from shared.schemas.base import CallTotals, IterationSummary, StepResponse, Trouble
 from shared.schemas.iterations import IterationProgress, PhaseRunResponse
 
@@ -215,3 +218,17 @@ def test_steps_with_the_same_error_are_one_group() -> None:
 def test_the_plan_is_the_completed_step_that_wrote_it() -> None:
     assert flow(step("observe", "running", started_at=at(0))).plan_id is None
     assert flow(OBSERVED, step("query", "running")).plan_id == OBSERVED.id
+
+
+@pytest.mark.parametrize(
+    ("error", "word", "tone"),
+    [
+        (f"The budget is reached. It is suspended {SUSPENSION_WORDS}", "stopped", "warn"),
+        ("the search service refused the key", "failed", "bad"),
+        (None, "failed", "bad"),
+    ],
+)
+def test_a_step_that_a_budget_stopped_did_not_fail(error: str | None, word: str, tone: str) -> None:
+    ended = step("observe", "failed", error=error, started_at=STARTED_AT, ended_at=at(1))
+    [card] = flow(ended).step_cards
+    assert (card.word, card.tone) == (word, tone)

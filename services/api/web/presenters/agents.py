@@ -7,17 +7,13 @@ from typing import Final
 
 from services.api.queries.agents import DashboardCounters, NewestConclusion, RecentIteration
 from services.api.web.filters import duration, plain
-from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, IterationStatus
+from services.api.web.presenters.outcomes import outcome
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.system_types import ABOUT_TYPE
 from shared.schemas.base import AgentResponse, IterationSummary
 from shared.schemas.iterations import SupersededValue, WrittenElement
 
 TREND_ITERATIONS: Final = 24
-_TONES: Final = {
-    IterationStatus.COMPLETED: "good",
-    IterationStatus.FAILED: "bad",
-    IterationStatus.QUIET: "idle",
-}
 
 
 @dataclass(frozen=True)
@@ -45,10 +41,11 @@ def trend(iterations: Sequence[RecentIteration]) -> list[SparkBar]:
         SparkBar(
             number=iteration.number,
             share=iteration.seconds / longest if longest else 0,
-            tone=_TONES.get(IterationStatus(iteration.status), "warn"),
-            title=f"Iteration {iteration.number}: {iteration.status}, {duration(iteration.seconds)}",
+            tone=became.tone,
+            title=f"Iteration {iteration.number}: {became.word}, {duration(iteration.seconds)}",
         )
         for iteration in iterations
+        for became in [outcome(iteration.status, is_stopped=iteration.is_stopped)]
     ]
 
 

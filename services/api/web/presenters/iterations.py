@@ -7,6 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from services.api.web.filters import plural
+from shared.billing.budgets import SUSPENSION_WORDS
 from shared.enums import (
     Entailment,
     IterationStatus,
@@ -142,6 +143,8 @@ def _state(step: StepResponse) -> tuple[str, str]:
             return ("running", "busy") if step.error is None else ("retrying", "warn")
         case StepStatus.COMPLETED:
             return "done", "good"
+        case StepStatus.FAILED if SUSPENSION_WORDS in (step.error or ""):
+            return "stopped", "warn"
         case StepStatus.FAILED:
             return "failed", "bad"
 

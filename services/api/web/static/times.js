@@ -48,13 +48,16 @@ const isThisYear = (at) => at.getFullYear() === new Date().getFullYear();
 // "20 s ago", "in 6 d"; null if it is long ago or far ahead.
 function ago(at, now = Date.now()) {
   const seconds = Math.trunc((at - now) / 1000);
-  const size = Math.abs(seconds);
+  // What lies ahead is rounded: an hour from now is "in 1 h" and not "in 59 min".
+  const size = seconds > 0 ? rounded(seconds) : -seconds;
   if (size === 0) return "now";
   if (size > DAYS_IN_WORDS * DAY_SECONDS) return null;
   const [unit, of] = UNITS.find(([, each]) => size >= each);
   const words = `${Math.trunc(size / of)} ${unit}`;
   return seconds < 0 ? `${words} ago` : `in ${words}`;
 }
+
+const rounded = (seconds) => [60, 3600, DAY_SECONDS].reduce((size, unit) => (size >= unit ? Math.round(size / unit) * unit : size), seconds);
 
 export function formatTimes(root = document) {
   for (const time of root.querySelectorAll("time[datetime]")) format(time);
