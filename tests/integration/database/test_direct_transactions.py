@@ -215,6 +215,6 @@ async def test_a_buffer_that_is_refused_commits_only_what_was_saved(
     await unit.save(lambda: unit.defer_query(inserting("paid for")))
     await _open(unit, Waiting(["first"], is_refused=True))
     unit.defer_query(inserting("followed from it"))
-    with pytest.raises(RetrySoonError, match="meanwhile"):
+    with pytest.raises(RetrySoonError, match="in the meantime"):
         await unit.commit()
     assert await names_in(database) == {"paid for"}

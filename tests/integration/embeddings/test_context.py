@@ -59,5 +59,5 @@ def test_doctor_says_whether_embedding_search_is_on(database_url: str) -> None:
         connection.execute("drop extension vector cascade")
     missing = doctor.check_embedding_search(database_url, "any-model")
     assert missing.verdict == Verdict.BAD
-    assert "no pgvector 0.8 or later" in missing.message
+    assert "does not have pgvector 0.8 or later" in missing.message
     assert "vigil migrate" in missing.fix

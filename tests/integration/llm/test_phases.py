@@ -158,7 +158,7 @@ async def test_a_response_that_stays_invalid_is_a_permanent_error(
     model: Model, lease: Lease, agent: Agent, sandbox_control: Sandbox
 ) -> None:
     sandbox_control.script(scripted(content="no JSON at all", times=2))
-    with pytest.raises(PermanentError, match="asked twice") as error:
+    with pytest.raises(PermanentError, match="even after a correction") as error:
         await request_structured(phase_run(model, lease, agent), Answer, name="shape")
     assert error.value.code == "invalid_answer"
 
