@@ -35,7 +35,7 @@ def test_pages_are_grouped_by_site_and_found_by_a_part_of_their_url(
     search.press("Enter")
     expect(page.get_by_role("heading", name="No match")).to_be_visible()
     page.get_by_role("link", name="Show all pages").click()
-    page.get_by_label("Which pages").select_option("Not quoted")
+    page.get_by_label("Filter pages").select_option("Not quoted")
     expect(page.get_by_role("heading", name="No match")).to_be_visible()
 
 

@@ -172,7 +172,9 @@ async def test_a_page_that_was_found_before_its_domain_was_barred_cannot_be_cite
             return await add_node.run(session, add_node.arguments.model_validate(arguments))
 
     for page in (1, 2):
-        with pytest.raises(ToolRefusalError, match=r"evidence\[0\].*barred\.example.*owner has barred"):
+        with pytest.raises(
+            ToolRefusalError, match=r"evidence\[0\].*barred\.example.*owner has barred"
+        ):
             await add(page)
     assert (await add(3))["nodeId"]
 
