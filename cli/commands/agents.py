@@ -13,7 +13,7 @@ from cli.command import Result, api_command, command_group
 from cli.config.discovery import nats_or_none
 from cli.config.durations import parse_seconds
 from cli.errors import BadInputError, CommandError
-from cli.options import AgentName, AsJson, Data, Wait, Yes, finite
+from cli.options import AgentName, AsJson, Data, Wait, Yes, corpus_path, finite
 from cli.prompts import confirm
 from cli.render.agents import show_agent, show_agents, show_history, show_prompts, show_types
 from cli.render.console import counted, err, out
@@ -88,6 +88,7 @@ AgentCorpus = Annotated[
     Path | None,
     typer.Option(
         "--corpus",
+        parser=corpus_path,
         metavar="PATH",
         help="Folder of .md, .txt, .html, .json or .csv documents that the sandbox searches for this agent. You cannot "
         "change it later.",

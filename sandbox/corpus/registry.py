@@ -31,9 +31,10 @@ def read_registry(file: Path) -> dict[str, Path]:
         return {str(name): Path(folder) for name, folder in content.items()}
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, AttributeError, TypeError) as error:
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
         raise CorpusError(
-            f"The list of corpora {file} cannot be read ({error}). Delete it, and add the corpora again."
+            f"The list of corpora {file} cannot be read ({error}). Repair it; or delete it and add the same folders again, "
+            "which get the same names."
         ) from error
 
 

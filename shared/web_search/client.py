@@ -167,7 +167,7 @@ def _status_error(error: httpx.HTTPStatusError) -> TransientError:
     status = error.response.status_code
     retry_after = error.response.headers.get("retry-after")
     result = TransientError(
-        f"the search service answered {status}: {error_text(error.response.text)}",
+        f"the search service answered {status}: {error_text(_reason(error.response))}",
         retry_in_seconds=retry_after_seconds(retry_after, at_most=MAX_RETRY_AFTER_SECONDS),
         counts=not (status in _UNAVAILABLE or status >= 500),
     )
@@ -175,6 +175,15 @@ def _status_error(error: httpx.HTTPStatusError) -> TransientError:
         status >= 500 and status != HTTPStatus.GATEWAY_TIMEOUT
     )
     return unbilled(result) if is_unbilled else result
+
+
+def _reason(response: httpx.Response) -> str:
+    """The sentence in an answer of Tavily's format, `{"detail": {"error": …}}`; else the whole body."""
+    try:
+        reason = response.json()["detail"]["error"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return response.text
+    return reason if isinstance(reason, str) else response.text
 
 
 def _message(error: Exception) -> str:

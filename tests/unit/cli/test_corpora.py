@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import typer
 from rich.console import Console
 
 from cli import corpora
@@ -13,6 +14,7 @@ from cli.client.target import Api
 from cli.corpora import add_agent_corpus
 from cli.errors import BadInputError
 from cli.local.data_directory import DataDirectory, Running
+from cli.options import corpus_path
 from cli.render.console import THEME
 from sandbox.corpus.registry import read_registry
 
@@ -88,6 +90,23 @@ def test_only_the_sandbox_of_this_machine_can_read_a_folder(
     with pytest.raises(BadInputError, match=words):
         add(folder, folder, url)
     assert registered(folder) == []
+
+
+def test_the_machine_may_be_named_in_another_way(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running(monkeypatch)
+    add(folder, folder, "http://localhost:8080")
+    with pytest.raises(BadInputError, match="on this machine"):
+        add(folder, folder, "http://localhost:8081")
+    assert registered(folder) == [folder]
+
+
+@pytest.mark.parametrize("text", ["", " ", "~nosuchuser/documents"])
+def test_a_path_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match=r"is empty|unknown user"):
+        corpus_path(text)
+    assert corpus_path("documents") == Path("documents")
 
 
 def test_nothing_is_added_where_nothing_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
