@@ -8,13 +8,7 @@ from rich.console import Console
 
 from cli.client.client import Client
 from cli.config.discovery import data_directory, running_on
-from cli.config.providers import (
-    Providers,
-    check_corpus,
-    chosen_corpus,
-    read_settings,
-    refuse_unreadable,
-)
+from cli.config.providers import CheckedCorpus, check_corpus, chosen_corpus, refuse_unreadable
 from cli.errors import BadInputError
 from cli.render.operations import Activity, show_corpus
 from sandbox.corpus import CorpusError
@@ -26,7 +20,7 @@ _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 def add_agent_corpus(
     client: Client, data: Path | None, corpus: Path | None, console: Console
 ) -> str | None:
-    """Adds a folder to the sandbox that runs on the data directory, and returns the name that agents give of it.
+    """Adds a folder to the sandbox that runs on the data directory, and returns its name.
 
     None if no folder is chosen: such agents search the corpus of the installation. Raises BadInputError if the folder
     cannot be read, or the installation that `client` talks to is not on this machine or has no sandbox.
@@ -40,20 +34,16 @@ def add_agent_corpus(
             "--corpus needs an installation on this machine, because its sandbox reads the folder: start one with "
             "`vigil up`, or leave --corpus out"
         )
-    if running.corpus is None:
+    providers = client.providers()
+    if not providers.search_is_sandbox:
         raise BadInputError(
-            "--corpus needs the sandbox, and this installation has none: leave --corpus out, or start an installation "
-            "without TAVILY_API_KEY"
+            "--corpus needs the sandbox, and this installation searches the web: leave --corpus out, or start an "
+            "installation without TAVILY_API_KEY"
         )
-    with Activity(console) as activity:
-        checked = check_corpus(
-            str(folder),
-            lambda read, of: activity.say(f"reading the corpus: {read:,} of {of:,} files"),
-        )
-    has_sandbox_model = Providers.from_settings(read_settings(), folder).model is None
-    if has_sandbox_model:
+    checked = read_folder(console, str(folder))
+    if providers.model_is_sandbox:
         refuse_unreadable(str(folder), checked)
-    show_corpus(console, checked, sandbox_model=has_sandbox_model)
+    show_corpus(console, checked, sandbox_model=providers.model_is_sandbox)
     directory = data_directory(data)
     try:
         return add_corpus(directory.corpora_file, folder)
@@ -61,6 +51,15 @@ def add_agent_corpus(
         raise BadInputError(
             f"the corpus cannot be added to {directory.corpora_file}: {error}"
         ) from error
+
+
+def read_folder(console: Console, corpus: str) -> CheckedCorpus:
+    """Reads a corpus into the cache, with progress on the console. Raises BadInputError."""
+    with Activity(console) as activity:
+        return check_corpus(
+            corpus,
+            lambda read, of: activity.say(f"reading the corpus: {read:,} of {of:,} files"),
+        )
 
 
 def _is_same_server(one: str, other: str) -> bool:

@@ -72,9 +72,9 @@ _GESTURE: Final = """async (most) => {
   const next = () => new Promise(requestAnimationFrame);
   await next();
   let [frames, isHeld, at] = [0, false, 0];
-  const begun = performance.now();
+  const startedAt = performance.now();
   window.drawn = false;
-  while ((at = performance.now() - begun) < most) {
+  while ((at = performance.now() - startedAt) < most) {
     const isDragging = at < most / 2;
     if (isDragging !== isHeld) { send(isDragging ? "mousedown" : "mouseup", 0, 0); isHeld = isDragging; }
     if (isDragging) send("mousemove", 120 * Math.sin(at / 250), 80 * Math.cos(at / 330));
@@ -83,7 +83,7 @@ _GESTURE: Final = """async (most) => {
     if (window.drawn) frames += 1;
     window.drawn = false;
   }
-  return (frames * 1000) / (performance.now() - begun);
+  return (frames * 1000) / (performance.now() - startedAt);
 }"""
 _PLAIN_PAGE: Final = """<!doctype html><title>Plain</title>
 <div id="plain" style="width: {width}px; height: {height}px"></div>

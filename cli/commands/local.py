@@ -22,6 +22,7 @@ from cli.config.providers import (
     refuse_unreadable,
     suggested_mission,
 )
+from cli.corpora import read_folder
 from cli.errors import BadInputError
 from cli.options import AsJson, Corpus, Data, finite
 from cli.render.console import err, out, print_json
@@ -223,11 +224,7 @@ def read_corpus(console: "Console", providers: Providers) -> CheckedCorpus | Non
     """Reads the corpus if the sandbox needs it, with progress on the console. Raises BadInputError."""
     if not providers.needs_sandbox:
         return None
-    with Activity(console) as activity:
-        return check_corpus(
-            providers.corpus,
-            lambda read, of: activity.say(f"reading the corpus: {read:,} of {of:,} files"),
-        )
+    return read_folder(console, providers.corpus)
 
 
 def try_model(

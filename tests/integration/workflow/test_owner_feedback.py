@@ -18,7 +18,7 @@ from tests.support.running_services import ended_iteration, running_services
 from tests.support.sandbox_control import Sandbox
 
 REASON = "We cannot buy before June"
-TOLD = {Phase.OBSERVER, Phase.ANALYSIS_GENERATION, Phase.ADVICE_GENERATION}
+INFORMED = {Phase.OBSERVER, Phase.ANALYSIS_GENERATION, Phase.ADVICE_GENERATION}
 
 
 async def test_feedback_is_shown_to_the_phases_that_plan_and_conclude(
@@ -47,11 +47,11 @@ async def test_feedback_is_shown_to_the_phases_that_plan_and_conclude(
         requests = await load_requests(session, runs)
     line = f'- 2026-03-02, dismissed, not useful: "BUY: Buy Orran". Owner: "{REASON}"'
     phases = {Phase(run.phase) for run in runs}
-    assert phases >= TOLD
+    assert phases >= INFORMED
     for run in runs:
         text = requests[run.id]["messages"][-1]["content"]
         shown = f"<owner_feedback>\n{line}\n</owner_feedback>\n\n{feedback.RULE}" in text
-        assert shown == (run.phase in TOLD), run.phase
+        assert shown == (run.phase in INFORMED), run.phase
 
 
 async def test_only_answered_advice_is_feedback_the_newest_first(database: Database) -> None:

